@@ -306,6 +306,10 @@ class AsyncBroker:
         await self.start()
         return restarted
 
+    def validate(self) -> None:
+        """Check every subscription; `AssertionError` names the invariant that does not hold."""
+        self.state.validate()
+
 
 def _restart_behaviour(as_: str | None, version: str) -> RestartBehaviour:
     if as_ is None or as_ == f"pulsar-{version}":

@@ -28,7 +28,7 @@ from ackwell.replay.events import Kind
 if TYPE_CHECKING:
     from ackwell.broker.writes import Restart
     from ackwell.devbroker.broker_file import BrokerFile
-    from ackwell.devbroker.clients import Client
+    from ackwell.devbroker.client_connection import ClientConnection
     from ackwell.devbroker.clock import Clock
     from ackwell.devbroker.devbroker_settings import DevBrokerSettings
     from ackwell.devbroker.loading import LoadReport
@@ -47,7 +47,7 @@ class BrokerState:
     """The state of a broker; what of it was kept in a file is there from the start."""
 
     def __init__(self, settings: DevBrokerSettings, clock: Clock, file: BrokerFile | None = None) -> None:
-        self.watchers: dict[tuple[Client, int], Watcher] = {}
+        self.watchers: dict[tuple[ClientConnection, int], Watcher] = {}
         self.shared = Shared(settings, clock, file, self._deliver, self._reclaim)
         self.settings = settings
         self.clock = clock

@@ -12,7 +12,7 @@ from ackwell.errors import ErrorCode
 from ackwell.protocol.constants import AccessMode
 
 if TYPE_CHECKING:
-    from ackwell.devbroker.clients import Client
+    from ackwell.devbroker.client_connection import ClientConnection
     from ackwell.devbroker.content import TopicContent
 
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Producer:
     """One producer of one connection."""
 
-    connection: Client
+    connection: ClientConnection
     producer_id: int
     name: str
     topic: str

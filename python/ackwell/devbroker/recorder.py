@@ -14,7 +14,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from ackwell.replay.events import Event, Kind
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from ackwell.devbroker.clock import Clock
+    from ackwell.replay.events import EventFields
 
 
 EVENT_RUN_MAX: Final = 1_000
@@ -74,31 +77,14 @@ class Recorder:
         kind: Kind,
         position: tuple[int, int] | None = None,
         consumer: str | None = None,
-        batch_size: int | None = None,
-        ack_set: tuple[int, ...] | None = None,
-        redelivery_count: int | None = None,
-        transaction: str | None = None,
-        detail: str | None = None,
+        **fields: Unpack[EventFields],
     ) -> None:
         """Record one event."""
         self._sequence += 1
         ledger_id, entry_id = position or (None, None)
+        now_ms = self._clock.now_ms()
         self._rows.append(
-            Event(
-                topic,
-                subscription,
-                self._sequence,
-                kind,
-                self._clock.now_ms(),
-                consumer,
-                ledger_id,
-                entry_id,
-                batch_size=batch_size,
-                ack_set=ack_set,
-                redelivery_count=redelivery_count,
-                transaction=transaction,
-                detail=detail,
-            )
+            Event(topic, subscription, self._sequence, kind, now_ms, consumer, ledger_id, entry_id, **fields)
         )
         if self._sequence - self._forgotten > self._max:
             self._forget()

@@ -13,7 +13,7 @@ from ackwell.errors import ErrorCode
 
 if TYPE_CHECKING:
     from ackwell.devbroker.broker_file import BrokerFile
-    from ackwell.devbroker.clients import Client
+    from ackwell.devbroker.client_connection import ClientConnection
     from ackwell.devbroker.clock import Clock
     from ackwell.devbroker.devbroker_settings import DevBrokerSettings
     from ackwell.protocol.topic_name import TopicName
@@ -42,8 +42,8 @@ class Shared:
         """Namespace → policy → value, as an operator set them."""
         self.counters = PersistentMap[int](file, "counter")
         """The last number given of each series: ledgers, transactions."""
-        self.connections: set[Client] = set()
-        self.pending_output: list[Client] = []
+        self.connections: set[ClientConnection] = set()
+        self.pending_output: list[ClientConnection] = []
         """The connections that hold something to send: of thousands that are idle none costs anything."""
         self.memory_bytes = 0
         """The bytes of all messages."""

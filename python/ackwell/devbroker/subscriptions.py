@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ackwell._native import PositionInfo
     from ackwell.broker.writes import CursorLedger
     from ackwell.devbroker.broker_file import BrokerFile
-    from ackwell.devbroker.clients import Client
+    from ackwell.devbroker.client_connection import ClientConnection
     from ackwell.devbroker.content import TopicContent
     from ackwell.devbroker.entry import LogEntry
     from ackwell.position import Position
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 class ConnectedConsumer:
     """One consumer of one connection."""
 
-    connection: Client
+    connection: ClientConnection
     consumer_id: int
     name: str
     key: int

@@ -14,14 +14,14 @@ from ackwell.protocol.constants import CommandType
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from ackwell.devbroker.clients import Client
+    from ackwell.devbroker.client_connection import ClientConnection
     from ackwell.protocol.topic_name import TopicName
 
 
 class Watcher(NamedTuple):
     """One client that watches the topics of a namespace whose names match a pattern."""
 
-    client: Client
+    client: ClientConnection
     watcher_id: int
     namespace: str
     pattern: str

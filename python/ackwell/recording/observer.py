@@ -175,7 +175,14 @@ class ConnectionObserver:
             self._recording.note_entry(topic, position, published, data)
             size, key = published
             self._recording.record(
-                topic, "", Kind.PUBLISH, position, None, size, None, key, deliver_at_ms, None, transaction
+                topic,
+                "",
+                Kind.PUBLISH,
+                position,
+                batch_size=size,
+                key=key,
+                deliver_at_ms=deliver_at_ms,
+                transaction=transaction,
             )
 
     def _send_error(self, command: Any, _: bytes) -> None:
@@ -210,7 +217,15 @@ class ConnectionObserver:
             count, ack_set = command.redelivery_count, tuple(command.ack_set) or None
             topic, subscription, name, _type, number = consumer
             self._recording.record(
-                topic, subscription, Kind.DISPATCH, position, name, size, ack_set, key, None, count
+                topic,
+                subscription,
+                Kind.DISPATCH,
+                position,
+                name,
+                batch_size=size,
+                ack_set=ack_set,
+                key=key,
+                redelivery_count=count,
             )
             acked = self._recording.acked_entries.get((topic, subscription))
             if acked and acked.pop(position, number) < number:
@@ -234,7 +249,7 @@ class ConnectionObserver:
                 if is_final and words is None:
                     self._recording.note_acknowledged((topic, subscription), position)
                 self._recording.record(
-                    topic, subscription, kind, position, name, None, words, None, None, None, transaction
+                    topic, subscription, kind, position, name, ack_set=words, transaction=transaction
                 )
 
     def _redeliver(self, command: Any, _: bytes) -> None:

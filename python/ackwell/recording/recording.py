@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from ackwell.replay.events import Event, Kind
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from ackwell.protocol.command_ack import TransactionId
+    from ackwell.replay.events import EventFields
 
 
 @dataclass(slots=True)
@@ -81,38 +84,14 @@ class Recording:
         kind: Kind,
         position: tuple[int, int] | tuple[None, None] = (None, None),
         consumer: str | None = None,
-        batch_size: int | None = None,
-        ack_set: tuple[int, ...] | None = None,
-        key: str | None = None,
-        deliver_at_ms: int | None = None,
-        redelivery_count: int | None = None,
-        transaction: str | None = None,
-        detail: str | None = None,
+        **fields: Unpack[EventFields],
     ) -> None:
         """Record one event, now."""
         self._sequence += 1
         ledger_id, entry_id = position
-        # By position: this is done several times a message.
+        now_ms = time.time_ns() // 1_000_000
         self._write(
-            Event(
-                topic,
-                subscription,
-                self._sequence,
-                kind,
-                time.time_ns() // 1_000_000,
-                consumer,
-                ledger_id,
-                entry_id,
-                None,
-                batch_size,
-                ack_set,
-                key,
-                None,
-                deliver_at_ms,
-                redelivery_count,
-                transaction,
-                detail,
-            )
+            Event(topic, subscription, self._sequence, kind, now_ms, consumer, ledger_id, entry_id, **fields)
         )
 
     def note_entry(

@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from enum import IntEnum, StrEnum
-from typing import Any, Final, NamedTuple, Never
+from typing import Any, Final, NamedTuple, Never, TypedDict
 
 from ackwell.cursor.ack_sets import WORDS_MAX, check_batch_index, check_batch_size
 from ackwell.errors import EventError, LimitError
@@ -122,6 +122,18 @@ class Event(NamedTuple):
     detail: str | None = None
     file: str | None = None
     """Where the event was read; with `sequence` it names the line in messages."""
+
+
+class EventFields(TypedDict, total=False):
+    """The fields that a recorder gives by name; each has the meaning of the `Event` field."""
+
+    batch_size: int | None
+    ack_set: tuple[int, ...] | None
+    key: str | None
+    deliver_at_ms: int | None
+    redelivery_count: int | None
+    transaction: str | None
+    detail: str | None
 
 
 _SHORT_NAMES: Final = {

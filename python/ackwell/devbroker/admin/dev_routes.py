@@ -14,11 +14,12 @@ from ackwell.devbroker import faults
 from ackwell.devbroker.admin.requests import HttpError
 
 if TYPE_CHECKING:
-    from ackwell.devbroker.admin.requests import Request, Tested
+    from ackwell.devbroker.admin.requests import Request
+    from ackwell.devbroker.broker import AsyncBroker
     from ackwell.devbroker.tester import Message
 
 
-def route(broker: Tested, request: Request) -> Any:
+def route(broker: AsyncBroker, request: Request) -> Any:
     """Answer a request; 400 for arguments that the method does not take, 404 for what is not there."""
     given = request.json() or {}
     if not isinstance(given, dict):
@@ -36,11 +37,11 @@ def route(broker: Tested, request: Request) -> Any:
         raise HttpError(HTTPStatus.BAD_REQUEST, str(error)) from None
 
 
-def _clock(broker: Tested) -> Any:
+def _clock(broker: AsyncBroker) -> Any:
     return {"now_ms": broker.clock.now_ms(), "frozen": broker.clock.frozen}
 
 
-async def _restart(broker: Tested, as_: str | None = None) -> Any:
+async def _restart(broker: AsyncBroker, as_: str | None = None) -> Any:
     try:
         done = await broker.restart(as_)
     except ValueError as error:
@@ -48,7 +49,7 @@ async def _restart(broker: Tested, as_: str | None = None) -> Any:
     return {"how": done.how, "as": done.as_, "messages": done.messages}
 
 
-async def _settle(broker: Tested, timeout_s: float = 10.0) -> None:
+async def _settle(broker: AsyncBroker, timeout_s: float = 10.0) -> None:
     try:
         await broker.settle(timeout_s)
     except TimeoutError as error:
@@ -59,7 +60,7 @@ def _as_json(message: Message) -> dict[str, Any]:
     return message._asdict() | {"data": b64encode(message.data).decode()}
 
 
-def _events(broker: Tested) -> Any:
+def _events(broker: AsyncBroker) -> Any:
     fields = (event._asdict().items() for event in broker.events)
     return [{name: value for name, value in each if value is not None} for each in fields]
 

@@ -20,7 +20,7 @@ from ackwell.devbroker.refused_commands import CommandRefusedError
 from ackwell.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from ackwell.devbroker.admin.requests import Tested
+    from ackwell.devbroker.broker import AsyncBroker
 
 HEAD_MAX_BYTES: Final = 64 * 1024
 BODY_MAX_BYTES: Final = 1024 * 1024
@@ -42,7 +42,7 @@ log = logging.getLogger("ackwell.devbroker")
 class AdminServer:
     """Answers admin requests on a port; closing it ends the conversations, too."""
 
-    def __init__(self, broker: Tested) -> None:
+    def __init__(self, broker: AsyncBroker) -> None:
         self._backend = Backend(broker.state, broker.service, broker)
         self._server: asyncio.Server | None = None
         self._talks: set[asyncio.Task[None]] = set()

@@ -5,54 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from ackwell.devbroker.auth import Service
+    from ackwell.devbroker.broker import AsyncBroker
     from ackwell.devbroker.broker_state import BrokerState
-    from ackwell.devbroker.clock import Clock
-    from ackwell.devbroker.faults import Faults
-    from ackwell.devbroker.restarts import RestartReport
-    from ackwell.devbroker.tester import Message
-    from ackwell.replay.events import Event
-
-
-class Tested(Protocol):
-    """What a test asks of the broker itself; `AsyncBroker` has it."""
-
-    state: BrokerState
-    service: Service
-    clock: Clock
-    crashed: bool
-
-    @property
-    def faults(self) -> Faults:
-        """What goes wrong on purpose."""
-
-    @property
-    def events(self) -> list[Event]:
-        """What happened."""
-
-    async def settle(self, timeout_s: float = 10.0) -> None:
-        """Wait until nothing is on its way."""
-
-    async def take_back(self, consumer: str, messages: Any = None, *, subscription: str | None = None) -> int:
-        """Take messages back from a consumer, and deliver them again."""
-
-    def messages(self, topic: str) -> list[Message]:
-        """Return what a topic holds."""
-
-    def backlog(self, topic: str, subscription: str) -> list[Message]:
-        """Return what a subscription has left."""
-
-    def reset(self) -> None:
-        """Forget everything."""
-
-    def crash(self) -> None:
-        """End as `kill -9` does."""
-
-    async def restart(self, as_: str | None = None) -> RestartReport:
-        """Start again, with what was kept."""
 
 
 class Backend(NamedTuple):
@@ -60,7 +18,7 @@ class Backend(NamedTuple):
 
     state: BrokerState
     service: Service
-    broker: Tested
+    broker: AsyncBroker
 
 
 class Raw(NamedTuple):
