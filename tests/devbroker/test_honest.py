@@ -111,7 +111,7 @@ def test_time_goes_neither_back_nor_beyond_the_calendar(broker: Broker, ms: int)
 
 
 def test_settling_that_takes_too_long_says_so(broker: Broker) -> None:
-    with RawClient(broker), pytest.raises(TimeoutError, match=r"still at work after 0\.01 s"):
+    with RawClient(broker), pytest.raises(TimeoutError, match=r"still sending commands after 0\.01 s"):
         broker.settle(0.01)
 
 

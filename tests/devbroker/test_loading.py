@@ -114,7 +114,7 @@ def test_clients_receive_stand_ins_for_what_is_not_acknowledged(
     got = drained(client)
     assert [each.message_id().entry_id() for each in got] == [1, 5, 6]
     assert got[0].properties() == {PLACEHOLDER: "3:1"}
-    assert got[0].data() == b"stand-in for 3:1: its payload was not recorded"
+    assert got[0].data() == b"placeholder for 3:1: its payload was not recorded"
     sent = client.create_producer("orders").send(b"new")
     assert sent.ledger_id() == 3
     assert call(broker, "GET", f"{PATH}/internalStats")["lastConfirmedEntry"] == f"3:{sent.entry_id()}"
@@ -157,7 +157,7 @@ def test_cursor_bytes_are_loaded_under_the_names_that_are_given(
     path = tmp_path / "cursor.bin"
     path.write_bytes(PositionInfo(3, 1, [(3, 4, 5)]).encode("pulsar-ranges"))
     loaded = broker.load(path, topic="orders", subscription="billing")
-    assert "behind the last acknowledged" in loaded.unknown[0]
+    assert "after the last acknowledged" in loaded.unknown[0]
     assert [each.message_id().entry_id() for each in drained(client)] == [2, 3, 4]
 
 
@@ -205,7 +205,7 @@ def test_a_load_of_what_is_there_already_changes_nothing(broker: Broker, client:
     client.create_producer("orders").send(b"order 7")
     path = tmp_path / "orders.stats.json"
     path.write_text(json.dumps(dump("[]")))
-    with pytest.raises(ValueError, match="orders is there already"):
+    with pytest.raises(ValueError, match="orders exists already"):
         broker.load(path)
     path.write_text("not JSON")
     with pytest.raises(StatsError, match="not JSON"):

@@ -71,7 +71,7 @@ def test_what_waits_is_called_once_in_the_order_of_its_times() -> None:
 def test_time_does_not_go_back_and_has_an_end() -> None:
     clock = frozen()
     for ms in (-1, TIME_MAX_MS - 1_000_000 + 1):
-        with pytest.raises(ValueError, match=f"advance by {ms} ms; time does not go back, and ends"):
+        with pytest.raises(ValueError, match=f"advance by {ms} ms; expected at least 0, and a time"):
             clock.advance(ms)
     clock.advance(TIME_MAX_MS - 1_000_000)
     assert clock.now_ms() == TIME_MAX_MS == 253_402_300_799_999
@@ -256,7 +256,7 @@ def test_a_broker_crashes_at_the_message_that_was_named() -> None:
     ("ask", "why"),
     [
         (lambda faults: faults.crash_after(0), "a crash after 0 messages; expected at least 1"),
-        (lambda faults: faults.slow_consumer("c", 0), "0 messages a second; expected more than 0"),
+        (lambda faults: faults.slow_consumer("c", 0), "0 messages per second; expected more than 0"),
         (lambda faults: faults.drop_connections(1.01), "probability 1.01; expected 0 to 1"),
         (lambda faults: faults.lose_acks(next=-1), "the next -1; expected at least 0"),
     ],

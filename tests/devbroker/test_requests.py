@@ -104,7 +104,7 @@ def test_partitions_are_made_and_only_ever_more(broker: Offline) -> None:
     broker.topics("PUT", "a/subscription/s", "earliest")
     assert broker.topics("POST", "a/partitions", 1) == (
         422,
-        "1 partitions; a topic of 2 may only get more",
+        "1 partitions; expected at least the present 2",
     )
     assert broker.topics("POST", "a/partitions", 2) is None
     assert broker.topics("POST", "a/partitions", 3) is None
@@ -271,7 +271,10 @@ def test_what_a_topic_never_has_is_empty(broker: Offline, client: Client) -> Non
     for path in ("properties", "permissions"):
         assert broker.topics("GET", f"orders/{path}") == {}
         assert broker.topics("GET", f"none/{path}")[0] == 404
-    assert broker.topics("GET", "orders/retention") == (501, "the dev broker does not do GET …/retention")
+    assert broker.topics("GET", "orders/retention") == (
+        501,
+        "the dev broker does not implement GET …/retention",
+    )
     assert broker.topics("POST", "orders/stats")[0] == 501
     assert broker.topics("GET", "orders/stats/more")[0] == 501
     assert broker.admin("GET", "metrics") == (404, "the dev broker has no /metrics")
@@ -627,7 +630,7 @@ def test_policies_are_set_read_and_removed(broker: Offline) -> None:
     status, why = broker.admin("POST", f"{space}/backlogQuota", {})
     assert (status, why) == (
         501,
-        f"the dev broker does not do 'backlogQuota' of a namespace; it does {', '.join(POLICIES)}",
+        f"the dev broker does not implement the policy 'backlogQuota'; it implements {', '.join(POLICIES)}",
     )
     made = "admin/v2/namespaces/public/other"
     assert (
@@ -656,8 +659,8 @@ def test_policies_are_set_read_and_removed(broker: Offline) -> None:
         ("retention", 5, "retention policy: 5"),
         ("retention", {"retentionTimeInMinutes": -2}, "from -1 on"),
         ("retention", {"retentionSizeInMB": 2**31}, "from -1 on"),
-        ("retention", {"retentionTimeInMinutes": 10}, "a limit of 0"),
-        ("retention", {"retentionTimeInMinutes": 0, "retentionSizeInMB": 1}, "a limit of 0"),
+        ("retention", {"retentionTimeInMinutes": 10}, "one limit is 0"),
+        ("retention", {"retentionTimeInMinutes": 0, "retentionSizeInMB": 1}, "one limit is 0"),
     ],
 )
 def test_a_value_that_a_broker_refuses_changes_nothing(
@@ -732,7 +735,7 @@ def test_a_cluster_is_one_and_well(broker: Offline) -> None:
     assert broker.admin("GET", "admin/v2/brokers/standalone") == ["standalone"]
     assert broker.admin("PUT", "admin/v2/clusters/x") == (
         501,
-        "the dev broker does not do PUT of a cluster or broker",
+        "the dev broker does not implement PUT of a cluster or broker",
     )
 
 

@@ -47,7 +47,7 @@ def test_the_messages_of_a_topic_are_those_that_were_sent(broker: Broker, client
     first, *_, last = broker.messages("orders")
     assert (first.data, first.key, first.properties) == (b"0", "k0", {"n": "0"})
     assert (first.producer, first.batch_index, last.position.entry_id) == ("shop", -1, 2)
-    with pytest.raises(KeyError, match="no topic 'persistent://public/default/nothing' is there"):
+    with pytest.raises(KeyError, match="topic 'persistent://public/default/nothing' does not exist"):
         broker.messages("nothing")
 
 

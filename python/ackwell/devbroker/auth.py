@@ -1,4 +1,4 @@
-"""Who may connect, and to which topics: everybody and to all, unless a broker is set up otherwise."""
+"""Authentication and authorization of clients; by default every client may use every topic."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from ackwell.protocol.topic_name import TopicName
 
 Authenticate = Callable[[str, bytes], str | None]
-"""Takes a client's method and its data; gives its role, None for nobody; `PermissionError` refuses it."""
+"""Takes an authentication method and its data; returns the role or None, or raises `PermissionError`."""
 
 Authorize = Callable[[str | None, str], bool]
-"""Takes a role and a namespace; whether it may produce and consume there."""
+"""Takes a role and a namespace; returns whether the role may produce and consume in the namespace."""
 
 
 @dataclass(slots=True)
 class Service:
-    """Where a broker is to be found, and who may use it."""
+    """The addresses of a broker and its access rules."""
 
     url: str
     tls_url: str | None = None
@@ -30,7 +30,7 @@ class Service:
     admin_url: str = ""
 
     def authenticate(self, method: str, data: bytes) -> str | None:
-        """Return a client's role; `RefusedError` for one that may not connect."""
+        """Return a client's role. Raises `CommandRefusedError` if the client may not connect."""
         if self.authenticate_by is None:
             return None
         try:
@@ -39,14 +39,14 @@ class Service:
             raise CommandRefusedError(ErrorCode.AUTHENTICATION_ERROR, str(error)) from None
 
     def authorize(self, role: str | None, topic: TopicName) -> None:
-        """Refuse a topic to a role that may not use it."""
+        """Raise `CommandRefusedError` if a role may not use a topic."""
         if self.authorize_by is not None and not self.authorize_by(role, topic.in_namespace):
             raise CommandRefusedError(
-                ErrorCode.AUTHORIZATION_ERROR, f"{role or 'nobody'} may not use {topic}"
+                ErrorCode.AUTHORIZATION_ERROR, f"{role or 'an anonymous client'} may not use {topic}"
             )
 
     def listener(self, name: str) -> None:
-        """Refuse every advertised listener: this broker has none."""
+        """Raise `CommandRefusedError` for a named listener: this broker has no advertised listeners."""
         if name:
             raise CommandRefusedError(
                 ErrorCode.SERVICE_NOT_READY, f"no advertised listener is called {name!r}"

@@ -1,8 +1,8 @@
 """The dev broker: a Pulsar broker in this process, for tests of clients.
 
-`AsyncBroker` lives in an event loop, `Broker` has one in a thread of its own. Both listen on 127.0.0.1 and
-a free port unless one is given, keep everything in memory unless given a file, and go away with their
-context.
+`AsyncBroker` runs in an event loop. `Broker` runs one in a separate thread. By default both listen on
+127.0.0.1 and a free port and keep all data in memory; with `path` they keep it in a file. Both stop when
+their context ends.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ if TYPE_CHECKING:
 LOOPBACK: Final = "127.0.0.1"
 
 ACCEPTING_STEPS: Final = 5
-"""Steps of the event loop until a connection that was accepted is made, and a few more."""
+"""Iterations of the event loop within which an accepted connection becomes a `ClientConnection`."""
 
 OTHER_FILES: Final = 256
-"""What a process has open beside connections."""
+"""Open files of a process in addition to its connections."""
 
 CLIENT_ACK_GROUPING_S: Final = 0.12
-"""How long clients hold acknowledgments back, and a little more."""
+"""The time for which clients group acknowledgments (100 ms), with a margin."""
 
 
 class AsyncBroker:
     """A broker in the running event loop: `async with AsyncBroker() as broker`.
 
-    It is for the thread of that loop.
+    Call its methods from the thread of that loop only.
     """
 
     def __init__(
@@ -81,9 +81,9 @@ class AsyncBroker:
         self.service = Service("", None, authenticate, authorize)
         self._servers: list[asyncio.Server] = []
         self._admin: AdminServer | None = None
-        """It outlives a crash, so that a test in another language can ask for the restart."""
+        """It keeps running after `crash`, so that a test in another language can request the restart."""
         self.crashed = False
-        """Whether it is between a crash and the restart."""
+        """Whether the broker has crashed and has not restarted."""
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -93,7 +93,7 @@ class AsyncBroker:
         await self.stop()
 
     async def start(self) -> None:
-        """Listen."""
+        """Begin to listen for clients and for admin requests."""
         self.clock.start()
         raise_open_file_limit(self.settings.max_connections)
         self._port = await self._listen(self._port, None)
@@ -120,12 +120,12 @@ class AsyncBroker:
         return taken
 
     async def stop(self) -> None:
-        """Close every connection, and listen no more."""
+        """Close every connection and stop listening."""
         self.clock.stop()
         loop = asyncio.get_running_loop()
         for each in [each for server in self._servers for each in server.sockets]:
-            # What was accepted just before is made a connection in the loop's next steps. A server that is
-            # closed by then would leave it open.
+            # A socket that was just accepted becomes a connection within the loop's next iterations. If the
+            # server were closed before that, the socket would stay open.
             with suppress(NotImplementedError):
                 loop.remove_reader(each.fileno())
         for _ in range(ACCEPTING_STEPS):
@@ -158,13 +158,13 @@ class AsyncBroker:
 
     @property
     def events(self) -> list[Event]:
-        """What happened so far, in the schema that `ackwell replay` reads."""
+        """The recorded events, in the schema that `ackwell replay` reads."""
         return self.state.shared.recorder.events()
 
     def save_events(self, folder: str | os.PathLike[str], *, payloads: bool = False) -> None:
-        """Write what happened so far as a recording, which `ackwell replay` and `load` read.
+        """Write the recorded events to a folder, as a recording that `ackwell replay` and `load` read.
 
-        With `payloads` the entries that the topics still hold are beside the events.
+        With `payloads`, also write the entries that the topics still hold.
         """
         path = Path(folder)
         with (path / "events-000001.jsonl").open("x", encoding="utf-8") as file:
@@ -179,15 +179,15 @@ class AsyncBroker:
 
     @property
     def faults(self) -> Faults:
-        """What goes wrong on purpose."""
+        """The faults that tests inject."""
         return self.state.shared.faults
 
     def load(self, *sources: Source, topic: str | None = None, subscription: str | None = None) -> LoadReport:
-        """Begin with what an incident left: dumps, cursor bytes, recordings; see `ackwell.devbroker.loading`.
+        """Load the state of an incident: dumps, cursor bytes, recordings; see `ackwell.devbroker.loading`.
 
-        A source is a file, a folder or a `Subscription`; `topic` and `subscription` name what a source does
-        not name itself. Returns what was loaded, and what no source says. Raises `StatsError` if no source
-        can be used, `ValueError` if one of the topics is there already.
+        A source is a file, a folder or a `Subscription`. `topic` and `subscription` give the names that a
+        source lacks. Returns a report of the loaded topics and of the missing facts. Raises `StatsError` if
+        no source can be used, `ValueError` if one of the topics exists already.
         """
         loaded = read(sources, topic, subscription, self.clock.now_ms())
         self.state.load(loaded)
@@ -196,20 +196,20 @@ class AsyncBroker:
     # Time and faults
 
     async def settle(self, timeout_s: float = 10.0) -> None:
-        """Wait until everything that clients have sent is done, and everything that they can get is sent.
+        """Wait until all commands of clients are handled and all deliverable messages are sent.
 
-        Each client answers a ping behind what it had sent. Acknowledgments that a client still holds back
-        (100 ms with the C++ and Python clients, `ackGroupingTimeMs`) are waited for where messages are not
-        acknowledged; so is the delay of Failover subscriptions, unless the clock is frozen. Raises
-        `TimeoutError`.
+        The broker pings each client; a client answers after everything that it sent before. If messages are
+        unacknowledged, this also waits for acknowledgments that clients group (`ackGroupingTimeMs`, 100 ms
+        in the C++ and Python clients). Unless the clock is frozen, it waits for the delay of Failover
+        subscriptions too. Raises `TimeoutError`.
         """
         try:
             await asyncio.wait_for(self._settled(), timeout_s)
         except TimeoutError:
-            raise TimeoutError(f"clients were still at work after {timeout_s:g} s") from None
+            raise TimeoutError(f"clients were still sending commands after {timeout_s:g} s") from None
 
     async def _settled(self) -> None:
-        while not self.clock.frozen and any(each.waits for each in self.state.subscriptions()):
+        while not self.clock.frozen and any(each.is_in_failover_delay for each in self.state.subscriptions()):
             await asyncio.sleep(0.01)
         await self._ping_until_quiet()
         if any(each.subscription.summary(0).unacked for each in self.state.subscriptions()):
@@ -217,7 +217,7 @@ class AsyncBroker:
             await self._ping_until_quiet()
 
     async def _ping_until_quiet(self) -> None:
-        """Ping every connection until nothing but the answers comes."""
+        """Ping every connection until the clients send only the answers."""
         while True:
             connections = list(self.state.shared.connections)
             before = {each: (each.pongs, each.commands) for each in connections}
@@ -231,33 +231,36 @@ class AsyncBroker:
                 return
 
     async def take_back(self, consumer: str, messages: Any = None, *, subscription: str | None = None) -> int:
-        """Take messages back from a consumer, as if it had not acknowledged in time; return how many entries.
+        """Redeliver messages of a consumer as after an ack timeout; return the number of entries.
 
-        They are delivered again, with one redelivery more. `messages` is one message or several, as the
-        client received them, their ids, or positions; of a batch the whole entry comes again. Without it
-        everything that the consumer has is taken back, read or not. Then the broker closes the consumer, and
-        its client subscribes again: it would not drop what lies unread in its queue, as it does when it asks
-        for redelivery itself, and that would arrive twice. On Exclusive and Failover everything is taken
-        back, as by a broker. It returns when the client is back. `consumer` is its name. Raises `KeyError` if
-        no consumer of that name has a subscription of the given name.
+        The redelivery count of each grows by one. `consumer` is the consumer's name. `messages` is one
+        message or several: as the client received them, as message ids, or as positions. A message of a
+        batch redelivers its whole entry. On Exclusive and Failover all entries are redelivered, as by a
+        Pulsar broker.
+
+        Without `messages`, all unacknowledged entries of the consumer are redelivered. In that case, and on
+        Exclusive and Failover, the broker closes the consumer and returns once its client has subscribed
+        again. Otherwise the client would keep the unread messages in its queue and receive them twice; it
+        drops them only if it requests the redelivery itself. Raises `KeyError` if no consumer of that name
+        has a subscription of the given name.
         """
         taken = await tester.take_back(self.state, consumer, messages, subscription)
-        # A client drops what it did not read when it learns that it is subscribed.
+        # A client drops its unread messages when the answer to its subscribe command arrives.
         await asyncio.wait_for(self._ping_until_quiet(), tester.REOPENED_WITHIN_S)
         return taken
 
-    # What a test asks
+    # Queries of tests
 
     def messages(self, topic: str) -> list[Message]:
-        """Return the messages that a topic holds, partition by partition; `KeyError` without the topic."""
+        """Return the messages of a topic, partition by partition; `KeyError` if the topic does not exist."""
         return tester.messages(self.state, topic)
 
     def backlog(self, topic: str, subscription: str) -> list[Message]:
-        """Return the messages that a subscription has not acknowledged; `KeyError` if it is not there."""
+        """Return the messages that a subscription has not acknowledged; `KeyError` if it does not exist."""
         return tester.backlog(self.state, topic, subscription)
 
     def create_topic(self, topic: str, *, partitions: int = 0) -> None:
-        """Make a topic, with partitions or without; nothing happens to one that is there as asked for."""
+        """Create a topic, with or without partitions, unless it exists with these partitions."""
         name = TopicName.parse(topic)
         if partitions:
             self.state.create_partitioned(name, partitions)
@@ -265,18 +268,22 @@ class AsyncBroker:
             self.state.topic(str(name), create=True)
 
     def create_namespace(self, namespace: str) -> None:
-        """Make a namespace, `tenant/namespace`, with its tenant; nothing happens if it is there."""
+        """Create a namespace, `tenant/namespace`, with its tenant, unless it exists."""
         TopicName.parse(f"persistent://{namespace}/topic")
         self.state.shared.policies.setdefault(namespace, {})
 
     def reset(self) -> None:
-        """Make everything as it was at the start, and break all connections: nothing is left for the next."""
+        """Return to the initial state: break all connections, delete all data, policies, events and faults.
+
+        The addresses stay the same, so one broker can serve many tests. A broker that crashed has to
+        `restart` first.
+        """
         self._abort_connections()
         self.clock.reset()
         self.state.reset()
 
     def crash(self) -> None:
-        """Stop at once, as a killed process does: nothing is sent any more, nothing is closed."""
+        """Stop at once, as a killed process does: send nothing and close nothing in order."""
         self.crashed = True
         for server in self._servers:
             server.close()
@@ -289,10 +296,11 @@ class AsyncBroker:
         self.state.shared.connections.clear()
 
     async def restart(self, as_: str | None = None) -> RestartReport:
-        """Start again; return what that forgot. A broker that did not crash is closed gracefully first.
+        """Restart; return the acknowledgments that the restart lost.
 
-        `as_` is `"pulsar-4.2"`, what a broker of that version would have found again, or `"ackwell"`, which
-        forgets nothing; by default the version that this broker behaves as.
+        A broker that did not crash is closed gracefully first. `as_` is `"pulsar-4.2"` for the state that a
+        broker of that version recovers, or `"ackwell"`, which loses nothing. The default is the version that
+        this broker emulates.
         """
         persona = _restart_behaviour(as_, self.settings.version)
         how: Restart = "crash" if self.crashed else "graceful"
@@ -320,9 +328,9 @@ def _restart_behaviour(as_: str | None, version: str) -> RestartBehaviour:
 
 
 def raise_open_file_limit(connections: int) -> None:
-    """Let the process have a file open for each connection, and some more, as far as the system allows.
+    """Raise the process's limit of open files to one for each connection and a margin, if permitted.
 
-    Without it a broker at the usual limit of 1,024 files answers nobody any more, and says nothing.
+    At the usual limit of 1,024 files a broker would silently stop to accept connections.
     """
     try:
         import resource

@@ -1,8 +1,8 @@
-"""A broker's file: entries, cursors and facts (`kept`), all that a killed process must find again, in SQLite.
+"""A broker's SQLite file: the entries, cursors and facts that survive a killed process.
 
-Everything that a round of commands changed is one transaction, committed before any receipt of the round is
-sent. So what a client has a receipt for survives `kill -9`. Cursors are saved in ackwell's own form, which
-forgets nothing, open transactions among it.
+All changes of one round of commands are one transaction. It is committed before any receipt of the round is
+sent, so every message with a receipt survives `kill -9`. Cursors are saved in ackwell's own format, which
+loses nothing and includes open transactions. `persistent_map` keeps the facts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import os
 
 APPLICATION_ID: Final = 0x61636462
-"""`acdb`: marks the file as ours."""
+"""`acdb`: marks the file of a dev broker."""
 
 VERSION: Final = 1
 
@@ -73,7 +73,7 @@ class BrokerFile:
 
     def _prepare(self) -> None:
         execute = self._connection.execute
-        # One owner. A killed process loses nothing of the system's cache, so no sync is waited for.
+        # One owner. The system's cache survives a killed process, so a commit does not wait for a sync.
         execute("PRAGMA locking_mode = EXCLUSIVE")
         execute("PRAGMA journal_mode = WAL")
         execute("PRAGMA synchronous = NORMAL")
@@ -83,10 +83,10 @@ class BrokerFile:
                 execute(statement)
         found = execute("PRAGMA application_id").fetchone()[0], execute("PRAGMA user_version").fetchone()[0]
         if found != (APPLICATION_ID, VERSION):
-            raise StoreError(f"{self._path}: not the file of a dev broker that this ackwell reads")
+            raise StoreError(f"{self._path}: not a dev broker's file, or of another version")
         execute("COMMIT")
 
-    # What changes
+    # Writing
 
     def append(self, topic: str, ledger_id: int, entry_id: int, entry: LogEntry) -> None:
         """Write an entry."""
@@ -125,7 +125,7 @@ class BrokerFile:
         self._write("DELETE FROM cursor WHERE topic = ? AND subscription = ?", topic, subscription)
 
     def put(self, kind: str, topic: str, name: str, value: Any) -> None:
-        """Write a fact, as JSON; the topic is empty for one of the broker."""
+        """Write a fact as JSON; `topic` is empty for a fact about the broker."""
         self._write("INSERT OR REPLACE INTO fact VALUES (?, ?, ?, ?)", kind, topic, name, json.dumps(value))
 
     def delete(self, kind: str, topic: str, name: str) -> None:
@@ -133,7 +133,7 @@ class BrokerFile:
         self._write("DELETE FROM fact WHERE kind = ? AND topic = ? AND name = ?", kind, topic, name)
 
     def commit(self) -> None:
-        """Make what changed durable, in the system's cache at least: a killed process loses none of it."""
+        """Commit all changes. They are in the system's cache, so they survive a killed process."""
         if self._connection.in_transaction:
             with self._errors():
                 self._connection.execute("COMMIT")
@@ -143,7 +143,7 @@ class BrokerFile:
         self.commit()
         self._connection.close()
 
-    # What is there
+    # Reading
 
     def ledgers(self, topic: str) -> dict[int, list[LogEntry]]:
         """Return the entries of a topic, ledger by ledger."""

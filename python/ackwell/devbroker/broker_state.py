@@ -1,7 +1,6 @@
-"""Everything that a broker holds: topics, partitioned topics, policies, schemas, transactions.
+"""The state of a broker: topics, partitioned topics, policies, schemas, transactions.
 
-It does no I/O: connections bring commands to it and carry away what it sends. All of it runs in one event
-loop.
+It does no I/O: connections pass commands to it and write its answers. It runs in one event loop.
 """
 
 from __future__ import annotations
@@ -40,11 +39,11 @@ if TYPE_CHECKING:
 SYSTEM: Final = "pulsar/system"
 
 COORDINATORS: Final = f"persistent://{SYSTEM}/transaction_coordinator_assign"
-"""The topic by whose partitions the Java client finds the transaction coordinators; there is one."""
+"""The topic whose partitions are the transaction coordinators for the Java client; there is one."""
 
 
 class BrokerState:
-    """The state of a broker; what of it was kept in a file is there from the start."""
+    """The state of a broker; with a file, it begins with the persistent state."""
 
     def __init__(self, settings: DevBrokerSettings, clock: Clock, file: BrokerFile | None = None) -> None:
         self.watchers: dict[tuple[ClientConnection, int], Watcher] = {}
@@ -53,7 +52,7 @@ class BrokerState:
         self.clock = clock
         self.topics: dict[str, Topic] = {}
         self.topic_names = PersistentMap[bool](file, "name")
-        """The persistent topics there are."""
+        """The names of the persistent topics."""
         self.partitioned = PersistentMap[int](file, "partitions")
         self.made_tenants = PersistentMap[bool](file, "tenant")
         self.schemas = Schemas(file)
@@ -65,14 +64,14 @@ class BrokerState:
         self._recover()
 
     def _begin(self) -> None:
-        """Make what is there from the start."""
+        """Create the initial namespaces and topics."""
         self.partitioned[COORDINATORS] = 1
         for name in (*self.settings.namespaces, SYSTEM):
             self.shared.policies.setdefault(name, {})
         self.clock.call_at(self.clock.now_ms() + AGES_CHECKED_MS, self._check_ages)
 
     def reset(self) -> None:
-        """Delete everything but what is there from the start; nobody is connected."""
+        """Return to the initial state; call it without connections."""
         self.watchers.clear()
         for topic in list(self.topics.values()):
             self.delete_topic(topic.name)
@@ -86,17 +85,17 @@ class BrokerState:
     # Names and topics
 
     def new_name(self) -> str:
-        """Return a name for a producer or consumer that brought none."""
+        """Return a name for a producer or consumer without one."""
         self._names += 1
         return f"standalone-0-{self._names - 1}"
 
     def new_consumer_key(self) -> int:
-        """Return a number for a consumer, which no other has."""
+        """Return a unique number for a consumer."""
         self._consumers += 1
         return self._consumers
 
     def topic(self, text: str, *, create: bool = True) -> Topic:
-        """Return a topic, made on use if the settings say so; `RefusedError` where it cannot be."""
+        """Return a topic, created if the settings allow it; otherwise `CommandRefusedError`."""
         topic = self.topics.get(text)
         if topic is not None:
             return topic
@@ -116,7 +115,7 @@ class BrokerState:
         return topic
 
     def make_topic(self, name: TopicName) -> Topic:
-        """Make a topic that is not there."""
+        """Create a topic that does not exist."""
         topic = self.topics[str(name)] = Topic(TopicContent(self.shared, name))
         if name.persistent:
             self.topic_names[str(name)] = True
@@ -124,12 +123,12 @@ class BrokerState:
         return topic
 
     def check_namespace(self, name: TopicName) -> None:
-        """Refuse a topic of a namespace that was not made."""
+        """Raise `CommandRefusedError` for a topic of an unknown namespace."""
         if name.in_namespace not in self.shared.policies:
             raise CommandRefusedError(ErrorCode.TOPIC_NOT_FOUND, f"Namespace {name.in_namespace} not found")
 
     def partitions_of(self, name: TopicName, *, create: bool = False) -> int:
-        """Return how many partitions a topic has, 0 for none; made on use if the settings say so."""
+        """Return the number of partitions of a topic, 0 for none; created if the settings allow it."""
         self.check_namespace(name)
         known = self.partitioned.get(str(name))
         if known is not None or name.partition >= 0 or not create or str(name) in self.topics:
@@ -140,7 +139,7 @@ class BrokerState:
         return wanted
 
     def create_partitioned(self, name: TopicName, partitions: int) -> None:
-        """Make a partitioned topic, or give one more partitions."""
+        """Create a partitioned topic, or add partitions to one."""
         before = self.partitioned.get(str(name), 0)
         self.partitioned[str(name)] = partitions
         made = [self.topic(str(name.of_partition(index))) for index in range(partitions)]
@@ -160,18 +159,18 @@ class BrokerState:
             self.topics_changed([], [name])
 
     def topics_in(self, namespace: str) -> list[TopicName]:
-        """Return the topics of a namespace, partitions one by one."""
+        """Return the topics of a namespace, each partition separately."""
         return sorted(topic.name for topic in self.topics.values() if topic.name.in_namespace == namespace)
 
     def topics_changed(self, made: list[TopicName], deleted: list[TopicName]) -> None:
-        """Notify the watchers of lists of topics."""
+        """Notify the topic-list watchers of created and deleted topics."""
         for each in list(self.watchers.values()):
             each.changed(made, deleted, self.topics_in)
 
     # Policies
 
     def set_policy(self, namespace: str, policy: str, value: Any) -> None:
-        """Set a namespace's policy, or remove it with None; topics that are there have it from now on."""
+        """Set a namespace's policy, or remove it with None; it applies to existing topics at once."""
         policies = {name: kept for name, kept in self.shared.policies[namespace].items() if name != policy}
         self.shared.policies[namespace] = policies if value is None else policies | {policy: value}
         limits = unacked_limits(self.settings.subscription, self.shared.policies[namespace])
@@ -182,7 +181,7 @@ class BrokerState:
                     each.wake()
 
     def _check_ages(self) -> None:
-        """Delete what is too old by its namespace's time to live and retention, and look again later."""
+        """Apply the time to live and the retention of each namespace, and schedule the next check."""
         for topic in self.topics.values():
             seconds = self.shared.policy(topic.name.in_namespace, TTL)
             for each in topic.subscriptions.values() if seconds else ():
@@ -192,25 +191,25 @@ class BrokerState:
         self.shared.run_woken()
 
     def tenants(self) -> set[str]:
-        """Return the tenants: those that have a namespace, and those that were made."""
+        """Return the tenants: those with a namespace and those that were created."""
         return {name.partition("/")[0] for name in self.shared.policies} | set(self.made_tenants)
 
     def put_schema(self, name: TopicName, schema: Any) -> bytes | None:
-        """Take a topic's schema in, under its namespace's strategy; return its version."""
+        """Add a topic's schema by its namespace's compatibility strategy; return its version."""
         strategy = self.shared.policy(name.in_namespace, "schemaCompatibilityStrategy")
         return self.schemas.put(str(name.partitioned), schema, strategy)
 
     # Transactions
 
     def begin_transaction(self, coordinator_id: int, ttl_ms: int) -> TransactionId:
-        """Open a transaction that is aborted after `ttl_ms` unless it ended; 0 for never."""
+        """Open a transaction that is aborted after `ttl_ms` if it is still open; 0 for never."""
         expires_ms = self.clock.now_ms() + ttl_ms if ttl_ms else None
         txn = self.coordinator.begin(coordinator_id, expires_ms)
         self._expire_at(txn, expires_ms)
         return txn
 
     def end_transaction(self, txn: TransactionId, action: TxnAction) -> None:
-        """Commit or abort a transaction, in every topic and subscription that takes part."""
+        """Commit or abort a transaction in its topics and subscriptions."""
         parts = self.coordinator.end(txn)
         for name in sorted(set(parts["topics"])):
             if (topic := self.topics.get(name)) is not None:
@@ -233,7 +232,7 @@ class BrokerState:
     # Time and memory
 
     def wake_all(self) -> None:
-        """Move the time of every subscription on to the clock's."""
+        """Run every subscription after the clock jumped."""
         for subscription in self.subscriptions():
             subscription.wake()
         self.shared.run_woken()
@@ -243,7 +242,7 @@ class BrokerState:
         return (each for topic in self.topics.values() for each in topic.subscriptions.values())
 
     def _deliver(self, subscription: TopicSubscription) -> None:
-        """Deliver what a subscription can, and delete the ledgers that it was the last to consume."""
+        """Deliver the entries of a subscription, and delete the ledgers that all subscriptions consumed."""
         deliver(subscription)
         topic = self.topics.get(subscription.content.full_name)
         if topic is not None and len(topic.content.log.entries) > 1:
@@ -253,14 +252,14 @@ class BrokerState:
                 topic.trim()
 
     def _reclaim(self) -> None:
-        """Give back the memory of everything that was consumed."""
+        """Free the memory of all consumed entries."""
         for topic in self.topics.values():
             topic.reclaim()
 
-    # What a killed process finds again
+    # Recovery
 
     def _recover(self) -> None:
-        """Read what the broker's file holds."""
+        """Restore the state from the broker's file."""
         file = self.shared.file
         for name in self.topic_names:
             assert file is not None
@@ -270,13 +269,15 @@ class BrokerState:
         for text, parts in self.coordinator.open.items():
             self._expire_at(TransactionId.parse(text), parts["expires_ms"])
 
-    # What an incident left
+    # Loading
 
     def load(self, loaded: LoadReport) -> None:
-        """Take topics in that were read; `ValueError`, and nothing changes, if one is there already."""
+        """Add loaded topics; `ValueError` without any change if one of them exists."""
         taken = [name for name in loaded.topics if name in self.topics]
         if taken:
-            raise ValueError(f"{taken[0]} is there already; load into a broker without it, or `reset` it")
+            raise ValueError(
+                f"{taken[0]} exists already; load into a broker without it, or `reset` the broker"
+            )
         for text, described in loaded.topics.items():
             name = TopicName.parse(text)
             self.shared.policies.setdefault(name.in_namespace, {})
@@ -293,7 +294,7 @@ class BrokerState:
         for whole in {
             str(each.name.partitioned) for each in self.topics.values() if each.name.partition >= 0
         }:
-            # The partitions before it that no source described are empty.
+            # Lower partitions that no source contains are empty.
             self.create_partitioned(TopicName.parse(whole), self.partitioned[whole])
         self.topics_changed([TopicName.parse(each) for each in loaded.topics], [])
         self.shared.save()
@@ -303,7 +304,7 @@ class BrokerState:
     def reload(
         self, how: Restart, as_: RestartBehaviour, names: Iterable[str] | None = None
     ) -> RestartReport:
-        """Close topics, all or some, and load them from what such a restart leaves of them."""
+        """Close topics, by default all, and load the state that the restart leaves."""
         losses: dict[tuple[str, str], SubscriptionLoss] = {}
         for name in list(self.topics if names is None else names):
             topic = self.topics.pop(name)
@@ -315,7 +316,7 @@ class BrokerState:
             if how == "graceful":
                 topic.close()
             for each in topic.subscriptions.values():
-                # A timer that is still to come finds nobody to deliver to.
+                # A timer that fires later finds no consumer.
                 each.consumers.clear()
             if topic.name.persistent:
                 self.topics[name] = Topic.after_restart(topic, survivors)
@@ -323,24 +324,24 @@ class BrokerState:
         return RestartReport(how, f"pulsar-{self.settings.version}" if as_ == "pulsar" else "ackwell", losses)
 
     def unload(self, topic: Topic) -> RestartReport:
-        """Close a topic and load it again, as this version does."""
+        """Close a topic and load it again, by the rules of the emulated version."""
         topic.content.record(Kind.UNLOAD)
         return self.reload("graceful", "pulsar", [str(topic.name)])
 
     def close(self) -> None:
-        """Save what changed, and close the file."""
+        """Save all changes, and close the file."""
         self.shared.save()
         if self.shared.file is not None:
             self.shared.file.close()
 
     def validate(self) -> None:
-        """Check every subscription; `AssertionError` names what does not hold."""
+        """Check every subscription; `AssertionError` names the invariant that does not hold."""
         for subscription in self.subscriptions():
             subscription.subscription.validate()
 
 
 def parse_topic_name(text: str) -> TopicName:
-    """Read a topic's name; `RefusedError` for what is not one."""
+    """Parse a topic's name; `CommandRefusedError` if it is invalid."""
     try:
         return TopicName.parse(text)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""One client's connection: frames in, commands handled one after another, frames out."""
+"""One client's connection: reads frames, handles their commands in order, and writes frames."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ if TYPE_CHECKING:
     from ackwell.protocol.frames import Frame
 
 CRASH: Final = "the broker crashed"
-"""Why a connection was closed without a farewell of its producers and consumers."""
+"""The reason of connections that close without closing their producers and consumers."""
 
 _ACK: Final = int(CommandType.ACK)
 _SEND: Final = int(CommandType.SEND)
 _SIGNS_OF_LIFE: Final = frozenset({int(CommandType.PING), int(CommandType.PONG)})
 
 NO_REQUEST: Final = UINT64_MAX
-"""The request id of an error that answers no request."""
+"""The request id of an error that does not answer a request."""
 
 log = logging.getLogger("ackwell.devbroker")
 
 Handler = Callable[["ClientConnection", Any, bytes], None]
-"""Takes the connection, the command and what follows it; raises `RefusedError` to answer with an error."""
+"""Takes the connection, the command and its payload; raises `CommandRefusedError` to answer an error."""
 
 
 class ClientConnection(asyncio.Protocol):
-    """A connection; a bad frame closes it and nothing else.
+    """A connection; an invalid frame closes only this connection.
 
-    `handlers` has what handles each command that is supported.
+    `handlers` maps each supported command type to its handler.
     """
 
     def __init__(self, state: BrokerState, service: Service, handlers: Mapping[int, Handler]) -> None:
@@ -51,16 +51,16 @@ class ClientConnection(asyncio.Protocol):
         self.producers: dict[int, Producer] = {}
         self.consumers: dict[int, ConnectedConsumer] = {}
         self.closed_producers: set[int] = set()
-        """Those that we closed: what their client has sent before it knew is passed over."""
+        """Producers that the broker closed; messages that were already on their way are ignored."""
         self.client_version = ""
         self.role: str | None = None
         self.connected = False
         self.writable = True
         self.supports_watchers = False
         self.pongs = 0
-        """How many of our pings were answered."""
+        """The number of answered pings."""
         self.commands = 0
-        """How many commands came, but for pings and pongs."""
+        """The number of commands that arrived, without pings and pongs."""
         self.address = ""
         self.close_reason = ""
         self._reader = FrameReader(state.settings.max_message_bytes + FRAME_PADDING_BYTES)
@@ -70,10 +70,10 @@ class ClientConnection(asyncio.Protocol):
         self._handshake: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport | None = None
 
-    # From asyncio
+    # Callbacks of asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the connection in, or close it if there are too many."""
+        """Register the connection, or close it if there are too many."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         host, port = (transport.get_extra_info("peername") or ("", 0))[:2]
@@ -92,7 +92,7 @@ class ClientConnection(asyncio.Protocol):
             self.close(f"no CONNECT within {self.state.settings.handshake_s:g} s")
 
     def _refuse(self, reason: str) -> None:
-        """Close the connection, and say why to its client, as a broker does."""
+        """Send the reason to the client and close the connection, as a Pulsar broker does."""
         log.warning("%s refused: %s", self.address, reason)
         code = ErrorCode.NOT_ALLOWED_ERROR
         answer = messages.CommandError(request_id=NO_REQUEST, error=code, message=reason)
@@ -100,7 +100,7 @@ class ClientConnection(asyncio.Protocol):
         self.close(reason)
 
     def data_received(self, data: bytes) -> None:
-        """Handle the commands that are whole now."""
+        """Handle the commands that are complete."""
         try:
             for each in self._reader.feed(data):
                 if self.close_reason:
@@ -109,7 +109,7 @@ class ClientConnection(asyncio.Protocol):
         except FrameError as error:
             self.close(str(error))
         except Exception as error:
-            # An error of ours: this client sees its connection break, and the others continue.
+            # A bug in the dev broker closes this connection only.
             log.exception("%s: an error in the dev broker", self.address)
             self.close(f"an error in the dev broker: {error!r}")
         if self._reader.unfinished_bytes != self._unfinished_bytes:
@@ -117,17 +117,17 @@ class ClientConnection(asyncio.Protocol):
         self.shared.run_woken()
 
     def _count_unfinished(self, nbytes: int) -> None:
-        """Keep the account of unfinished frames, and close what would make them too many."""
+        """Count the bytes of unfinished frames; close the connection if they exceed the memory limit."""
         shared = self.shared
         shared.unfinished_bytes += nbytes - self._unfinished_bytes
         self._unfinished_bytes = nbytes
         if shared.memory_bytes + shared.unfinished_bytes > shared.settings.max_memory_bytes and nbytes:
             self._reader = FrameReader()
             self._count_unfinished(0)
-            self.close("its unfinished frame would take more memory than the dev broker may have")
+            self.close("its unfinished frame would exceed the dev broker's memory limit")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Let producers and consumers go."""
+        """Remove the connection's producers, consumers and watchers."""
         self.shared.connections.discard(self)
         self._out.clear()
         self._count_unfinished(0)
@@ -135,7 +135,7 @@ class ClientConnection(asyncio.Protocol):
             self._handshake.cancel()
         if self.close_reason == CRASH:
             return
-        self.close_reason = self.close_reason or "the client went away"
+        self.close_reason = self.close_reason or "the client disconnected"
         for key in [key for key in self.state.watchers if key[0] is self]:
             del self.state.watchers[key]
         for producer in list(self.producers.values()):
@@ -147,13 +147,13 @@ class ClientConnection(asyncio.Protocol):
         self.shared.run_woken()
 
     def pause_writing(self) -> None:
-        """Send no more messages, and take no more commands to answer: the client does not read."""
+        """Stop to send messages and to read commands, because the client does not read."""
         self.writable = False
         if self._transport is not None and not self._transport.is_closing():
             self._transport.pause_reading()
 
     def resume_writing(self) -> None:
-        """Send messages again."""
+        """Continue to send messages and to read commands."""
         self.writable = True
         if self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
@@ -164,13 +164,13 @@ class ClientConnection(asyncio.Protocol):
     # Commands
 
     def _handle(self, given: Frame) -> None:
-        # In one step: this is done for every frame.
+        # Inlined, because it runs for every frame.
         data, start, behind_command, end = given
         command = data[start + 8 : behind_command]
         command_type, body = split(command)
         message: Any
         if command_type == _ACK:
-            # Its handler reads the bytes itself, in less time.
+            # The handler decodes the bytes itself, which is faster.
             message = body
         elif command_type == _SEND:
             message = messages.parse("CommandSend", body)
@@ -181,7 +181,7 @@ class ClientConnection(asyncio.Protocol):
         if not self.connected and command_type not in (CommandType.CONNECT, CommandType.AUTH_RESPONSE):
             raise FrameError(f"command {command_type} before CONNECT")
         if self.shared.faults.any and self.shared.faults.drops_connection():
-            self.close("a fault that was asked for: drop_connections")
+            self.close("injected fault: drop_connections")
             return
         handle = self._handlers.get(command_type)
         if handle is None:
@@ -207,28 +207,28 @@ class ClientConnection(asyncio.Protocol):
             messages.CommandError(request_id=message.request_id, error=refusal.code, message=str(refusal)),
         )
 
-    # Out
+    # Output
 
     def send(self, command_type: int, message: Any) -> None:
         """Send a command."""
         self._queue_output((frame(encode(command_type, message)),))
 
     def succeed(self, request_id: int) -> None:
-        """Answer a command that went well."""
+        """Answer a command with success."""
         self.send(CommandType.SUCCESS, messages.CommandSuccess(request_id=request_id))
 
     def send_frame(self, data: bytes) -> None:
-        """Send a frame that is ready."""
+        """Send an encoded frame."""
         self._queue_output((data,))
 
     def _queue_output(self, frames: Iterable[bytes]) -> None:
-        """Hold frames for the next `flush`, which is due when the commands that came are handled."""
+        """Queue frames for the next `flush`, which follows when the received commands are handled."""
         if not self._out:
             self.shared.pending_output.append(self)
         self._out.extend(frames)
 
     def send_messages(self, consumer: ConnectedConsumer, frames: Iterable[bytes]) -> None:
-        """Send the frames of messages; under a fault, twice or slowly."""
+        """Send the frames of messages; injected faults duplicate them or slow them down."""
         faults = self.shared.faults
         if not faults.any:
             self._queue_output(frames)
@@ -252,12 +252,12 @@ class ClientConnection(asyncio.Protocol):
             self.flush()
 
     def send_active(self, consumer_id: int, *, active: bool) -> None:
-        """Notify a consumer of whether it is the active one."""
+        """Notify a consumer whether it is the active consumer."""
         change = messages.CommandActiveConsumerChange(consumer_id=consumer_id, is_active=active)
         self.send(CommandType.ACTIVE_CONSUMER_CHANGE, change)
 
     def send_ready(self, producer: Producer, last_sequence_id: int) -> None:
-        """Send a producer the success that lets it send."""
+        """Notify a producer that it may send."""
         answer = messages.CommandProducerSuccess(
             request_id=producer.request_id,
             producer_name=producer.name,
@@ -270,12 +270,12 @@ class ClientConnection(asyncio.Protocol):
         self.send(CommandType.PRODUCER_SUCCESS, answer)
 
     def ping(self) -> None:
-        """Ask for a sign of life; the answer comes behind everything that the client has sent."""
+        """Send a ping; the client answers it after everything that it sent before."""
         self.send(CommandType.PING, messages.CommandPing())
         self.flush()
 
     def flush(self) -> None:
-        """Write what is held; asyncio sends it."""
+        """Write the queued frames to the transport."""
         if not self._out or self._transport is None or self._delayed_flushes:
             return
         delay_ms = self.shared.faults.delay_ms() if self.shared.faults.any else 0
@@ -293,15 +293,15 @@ class ClientConnection(asyncio.Protocol):
             self._transport.write(b"".join(self._out))
             self._out.clear()
 
-    # Ends
+    # Closing
 
     def leave(self, producer: Producer) -> None:
-        """Let a producer go, because its client does."""
+        """Remove a producer that its client closed."""
         if (topic := self.state.topics.get(producer.topic)) is not None:
             topic.producers.leave(producer)
 
     def close_producer(self, producer: Producer) -> None:
-        """Close a producer from our side; its client opens it again."""
+        """Close a producer; its client opens it again."""
         if self.producers.pop(producer.producer_id, None) is producer:
             self.closed_producers.add(producer.producer_id)
             self.send(
@@ -310,7 +310,7 @@ class ClientConnection(asyncio.Protocol):
             )
 
     def close_consumer(self, consumer: ConnectedConsumer) -> None:
-        """Close a consumer from our side; its client subscribes again."""
+        """Close a consumer; its client subscribes again."""
         if self.consumers.pop(consumer.consumer_id, None) is consumer:
             consumer.subscription.leave(consumer)
             self.send(
@@ -319,17 +319,17 @@ class ClientConnection(asyncio.Protocol):
             )
 
     def close(self, reason: str) -> None:
-        """Close the connection, and say why in the log."""
+        """Close the connection, and log the reason."""
         self.close_reason = reason
         log.info("%s closed: %s", self.address, reason)
         if self._transport is not None:
-            # An answer that is held may promise what is not saved yet.
+            # A queued answer may confirm a change that is not saved yet.
             self.shared.save()
             self.flush()
             self._transport.close()
 
     def abort(self) -> None:
-        """Close the connection as a crash does: nothing more is sent, and no consumer leaves in order."""
+        """Close the connection as a crash does: drop queued frames, and remove no consumer in order."""
         self.close_reason = CRASH
         self._out.clear()
         self.producers.clear()

@@ -1,8 +1,8 @@
-"""The broker's clock: the time of the machine and an offset, running or frozen, and what waits for a time.
+"""The broker's clock: the machine's time plus an offset, running or frozen, and its timers.
 
-Everything that the broker does at a time asks this clock, so `advance` brings forward delayed messages,
-time-outs of transactions and the writes of cursors, and nothing has to be waited for. The timers of a client
-run on the machine's time and do not see it.
+The broker takes every time from this clock. `advance` therefore triggers delayed messages, transaction
+time-outs and cursor writes without waiting. The timers of clients run on the machine's time and do not
+follow this clock.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from itertools import count
 from typing import Final
 
 TIME_MAX_MS: Final = 253_402_300_799_999
-"""The end of the year 9999, as far as a date can be written."""
+"""The end of the year 9999, the latest time that a date can express."""
 
 
 class Clock:
-    """Milliseconds since the epoch; used from the broker's event loop alone."""
+    """Milliseconds since the epoch; for the broker's event loop only."""
 
     def __init__(self) -> None:
         self._offset_ms = 0
@@ -29,7 +29,7 @@ class Clock:
         self._waking: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self.on_jump: Callable[[], None] = lambda: None
-        """Called when time did not pass but jumped."""
+        """Called after the time jumped."""
 
     def now_ms(self) -> int:
         """Return the broker's time."""
@@ -40,11 +40,11 @@ class Clock:
     def advance(
         self, ms: int = 0, *, seconds: float = 0, minutes: float = 0, hours: float = 0, days: float = 0
     ) -> None:
-        """Let so much time pass at once, and do what is due in its order; `ValueError` below 0."""
+        """Move the time forward and run the due timers in order; `ValueError` for a negative duration."""
         ms += round(1000 * (seconds + 60 * (minutes + 60 * (hours + 24 * days))))
         if not 0 <= ms <= TIME_MAX_MS - self.now_ms():
             raise ValueError(
-                f"advance by {ms} ms; time does not go back, and ends {TIME_MAX_MS} ms after 1970"
+                f"advance by {ms} ms; expected at least 0, and a time of at most {TIME_MAX_MS} ms since 1970"
             )
         if self._frozen_ms is not None:
             self._frozen_ms += ms
@@ -54,18 +54,18 @@ class Clock:
         self.on_jump()
 
     def freeze(self) -> None:
-        """Stop the clock where it is; `advance` still moves it."""
+        """Stop the clock; `advance` still moves it."""
         self._frozen_ms = self.now_ms()
 
     def resume(self) -> None:
-        """Let a frozen clock run on from its time."""
+        """Continue a frozen clock from its time."""
         if self._frozen_ms is not None:
             self._offset_ms = self._frozen_ms - time.time_ns() // 1_000_000
             self._frozen_ms = None
             self._run_due()
 
     def reset(self) -> None:
-        """Show the time of the machine, and forget what waits."""
+        """Return to the machine's time, and cancel all timers."""
         self._offset_ms, self._frozen_ms = 0, None
         self._timers.clear()
         self._wait()
@@ -82,12 +82,12 @@ class Clock:
             self._wait()
 
     def start(self) -> None:
-        """Wait for what is due, in the running event loop."""
+        """Begin to run timers in the running event loop."""
         self._loop = asyncio.get_running_loop()
         self._wait()
 
     def stop(self) -> None:
-        """Forget what waits."""
+        """Cancel all timers."""
         self._timers.clear()
         if self._waking is not None:
             self._waking.cancel()

@@ -1,8 +1,8 @@
-"""Compaction: which entries a compacted read leaves out, because a later one has their key.
+"""Compaction: the entries that a compacted read skips because a later message has the same key.
 
-Kept to what clients can see: the newest message of each key, in the order of the log; a message without
-payload deletes its key, and one without a key is left out. A batch is left out when every message of it
-is, and else rewritten with the messages that stay marked (`compacted_out` on those that go).
+A compacted read returns the newest message of each key in the order of the log. A message without payload
+deletes its key. A message without a key is skipped. A batch is skipped if all of its messages are;
+otherwise it is rewritten, and its skipped messages are marked with `compacted_out`.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from ackwell.position import Position
 
 Newest = dict[str, tuple[int, int, int]]
-"""Key to ledger id, entry id and batch index of its newest message."""
+"""Maps a key to the ledger id, entry id and batch index of its newest message."""
 
 
 class CompactedLog:
-    """What a compaction found of a log, up to its end at that time."""
+    """The result of a compaction of a log, up to its last entry at that time."""
 
     def __init__(self, log: Log, horizon: Position) -> None:
         self.horizon = horizon
@@ -47,7 +47,7 @@ class CompactedLog:
             self._look(position, entry, newest, deleted)
 
     def leaves_out(self, position: tuple[int, int]) -> bool:
-        """Return whether an entry is left out as a whole."""
+        """Return whether a compacted read skips the whole entry."""
         return position in self._out
 
     def _look(self, position: tuple[int, int], entry: LogEntry, newest: Newest, deleted: set[str]) -> None:
@@ -84,7 +84,7 @@ def _keys(entry: LogEntry) -> list[tuple[int, str | None, bool]]:
 
 
 def _without(data: bytes, kept: list[bool]) -> bytes:
-    """Return an entry with the messages that are not kept emptied and marked."""
+    """Return an entry in which the skipped messages are empty and marked."""
     payload = read_payload(data)
     singles: list[tuple[Any, bytes]] = []
     for (single, body), keep in zip(read_batch(payload.metadata, uncompressed(payload)), kept, strict=True):

@@ -1,8 +1,8 @@
-"""Whether a schema may follow another: Avro's rules of resolution, for Avro and JSON schemas.
+"""Schema compatibility: Avro's rules of resolution, for Avro and JSON schemas.
 
-`can_read(reader, writer)`: data written with one can be read with the other, by type, promotion of numbers,
-names of records and enums, unions, and defaults of fields that the writer does not have. Other types of
-schema are compatible if they are the same.
+`can_read(reader, writer)` decides whether data of the writer's schema can be read with the reader's schema.
+It compares types, promotions of numbers, names of records and enums, unions, and defaults of fields that the
+writer's schema lacks. Schemas of other types are compatible if they are equal.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _PROMOTED: Final = {
     "bytes": {"bytes", "string"},
 }
 _DEPTH_MAX: Final = 64
-"""A schema may name itself; pairs compared deeper than this are taken as compatible."""
+"""Schemas can be recursive; pairs at a greater depth count as compatible."""
 
 STRATEGIES: Final = (
     "ALWAYS_COMPATIBLE",
@@ -34,7 +34,7 @@ STRATEGIES: Final = (
 
 
 def compatible(new: bytes, versions: list[bytes], strategy: str) -> bool:
-    """Return whether an Avro or JSON schema may follow these versions; what is no schema may not."""
+    """Return whether an Avro or JSON schema is compatible with these versions; False for invalid JSON."""
     if strategy == "ALWAYS_COMPATIBLE" or not versions:
         return True
     if strategy == "ALWAYS_INCOMPATIBLE":
@@ -54,7 +54,7 @@ def compatible(new: bytes, versions: list[bytes], strategy: str) -> bool:
 
 
 def can_read(reader: Any, writer: Any) -> bool:
-    """Return whether a reader with one schema understands what was written with another.
+    """Return whether a reader with one schema can read data that was written with another.
 
     >>> can_read("double", "int"), can_read("int", "double"), can_read(["null", "int"], "int")
     (True, False, True)
@@ -63,7 +63,7 @@ def can_read(reader: Any, writer: Any) -> bool:
 
 
 class _Resolution:
-    """The named types of two schemas, and the comparison."""
+    """The comparison of two schemas, with their named types."""
 
     def __init__(self, reader: Any, writer: Any) -> None:
         self._readers: dict[str, Any] = {}
@@ -117,7 +117,7 @@ def _key(schema: Any) -> str:
 
 
 def _collect(schema: Any, named: dict[str, Any], depth: int = 0) -> None:
-    """Find the named types, by their names."""
+    """Collect the named types by name."""
     if depth > _DEPTH_MAX:
         return
     if isinstance(schema, list):

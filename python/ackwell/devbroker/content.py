@@ -1,6 +1,6 @@
-"""What is in a topic: its log, the transactions that hold parts of it back, and what a compacted read gets.
+"""The content of a topic: its log, its transactions and its compacted view.
 
-Subscriptions read this much of their topic. `Topic` has it, with who publishes and who subscribes.
+This is the part of a topic that its subscriptions read. `Topic` adds the producers and the subscriptions.
 """
 
 from __future__ import annotations
@@ -47,31 +47,31 @@ class TopicContent:
         self.settings = shared.settings
         self.clock = shared.clock
         self.file = shared.file if name.persistent else None
-        """The broker's file, if the topic is in it."""
+        """The broker's file, if it stores the topic."""
         self.log = Log(self.full_name, shared, self.file, ledgers, is_open=is_open)
         self.facts = PersistentMap[Any](self.file, "topic", self.full_name)
-        """What is so from some time on: `terminated`, `epoch`, `compacted`."""
+        """Facts that stay true once they are: `terminated`, `epoch`, `compacted`."""
         self.transactions = TopicTransactions()
         self.compacted: CompactedLog | None = None
 
     @property
     def terminated(self) -> bool:
-        """Whether it takes no more messages."""
+        """Whether the topic refuses new messages."""
         return bool(self.facts.get("terminated"))
 
     @property
     def epoch(self) -> int | None:
-        """The epoch of its newest exclusive producer."""
+        """The epoch of the newest exclusive producer."""
         found: int | None = self.facts.get("epoch")
         return found
 
     def compact(self) -> None:
-        """Compact it, up to its last entry."""
+        """Compact the topic, up to its last entry."""
         self.facts["compacted"] = list(self.log.last_position)
         self.compacted = CompactedLog(self.log, self.log.last_position)
 
     def recover(self, is_open: Callable[[TransactionId], bool]) -> None:
-        """Work out again what follows from the entries and facts that were kept."""
+        """Derive the transactions and the compacted view from the persistent entries and facts."""
         self.transactions.recover(self.log, is_open)
         self.shared.memory_bytes += self.log.held_bytes
         if "compacted" in self.facts:
@@ -79,16 +79,16 @@ class TopicContent:
 
     @property
     def first_position(self) -> Position:
-        """The first entry, or where it will be."""
+        """The position of the first entry; in an empty topic, of the next one."""
         return self.log.ledgers.next_valid(*(self.log.ledgers.first_position or self.log.end))
 
     @property
     def end_position(self) -> Position:
-        """Where the next entry will be."""
+        """The position of the next entry."""
         return Position(self.log.end.ledger_id, self.log.end.entry_id + 1)
 
     def last_message(self, *, compacted: bool = False) -> Position:
-        """Return the last entry that is a message, or that a compacted read gets; -1:-1 for none."""
+        """Return the last entry that is a message, for `compacted` reads the last one; -1:-1 if none."""
         position = self.log.last_position
         while position.entry_id >= 0 and (
             self.log.read(*position).marker or (compacted and self.is_compacted_out(position))
@@ -97,14 +97,14 @@ class TopicContent:
         return position if position.entry_id >= 0 else Position(-1, -1)
 
     def batch_size(self, position: tuple[int, int]) -> int | None:
-        """Return how many messages an entry's batch holds; None if it is not a batch."""
+        """Return the number of messages in an entry's batch; None if the entry is not a batch."""
         if position[1] < 0:
             return None
         metadata = read_payload(self.log.read(*position).data).metadata
         return metadata.num_messages_in_batch if metadata.HasField("num_messages_in_batch") else None
 
     def batch_sizes(self) -> dict[tuple[int, int], int]:
-        """Return how many messages each entry holds that holds several."""
+        """Return the batch size of each entry with more than one message."""
         return {
             (ledger_id, entry_id): entry.batch_size
             for ledger_id, entries in self.log.entries.items()
@@ -113,11 +113,11 @@ class TopicContent:
         }
 
     def is_compacted_out(self, position: tuple[int, int]) -> bool:
-        """Return whether a compacted read leaves an entry out."""
+        """Return whether a compacted read skips an entry."""
         return self.compacted is not None and self.compacted.leaves_out(position)
 
     def record(self, kind: Kind, position: tuple[int, int] | None = None, **fields: Any) -> None:
-        """Record what happened to the topic."""
+        """Record an event of the topic."""
         self.shared.recorder.record(self.full_name, "", kind, position, **fields)
 
     def position_of(self, message_id: Any) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""The coordinator of transactions: which are open, and which topics and subscriptions take part."""
+"""The transaction coordinator: the open transactions with their topics and subscriptions."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ if TYPE_CHECKING:
 
 
 class Coordinator:
-    """Opens transactions, and keeps what takes part in each until it ends."""
+    """Opens transactions, and keeps the participants of each until it ends."""
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
         self.open = PersistentMap[dict[str, Any]](shared.file, "transaction")
-        """By transaction: its topics, its subscriptions and when it expires, `None` for never."""
+        """Maps a transaction to its topics, its subscriptions and its expiry time, `None` for never."""
 
     def begin(self, coordinator_id: int, expires_ms: int | None) -> TransactionId:
-        """Open a transaction; its id was never given before."""
+        """Open a transaction with a new id."""
         transaction = TransactionId(coordinator_id, self._shared.next_number("transaction"))
         self.open[str(transaction)] = {"topics": [], "subscriptions": [], "expires_ms": expires_ms}
         return transaction
 
     def is_open(self, transaction: TransactionId) -> bool:
-        """Return whether a transaction was begun and did not end."""
+        """Return whether a transaction is open."""
         return str(transaction) in self.open
 
     def check(self, transaction: TransactionId) -> dict[str, Any]:
-        """Return an open transaction; `RefusedError` for any other."""
+        """Return an open transaction; `CommandRefusedError` if it is not open."""
         found = self.open.get(str(transaction))
         if found is None:
             raise CommandRefusedError(
@@ -42,12 +42,12 @@ class Coordinator:
         return found
 
     def add(self, transaction: TransactionId, part: str, names: Iterable[Any]) -> None:
-        """Let topics or subscriptions take part."""
+        """Add topics or subscriptions to a transaction."""
         found = self.check(transaction)
         self.open[str(transaction)] = found | {part: [*found[part], *names]}
 
     def end(self, transaction: TransactionId) -> dict[str, Any]:
-        """Return an open transaction, which ends; `RefusedError` for any other."""
+        """End and return an open transaction; `CommandRefusedError` if it is not open."""
         found = self.check(transaction)
         del self.open[str(transaction)]
         return found

@@ -1,9 +1,9 @@
-"""When a broker writes a cursor, and what was written last: all that it finds again after a crash.
+"""The times at which a broker writes a cursor, and the last written state, which a crash leaves.
 
 A managed cursor writes to its ledger about once a second (`managedLedgerDefaultMarkDeleteRateLimit`), and
-what that holds back within `managedLedgerCursorPositionFlushSeconds`. Acknowledging only parts of batches
-writes nothing while no entry beyond the mark-delete position is acknowledged. What of the state is written
-is `ackwell.broker.writes`'s.
+writes postponed changes within `managedLedgerCursorPositionFlushSeconds`. Acknowledging parts of batches
+writes nothing while no entry after the mark-delete position is acknowledged. `ackwell.broker.writes`
+decides which parts of the state are written.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from ackwell.devbroker.clock import Clock
 
 BETWEEN_WRITES_MS: Final = 1_000
-"""`managedLedgerDefaultMarkDeleteRateLimit` of 1 a second."""
+"""`managedLedgerDefaultMarkDeleteRateLimit` of 1 per second."""
 
 
 class RateLimit:
-    """One write a second, as the limiter that a managed cursor has counts.
+    """One write per second, as the rate limiter of a managed cursor counts.
 
-    A write is allowed as soon as the one before is paid for. A second without writes pays for the next, so
-    after a rest two writes follow each other at once.
+    Each write uses one permit, and a permit takes a second to grow. At most one unused permit is saved, so
+    two writes may follow each other at once after a pause.
     """
 
     def __init__(self, now_ms: int) -> None:
@@ -32,7 +32,7 @@ class RateLimit:
         self._saved = 0.0
 
     def allows(self, now_ms: int) -> bool:
-        """Decide one write; one that is allowed is counted."""
+        """Return whether a write is allowed now, and count it if it is."""
         if now_ms < self._free_ms:
             return False
         self._saved = min(self._saved + (now_ms - self._free_ms) / BETWEEN_WRITES_MS, 1.0)
@@ -42,7 +42,7 @@ class RateLimit:
 
 
 class CursorWrites:
-    """The writes of one cursor; `written` is the state as it was last written, whole."""
+    """The writes of one cursor; `written` is the complete state that was written last."""
 
     def __init__(self, cursor: Cursor, clock: Clock, flush_ms: int, ledger: CursorLedger) -> None:
         self._cursor = cursor
@@ -51,11 +51,11 @@ class CursorWrites:
         self._dirty = False
         self._limit = RateLimit(clock.now_ms())
         self.ledger = ledger
-        """Open from the first write on; read-only before that where the cursor was recovered from it."""
+        """Open after the first write; before it, read-only if the cursor was recovered from a ledger."""
         self.written = MemoryState.held(cursor.to_state())
 
     def changed(self, *, whole: bool) -> None:
-        """Take note of an acknowledgment: of whole entries, or of parts of batches only."""
+        """Write or schedule a write after an acknowledgment; `whole` if it acknowledged whole entries."""
         if not whole and not len(self._cursor.individually_deleted):
             return
         now_ms = self._clock.now_ms()

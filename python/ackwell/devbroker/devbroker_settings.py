@@ -1,4 +1,4 @@
-"""What a dev broker is set to."""
+"""The settings of a dev broker."""
 
 from __future__ import annotations
 
@@ -15,56 +15,57 @@ VERSION: Final = "4.2"
 
 @dataclass(frozen=True, kw_only=True)
 class DevBrokerSettings:
-    """The behaviour of a broker of one version, and the limits of this one."""
+    """The emulated Pulsar version, and the limits of the dev broker."""
 
     version: str = VERSION
-    """The version of Pulsar that it behaves as."""
+    """The emulated version of Pulsar."""
     limits: dict[str, Any] = field(default_factory=dict)
-    """Fields of `SubscriptionSettings` that are to differ from those of the version."""
+    """Fields of `SubscriptionSettings` that override the defaults of the version."""
     broker_conf: tuple[str, ...] = ()
-    """What decides what a restart forgets, as `name=value` of `broker.conf`: give those of the cluster whose
-    incident is loaded."""
+    """Settings of `broker.conf`, as `name=value`, that determine the loss of a restart. Use those of the
+    cluster whose incident is loaded."""
     delayed_delivery_tick_ms: int = 1_000
-    """`delayedDeliveryTickTimeMillis`: the times of the messages of one tick are kept together. No message is
-    delivered before its time."""
+    """`delayedDeliveryTickTimeMillis`: delivery times are grouped by tick. No message is delivered before its
+    time."""
     failover_delay_ms: int = 1_000
-    """`activeConsumerFailoverDelayTimeMillis`: how long a Failover subscription waits before it delivers to
-    another consumer than before."""
+    """`activeConsumerFailoverDelayTimeMillis`: the wait of a Failover subscription before it delivers to a
+    new active consumer."""
     entries_per_ledger: int = 50_000
-    """`managedLedgerMaxEntriesPerLedger`: after so many entries a topic begins its next ledger."""
+    """`managedLedgerMaxEntriesPerLedger`: the entries after which a topic begins its next ledger."""
     max_message_bytes: int = MAX_MESSAGE_BYTES
-    """`maxMessageSize`: a larger message is refused."""
+    """`maxMessageSize`: larger messages are refused."""
     namespaces: tuple[str, ...] = ("public/default",)
-    """Those that are there from the start; others are made through the admin API, as with a real broker."""
+    """The initial namespaces; others are created through the admin API, as with a real broker."""
     auto_create_topics: bool = True
-    """`allowAutoTopicCreation`: a topic that a client names is made if it is not there."""
+    """`allowAutoTopicCreation`: create a missing topic when a client uses it."""
     auto_create_partitions: int = 0
-    """`defaultNumPartitions`: partitions of topics made on use; 0 for topics without partitions."""
+    """`defaultNumPartitions`: the partitions of automatically created topics; 0 for none."""
     deduplication: bool = False
-    """`brokerDeduplicationEnabled`: a message is written once a producer and sequence id."""
+    """`brokerDeduplicationEnabled`: store only one message per producer and sequence id."""
     cursor_flush_ms: int = 60_000
-    """`managedLedgerCursorPositionFlushSeconds`: what was not written at once is written within this time."""
+    """`managedLedgerCursorPositionFlushSeconds`: the time within which postponed changes are written."""
     max_connections: int = 1_000
-    """Connections beyond these are closed as they come."""
+    """The maximum number of connections; further ones are refused."""
     handshake_s: float = 30.0
-    """A connection that has not said who it is by then is closed."""
+    """The seconds after which a connection without a CONNECT is closed."""
     max_memory_bytes: int = 1 << 30
-    """Messages that would take more are refused, and connections closed whose unfinished frames would."""
+    """The memory limit: messages beyond it are refused, and connections whose unfinished frames exceed it are
+    closed."""
     max_events: int = 1_000_000
-    """Events kept in `broker.events`; the oldest go first."""
+    """The number of events kept in `broker.events`; the oldest are dropped first."""
     max_pending_write_bytes: int = 16 << 20
-    """A connection that does not read as much as this gets no more messages until it does."""
+    """The unread output of a connection at which the broker stops to send it messages."""
 
     def __post_init__(self) -> None:
-        """Refuse a version that nobody has the behaviour of; `ValueError`."""
+        """Raise `ValueError` for an unknown version."""
         _ = self.broker, self.subscription
 
     @cached_property
     def subscription(self) -> SubscriptionSettings:
-        """The rules and limits of this version's subscriptions."""
+        """The subscription rules and limits of the version."""
         return SubscriptionSettings.pulsar(self.version, **self.limits)
 
     @cached_property
     def broker(self) -> BrokerSettings:
-        """What of a cursor this version writes, as far as it decides what a restart forgets."""
+        """The settings of the version that determine the loss of a restart."""
         return BrokerSettings.of(self.version).with_values(self.broker_conf)

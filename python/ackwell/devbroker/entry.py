@@ -1,4 +1,4 @@
-"""An entry of a topic, as it was published, and what dispatch must know of it."""
+"""An entry of a topic: its bytes as published, and the values that dispatch needs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class LogEntry:
-    """One entry."""
+    """One entry of a topic's log."""
 
     __slots__ = (
         "batch_size",
@@ -36,7 +36,7 @@ class LogEntry:
         self.publish_ms = publish_ms
         self.deliver_at_ms = deliver_at_ms
         self.key_hash = -1
-        """The key's slot, worked out when a Key_Shared subscription first asks."""
+        """The sticky-key hash, computed when a Key_Shared subscription first needs it; -1 before."""
         self.transaction = transaction
         self.marker = marker
-        """The type of a marker, which is not a message but the end of its transaction; 0 for a message."""
+        """The type of a marker, an entry that ends a transaction; 0 for a message."""

@@ -1,4 +1,4 @@
-"""Faults: what goes wrong on purpose, by name and with a seed, so that a failure can be run again."""
+"""Fault injection: named faults with a seed, so that a failure can be repeated."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ NAMES: Final = (
     "slow_consumer",
     "crash_after",
 )
-"""The methods of `Faults`, each a fault; the admin API has them under the same names."""
+"""The methods of `Faults` that inject a fault; the admin API has the same names."""
 
 
 @dataclass(slots=True)
 class _Fault:
-    """One fault as it was asked for."""
+    """One injected fault."""
 
     probability: float
     left: int | None
-    """How often it may still happen, None for any number."""
+    """The number of times that the fault may still happen; None for any number."""
     scope: tuple[str, str, str]
-    """The topic, the subscription and the producer or consumer that it is about, empty for any."""
+    """The topic, the subscription and the producer or consumer that it applies to; empty for any."""
     value: float = 0
 
     def applies_to(self, *names: str) -> bool:
@@ -45,15 +45,16 @@ class _Fault:
 
 
 def _names(name: str) -> tuple[str, ...]:
-    """Return the names that mean a topic: its own, and for a partition that of the whole."""
+    """Return the name of a topic and, for a partition, the name of its partitioned topic."""
     return (name, str(TopicName.parse(name).partitioned)) if "-partition-" in name else (name,)
 
 
 class Faults:
-    """Which faults happen, none by default.
+    """The injected faults, none by default.
 
-    Each has a probability from 0 to 1, and may be about one topic, subscription, producer or consumer, or
-    happen only the `next` so many times. A call replaces the one of the same scope; probability 0 ends it.
+    A fault has a probability from 0 to 1. It can be limited to one topic, subscription, producer or
+    consumer, and to the `next` occurrences. A call replaces the fault of the same scope; probability 0
+    removes it.
 
     >>> faults = Faults()
     >>> faults.seed(7)
@@ -70,7 +71,7 @@ class Faults:
         self._random = Random(0)
         self._rules: dict[str, dict[tuple[str, str, str], _Fault]] = defaultdict(dict)
         self.any = False
-        """Whether anything may go wrong: looked at for every command."""
+        """Whether any fault is set; checked for every command."""
         self.on_crash: Callable[[], None] = lambda: None
 
     def seed(self, seed: int) -> None:
@@ -78,12 +79,12 @@ class Faults:
         self._random = Random(seed)
 
     def clear(self) -> None:
-        """Let nothing go wrong any more."""
+        """Remove all faults."""
         self._rules.clear()
         self.any = False
 
     def drop_connections(self, probability: float = 1, *, next: int | None = None) -> None:  # noqa: A002
-        """Drop the connection instead of handling a command."""
+        """Drop a connection instead of handling a command."""
         self._set("drop_connections", probability, next)
 
     def refuse_sends(
@@ -94,7 +95,7 @@ class Faults:
         topic: str = "",
         producer: str = "",
     ) -> None:
-        """Answer a send with an error that the client repeats it for."""
+        """Answer a send with an error after which the client retries."""
         self._set("refuse_sends", probability, next, topic, "", producer)
 
     def lose_acks(
@@ -106,7 +107,7 @@ class Faults:
         subscription: str = "",
         consumer: str = "",
     ) -> None:
-        """Drop an acknowledgment as if it had never arrived."""
+        """Ignore an acknowledgment as if it had not arrived."""
         self._set("lose_acks", probability, next, topic, subscription, consumer)
 
     def duplicate_messages(
@@ -122,51 +123,51 @@ class Faults:
         self._set("duplicate_messages", probability, next, topic, subscription, consumer)
 
     def delay_frames(self, probability: float, ms: int, *, next: int | None = None) -> None:  # noqa: A002
-        """Hold back what a connection is sent, everything behind it too, for so long."""
+        """Delay the output of a connection, and everything after it, by `ms`."""
         self._set("delay_frames", probability, next, value=ms)
 
     def slow_consumer(self, name: str, messages_per_second: float) -> None:
-        """Send a consumer no more than so many messages a second."""
+        """Send a consumer at most this many messages per second."""
         if messages_per_second <= 0:
-            raise ValueError(f"{messages_per_second} messages a second; expected more than 0")
+            raise ValueError(f"{messages_per_second} messages per second; expected more than 0")
         self._set("slow_consumer", 1, None, "", "", name, value=messages_per_second)
 
     def crash_after(self, messages: int, *, topic: str = "", producer: str = "") -> None:
-        """Crash the broker when so many more were published: the last one is stored and has no receipt."""
+        """Crash the broker after this many more messages; the last one is stored but gets no receipt."""
         if messages < 1:
             raise ValueError(f"a crash after {messages} messages; expected at least 1")
         self._set("crash_after", 1, messages, topic, "", producer)
 
-    # What the broker asks
+    # Queries of the broker
 
     def drops_connection(self) -> bool:
-        """Decide one command."""
+        """Return whether to drop the connection at this command."""
         return self._matching("drop_connections") is not None
 
     def refuses_send(self, topic: str, producer: str) -> bool:
-        """Decide one send."""
+        """Return whether to refuse this send."""
         return self._matching("refuse_sends", topic, "", producer) is not None
 
     def loses_ack(self, consumer: Any) -> bool:
-        """Decide one acknowledgment."""
+        """Return whether to ignore this acknowledgment."""
         return self._matching("lose_acks", *_of(consumer)) is not None
 
     def duplicates_message(self, consumer: Any) -> bool:
-        """Decide one message."""
+        """Return whether to send this message twice."""
         return self._matching("duplicate_messages", *_of(consumer)) is not None
 
     def delay_ms(self) -> float:
-        """Decide one write: how long it is held back."""
+        """Return the delay of this write in milliseconds."""
         rule = self._matching("delay_frames")
         return 0 if rule is None else rule.value
 
     def rate_of(self, consumer: Any) -> float | None:
-        """Return how many messages a second a consumer may get; None for any number."""
+        """Return the limit of messages per second of a consumer; None for no limit."""
         rule = self._matching("slow_consumer", *_of(consumer))
         return None if rule is None else rule.value
 
     def published(self, topic: str, producer: str) -> None:
-        """Count a message, and crash if it is the one to crash after."""
+        """Count a published message, and crash if the limit of `crash_after` is reached."""
         rule = self._matching("crash_after", topic, "", producer)
         if rule is not None and rule.left == 0:
             self._rules["crash_after"].clear()

@@ -1,4 +1,4 @@
-"""Which function handles which command; a broker answers any other with an error."""
+"""The table of command handlers; the broker answers all other commands with an error."""
 
 from __future__ import annotations
 

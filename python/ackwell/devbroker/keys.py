@@ -1,4 +1,4 @@
-"""The key of an entry: what the sticky-key hash is of."""
+"""The key of an entry, from which the sticky-key hash is computed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def key_bytes(metadata: Any) -> bytes:
-    """Return the bytes that the hash is of, as the broker chooses them: never none."""
+    """Return the bytes to hash, by the broker's rules; they are never empty."""
     if metadata.ordering_key:
         ordering_key: bytes = metadata.ordering_key
         return ordering_key

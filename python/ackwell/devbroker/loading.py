@@ -1,15 +1,15 @@
-"""Read what an incident left, so that a broker can begin with it: dumps, bytes, recordings, subscriptions.
+"""Read the state of an incident into a broker: dumps, cursor bytes, recordings, subscriptions.
 
-| source | what it says | what it does not |
+| source | contains | lacks |
 |---|---|---|
 | `stats-internal`, alone or with `stats`, a folder of `ackwell collect` | ledgers, holes | ack sets, delays |
-| the same with a `cursor` from a broker's memory | ack sets, too | delays |
-| a recording (`ackwell record`) | what its events say, payloads if it has them | what it did not see |
-| cursor bytes, a store of ours | holes, ack sets | names, the length of ledgers |
+| the same with a `cursor` from a broker's memory | also ack sets | delays |
+| a recording (`ackwell record`) | recorded events, payloads if recorded | unrecorded events |
+| cursor bytes, a store of ackwell | holes, ack sets | names, the length of ledgers |
 | a `Subscription` | holes, ack sets, redelivery counts, delays | payloads |
 
-What no source says is not made up: it is in `Loaded.unknown`, and an entry without a known payload is a
-stand-in that says so. Nobody is connected after a load, so what consumers had is delivered again.
+`LoadReport.unknown` lists the facts that no source contains. An entry without a known payload becomes a
+`Placeholder`. No consumer is connected after a load, so pending entries are delivered again.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ if TYPE_CHECKING:
 Source = str | Path | Subscription
 
 EVENTS: Final = (*SUFFIXES, ".parquet")
-"""How files of events end."""
+"""The suffixes of event files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedCursor:
-    """A subscription, as a source describes it."""
+    """A subscription from a source."""
 
     info: PositionInfo
     type: SubscriptionType = SubscriptionType.EXCLUSIVE
@@ -72,7 +72,7 @@ class LoadedCursor:
 
 @dataclass(slots=True, kw_only=True)
 class LoadedTopic:
-    """A topic, as a source describes it: its ledgers with their entries and bytes, and its subscriptions."""
+    """A topic from a source: the entry count and bytes of each ledger, and the subscriptions."""
 
     ledgers: dict[int, tuple[int, int]] = field(default_factory=dict)
     known: KnownEntries
@@ -90,21 +90,21 @@ class LoadedTopic:
 
 @dataclass(frozen=True, slots=True)
 class LoadReport:
-    """What a load found, and what it did not."""
+    """The result of a load: the topics, the unusable sources and the missing facts."""
 
     topics: dict[str, LoadedTopic] = field(default_factory=dict)
     unread: list[UnreadableSource] = field(default_factory=list)
-    """Sources that could not be used, and why; the others are loaded."""
+    """The sources that could not be used, with the reason of each; the others are loaded."""
     unknown: list[str] = field(default_factory=list)
-    """What the sources do not say, as sentences."""
+    """The facts that the sources lack, as sentences."""
 
     @property
     def subscriptions(self) -> int:
-        """How many subscriptions were loaded."""
+        """The number of loaded subscriptions."""
         return sum(len(topic.cursors) for topic in self.topics.values())
 
     def __str__(self) -> str:
-        """Return what was loaded as a line, and what was not as lines below it."""
+        """Return a line that counts the loaded topics, and a line for each missing fact."""
         head = f"loaded {len(self.topics)} topics with {self.subscriptions} subscriptions"
         return "\n".join([head, *(f"{each.source}: {each.reason}" for each in self.unread), *self.unknown])
 
@@ -115,9 +115,9 @@ def read(
     subscription: str | None = None,
     now_ms: int | None = None,
 ) -> LoadReport:
-    """Read all sources; `topic` and `subscription` name what a source does not name itself.
+    """Read all sources; `topic` and `subscription` give the names that a source lacks.
 
-    Raises `StatsError` if a source cannot be used and no other can.
+    Raises `StatsError` if no source can be used.
     """
     reader = _SourceReader(topic, subscription, time.time_ns() // 1_000_000 if now_ms is None else now_ms)
     for source in sources:
@@ -136,7 +136,7 @@ class _SourceReader:
         self._now_ms = now_ms
 
     def read(self, source: Source) -> None:
-        """Read one source, whatever it is."""
+        """Read one source of any kind."""
         if isinstance(source, Subscription):
             self._live(source)
             return
@@ -186,7 +186,7 @@ class _SourceReader:
         except (CorruptStateError, StoreError) as error:
             self.found.unread.append(UnreadableSource(str(path), None, str(error)))
 
-    # Answers of a broker
+    # Admin API answers
 
     def _stats(self, data: bytes, path: Path) -> None:
         is_answer = False
@@ -232,7 +232,7 @@ class _SourceReader:
         sizes: dict[Position, int],
     ) -> None:
         if not stats.durable:
-            self.found.unknown.append(f"{name}: not durable, so it went with its reader")
+            self.found.unknown.append(f"{name}: not durable, so it ended with its reader")
             return
         if stats.batch_deleted is None:
             self.found.unknown.append(f"{name}: which parts of batches are acknowledged")
@@ -240,7 +240,7 @@ class _SourceReader:
             self.found.unknown.append(f"{name}: which {stats.delayed_messages} entries are delayed")
         ack_sets = stats.batch_deleted or {}
         for position, words in ack_sets.items():
-            # The messages behind the last one that is not acknowledged are not shown.
+            # A dump does not show the messages after the last unacknowledged one.
             sizes[position] = max(from_words(words).bit_length(), sizes.get(position, 2))
         given = (shown.get(stats.subscription) or {}).get("subscriptionProperties") or {}
         made.cursors[stats.subscription] = LoadedCursor(
@@ -255,7 +255,7 @@ class _SourceReader:
             ledger=stats.cursor_ledger,
         )
 
-    # States without their topic
+    # States without a topic name
 
     def _bytes(self, state: Inspection, topic: str, subscription: str) -> None:
         if state.info is None:
@@ -270,7 +270,7 @@ class _SourceReader:
             lengths[ledger_id] = max(lengths.get(ledger_id, 0), last + 1)
         made.ledgers = {ledger_id: (count, 0) for ledger_id, count in lengths.items() if ledger_id >= 0}
         self.found.unknown.append(
-            f"{state.source}: the entries behind the last acknowledged one of each ledger"
+            f"{state.source}: the entries after the last acknowledged entry of each ledger"
         )
         self._state(made, info, self._topic or topic, self._subscription or subscription, "Shared")
 
@@ -346,7 +346,7 @@ class _SourceReader:
             self._put(str(TopicName.parse(name)), made)
 
     def _put(self, name: str, made: LoadedTopic) -> None:
-        """Take a topic in; what another source says of the same topic adds its subscriptions and payloads."""
+        """Add a topic; merge it with the same topic of another source."""
         before = self.found.topics.get(name)
         if before is None:
             self.found.topics[name] = made
@@ -367,12 +367,12 @@ def _type(name: str | None) -> SubscriptionType:
     try:
         return SubscriptionType(name or "")
     except ValueError:
-        # A broker names none before the first consumer comes, which decides it.
+        # A broker reports no type before the first consumer, which sets the type.
         return SubscriptionType.EXCLUSIVE
 
 
 def _delays(source: Subscription) -> Iterator[tuple[Position, int]]:
-    """Yield what a subscription holds back, with its time; of a copy, for reading takes it out."""
+    """Yield the delayed positions with their times, from a copy because reading removes them."""
     tracker = copy.deepcopy(source.delayed)
     if tracker is not None:
         times, *ids = (column.tolist() for column in tracker.pop_due(TIME_MAX_MS, max(len(tracker), 1)))

@@ -1,4 +1,4 @@
-"""A topic's log: its entries, ledger by ledger, and the ledger directory that cursors read."""
+"""A topic's log: its entries by ledger, and the ledger directory that cursors read."""
 
 from __future__ import annotations
 
@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 class Log:
     """The entries of one topic.
 
-    A ledger is closed when it holds `entries_per_ledger`, and the next one opened with the next entry, as the
-    broker does; its id is greater than that of every ledger before. The last of `ledgers` is the open one if
-    `is_open`.
+    A ledger with `entries_per_ledger` entries is closed, and the next entry opens the next ledger, as in a
+    Pulsar broker. Ledger ids increase. If `is_open`, the last of `ledgers` is the open ledger.
     """
 
     def __init__(
@@ -47,11 +46,11 @@ class Log:
         self._closed_ms = {
             ledger_id: _last_published_ms(entries) for ledger_id, entries in self.entries.items()
         }
-        """When each ledger was closed; of one that was read, when its last entry was published."""
+        """The time at which each ledger was closed; for a loaded ledger, its last publish time."""
         self.held_bytes = sum(_bytes_of(entries)[1] for entries in self.entries.values())
         """The bytes in memory."""
         self.last_confirmed: Position | None = None
-        """The last entry that was published, also when its ledger is gone; None if none is known."""
+        """The last published entry, even if its ledger is deleted; None if unknown."""
         self.rolled = False
         """Whether the last entry closed a full ledger and opened the next."""
         self._open: Ledger = []
@@ -63,7 +62,7 @@ class Log:
             self.roll()
 
     def append(self, entry: LogEntry) -> Position:
-        """Add an entry behind the last one."""
+        """Append an entry."""
         self.rolled = len(self._open) >= self._shared.settings.entries_per_ledger
         if self.rolled:
             self.roll()
@@ -96,7 +95,7 @@ class Log:
         self.ledgers.add(self._open_id)
 
     def first_retained(self, before: int, kept: Retention) -> int:
-        """Return the first ledger that stays if those before one, all closed, are consumed."""
+        """Return the first ledger that the retention keeps; all ledgers before `before` are consumed."""
         rest_bytes, now_ms = self.nbytes, self._shared.clock.now_ms()
         for ledger_id, size_bytes in self.sizes.items():
             if ledger_id >= before:
@@ -107,7 +106,7 @@ class Log:
         return before
 
     def trim_before(self, ledger_id: int) -> bool:
-        """Delete the ledgers before one, never the open one; return whether there were any."""
+        """Delete the closed ledgers before one; return whether there were any."""
         ledger_id = min(ledger_id, self._open_id)
         gone = [each for each in self.entries if each < ledger_id]
         for each in gone:
@@ -128,14 +127,14 @@ class Log:
 
     @property
     def end(self) -> Position:
-        """The position before the next entry: in the open ledger."""
+        """The position before the next entry, in the open ledger."""
         return Position(self._open_id, len(self._open) - 1)
 
     def first_published_at(self, time_ms: int) -> Position:
         """Return the first entry published at or after a time; past the end if there is none. O(log entries).
 
-        Publish times come from producers and need not be in order; like the broker, a binary search finds
-        one.
+        Publish times come from producers and may be out of order. A binary search finds one such entry, as in
+        a Pulsar broker.
         """
         positions = [(ledger_id, entries) for ledger_id, entries in self.entries.items() if len(entries)]
         low, high = 0, sum(len(entries) for _, entries in positions)
@@ -166,7 +165,7 @@ def _last_published_ms(entries: Ledger) -> int:
 
 
 def _bytes_of(entries: Ledger) -> tuple[int, int]:
-    """Return the bytes of a ledger, and how many of them are in memory."""
+    """Return the bytes of a ledger, and its bytes in memory."""
     if isinstance(entries, LoadedLedger):
         return entries.size_bytes, entries.held_bytes
     size = sum(len(entry.data) for entry in entries)

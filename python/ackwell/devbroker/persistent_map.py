@@ -1,9 +1,8 @@
-"""What a broker keeps for the next start: one seam through which every promise of a receipt passes.
+"""The facts that a broker finds again at its next start.
 
-A `KeptMap` is a dictionary whose every change is in the broker's file, so nothing that one holds can be
-forgotten by whoever changes it. Beside them the file has what grows with traffic: entries, which a log
-appends, and cursors, which are saved once a round (`Shared.changed`). All of it is committed before any
-answer of the round is sent (`Shared.run_woken`).
+A `PersistentMap` is a dictionary that writes every change to the broker's file. The file also holds the data
+that grows with traffic: entries, which a log appends, and cursors, which are saved once per round
+(`Shared.changed`). Everything is committed before the answers of the round are sent (`Shared.run_woken`).
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ PERSISTENT_ATTRIBUTES: Final = {
     "Topic": {"subscriptions"},
     "TopicSubscription": {"subscription", "properties"},
 }
-"""By class, the attributes that a start finds again; a test compares it with what the classes have."""
+"""By class, the attributes that survive a restart; a test compares them with the classes."""
 
 
 class PersistentMap(dict[str, V]):
-    """A dictionary of one kind of fact; values are whatever JSON can write, and are replaced, not changed.
+    """A dictionary of one kind of fact. Values are JSON values; replace them, do not mutate them.
 
-    `scope` is the topic that they belong to, empty for the broker. Without a file they are in memory.
+    `scope` is the topic of the facts, empty for the broker. Without a file the facts are in memory only.
     """
 
     def __init__(self, file: BrokerFile | None, kind: str, scope: str = "") -> None:
@@ -51,7 +50,7 @@ class PersistentMap(dict[str, V]):
         if self._file is not None:
             self._file.delete(self._kind, self._scope, name)
 
-    # Those of a dictionary change it without the two above.
+    # The methods of `dict` would bypass the two methods above.
     pop = MutableMapping.pop
     popitem = MutableMapping.popitem
     setdefault = MutableMapping.setdefault

@@ -1,7 +1,7 @@
-"""The entries of a loaded ledger: those whose bytes are known, and stand-ins that say so for all others.
+"""The entries of a loaded ledger: those with known bytes, and placeholders for all others.
 
-A dump names entries and not what is in them. A `StandIn` makes its bytes when somebody asks, so a ledger of
-millions of entries takes the memory of those that were read.
+A dump lists entries without their payloads. A `Placeholder` creates its bytes when they are read, so a
+ledger of millions of entries takes only the memory of its known entries.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from ackwell.protocol import messages
 from ackwell.protocol.batches import write_batch
 from ackwell.protocol.payload import write_payload
 
-PLACEHOLDER: Final = "ackwell-stand-in"
-"""The property of a stand-in's messages, and the name of their producer."""
+PLACEHOLDER: Final = "ackwell-placeholder"
+"""The property of a placeholder's messages, and the name of their producer."""
 
 
 class Placeholder(LogEntry):
-    """An entry of which only its position is known, and perhaps how many messages it holds and its delay."""
+    """An entry without a payload: its position is known, and perhaps its batch size and delivery time."""
 
     __slots__ = ("position",)
 
@@ -35,10 +35,10 @@ class Placeholder(LogEntry):
         self.marker = 0
 
     @property
-    def data(self) -> bytes:  # type: ignore[override] # made when it is asked for
-        """Its bytes: a message, or a batch, that says what it is."""
+    def data(self) -> bytes:  # type: ignore[override] # created when it is read
+        """The bytes of a message or a batch that identifies itself as a placeholder."""
         about = [messages.KeyValue(key=PLACEHOLDER, value=str(self.position))]
-        body = f"stand-in for {self.position}: its payload was not recorded".encode()
+        body = f"placeholder for {self.position}: its payload was not recorded".encode()
         metadata = messages.MessageMetadata(
             producer_name=PLACEHOLDER, sequence_id=self.position.entry_id, publish_time=self.publish_ms
         )
@@ -54,19 +54,19 @@ class Placeholder(LogEntry):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownEntries:
-    """What is known of the entries of a topic beside their number, by position."""
+    """The known properties of the entries of a topic, by position."""
 
     entries: Mapping[Position, LogEntry] = field(default_factory=dict)
     batch_sizes: Mapping[Position, int] = field(default_factory=dict)
     deliver_at_ms: Mapping[Position, int] = field(default_factory=dict)
     publish_ms: int
-    """The time of entries whose own is not known."""
+    """The publish time of entries whose publish time is unknown."""
 
 
 class LoadedLedger(Sequence[LogEntry]):
-    """The entries of one ledger; what is published later is behind them.
+    """The `count` loaded entries of one ledger, followed by the entries that are published later.
 
-    `size_bytes` is what its broker said of the `count` entries.
+    `size_bytes` is the size of the loaded entries, as reported by their broker.
     """
 
     def __init__(self, ledger_id: int, count: int, known: KnownEntries, size_bytes: int = 0) -> None:
@@ -77,7 +77,7 @@ class LoadedLedger(Sequence[LogEntry]):
         self.held_bytes = sum(
             len(entry.data) for position, entry in known.entries.items() if position.ledger_id == ledger_id
         )
-        """The bytes in memory: those of entries that are known."""
+        """The bytes in memory, those of known entries."""
         self.delays = bool(known.deliver_at_ms) or any(each.deliver_at_ms for each in known.entries.values())
         """Whether any entry of the topic is delayed."""
         self.size_bytes = max(size_bytes, self.held_bytes)
@@ -106,7 +106,7 @@ class LoadedLedger(Sequence[LogEntry]):
         return map(self.__getitem__, range(len(self)))
 
     def append(self, entry: LogEntry) -> None:
-        """Add an entry that was published."""
+        """Append a published entry."""
         self._later.append(entry)
         self.held_bytes += len(entry.data)
         self.size_bytes += len(entry.data)

@@ -1,4 +1,4 @@
-"""The policies of a namespace that the dev broker keeps to; it refuses any other by name."""
+"""The namespace policies that the dev broker implements; it refuses all others by name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PER_CONSUMER = "maxUnackedMessagesPerConsumer"
 _PER_SUBSCRIPTION = "maxUnackedMessagesPerSubscription"
 
 TTL: Final = "messageTTL"
-"""After how many seconds a message counts as acknowledged; 0 for never."""
+"""The seconds after which a message counts as acknowledged; 0 for never."""
 RETENTION: Final = "retention"
 _LIMITS = ("retentionTimeInMinutes", "retentionSizeInMB")
 
@@ -27,23 +27,23 @@ POLICIES: Final = (
 MB: Final = 1 << 20
 
 AGES_CHECKED_MS: Final = 300_000
-"""A broker looks for messages that are too old every five minutes (`messageExpiryCheckIntervalInMinutes`)."""
+"""Brokers expire old messages every five minutes (`messageExpiryCheckIntervalInMinutes`)."""
 
 
 class Retention(NamedTuple):
-    """How old, and how many bytes of, consumed ledgers are kept; -1 for all."""
+    """The maximum age and bytes of consumed ledgers that are kept; -1 for no limit."""
 
     time_ms: int
     size_bytes: int
 
     @classmethod
     def of(cls, policy: Any) -> Self:
-        """Return what a namespace's policy says; without one nothing that was consumed is kept."""
+        """Return the retention of a namespace's policy; without a policy, no consumed ledger is kept."""
         minutes, size_mb = (policy.get(name, 0) for name in _LIMITS) if policy else (0, 0)
         return cls(minutes if minutes < 0 else 60_000 * minutes, size_mb if size_mb < 0 else MB * size_mb)
 
     def deletes(self, age_ms: int, rest_bytes: int) -> bool:
-        """Return whether a consumed ledger may go: it is too old, or the topic without it is large enough."""
+        """Return whether to delete a consumed ledger, by its age and the size of the rest of the topic."""
         return 0 <= self.time_ms < age_ms or 0 <= self.size_bytes <= rest_bytes
 
 
@@ -56,7 +56,9 @@ def check_value(name: str, value: Any) -> None:
         if not all(_is_int(each, -1) for each in limits):
             raise ValueError(f"Invalid retention policy: {value!r}; {' and '.join(_LIMITS)} are from -1 on")
         if limits.count(0) == 1:
-            raise ValueError("Invalid retention policy: a limit of 0 beside one that is not; -1 is no limit")
+            raise ValueError(
+                "Invalid retention policy: one limit is 0 and the other is not; -1 means unlimited"
+            )
 
 
 def _is_int(value: Any, least: int) -> bool:
@@ -64,7 +66,7 @@ def _is_int(value: Any, least: int) -> bool:
 
 
 def unacked_limits(settings: SubscriptionSettings, policies: dict[str, Any]) -> tuple[int, int]:
-    """Return how many messages may be unacknowledged, a consumer and a subscription; 0 for any number."""
+    """Return the limits of unacknowledged messages per consumer and per subscription; 0 for no limit."""
     return (
         _number(policies.get(_PER_CONSUMER), settings.max_unacked_per_consumer),
         _number(policies.get(_PER_SUBSCRIPTION), settings.max_unacked_per_subscription),

@@ -28,7 +28,7 @@ class Producer:
     access_mode: AccessMode
     epoch: int
     request_id: int
-    """Of the command that made it: answered when the producer may send."""
+    """The request of the PRODUCER command, which is answered when the producer may send."""
     user_named: bool
     topic_epoch: int | None
     metadata: dict[str, str]
@@ -39,7 +39,7 @@ class Producer:
 
 
 class Producers:
-    """Who may produce to a topic."""
+    """The producers of a topic: those that may send and those that wait."""
 
     def __init__(self, content: TopicContent) -> None:
         self._content = content
@@ -47,10 +47,10 @@ class Producers:
         self._waiting: deque[Producer] = deque()
         self._exclusive: Producer | None = None
         self.last_sequence_ids = PersistentMap[int](content.file, "sequence", content.full_name)
-        """By producer name; what deduplication compares."""
+        """The highest sequence id of each producer name, for deduplication."""
 
     def join(self, producer: Producer) -> bool:
-        """Take a producer in; False while it waits for its turn. `RefusedError` as the broker refuses it."""
+        """Add a producer; return False if it has to wait, `CommandRefusedError` if the broker refuses it."""
         self._replace_known(producer)
         mode = producer.access_mode
         if self._fenced(producer):
@@ -72,7 +72,7 @@ class Producers:
         return True
 
     def leave(self, producer: Producer) -> None:
-        """Let a producer go, and the next one that waits have its turn."""
+        """Remove a producer, and admit the next waiting one."""
         if producer in self._waiting:
             self._waiting.remove(producer)
         if self.by_name.get(producer.name) is producer:
@@ -85,24 +85,24 @@ class Producers:
             following.connection.send_ready(following, self.last_sequence_id(following.name))
 
     def close_all(self) -> None:
-        """Close every producer; those that wait too."""
-        everybody = [*self.by_name.values(), *self._waiting]
+        """Close every producer, including the waiting ones."""
+        closed = [*self.by_name.values(), *self._waiting]
         self._waiting.clear()
         self.by_name.clear()
         self._exclusive = None
-        for each in everybody:
+        for each in closed:
             each.connection.close_producer(each)
 
     def last_sequence_id(self, name: str) -> int:
-        """Return the greatest sequence id that is stored of a producer; -1 if nobody deduplicates."""
+        """Return the highest stored sequence id of a producer; -1 without deduplication."""
         return self.last_sequence_ids.get(name, -1) if self.deduplicates() else -1
 
     def is_duplicate(self, name: str, sequence_id: int) -> bool:
-        """Return whether a message is stored already."""
+        """Return whether a message with this sequence id is already stored."""
         return sequence_id <= self.last_sequence_ids.get(name, -1)
 
     def deduplicates(self) -> bool:
-        """Return whether the topic drops messages that are stored already."""
+        """Return whether the topic drops messages that are already stored."""
         content = self._content
         shared = content.shared
         if not (shared.settings.deduplication or shared.policies.get(content.namespace)):
@@ -110,7 +110,7 @@ class Producers:
         return shared.deduplicates(content.name)
 
     def _replace_known(self, producer: Producer) -> None:
-        """Let a client that came back take the place of its older self; refuse a name that is taken."""
+        """Replace the older connection of a client that reconnected; refuse a name that is in use."""
         known = self.by_name.get(producer.name)
         if known is None:
             return

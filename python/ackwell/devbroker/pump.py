@@ -1,7 +1,7 @@
-"""The pump: brings what a subscription decides to its consumers' connections.
+"""The pump: sends the entries of a subscription to its consumers' connections.
 
-It reads the positions that the subscription names, shows it what the entries say of themselves, and writes
-each entry to the consumer that the subscription chose. Nothing here decides who gets what.
+It reads the positions that the subscription requests, passes it the properties of their entries, and writes
+each entry to the consumer that the subscription selects. The subscription makes every dispatch decision.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from ackwell.subscription.consumer import ConsumerKey
 
 READ_MAX: Final = 1_000
-"""Entries read at a time; a consumer's default queue holds as many messages."""
+"""Entries read at a time: the default size of a consumer's queue."""
 
 
 def deliver(source: TopicSubscription) -> None:
-    """Deliver what can be delivered, and come back when a delay is over."""
-    if not source.waits:
+    """Deliver all deliverable entries, and schedule a wake-up for the next delayed one."""
+    if not source.is_in_failover_delay:
         _pump(source)
     if not source.content.name.persistent:
-        # Nothing waits there, and nothing comes again.
+        # A non-persistent topic neither stores nor redelivers entries.
         source.subscription.clear_backlog()
         return
     due_ms = source.subscription.next_wakeup_ms()
@@ -42,23 +42,23 @@ def deliver(source: TopicSubscription) -> None:
 
 
 def _pump(source: TopicSubscription) -> None:
-    """Deliver all that can be delivered now."""
+    """Deliver all entries that are deliverable now."""
     before: tuple[object, ...] | None = None
     while source.consumers and all(each.connection.writable for each in source.consumers.values()):
         limit = max(min(READ_MAX, source.subscription.permits), 1)
-        round_ = _read(source, limit)
-        if round_ is None:
+        batch = _read(source, limit)
+        if batch is None:
             continue
-        positions, entries = round_
+        positions, entries = batch
         delivered = _dispatch(source, positions, entries) if positions else False
-        now = (positions[0], len(positions), limit) if positions else None
-        if now is None or (not delivered and now == before):
+        progress = (positions[0], len(positions), limit) if positions else None
+        if progress is None or (not delivered and progress == before):
             return
-        before = now
+        before = progress
 
 
 def _read(source: TopicSubscription, limit: int) -> tuple[list[tuple[int, int]], list[LogEntry]] | None:
-    """Read what comes next, up to where the topic may be read; None after skipping what is not a message."""
+    """Read the next entries, up to the first open transaction; None after skipping undeliverable entries."""
     content = source.content
     ledger_ids, entry_ids = source.subscription.next_reads_many(limit, content.clock.now_ms())
     positions = list(zip(ledger_ids.tolist(), entry_ids.tolist(), strict=True))
@@ -73,7 +73,7 @@ def _read(source: TopicSubscription, limit: int) -> tuple[list[tuple[int, int]],
 
 
 def _dispatch(source: TopicSubscription, positions: list[tuple[int, int]], entries: list[LogEntry]) -> bool:
-    """Let the subscription choose, and write; return whether anybody got anything."""
+    """Dispatch entries to the consumers that the subscription selects; return whether any was sent."""
     subscription, now_ms = source.subscription, source.content.clock.now_ms()
     hashes = source.key_hashes(entries)
     deliver_at = source.delivery_times(entries)
@@ -113,7 +113,7 @@ def _deliver(source: TopicSubscription, delivery: Delivery, entries: dict[tuple[
     positions = list(zip(ledger_ids, entry_ids, strict=True))
     counts = None if delivery.redelivery_counts is None else delivery.redelivery_counts.tolist()
     if delivery.ack_sets or consumer.epoch != NO_EPOCH or (counts and any(counts)):
-        for position, count in zip(positions, counts or repeat(0)):  # noqa: B905  # what repeats has no end
+        for position, count in zip(positions, counts or repeat(0)):  # noqa: B905  # `repeat` is endless
             ack_set = delivery.ack_sets.get(Position(*position), ())
             _send(source, delivery.consumer, position, entries[position], count, ack_set)
         return

@@ -1,7 +1,7 @@
-"""What happened in the broker, in the event schema of `ackwell.replay`.
+"""The recorder of the broker's events, in the event schema of `ackwell.replay`.
 
-It keeps events, and for what happens to many entries at once a `Run`, whose events are made when somebody
-asks.
+It stores single events, and an `EventRun` for an event of many entries. `EventRun` creates its events only
+when they are read.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 EVENT_RUN_MAX: Final = 1_000
-"""Publishes of a run: the oldest events go run by run."""
+"""Publishes of a run; the recorder drops its oldest events run by run."""
 
 
 class EventRun(NamedTuple):
-    """What happened to many entries at once: published, or delivered to a consumer, or acknowledged by it."""
+    """One kind of event for many entries: they were published, delivered, or acknowledged."""
 
     sequence: int
     topic: str
@@ -42,7 +42,7 @@ class EventRun(NamedTuple):
         """Return the event of each entry."""
         sizes = repeat(None) if self.batch_sizes is None else self.batch_sizes
         counts = repeat(None) if self.redelivery_counts is None else self.redelivery_counts
-        rows = zip(self.ledger_ids, self.entry_ids, sizes, counts)  # noqa: B905  # what repeats has no end
+        rows = zip(self.ledger_ids, self.entry_ids, sizes, counts)  # noqa: B905  # `repeat` is endless
         for number, (ledger_id, entry_id, size, count) in enumerate(rows):
             yield Event(
                 self.topic,
@@ -66,7 +66,7 @@ class Recorder:
         self._max = max_events
         self._rows: deque[Event | EventRun] = deque()
         self._published: tuple[EventRun | None, list[int], list[int], list[int]] = None, [], [], []
-        """The newest run of publishes, and its columns, which grow while nothing else is recorded."""
+        """The newest run of publishes and its columns, which grow until another event is recorded."""
         self._sequence = 0
         self._forgotten = 0
 
@@ -90,7 +90,7 @@ class Recorder:
             self._forget()
 
     def record_publish(self, topic: str, position: tuple[int, int], batch_size: int) -> None:
-        """Record a publish: with those of its topic in the same millisecond as one run."""
+        """Record a publish; publishes to one topic in one millisecond form a run."""
         self._sequence = sequence = self._sequence + 1
         now_ms = self._clock.now_ms()
         run, ledger_ids, entry_ids, sizes = self._published
@@ -126,7 +126,7 @@ class Recorder:
         batch_sizes: Sequence[int] | None = None,
         redelivery_counts: Sequence[int] | None = None,
     ) -> None:
-        """Record the same kind of event for many entries."""
+        """Record one kind of event for many entries."""
         if not ledger_ids:
             return
         self._rows.append(
@@ -148,12 +148,12 @@ class Recorder:
             self._forget()
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Drop all events."""
         self._rows.clear()
         self._forgotten = self._sequence
 
     def events(self) -> list[Event]:
-        """Return the events in their order."""
+        """Return the events in order."""
         return [
             event for row in self._rows for event in (row.events() if isinstance(row, EventRun) else (row,))
         ]

@@ -1,4 +1,4 @@
-"""What the broker answers with an error of the protocol."""
+"""The exception that becomes a protocol error in the answer to a command."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What a restart leaves of a subscription, as Pulsar does it and as ackwell does it, and the loss as a value.
+"""The state of a subscription after a restart, by Pulsar's or ackwell's rules, and the lost acknowledgments.
 
-As Pulsar: a graceful restart closes the cursor, a crash finds what was written last, both cut to the limits
-of the version; redelivery counts and delays in memory are gone. As ackwell: everything that was
-acknowledged stays.
+Pulsar: a graceful restart writes the cursor when it closes it; a crash leaves the last written state. Both
+keep only what fits the limits of the version, and lose redelivery counts and delays in memory. Ackwell:
+every acknowledgment survives.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionLoss:
-    """What a restart forgot of one subscription."""
+    """The acknowledgments of one subscription that a restart lost."""
 
     entries: PositionRangeSet
-    """The wholly acknowledged entries that are delivered again, wholly or in part."""
+    """The fully acknowledged entries of which some or all messages are delivered again."""
     messages: int
     """The acknowledged messages that are delivered again."""
     predicted: RestartLoss
-    """What `ackwell.broker.restart_loss` says of it, from the state before the restart."""
+    """The loss that `ackwell.broker.restart_loss` predicts from the state before the restart."""
 
 
 @dataclass(frozen=True, slots=True)
 class RestartReport:
-    """One restart: how it was, as whom, and what it forgot, by topic and subscription."""
+    """One restart: graceful or crash, the emulated broker, and the losses by topic and subscription."""
 
     how: Restart
     as_: str
@@ -47,13 +47,13 @@ class RestartReport:
 
     @property
     def messages(self) -> int:
-        """The acknowledged messages that are delivered again, of all subscriptions."""
+        """The acknowledged messages of all subscriptions that are delivered again."""
         return sum(each.messages for each in self.losses.values())
 
 
 @dataclass(frozen=True, slots=True)
 class SurvivingState:
-    """A subscription after a restart: its state, and where its cursor has its ledger."""
+    """A subscription after a restart: its cursor state and the state of its cursor ledger."""
 
     info: PositionInfo
     ledger: CursorLedger
@@ -66,7 +66,7 @@ RestartBehaviour = Literal["pulsar", "ackwell"]
 def surviving_state(
     source: TopicSubscription, how: Restart, as_: RestartBehaviour, settings: BrokerSettings
 ) -> SurvivingState:
-    """Return what is left of a subscription."""
+    """Return the state of a subscription after a restart."""
     now = MemoryState.held(source.cursor.to_state())
     staged = source.subscription.stage().info
     predicted = _predicted(source, now, how, settings)
@@ -76,7 +76,7 @@ def surviving_state(
     before = now if how == "graceful" else source.cursor_writes.written
     ledger: CursorLedger = source.cursor_writes.ledger
     if how == "crash" and ledger != "open":
-        # Nothing was written since the cursor was loaded, and what was loaded is what is found again.
+        # Nothing was written since the cursor was loaded, so the crash leaves the loaded state.
         ranges, partial, place = before.individually_deleted, dict(before.batch_deleted), ledger
     else:
         kept = read_back(before, settings, how, ledger)
@@ -106,7 +106,7 @@ def _predicted(
 
 
 def _loss(source: TopicSubscription, info: PositionInfo, predicted: RestartLoss) -> SubscriptionLoss:
-    """Compare the acknowledged messages before and after."""
+    """Compare the acknowledged messages before and after the restart."""
     from ackwell.cursor import Cursor
 
     after = Cursor.from_position_info(info, source.cursor.ledgers, settings=source.cursor.settings)

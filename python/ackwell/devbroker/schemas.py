@@ -1,7 +1,7 @@
-"""Schemas: the versions of each topic's, and whether a new one may follow.
+"""Schemas: the schema versions of each topic, and the check of a new version.
 
-A schema that is byte for byte one of the topic's versions has that version. Another one becomes the next
-version if the namespace's compatibility strategy lets it; one of another type never does.
+A schema that equals one of the topic's versions byte for byte has that version. Another schema becomes the
+next version if it has the same type and the namespace's compatibility strategy accepts it.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 
 _NO_SCHEMA: Final = (SchemaType.NONE, SchemaType.AUTO_CONSUME)
 _COMPARED_TYPES: Final = (SchemaType.AVRO, SchemaType.JSON)
-"""Types whose versions are compared; of the others every version may follow."""
+"""The types whose versions are compared; for other types every version is compatible."""
 
 DEFAULT_STRATEGY: Final = "FULL"
-"""`schemaCompatibilityStrategy` of a broker without a setting."""
+"""The default of `schemaCompatibilityStrategy`."""
 
 
 class Schemas:
-    """The schemas of all topics, partitions together."""
+    """The schemas of all topics; the partitions of a topic share them."""
 
     def __init__(self, file: BrokerFile | None) -> None:
         self.versions = PersistentMap[list[str]](file, "schema")
-        """By topic, each version's bytes in hexadecimal digits."""
+        """Maps a topic to its versions, as hexadecimal digits."""
 
     def put(self, topic: str, schema: Any, strategy: str | None = None) -> bytes | None:
-        """Take a schema in; return its version, None for one that says nothing."""
+        """Add a schema; return its version, None for a type without a definition."""
         if schema.type in _NO_SCHEMA:
             return None
         versions = self._read(topic)
@@ -56,7 +56,7 @@ class Schemas:
         return versions[number], version(number)
 
     def delete(self, topic: str) -> None:
-        """Forget a topic's schemas."""
+        """Delete a topic's schemas."""
         self.versions.pop(topic, None)
 
     def _read(self, topic: str) -> list[Any]:
@@ -80,7 +80,7 @@ class Schemas:
 
 
 def version(number: int) -> bytes:
-    """Return a version as the broker writes it."""
+    """Return the 8 bytes of a version number."""
     return number.to_bytes(8)
 
 

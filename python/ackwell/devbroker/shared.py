@@ -1,4 +1,4 @@
-"""What all topics of a broker share: clock, settings and file, policies, memory, and who runs next."""
+"""The state that all topics of a broker share: clock, settings, file, policies, memory and the run queue."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 class Shared:
-    """What all topics of a broker share.
+    """The state that all topics of a broker share.
 
-    `deliver` runs a subscription that was woken, `reclaim` gives back the memory of what was consumed.
+    `deliver` runs a subscription that was woken. `reclaim` frees the memory of consumed entries.
     """
 
     def __init__(
@@ -39,18 +39,18 @@ class Shared:
         self.recorder = Recorder(clock, settings.max_events)
         self.faults = Faults()
         self.policies = PersistentMap[dict[str, Any]](file, "policies")
-        """Namespace → policy → value, as an operator set them."""
+        """Maps a namespace to its policies by name."""
         self.counters = PersistentMap[int](file, "counter")
-        """The last number given of each series: ledgers, transactions."""
+        """The last number of each series: ledgers, transactions."""
         self.connections: set[ClientConnection] = set()
         self.pending_output: list[ClientConnection] = []
-        """The connections that hold something to send: of thousands that are idle none costs anything."""
+        """The connections with queued frames; idle connections cost nothing."""
         self.memory_bytes = 0
         """The bytes of all messages."""
         self.unfinished_bytes = 0
-        """The bytes of frames that are not whole yet."""
+        """The bytes of unfinished frames."""
         self.full = False
-        """Whether a message was refused for memory, and none was given back since."""
+        """Whether a message was refused for lack of memory and none was released since."""
         self._deliver = deliver
         self._reclaim = reclaim
         self._woken: dict[Any, None] = {}
@@ -59,12 +59,12 @@ class Shared:
         self._calls_when_durable: list[Callable[[], None]] = []
 
     def next_number(self, series: str) -> int:
-        """Return a number greater than all before, from 0 on."""
+        """Return the next number of a series, from 0."""
         self.counters[series] = number = self.counters.get(series, -1) + 1
         return number
 
     def policy(self, namespace: str, name: str) -> Any:
-        """Return a policy of a namespace; None if nobody set it."""
+        """Return a policy of a namespace; None if it is not set."""
         return self.policies.get(namespace, {}).get(name)
 
     def deduplicates(self, name: TopicName) -> bool:
@@ -75,7 +75,7 @@ class Shared:
     # Memory
 
     def reserve_memory(self, nbytes: int) -> None:
-        """Count a message's bytes; `RefusedError` if they would pass the limit."""
+        """Count a message's bytes; `CommandRefusedError` if they would exceed the limit."""
         limit = self.settings.max_memory_bytes
         if self.memory_bytes + nbytes > limit:
             self._reclaim()
@@ -84,12 +84,12 @@ class Shared:
         self.memory_bytes += nbytes
 
     def release_memory(self, nbytes: int) -> None:
-        """Count a message's bytes no more."""
+        """Stop to count a message's bytes."""
         self.memory_bytes -= nbytes
         self.full = self.full and not nbytes
 
     def check_memory(self) -> None:
-        """Refuse a producer while there is no memory for its messages: its client fails them at once."""
+        """Raise `CommandRefusedError` for a producer while the memory is full; its client fails at once."""
         if self.full:
             raise CommandRefusedError(
                 ErrorCode.PRODUCER_BLOCKED_QUOTA_EXCEEDED_EXCEPTION,
@@ -97,10 +97,10 @@ class Shared:
                 f"everywhere; its setting max_memory_bytes is {self.settings.max_memory_bytes:,}",
             )
 
-    # Who runs next
+    # The run queue
 
     def wake(self, subscription: Any) -> None:
-        """Let a subscription deliver when `run_woken` is called."""
+        """Schedule a subscription to deliver at the next `run_woken`."""
         self._woken[subscription] = None
 
     def wake_at(self, subscription: Any, at_ms: int) -> None:
@@ -113,7 +113,7 @@ class Shared:
         self.clock.call_at(max(at_ms, self.clock.now_ms() + 1), run)
 
     def run_woken(self) -> None:
-        """Let the subscriptions that were woken deliver, save, and send what connections hold."""
+        """Run the scheduled subscriptions, save all changes, and send the queued frames."""
         if self._running:
             return
         self._running = True
@@ -133,32 +133,32 @@ class Shared:
         for connection in speaking:
             connection.flush()
 
-    # What a killed process finds again
+    # Persistence
 
     def changed(self, names: tuple[str, str], save: Callable[[BrokerFile], None]) -> None:
-        """Let a subscription, named by its topic and its own name, be saved with the next commit."""
+        """Schedule a subscription, by topic and name, to be saved with the next commit."""
         self._unsaved[names] = save
 
     def forget_cursor(self, names: tuple[str, str]) -> None:
-        """Delete what is kept of a subscription."""
+        """Delete the persistent state of a subscription."""
         self._unsaved.pop(names, None)
         if self.file is not None:
             self.file.forget_cursor(*names)
 
     def call_when_durable(self, call: Callable[[], None]) -> None:
-        """Call a function when what has happened until now is durable."""
+        """Call a function when all changes until now are durable."""
         if self.file is None:
             call()
         else:
             self._calls_when_durable.append(call)
 
     def clear(self) -> None:
-        """Forget who is to run, what goes wrong, and what happened."""
+        """Clear the run queue, the faults and the events."""
         for each in (self._woken, self._unsaved, self._calls_when_durable, self.faults, self.recorder):
             each.clear()
 
     def save(self) -> None:
-        """Make everything that changed durable."""
+        """Write and commit all changes."""
         if self.file is not None:
             for save in self._unsaved.values():
                 save(self.file)

@@ -1,7 +1,7 @@
-"""A subscription of a topic: `ackwell.subscription` with the consumers whose connections it serves.
+"""A subscription of a topic: an `ackwell.subscription.Subscription` with its connected consumers.
 
-Every decision is the `Subscription`'s. This module makes it, changes its type when its first consumer asks
-for another, passes on what consumers say, and lets it go.
+The `Subscription` makes every decision. This module creates it, changes its type if its first consumer
+requests another type, passes the commands of consumers to it, and deletes it.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ class ConnectedConsumer:
     consumer_id: int
     name: str
     key: int
-    """By which the subscription finds it."""
+    """The consumer id within the subscription."""
     subscription: TopicSubscription
     priority: int
     epoch: int
     metadata: dict[str, str]
     connected_ms: int
     next_s: float = 0.0
-    """When the loop sends the next message, if a fault makes the consumer slow."""
+    """The loop time of the next message, if a fault slows the consumer down."""
     messages_out: int = 0
     messages_per_entry: int = 0
-    """Of late: each delivery counts a tenth, as a broker reckons."""
+    """A moving average in which each delivery weighs a tenth, as in a Pulsar broker."""
     bytes_out: int = 0
     redelivered: int = 0
 
@@ -65,7 +65,7 @@ class ConnectedConsumer:
 class TopicSubscription:
     """One subscription and its consumers.
 
-    `cursor` is a new one, `info` what a restart left of it. `on_delete` lets its topic forget it.
+    A new subscription has a `cursor`, a restored one has `info`. `on_delete` removes it from its topic.
     """
 
     def __init__(
@@ -90,13 +90,13 @@ class TopicSubscription:
         self.bytes_out = 0
         self.key_shared_mode = ""
         self.had_consumer = False
-        """Whether a consumer came since the topic was loaded; a broker has no type before that."""
+        """Whether a consumer has connected since the topic was loaded; before that, a broker has no type."""
         self.read_compacted = False
         self.trimmed_before = -1
-        """The ledger that it needed first when its topic was last trimmed."""
+        """The first ledger that the subscription needed when its topic was last trimmed."""
         self._active: ConsumerKey | None = None
         self._changing = False
-        """Whether the active consumer of a Failover subscription changed and gets nothing yet."""
+        """Whether the new active consumer of a Failover subscription waits for the delay."""
         self._reopening = False
         settings = content.settings
         options: dict[str, Any] = {
@@ -118,17 +118,17 @@ class TopicSubscription:
 
     @property
     def cursor(self) -> Cursor:
-        """What is acknowledged."""
+        """The cursor, which holds the acknowledgments."""
         return self.subscription.cursor
 
     @property
     def first_unacked_ledger(self) -> int:
-        """The ledger of the first entry that it still needs."""
+        """The ledger of the first unacknowledged entry."""
         return self.content.log.ledgers.next_valid(*self.cursor.mark_delete_position).ledger_id
 
     @property
     def type(self) -> SubscriptionType:
-        """The type that its consumers asked for."""
+        """The type that the consumers requested."""
         return self.subscription.type
 
     # Consumers
@@ -141,7 +141,7 @@ class TopicSubscription:
         sticky: bool = False,
         hash_ranges: Sequence[HashRange] = (),
     ) -> None:
-        """Take a consumer in; `RefusedError` as the broker refuses it."""
+        """Add a consumer; `CommandRefusedError` if a broker would refuse it."""
         mode = "" if kind is not SubscriptionType.KEY_SHARED else "sticky" if sticky else "auto"
         if not self.consumers:
             if kind is not self.type or mode != self.key_shared_mode:
@@ -151,7 +151,7 @@ class TopicSubscription:
         elif kind is not self.type:
             raise CommandRefusedError(
                 ErrorCode.CONSUMER_BUSY,
-                f"Subscription is of different type: {self.type} has consumers, {kind} was asked for",
+                f"Subscription is of different type: {self.type} has consumers, {kind} was requested",
             )
         elif mode != self.key_shared_mode:
             raise CommandRefusedError(ErrorCode.CONSUMER_BUSY, "Subscription is of different key-shared mode")
@@ -172,7 +172,7 @@ class TopicSubscription:
         self.record(Kind.CONSUMER_OPEN, consumer=consumer.name, detail=str(kind))
 
     def leave(self, consumer: ConnectedConsumer) -> None:
-        """Let a consumer go; what it has goes back."""
+        """Remove a consumer; its unacknowledged entries are redelivered."""
         if self.consumers.pop(consumer.key, None) is None:
             return
         self.subscription.remove_consumer(consumer.key)
@@ -185,11 +185,11 @@ class TopicSubscription:
             self.wake()
 
     def delete(self) -> None:
-        """Delete it; its consumers are gone."""
+        """Delete the subscription; call it without consumers."""
         self._on_delete(self)
 
     def notify_active(self, newcomer: ConnectedConsumer | None = None) -> None:
-        """Notify the consumers of Exclusive and Failover of a new active one, and each newcomer."""
+        """Notify the consumers of an Exclusive or Failover subscription of the active consumer."""
         if self.type not in (SubscriptionType.EXCLUSIVE, SubscriptionType.FAILOVER):
             return
         active = self.subscription.active_consumer
@@ -199,7 +199,7 @@ class TopicSubscription:
             if self.type is SubscriptionType.EXCLUSIVE or not delay_ms:
                 self._changed_active()
             elif active is not None and not self._changing:
-                # What the consumer before has acknowledged may still arrive.
+                # Acknowledgments of the previous active consumer may still arrive.
                 self._changing = True
                 self.content.clock.call_at(self.content.clock.now_ms() + delay_ms, self._delay_over)
         elif newcomer is not None:
@@ -211,7 +211,7 @@ class TopicSubscription:
 
     def _delay_over(self) -> None:
         if not self._changing:
-            # Its type was changed meanwhile.
+            # The type changed during the delay.
             return
         self._changing = False
         self._changed_active()
@@ -221,18 +221,18 @@ class TopicSubscription:
     # Delivery
 
     @property
-    def waits(self) -> bool:
-        """Whether it delivers nothing yet, because another consumer became the active one."""
+    def is_in_failover_delay(self) -> bool:
+        """Whether the subscription delivers nothing until the delay of its new active consumer ends."""
         return self._changing
 
     def wake(self) -> None:
-        """Let the pump run before the broker waits again."""
+        """Schedule a delivery before the broker waits for input again."""
         self.content.shared.wake(self)
 
     def undeliverable(
         self, positions: list[tuple[int, int]], entries: list[LogEntry]
     ) -> list[tuple[int, int]]:
-        """Return the entries that are never delivered: markers, and what an aborted transaction published."""
+        """Return the entries to skip: markers, entries of aborted transactions, compacted entries."""
         content = self.content
         if not (content.transactions.seen or (self.read_compacted and content.compacted)):
             return []
@@ -245,13 +245,13 @@ class TopicSubscription:
         ]
 
     def ack_undeliverable(self, position: tuple[int, int]) -> None:
-        """Acknowledge an entry that no consumer is to see."""
+        """Acknowledge an entry that is never delivered."""
         self.subscription.ack(None, *position)
         self.acknowledged(whole=True)
         self.record(Kind.ACK, position)
 
     def key_hashes(self, entries: list[LogEntry]) -> list[int] | None:
-        """Return the sticky-key hashes of entries, None if the type does not ask for them."""
+        """Return the sticky-key hashes of entries; None if the type is not Key_Shared."""
         if self.type is not SubscriptionType.KEY_SHARED:
             return None
         for entry in entries:
@@ -262,14 +262,14 @@ class TopicSubscription:
         return [entry.key_hash for entry in entries]
 
     def delivery_times(self, entries: list[LogEntry]) -> list[int] | None:
-        """Return when entries may be delivered, None if none is delayed."""
+        """Return the delivery times of entries; None if no entry is delayed."""
         if not self.content.log.delays:
             return None
         if not any(entry.deliver_at_ms for entry in entries):
             return None
         return [entry.deliver_at_ms for entry in entries]
 
-    # What consumers say
+    # Commands of consumers and operators
 
     def redeliver(
         self,
@@ -277,7 +277,7 @@ class TopicSubscription:
         positions: Sequence[tuple[int, int]] | None,
         epoch: int | None = None,
     ) -> int:
-        """Take back what a consumer has, all or some entries, and deliver it again; return how many."""
+        """Redeliver some or all entries of a consumer; return the number of entries."""
         taken = self.subscription.redeliver(consumer.key, positions, epoch=epoch)
         self.changed()
         if positions is None:
@@ -289,7 +289,7 @@ class TopicSubscription:
         return taken
 
     def seek(self, position: tuple[int, int], ack_set: Sequence[int] = ()) -> None:
-        """Make a position the next to be read, and close the consumers, as the broker does."""
+        """Seek to a position, and close the consumers, as a Pulsar broker does."""
         for consumer in list(self.consumers.values()):
             self.reopen(consumer)
         self.subscription.seek(*position, ack_set)
@@ -297,14 +297,14 @@ class TopicSubscription:
         self.record(Kind.SEEK, position, ack_set=tuple(ack_set) or None)
 
     def reopen(self, consumer: ConnectedConsumer) -> None:
-        """Close a consumer, whose client drops what it did not read and subscribes again."""
-        # The reader of a subscription that is not durable comes back to it.
+        """Close a consumer; its client drops its unread messages and subscribes again."""
+        # The reader of a non-durable subscription subscribes again, too.
         self._reopening = True
         consumer.connection.close_consumer(consumer)
         self._reopening = False
 
     def end_transaction(self, txn: TransactionId, action: TxnAction) -> None:
-        """Let what was acknowledged in a transaction count, or not."""
+        """Commit or abort the acknowledgments of a transaction."""
         if action is TxnAction.COMMIT:
             self.subscription.commit(txn)
             self.acknowledged(whole=True)
@@ -315,18 +315,18 @@ class TopicSubscription:
         self.wake()
 
     def skip(self, entries: int) -> None:
-        """Acknowledge the next entries, for an operator."""
+        """Acknowledge the next `entries` entries."""
         self.subscription.skip(entries)
         self._moved(Kind.SKIP, self.cursor.mark_delete_position)
 
     def expire(self, position: Position) -> None:
-        """Acknowledge everything up to a position, because it grew too old."""
+        """Acknowledge all entries up to a position because they expired."""
         self.subscription.expire(*position)
-        # A broker's search may end before that position.
+        # A Pulsar broker's search may end before that position.
         self._moved(Kind.EXPIRE, self.cursor.mark_delete_position)
 
     def expire_older_than(self, seconds: int) -> None:
-        """Acknowledge what was published longer than so many seconds ago."""
+        """Acknowledge the entries that were published more than `seconds` ago."""
         log = self.content.log
         last = log.ledgers.previous_valid(
             *log.first_published_at(self.content.clock.now_ms() - 1000 * seconds)
@@ -335,7 +335,7 @@ class TopicSubscription:
             self.expire(last)
 
     def clear_backlog(self) -> None:
-        """Acknowledge everything, for an operator."""
+        """Acknowledge all entries."""
         self.subscription.clear_backlog()
         self._moved(Kind.CLEAR_BACKLOG, self.content.log.last_position)
 
@@ -345,15 +345,15 @@ class TopicSubscription:
             self.record(kind, position)
         self.wake()
 
-    # What is kept
+    # Persistence and events
 
     @property
     def names(self) -> tuple[str, str]:
-        """Its topic and its own name."""
+        """The names of the topic and of the subscription."""
         return self.content.full_name, self.name
 
     def changed(self) -> None:
-        """Let its state be saved with the next commit."""
+        """Schedule the state to be saved with the next commit."""
         if self.durable and self.content.file is not None:
             self.content.shared.changed(self.names, self._save)
 
@@ -362,12 +362,12 @@ class TopicSubscription:
         file.cursor(self.content.full_name, SavedCursor(self.name, str(self.type), self.properties, info))
 
     def acknowledged(self, *, whole: bool) -> None:
-        """Let the cursor be written, if it is time."""
+        """Write or schedule the cursor, and save the state, after an acknowledgment."""
         self.cursor_writes.changed(whole=whole)
         self.changed()
 
     def record_acks(self, consumer: ConnectedConsumer, columns: AckColumns) -> None:
-        """Record an acknowledgment, id by id."""
+        """Record an acknowledgment, one event for each message id."""
         kind = Kind.ACK_CUMULATIVE if columns.ack_type is AckType.CUMULATIVE else Kind.ACK
         ledger_ids, entry_ids = columns.ledger_ids.tolist(), columns.entry_ids.tolist()
         transaction = None if columns.transaction is None else str(columns.transaction)
@@ -381,7 +381,7 @@ class TopicSubscription:
                 self.record(kind, position, consumer=consumer.name, ack_set=ack_set, transaction=transaction)
 
     def record_run(self, kind: Kind, consumer: ConnectedConsumer, *columns: Sequence[int] | None) -> None:
-        """Record what happened to many entries: ledger ids, entry ids, batch sizes, redelivery counts."""
+        """Record an event of many entries: ledger ids, entry ids, batch sizes, redelivery counts."""
         self.content.shared.recorder.record_run(
             self.content.full_name,
             self.name,
@@ -391,5 +391,5 @@ class TopicSubscription:
         )
 
     def record(self, kind: Kind, position: tuple[int, int] | None = None, **fields: Any) -> None:
-        """Record what happened."""
+        """Record one event of the subscription."""
         self.content.shared.recorder.record(self.content.full_name, self.name, kind, position, **fields)

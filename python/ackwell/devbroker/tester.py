@@ -1,4 +1,4 @@
-"""What a test asks of its broker and a client cannot: what a topic holds, what is left, taking back."""
+"""Operations of tests that clients do not have: list messages, list a backlog, force a redelivery."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 
 REOPENED_WITHIN_S: Final = 10.0
-"""How long a client may take to open a consumer again that we closed."""
+"""The seconds within which a client has to subscribe again after the broker closed its consumer."""
 
 
 _REDELIVERS_ENTRIES: Final = (SubscriptionType.SHARED, SubscriptionType.KEY_SHARED)
-"""The types on which entries are given back one by one."""
+"""The subscription types that redeliver single entries."""
 
 
 class Message(NamedTuple):
     """A message of a topic."""
 
     data: bytes
-    """Its payload, uncompressed; that of an encrypted message is as it was sent."""
+    """The payload, uncompressed; the payload of an encrypted message is as it was sent."""
     key: str | None
     properties: dict[str, str]
     topic: str
@@ -43,22 +43,22 @@ class Message(NamedTuple):
     sequence_id: int
     publish_ms: int
     deliver_at_ms: int
-    """When it may be delivered, 0 for at once."""
+    """The delivery time; 0 for a message without a delay."""
 
 
 def topics_of(state: BrokerState, name: str) -> list[Topic]:
-    """Return a topic, or the partitions of a partitioned one; `KeyError` if there is none."""
+    """Return a topic, or the partitions of a partitioned topic; `KeyError` if it does not exist."""
     parse_topic_name = TopicName.parse(name)
     count = state.partitioned.get(str(parse_topic_name), 0)
     names = [str(parse_topic_name.of_partition(index)) for index in range(count)] or [str(parse_topic_name)]
     try:
         return [state.topics[each] for each in names]
     except KeyError as error:
-        raise KeyError(f"no topic {error.args[0]!r} is there") from None
+        raise KeyError(f"topic {error.args[0]!r} does not exist") from None
 
 
 def messages(state: BrokerState, topic: str) -> list[Message]:
-    """Return the messages that a topic holds, partition by partition, in order."""
+    """Return the messages of a topic in order, partition by partition."""
     return [message for each in topics_of(state, topic) for message in _messages(each)]
 
 
@@ -112,11 +112,11 @@ def _in_entry(topic: Topic, position: Position, entry: LogEntry) -> Iterable[Mes
         )
 
 
-# Taking back
+# Redelivery
 
 
 async def take_back(state: BrokerState, consumer: str, given: Any, subscription: str | None) -> int:
-    """Take back what a consumer has, all or some entries; return how many."""
+    """Redeliver some or all entries of a consumer; return the number of entries."""
     found = _consumers(state, consumer, subscription)
     if not found:
         raise KeyError(f"no consumer {consumer!r} is connected")
@@ -143,10 +143,10 @@ async def take_back(state: BrokerState, consumer: str, given: Any, subscription:
 
 
 class _Reopening:
-    """A consumer that was closed, so that its client drops what it did not read, and that comes back.
+    """A consumer that the broker closed so that its client drops its unread messages and subscribes again.
 
-    Meanwhile somebody who gets nothing holds its place: a Shared subscription that the last consumer leaves
-    forgets its redelivery counts, as a broker's does.
+    Until then an extra consumer without permits keeps the subscription in use: a Shared subscription without
+    consumers loses its redelivery counts, as in a Pulsar broker.
     """
 
     def __init__(self, state: BrokerState, consumer: ConnectedConsumer) -> None:
@@ -161,12 +161,12 @@ class _Reopening:
 
     @property
     def is_over(self) -> bool:
-        """Whether its client is back, or gone."""
+        """Whether the client has subscribed again or disconnected."""
         is_back = bool(_consumers(self._state, self._consumer.name, self._source.name))
         return is_back or self._consumer.connection not in self._state.shared.connections
 
     def end(self) -> None:
-        """Leave the place to whoever is there."""
+        """Remove the extra consumer."""
         if self._holder is not None:
             self._source.subscription.remove_consumer(self._holder)
             self._source.wake()
@@ -184,7 +184,7 @@ def _consumers(state: BrokerState, name: str, subscription: str | None) -> list[
 
 
 def _each(given: Any) -> list[Any]:
-    """Return one message as a list, and several as they are."""
+    """Return one message as a list of one, and several messages as a list."""
     is_one = hasattr(given, "message_id") or hasattr(given, "ledger_id") or isinstance(given[0], int)
     return [given] if is_one else list(given)
 

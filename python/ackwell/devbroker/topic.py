@@ -39,12 +39,12 @@ class Topic:
         self.bytes_in = 0
 
     def publish(self, entry: LogEntry, *, is_open: bool = True) -> Position:
-        """Add an entry, and let the subscriptions have it; `is_open` is said of its transaction."""
+        """Append an entry and wake the subscriptions; `is_open` is the state of the entry's transaction."""
         content = self.content
         if content.facts:
             self.check_open()
         if not self.name.persistent and not self.subscriptions:
-            # There is no consumer to get it now or to receive it later.
+            # A non-persistent message without a subscription is dropped.
             return Position(0, 0)
         size = len(entry.data)
         content.shared.reserve_memory(size)
@@ -63,7 +63,7 @@ class Topic:
         return position
 
     def check_open(self) -> None:
-        """Refuse to take messages when the topic was terminated."""
+        """Raise `CommandRefusedError` if the topic is terminated."""
         if self.content.terminated:
             raise CommandRefusedError(ErrorCode.TOPIC_TERMINATED_ERROR, f"{self.name} was terminated")
 
@@ -75,7 +75,7 @@ class Topic:
         *,
         durable: bool,
     ) -> TopicSubscription:
-        """Make a subscription whose next position to be read is `start`."""
+        """Create a subscription whose read position is `start`."""
         ledgers, settings = self.content.log.ledgers, self.content.settings.subscription.cursor
         cursor = Cursor(ledgers, mark_delete=ledgers.previous_valid(*start), settings=settings)
         made = self._create_subscription(name, kind, cursor=cursor, durable=durable)
@@ -89,7 +89,7 @@ class Topic:
         return made
 
     def end_transaction(self, txn: TransactionId, action: TxnAction) -> None:
-        """End a transaction, which may have published here."""
+        """End a transaction that may have published to this topic."""
         if self.content.transactions.end(txn, action):
             self.content.record(END_EVENTS[action], transaction=str(txn))
             self.publish(marker(txn, action, self.content.clock.now_ms()))
@@ -97,13 +97,13 @@ class Topic:
                 each.wake()
 
     def forget(self, subscription: TopicSubscription) -> None:
-        """Delete a subscription; its consumers are gone."""
+        """Delete a subscription without consumers."""
         if self.subscriptions.pop(subscription.name, None) is not None:
             subscription.record(Kind.UNSUBSCRIBE)
             self.content.shared.forget_cursor(subscription.names)
 
     def trim(self) -> None:
-        """Delete the ledgers that every subscription has consumed, but for what the retention keeps."""
+        """Delete the ledgers that every subscription has consumed and the retention does not keep."""
         log, shared = self.content.log, self.content.shared
         needed = log.end.ledger_id
         for each in self.subscriptions.values():
@@ -113,12 +113,12 @@ class Topic:
             self.content.record(Kind.TRIM, (needed, 0))
 
     def reclaim(self) -> None:
-        """Close the open ledger, so that all that was consumed can be deleted."""
+        """Close the open ledger and delete all consumed ledgers."""
         self.content.log.roll()
         self.trim()
 
     def recover(self, is_open: Callable[[TransactionId], bool]) -> None:
-        """Take up what the broker's file holds; transactions that are not open any more are aborted."""
+        """Restore the topic from the broker's file, and abort transactions that are not open."""
         content = self.content
         content.recover(is_open)
         assert content.file is not None
@@ -131,7 +131,7 @@ class Topic:
                     made.subscription.abort(transaction)
 
     def load(self, described: LoadedTopic) -> None:
-        """Take up what a source says of its subscriptions; its log was made of it."""
+        """Add the subscriptions and facts of a loaded topic; the log already has its entries."""
         log, file = self.content.log, self.content.file
         self.content.shared.memory_bytes += log.held_bytes
         log.last_confirmed = described.last_confirmed
@@ -149,23 +149,23 @@ class Topic:
             made.record(Kind.SEEK, position, detail="loaded")
 
     def terminate(self) -> Position:
-        """Take no more messages; consumers are notified when they have read the last one."""
+        """Refuse new messages from now on; consumers are notified when they have read the last one."""
         self.content.facts["terminated"] = True
-        # Their clients come back, and get the reason why they may not.
+        # The clients of the producers reconnect and receive the reason of the refusal.
         self.producers.close_all()
         for each in self.subscriptions.values():
             each.wake()
         return self.content.log.last_position
 
     def close(self) -> None:
-        """Close producers and consumers; clients look the topic up again."""
+        """Close producers and consumers; their clients look the topic up again."""
         self.producers.close_all()
         for subscription in list(self.subscriptions.values()):
             for consumer in list(subscription.consumers.values()):
                 consumer.connection.close_consumer(consumer)
 
     def delete(self) -> None:
-        """Close it, and delete its subscriptions and its messages."""
+        """Close the topic, and delete its subscriptions and messages."""
         self.close()
         for each in list(self.subscriptions.values()):
             self.forget(each)
@@ -176,7 +176,7 @@ class Topic:
 
     @classmethod
     def after_restart(cls, before: Topic, survivors: dict[str, SurvivingState]) -> Topic:
-        """Return a topic as it is after a restart: its log with a new open ledger, and its subscriptions."""
+        """Return the topic after a restart: its log with a new open ledger, and its subscriptions."""
         content = before.content
         ledgers = {ledger_id: entries for ledger_id, entries in content.log.entries.items() if len(entries)}
         topic = cls(TopicContent(content.shared, before.name, ledgers))

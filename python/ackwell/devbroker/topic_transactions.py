@@ -1,8 +1,8 @@
-"""The transactions of a topic: what it holds back for them.
+"""The transactions that publish to a topic, and the entries that they block.
 
-A topic is delivered up to the first message of the oldest open transaction, as the broker does; what was
-published in an aborted one is never delivered. What a subscription's acknowledgments mean in a transaction is
-`ackwell.subscription`'s.
+A topic delivers entries up to the first entry of the oldest open transaction, as a Pulsar broker does.
+Entries of an aborted transaction are never delivered. `ackwell.subscription` handles acknowledgments in
+transactions.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ class TopicTransactions:
         self._first: dict[TransactionId, Position] = {}
         self._aborted: set[TransactionId] = set()
         self._late: set[Position] = set()
-        """Messages of transactions that were not open when they came: they are never delivered."""
+        """Entries that arrived after their transaction ended; they are never delivered."""
         self.committed = 0
         self.seen = False
-        """Whether any transaction published here."""
+        """Whether any transaction published to the topic."""
         self.blocked_from: Position | None = None
-        """The first message of an open transaction: nothing from here on is delivered."""
+        """The first entry of an open transaction; entries from this position on are not delivered."""
 
     def published(self, txn: TransactionId, position: Position, *, is_open: bool) -> None:
-        """Take note of a message; what follows one of an open transaction waits for the transaction's end."""
+        """Register an entry of a transaction; an open transaction blocks the entries after it."""
         self.seen = True
         if not is_open:
             self._late.add(position)
@@ -50,7 +50,7 @@ class TopicTransactions:
             self.blocked_from = min(self._first.values())
 
     def recover(self, log: Log, is_open: Callable[[TransactionId], bool]) -> None:
-        """Find in the log what was ended, and what is still open; anything else came too late, or aborted."""
+        """Read from the log which transactions ended; of the others, abort those that are not open."""
         ended: dict[TransactionId, int] = {}
         for ledger_id, entries in log.entries.items():
             for entry_id, entry in enumerate(entries):
@@ -60,7 +60,7 @@ class TopicTransactions:
                     ended[entry.transaction] = entry.marker
                     self._first.pop(entry.transaction, None)
                 else:
-                    # One whose end is found behind it leaves with its end.
+                    # A later end marker removes the transaction again.
                     live = entry.transaction not in ended
                     self.published(entry.transaction, Position(ledger_id, entry_id), is_open=live)
         for txn in [txn for txn in self._first if not is_open(txn)]:
@@ -72,20 +72,20 @@ class TopicTransactions:
 
     @property
     def ongoing(self) -> int:
-        """How many transactions that published here are open."""
+        """The number of open transactions that published to the topic."""
         return len(self._first)
 
     @property
     def aborted(self) -> int:
-        """How many that published here were aborted."""
+        """The number of aborted transactions that published to the topic."""
         return len(self._aborted)
 
     def hides(self, txn: TransactionId, position: tuple[int, int]) -> bool:
-        """Return whether a transaction's message is never delivered."""
+        """Return whether an entry of a transaction is never delivered."""
         return txn in self._aborted or position in self._late
 
     def end(self, txn: TransactionId, action: TxnAction) -> bool:
-        """End a transaction; return whether it published here."""
+        """End a transaction; return whether it published to the topic."""
         if self._first.pop(txn, None) is None:
             return False
         if action is TxnAction.ABORT:
@@ -97,7 +97,7 @@ class TopicTransactions:
 
 
 END_EVENTS: Final = {TxnAction.COMMIT: Kind.COMMIT, TxnAction.ABORT: Kind.ABORT}
-"""The event of each end."""
+"""The event kind of a commit and of an abort."""
 
 
 def marker(txn: TransactionId, action: TxnAction, now_ms: int) -> LogEntry:

@@ -1,4 +1,4 @@
-"""Watchers of a namespace's topics: what regex subscriptions ask for."""
+"""Watchers of a namespace's topics, which regex subscriptions use."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Watcher(NamedTuple):
         deleted: Iterable[TopicName],
         topics_in: Callable[[str], list[TopicName]],
     ) -> None:
-        """Send the client the names of the topics it watches that were made or deleted."""
+        """Send the client the names of created and deleted topics that match its pattern."""
         new, gone = self._watched(made), self._watched(deleted)
         if new or gone:
             now = matching([str(name) for name in topics_in(self.namespace)], self.pattern)
@@ -52,7 +52,7 @@ class Watcher(NamedTuple):
 
 
 def matching(names: list[str], pattern: str) -> list[str]:
-    """Return the names that a pattern matches without their domain; a partition by its topic's name."""
+    """Return the names that a pattern matches, ignoring the domain and the partition suffix."""
     try:
         wanted = re.compile(re.sub(r"^(non-)?persistent://", "", pattern))
     except re.error as error:
@@ -66,6 +66,6 @@ def matching(names: list[str], pattern: str) -> list[str]:
 
 
 def topic_list_hash(names: Iterable[str]) -> str:
-    """Return a hash of a list of topics, whatever its order, as the broker works it out (CRC-32C)."""
+    """Return the broker's hash of a list of topics, CRC-32C of the sorted names."""
     joined = ",".join(sorted(names))
     return f"{crc32c(joined.encode()):08x}"

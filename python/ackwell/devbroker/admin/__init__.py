@@ -1,4 +1,4 @@
-"""The admin REST API, as far as tests of clients and `ackwell doctor --admin` ask for it."""
+"""The part of the admin REST API that tests of clients and `ackwell doctor --admin` use."""
 
 from ackwell.devbroker.admin.http import AdminServer
 

@@ -1,6 +1,6 @@
-"""Requests about the dev broker itself, for tests in any language: time, faults, crashes, what is in a topic.
+"""Requests that control the dev broker, for tests in any language: time, faults, crashes, topic contents.
 
-Arguments are a JSON object with the names of the method's in Python.
+The arguments are a JSON object with the argument names of the Python method.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def route(broker: AsyncBroker, request: Request) -> Any:
-    """Answer a request; 400 for arguments that the method does not take, 404 for what is not there."""
+    """Answer a request; 400 for arguments that the method does not accept, 404 if a name is unknown."""
     given = request.json() or {}
     if not isinstance(given, dict):
         raise HttpError(HTTPStatus.BAD_REQUEST, "the body is not a JSON object")
@@ -28,7 +28,7 @@ def route(broker: AsyncBroker, request: Request) -> Any:
     found = _ROUTES.get(name)
     if found is None:
         known = ", ".join(f"{method} /dev/{path}" for method, path in sorted(_ROUTES))
-        raise HttpError(HTTPStatus.NOT_FOUND, f"there is no {name[0]} /dev/{name[1]}; there is {known}")
+        raise HttpError(HTTPStatus.NOT_FOUND, f"unknown request {name[0]} /dev/{name[1]}; known are {known}")
     try:
         return found(broker, **request.query, **given)
     except KeyError as error:
@@ -87,4 +87,4 @@ _ROUTES: Final[dict[tuple[str, str], Callable[..., Awaitable[Any] | Any]]] = {
     ],
     ("GET", "events"): _events,
 }
-"""By method and the path behind `/dev/`."""
+"""Maps a method and the path after `/dev/` to its function."""

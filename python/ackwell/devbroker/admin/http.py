@@ -1,7 +1,7 @@
-"""A small HTTP/1.1 server on asyncio: one request after another on a connection, answers in JSON.
+"""A small HTTP/1.1 server on asyncio: sequential requests on a connection, answers in JSON.
 
-No library: a dozen lines parse what admin clients send, and a web framework would be the dev broker's only
-dependency beside protobuf. Requests are bounded in their head and their body.
+It uses no library: a dozen lines parse the requests of admin clients, and a web framework would be the dev
+broker's only dependency in addition to protobuf. Head and body of a request are limited.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ log = logging.getLogger("ackwell.devbroker")
 
 
 class AdminServer:
-    """Answers admin requests on a port; closing it ends the conversations, too."""
+    """Answers admin requests on a port; closing it also closes its connections."""
 
     def __init__(self, broker: AsyncBroker) -> None:
         self._backend = Backend(broker.state, broker.service, broker)
@@ -48,7 +48,7 @@ class AdminServer:
         self._talks: set[asyncio.Task[None]] = set()
 
     async def start(self, host: str, port: int) -> int:
-        """Listen, on any free port for 0; return the port."""
+        """Listen on a port, for 0 on any free port; return the port."""
         self._server = await asyncio.start_server(
             self._talk, host, port, limit=HEAD_MAX_BYTES, reuse_address=True
         )
@@ -56,7 +56,7 @@ class AdminServer:
         return taken
 
     async def close(self) -> None:
-        """Listen no more, and end every conversation."""
+        """Stop listening, and close every connection."""
         if self._server is not None:
             self._server.close()
         for talk in self._talks:
@@ -88,7 +88,7 @@ async def _read(reader: asyncio.StreamReader) -> Request | None:
     first, *lines = head.split("\r\n")
     words = first.split(" ")
     if len(words) != 3 or not words[2].startswith("HTTP/1."):
-        raise HttpError(HTTPStatus.BAD_REQUEST, "this is no HTTP/1 request")
+        raise HttpError(HTTPStatus.BAD_REQUEST, "this is not an HTTP/1 request")
     headers = {
         name.strip().lower(): value.strip() for name, _, value in (each.partition(":") for each in lines)
     }
@@ -121,7 +121,7 @@ def _number(text: bytes, base: int) -> int:
     try:
         number = int(text.split(b";")[0].strip() or b"0", base)
     except ValueError:
-        raise HttpError(HTTPStatus.BAD_REQUEST, f"{text!r} is no size") from None
+        raise HttpError(HTTPStatus.BAD_REQUEST, f"{text!r} is not a valid size") from None
     if number < 0:
         raise HttpError(HTTPStatus.BAD_REQUEST, f"a size of {number}")
     return number
@@ -137,7 +137,7 @@ async def _answer(backend: Backend, request: Request) -> tuple[HTTPStatus, Any]:
     except HttpError as error:
         return error.status, {"reason": str(error)}
     except Exception as error:
-        # An error of ours: this request fails, and the others continue.
+        # A bug in the dev broker fails this request only.
         log.exception("%s /%s: an error in the dev broker", request.method, "/".join(request.path))
         return HTTPStatus.INTERNAL_SERVER_ERROR, {"reason": f"an error in the dev broker: {error!r}"}
     finally:

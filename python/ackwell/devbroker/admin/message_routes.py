@@ -1,4 +1,4 @@
-"""Requests about single messages: the last one, the n-th, the one at a position."""
+"""Requests for single messages: the last message, the n-th, the message at a position."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def last(backend: Backend, _request: Request, name: TopicName, _: list[str]) -> 
 
 
 def at_time(backend: Backend, _request: Request, name: TopicName, rest: list[str]) -> Any:
-    """Return the first message published at or after a time in ms; -1:-1 where that is the very first."""
+    """Return the first message published at or after a time in ms; -1:-1 if it is the first of the topic."""
     content = existing(backend, name).content
     position = content.log.first_published_at(number(rest[1]))
     return _message_id(content, position if position > content.first_position else (-1, -1))
 
 
 def peek(backend: Backend, _request: Request, name: TopicName, rest: list[str]) -> Raw:
-    """Return the n-th entry that a subscription has not acknowledged, from 1 on."""
+    """Return the n-th unacknowledged entry of a subscription, counted from 1."""
     (source,) = subscriptions(backend, name, rest[1])
     cursor, ledgers = source.cursor, source.content.log.ledgers
     position, wanted = cursor.mark_delete_position, max(number(rest[3]), 1)
@@ -58,7 +58,7 @@ def by_id(backend: Backend, _request: Request, name: TopicName, rest: list[str])
 
 
 def examine(backend: Backend, request: Request, name: TopicName, _: list[str]) -> Raw:
-    """Return the n-th entry of a topic, from its first or from its last."""
+    """Return the n-th entry of a topic, counted from its first or its last entry."""
     content = existing(backend, name).content
     count = max(number(request.query.get("messagePosition", "1")), 1)
     ledgers = content.log.ledgers
@@ -85,7 +85,7 @@ def _message_id(content: TopicContent, position: tuple[int, int]) -> dict[str, i
 
 
 def _entry(content: TopicContent, position: Position | tuple[int, int]) -> Raw:
-    """Return an entry's messages, uncompressed, and what its metadata says as headers."""
+    """Return an entry's messages, uncompressed, with its metadata as headers."""
     if position[1] < 0 or not content.log.ledgers.contains(*position):
         raise HttpError(HTTPStatus.NOT_FOUND, "Message not found")
     payload = read_payload(content.log.read(*position).data)
@@ -116,5 +116,5 @@ def _entry(content: TopicContent, position: Position | tuple[int, int]) -> Raw:
 
 
 def _header(text: str) -> str:
-    """Return a client's text without the line ends that would end the header."""
+    """Return a client's text with unprintable characters, such as line ends, replaced."""
     return "".join(each if each.isprintable() else "?" for each in text)

@@ -1,4 +1,4 @@
-"""Requests about a namespace: its topics, its policies."""
+"""Requests for a namespace: its topics and its policies."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from ackwell.devbroker.admin.requests import Backend, Request
 
 _OF_CLUSTERS: Final = {"bundles", "replication_clusters"}
-"""What a namespace is made with, and what has no meaning for a single broker."""
+"""Arguments of a new namespace that have no meaning for a single broker."""
 
 
 def topics(backend: Backend, request: Request, namespace: str, _: list[str]) -> Any:
-    """List the topics, partitions one by one."""
+    """List the topics, each partition separately."""
     existing_namespace(backend, namespace)
     mode = request.query.get("mode", "PERSISTENT")
     return [
@@ -27,7 +27,7 @@ def topics(backend: Backend, request: Request, namespace: str, _: list[str]) -> 
 
 
 def create(backend: Backend, request: Request, namespace: str, _: list[str]) -> None:
-    """Make a namespace."""
+    """Create a namespace."""
     tenant = namespace.partition("/")[0]
     if tenant not in backend.state.tenants():
         raise HttpError(HTTPStatus.NOT_FOUND, f"Tenant {tenant} not found")
@@ -50,13 +50,13 @@ def delete(backend: Backend, request: Request, namespace: str, _: list[str]) -> 
 
 
 def existing_namespace(backend: Backend, namespace: str) -> None:
-    """Answer 404 for a namespace that was not made."""
+    """Answer 404 if a namespace does not exist."""
     if namespace not in backend.state.shared.policies:
         raise HttpError(HTTPStatus.NOT_FOUND, f"Namespace {namespace} not found")
 
 
 def policies(backend: Backend, _request: Request, namespace: str, _: list[str]) -> Any:
-    """Return all policies that were set."""
+    """Return all policies that are set."""
     existing_namespace(backend, namespace)
     return backend.state.shared.policies[namespace]
 
@@ -68,7 +68,7 @@ def policy(backend: Backend, _request: Request, namespace: str, rest: list[str])
 
 
 def set_policy(backend: Backend, request: Request, namespace: str, rest: list[str]) -> None:
-    """Set a policy; 501 for one that would change nothing here."""
+    """Set a policy; 501 for a policy that the dev broker does not implement."""
     existing_namespace(backend, namespace)
     value = request.json()
     check_policy(rest[0], value)
@@ -76,7 +76,7 @@ def set_policy(backend: Backend, request: Request, namespace: str, rest: list[st
 
 
 def clear_backlog(backend: Backend, _request: Request, namespace: str, rest: list[str]) -> None:
-    """Acknowledge everything, on every subscription, or on those of a name."""
+    """Acknowledge all entries, for every subscription or for those of one name."""
     existing_namespace(backend, namespace)
     for each in backend.state.subscriptions():
         if each.content.namespace == namespace and each.name in (rest[1:] or [each.name]):
@@ -92,11 +92,11 @@ def unload(backend: Backend, _request: Request, namespace: str, _: list[str]) ->
 
 
 def check_policy(name: str, value: Any) -> None:
-    """Refuse a policy that the dev broker does not keep to, and a value that a broker refuses."""
+    """Refuse a policy that the dev broker does not implement, and a value that a broker refuses."""
     if name not in POLICIES:
         raise HttpError(
             HTTPStatus.NOT_IMPLEMENTED,
-            f"the dev broker does not do {name!r} of a namespace; it does {', '.join(POLICIES)}",
+            f"the dev broker does not implement the policy {name!r}; it implements {', '.join(POLICIES)}",
         )
     try:
         check_value(name, value)

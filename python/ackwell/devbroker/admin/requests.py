@@ -1,4 +1,4 @@
-"""Requests to the admin API, their answers, and what they are answered from."""
+"""Requests to the admin API, their answers, and the backend of both."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Backend(NamedTuple):
-    """What requests are answered from."""
+    """The objects that requests read and change."""
 
     state: BrokerState
     service: Service
@@ -22,14 +22,14 @@ class Backend(NamedTuple):
 
 
 class Raw(NamedTuple):
-    """An answer that is bytes, with headers of its own."""
+    """An answer of bytes with extra headers."""
 
     body: bytes
     headers: dict[str, str]
 
 
 class HttpError(Exception):
-    """An answer with another status than 200."""
+    """An error answer with its HTTP status."""
 
     def __init__(self, status: HTTPStatus, reason: str) -> None:
         super().__init__(reason)
@@ -42,14 +42,14 @@ class Request:
 
     method: str
     path: list[str]
-    """The parts of the path, with their escapes undone."""
+    """The unescaped parts of the path."""
     query: dict[str, str]
     body: bytes = b""
     role: str | None = None
     headers: dict[str, str] = field(default_factory=dict)
 
     def json(self) -> Any:
-        """Return the body, None for an empty one; 400 for what is not JSON."""
+        """Return the decoded body, None if it is empty; 400 if it is not JSON."""
         try:
             return json.loads(self.body) if self.body.strip() else None
         except ValueError:
@@ -57,7 +57,7 @@ class Request:
 
 
 def number(text: str) -> int:
-    """Read a number of a path; 400 for anything else."""
+    """Parse a number in a path; 400 for any other text."""
     if not text.isdecimal() or len(text) > 18:
         raise HttpError(HTTPStatus.BAD_REQUEST, f"{text!r} is not a number")
     return int(text)

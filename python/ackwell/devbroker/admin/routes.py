@@ -1,4 +1,4 @@
-"""Which request does what: paths of Pulsar's admin API, and of the lookup over HTTP."""
+"""The routes of requests: the paths of Pulsar's admin API and of the lookup over HTTP."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ TOPIC_ROUTES: Final[dict[tuple[str, ...], Route]] = {
     ("GET", "ledger", "*", "entry", "*"): message_routes.by_id,
     ("GET", "examinemessage"): message_routes.examine,
 }
-"""By method and the words of the path behind a topic; `*` matches any one part."""
+"""Maps a method and the path after a topic to its function; `*` matches any one part."""
 
 NAMESPACE_ROUTES: Final[dict[tuple[str, ...], Route]] = {
     ("GET", "topics"): namespace_routes.topics,
@@ -78,11 +78,11 @@ NAMESPACE_ROUTES: Final[dict[tuple[str, ...], Route]] = {
     ("POST", "*"): namespace_routes.set_policy,
     ("DELETE", "*"): namespace_routes.remove_policy,
 }
-"""By method and the words of the path behind a namespace."""
+"""Maps a method and the path after a namespace to its function."""
 
 
 def route(backend: Backend, request: Request) -> Any:
-    """Answer a request: what is to be written as JSON, None for no content."""
+    """Answer a request: return the value to write as JSON, None for no content."""
     if request.path[:1] == ["dev"]:
         return dev_routes.route(backend.broker, request)
     if backend.broker.crashed:
@@ -119,7 +119,9 @@ def _found(routes: dict[tuple[str, ...], Route], method: str, rest: list[str]) -
         pairs = zip(key, (method, *rest), strict=False)
         if len(key) == len(rest) + 1 and all(wanted in ("*", part) for wanted, part in pairs):
             return found
-    raise HttpError(HTTPStatus.NOT_IMPLEMENTED, f"the dev broker does not do {method} …/{'/'.join(rest)}")
+    raise HttpError(
+        HTTPStatus.NOT_IMPLEMENTED, f"the dev broker does not implement {method} …/{'/'.join(rest)}"
+    )
 
 
 def _look_up(backend: Backend, request: Request, name: TopicName) -> Any:
@@ -140,7 +142,7 @@ def _existing_tenant(backend: Backend, tenant: str) -> None:
 
 
 def _tenants(backend: Backend, request: Request, rest: list[str]) -> Any:
-    """List the tenants; describe, make or delete one."""
+    """List the tenants; describe, create or delete one."""
     if not rest:
         return sorted(backend.state.tenants())
     tenant = rest[0]
@@ -159,7 +161,7 @@ def _tenants(backend: Backend, request: Request, rest: list[str]) -> Any:
 
 
 def _namespaces(backend: Backend, request: Request, rest: list[str]) -> Any:
-    """List a tenant's namespaces, or answer about one."""
+    """List a tenant's namespaces, or answer a request for one."""
     match rest:
         case [tenant]:
             _existing_tenant(backend, tenant)
@@ -171,7 +173,7 @@ def _namespaces(backend: Backend, request: Request, rest: list[str]) -> Any:
 
 
 def _brokers(backend: Backend, request: Request, rest: list[str]) -> Any:
-    """Say what `ackwell doctor` asks of a broker: its version, and the settings that a restart depends on."""
+    """Answer the requests of `ackwell doctor`: the version and the settings that affect restarts."""
     settings = backend.state.shared.settings
     match request.method, rest:
         case "GET", ["version"]:
@@ -189,7 +191,8 @@ def _cluster(_broker: Backend, request: Request, rest: list[str]) -> Any:
     if request.method == "GET":
         return ["standalone"]
     raise HttpError(
-        HTTPStatus.NOT_IMPLEMENTED, f"the dev broker does not do {request.method} of a cluster or broker"
+        HTTPStatus.NOT_IMPLEMENTED,
+        f"the dev broker does not implement {request.method} of a cluster or broker",
     )
 
 

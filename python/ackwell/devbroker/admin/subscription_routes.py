@@ -1,4 +1,4 @@
-"""Requests about a subscription."""
+"""Requests for a subscription."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def subscriptions(backend: Backend, topic: TopicName, name: str) -> Iterator[TopicSubscription]:
-    """Find a subscription, on every partition; 404 if there is none."""
+    """Find a subscription on every partition; 404 if a partition lacks it."""
     for each in with_partitions(backend, topic):
         if name not in each.subscriptions:
             raise HttpError(HTTPStatus.NOT_FOUND, f"Subscription {name} not found on {each.name}")
@@ -35,7 +35,7 @@ def names(backend: Backend, _request: Request, topic: TopicName, _: list[str]) -
 
 
 def create(backend: Backend, request: Request, topic: TopicName, rest: list[str]) -> None:
-    """Make a subscription, at a message id; at the end without one."""
+    """Create a subscription at a message id, by default at the end."""
     if str(topic) not in backend.state.partitioned:
         backend.state.topic(str(topic))
     for each in with_partitions(backend, topic):
@@ -47,7 +47,7 @@ def create(backend: Backend, request: Request, topic: TopicName, rest: list[str]
 
 
 def delete(backend: Backend, request: Request, topic: TopicName, rest: list[str]) -> None:
-    """Delete a subscription; refused while it has consumers, unless forced."""
+    """Delete a subscription; refused if it has consumers, unless forced."""
     for each in list(subscriptions(backend, topic, rest[1])):
         if each.consumers and request.query.get("force") != "true":
             raise HttpError(HTTPStatus.PRECONDITION_FAILED, "Subscription has active connected consumers")
@@ -57,37 +57,37 @@ def delete(backend: Backend, request: Request, topic: TopicName, rest: list[str]
 
 
 def seek_to_time(backend: Backend, _request: Request, topic: TopicName, rest: list[str]) -> None:
-    """Put a subscription at a time, milliseconds since the epoch."""
+    """Seek a subscription to a time, milliseconds since the epoch."""
     for each in subscriptions(backend, topic, rest[1]):
         each.seek(each.content.log.first_published_at(number(rest[3])))
 
 
 def seek(backend: Backend, request: Request, topic: TopicName, rest: list[str]) -> None:
-    """Put a subscription at a message id."""
+    """Seek a subscription to a message id."""
     for each in subscriptions(backend, topic, rest[1]):
         each.seek(_position(each.content, request.json()))
 
 
 def clear(backend: Backend, _request: Request, topic: TopicName, rest: list[str]) -> None:
-    """Acknowledge everything."""
+    """Acknowledge all entries."""
     for each in subscriptions(backend, topic, rest[1]):
         each.clear_backlog()
 
 
 def skip(backend: Backend, _request: Request, topic: TopicName, rest: list[str]) -> None:
-    """Acknowledge the next entries that are not acknowledged."""
+    """Acknowledge the next unacknowledged entries."""
     for each in subscriptions(backend, topic, rest[1]):
         each.skip(number(rest[3]))
 
 
 def expire(backend: Backend, _request: Request, topic: TopicName, rest: list[str]) -> None:
-    """Acknowledge what was published longer than so many seconds ago."""
+    """Acknowledge the entries older than a number of seconds."""
     for each in subscriptions(backend, topic, rest[1]):
         each.expire_older_than(number(rest[3]))
 
 
 def expire_up_to(backend: Backend, request: Request, topic: TopicName, rest: list[str]) -> None:
-    """Acknowledge everything up to a message id; as a backend, up to the one behind it if excluded."""
+    """Acknowledge all entries up to a message id; if it is excluded, up to the next one, as Pulsar does."""
     given = request.json()
     for each in subscriptions(backend, topic, rest[1]):
         position = _position(each.content, given)
@@ -98,7 +98,7 @@ def expire_up_to(backend: Backend, request: Request, topic: TopicName, rest: lis
 
 
 def properties(backend: Backend, _request: Request, topic: TopicName, rest: list[str]) -> Any:
-    """Return the properties that its first consumer brought, or an operator set."""
+    """Return the properties, as set by the first consumer or by an operator."""
     found = list(subscriptions(backend, topic, rest[1]))
     return found[0].properties
 
@@ -112,7 +112,7 @@ def set_properties(backend: Backend, request: Request, topic: TopicName, rest: l
 
 
 def expire_all(backend: Backend, _request: Request, topic: TopicName, rest: list[str]) -> None:
-    """Do that for every subscription."""
+    """Acknowledge the entries older than a number of seconds, for every subscription."""
     for each in with_partitions(backend, topic):
         for subscription in each.subscriptions.values():
             subscription.expire_older_than(number(rest[2]))

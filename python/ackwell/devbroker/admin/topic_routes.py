@@ -1,4 +1,4 @@
-"""Requests about a topic."""
+"""Requests for a topic."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def existing(backend: Backend, name: TopicName) -> Topic:
-    """Return a topic that exists; 404 for any other."""
+    """Return a topic; 404 if it does not exist."""
     topic = backend.state.topics.get(str(name))
     if topic is None:
         raise HttpError(HTTPStatus.NOT_FOUND, f"Topic {name} not found")
@@ -25,14 +25,14 @@ def existing(backend: Backend, name: TopicName) -> Topic:
 
 
 def with_partitions(backend: Backend, name: TopicName) -> list[Topic]:
-    """Return a topic, or all partitions of a partitioned one."""
+    """Return a topic, or all partitions of a partitioned topic."""
     partitions = backend.state.partitioned.get(str(name))
     names = [name] if partitions is None else [name.of_partition(index) for index in range(partitions)]
     return [existing(backend, each) for each in names]
 
 
 def create(backend: Backend, _request: Request, name: TopicName, _: list[str]) -> None:
-    """Make a topic without partitions."""
+    """Create a topic without partitions."""
     if str(name) in backend.state.topics or str(name) in backend.state.partitioned:
         raise HttpError(HTTPStatus.CONFLICT, "This topic already exists")
     backend.state.check_namespace(name)
@@ -40,7 +40,7 @@ def create(backend: Backend, _request: Request, name: TopicName, _: list[str]) -
 
 
 def delete(backend: Backend, request: Request, name: TopicName, _: list[str]) -> None:
-    """Delete a topic; refused while it is in use, unless forced."""
+    """Delete a topic; refused if it is in use, unless forced."""
     if str(name) in backend.state.partitioned:
         raise HttpError(
             HTTPStatus.CONFLICT, f"{name} is a partitioned topic instead of non-partitioned topic"
@@ -53,7 +53,7 @@ def delete(backend: Backend, request: Request, name: TopicName, _: list[str]) ->
 
 
 def create_partitioned(backend: Backend, request: Request, name: TopicName, _: list[str]) -> None:
-    """Make a partitioned topic."""
+    """Create a partitioned topic."""
     if str(name) in backend.state.partitioned or str(name) in backend.state.topics:
         raise HttpError(HTTPStatus.CONFLICT, "This topic already exists")
     backend.state.create_partitioned(name, _partitions(request))
@@ -67,7 +67,7 @@ def add_partitions(backend: Backend, request: Request, name: TopicName, _: list[
         raise HttpError(HTTPStatus.NOT_FOUND, f"Topic {name} is not a partitioned topic")
     if wanted < before:
         raise HttpError(
-            HTTPStatus.UNPROCESSABLE_ENTITY, f"{wanted} partitions; a topic of {before} may only get more"
+            HTTPStatus.UNPROCESSABLE_ENTITY, f"{wanted} partitions; expected at least the present {before}"
         )
     backend.state.create_partitioned(name, wanted)
 
@@ -81,7 +81,7 @@ def _partitions(request: Request) -> int:
 
 
 def partitions(backend: Backend, request: Request, name: TopicName, _: list[str]) -> Any:
-    """Return how many partitions a topic has."""
+    """Return the number of partitions of a topic."""
     create_ = request.query.get("checkAllowAutoCreation") == "true"
     found = backend.state.partitions_of(name, create=create_)
     if not found and not create_:
@@ -128,25 +128,25 @@ def topic_internal_stats(backend: Backend, _request: Request, name: TopicName, _
 
 
 def nothing(backend: Backend, _request: Request, name: TopicName, _: list[str]) -> Any:
-    """Return nothing, for what a topic of the dev broker never has."""
+    """Return an empty object, for features that the dev broker lacks."""
     with_partitions(backend, name)
     return {}
 
 
 def unload(backend: Backend, _request: Request, name: TopicName, _: list[str]) -> None:
-    """Close a topic and load it again, as a graceful restart of its broker does."""
+    """Close a topic and load it again, as a graceful restart does."""
     for topic in with_partitions(backend, name):
         backend.state.unload(topic)
 
 
 def terminate(backend: Backend, _request: Request, name: TopicName, _: list[str]) -> Any:
-    """Let a topic take no more messages."""
+    """Terminate a topic, so that it refuses new messages."""
     ledger_id, entry_id = existing(backend, name).terminate()
     return {"ledgerId": ledger_id, "entryId": entry_id, "partitionIndex": name.partition}
 
 
 def compact(backend: Backend, _request: Request, name: TopicName, _: list[str]) -> None:
-    """Compact a topic; it is done when this is answered."""
+    """Compact a topic, and answer when it is done."""
     for topic in with_partitions(backend, name):
         topic.content.compact()
 
@@ -158,7 +158,7 @@ def compaction(backend: Backend, _request: Request, name: TopicName, _: list[str
 
 
 def schema(backend: Backend, _request: Request, name: TopicName, rest: list[str]) -> Any:
-    """Return a topic's schema, the newest or one version."""
+    """Return a topic's schema, by default the newest version."""
     wanted = int(rest[0]).to_bytes(8) if rest and rest[0].isdecimal() else None
     found = backend.state.schemas.get(str(name.partitioned), wanted)
     if found is None:
@@ -173,7 +173,7 @@ def schema(backend: Backend, _request: Request, name: TopicName, rest: list[str]
 
 
 def put_schema(backend: Backend, request: Request, name: TopicName, _: list[str]) -> Any:
-    """Take a schema in."""
+    """Add a schema."""
     given = request.json()
     if not isinstance(given, dict) or given.get("type") not in SchemaType.__members__:
         raise HttpError(HTTPStatus.UNPROCESSABLE_ENTITY, "expected a schema with a type")
@@ -185,7 +185,7 @@ def put_schema(backend: Backend, request: Request, name: TopicName, _: list[str]
 
 
 def delete_schema(backend: Backend, _request: Request, name: TopicName, _: list[str]) -> Any:
-    """Delete a topic's schemas, and say which version was the newest."""
+    """Delete a topic's schemas, and return the newest version."""
     found = backend.state.schemas.get(str(name.partitioned), None)
     if found is None:
         raise HttpError(HTTPStatus.NOT_FOUND, "Schema not found")

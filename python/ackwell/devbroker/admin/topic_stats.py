@@ -1,4 +1,4 @@
-"""`stats` and `stats-internal`, under the names of Pulsar 4.2, as far as this broker has the figures."""
+"""`stats` and `stats-internal` with the field names of Pulsar 4.2 and the figures that this broker has."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def internal_stats(topic: Topic) -> dict[str, Any]:
         "ledgers": [
             {
                 "ledgerId": ledger_id,
-                # The open ledger is listed with none, as a broker lists it.
+                # A Pulsar broker lists the open ledger without entries.
                 "entries": 0 if ledger_id == open_id else len(entries),
                 "size": 0 if ledger_id == open_id else log.sizes[ledger_id],
                 "offloaded": False,
@@ -67,7 +67,7 @@ def _cursor(subscription: TopicSubscription) -> dict[str, Any]:
 
 
 def _read_position(subscription: TopicSubscription) -> Position:
-    """Return the position to be read; behind a ledger that is gone that is where the next one begins."""
+    """Return the read position; if its ledger is deleted, the start of the next ledger."""
     position, log = subscription.subscription.read_position, subscription.content.log
     if position.ledger_id in log.entries:
         return position
@@ -75,7 +75,7 @@ def _read_position(subscription: TopicSubscription) -> Position:
 
 
 def _since_first_hole(subscription: TopicSubscription) -> int:
-    """Count the entries behind the mark-delete position up to the one to be read, as a broker does."""
+    """Count the entries from the mark-delete position to the read position, as a Pulsar broker does."""
     ledger_id, entry_id = subscription.subscription.read_position
     cursor = subscription.cursor
     upper = (ledger_id, entry_id - 1)
@@ -164,7 +164,7 @@ _RATES_OUT = {
 
 
 def merged_stats(described: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the figures of several topics as those of one: numbers are added up, lists joined."""
+    """Merge the figures of several topics into one: add numbers and join lists."""
     merged: dict[str, Any] = {}
     for each in described:
         for name, value in each.items():
@@ -179,7 +179,7 @@ def merged_stats(described: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _backlog_bytes(subscription: TopicSubscription) -> int:
-    """Return about the bytes behind the mark-delete position: as a broker, by the mean size of its ledger."""
+    """Estimate the bytes after the mark-delete position from its ledger's mean entry size, as Pulsar does."""
     ledger_id, entry_id = subscription.cursor.mark_delete_position
     log = subscription.content.log
     beyond = sum(size for each, size in log.sizes.items() if each > ledger_id)
@@ -188,7 +188,7 @@ def _backlog_bytes(subscription: TopicSubscription) -> int:
 
 
 def _active(subscription: TopicSubscription) -> dict[str, str]:
-    """Return the consumer that gets everything; nothing on the other types, as in a broker."""
+    """Return the active consumer of Failover, or the mode of Key_Shared, as Pulsar does."""
     if subscription.type is not SubscriptionType.FAILOVER:
         mode = {"sticky": "STICKY", "auto": "AUTO_SPLIT"}.get(subscription.key_shared_mode)
         return {"keySharedMode": mode} if mode else {}
@@ -214,5 +214,5 @@ def _consumer(consumer: ConnectedConsumer, summary: ConsumerSummary) -> dict[str
 
 
 def timestamp(ms: int) -> str:
-    """Return a time as the admin API writes it; at most the end of the year 9999."""
+    """Return a time in the admin API's format; at most the end of the year 9999."""
     return date_of(ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,1 +1,1 @@
-"""What the broker does with each command; `devbroker.handlers` is the table of them."""
+"""The command handlers of the broker; `devbroker.handlers` is their table."""

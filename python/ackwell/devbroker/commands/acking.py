@@ -1,4 +1,4 @@
-"""ACK and REDELIVER_UNACKNOWLEDGED_MESSAGES."""
+"""Handlers of ACK and REDELIVER_UNACKNOWLEDGED_MESSAGES."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ log = logging.getLogger("ackwell.devbroker")
 
 
 def acknowledge(connection: ClientConnection, command: Any, _: bytes) -> None:
-    """Acknowledge messages, and answer if the client waits for it.
+    """Acknowledge messages, and answer if the client requested an answer.
 
-    `command` is bytes, which the core reads in a third of the time, or a message.
+    `command` is the encoded command, which the native core decodes in a third of the time, or a message.
     """
     try:
         columns = AckColumns.decode(command if isinstance(command, bytes) else command.SerializeToString())
     except (CorruptStateError, LimitError) as error:
-        raise FrameError(f"no CommandAck: {error}") from None
+        raise FrameError(f"invalid CommandAck: {error}") from None
     consumer = connection.consumers.get(columns.consumer_id)
     faults = connection.shared.faults
     if consumer is None or (faults.any and faults.loses_ack(consumer)):
@@ -45,9 +45,9 @@ def acknowledge(connection: ClientConnection, command: Any, _: bytes) -> None:
 
 
 def _apply(consumer: ConnectedConsumer, columns: AckColumns) -> ProtocolError | None:
-    """Acknowledge; return the refusal that is answered, which only transactions get."""
+    """Acknowledge; return the error to answer, which only acknowledgments in transactions have."""
     source = consumer.subscription
-    # The answer is the connection's to give, so the subscription keeps no receipt.
+    # The connection sends the answer, so the subscription needs no receipt.
     columns = columns._replace(request_id=None)
     try:
         source.subscription.handle(consumer.key, columns)
@@ -77,7 +77,7 @@ def _answer(
 
 
 def redeliver(connection: ClientConnection, command: Any, _: bytes) -> None:
-    """Take messages back and deliver them again."""
+    """Redeliver messages of a consumer."""
     consumer = connection.consumers.get(command.consumer_id)
     if consumer is None:
         return

@@ -1,4 +1,4 @@
-"""SUBSCRIBE, FLOW, UNSUBSCRIBE, SEEK and what else consumers ask for."""
+"""Handlers of SUBSCRIBE, FLOW, UNSUBSCRIBE, SEEK and the other commands of consumers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def subscribe(connection: ClientConnection, command: Any, _: bytes) -> None:
-    """Make a consumer, and its subscription if there is none."""
+    """Open a consumer, and create its subscription if it does not exist."""
     if command.consumer_id in connection.consumers:
         connection.succeed(command.request_id)
         return
@@ -31,7 +31,7 @@ def subscribe(connection: ClientConnection, command: Any, _: bytes) -> None:
     connection.service.authorize(connection.role, topic.name)
     type_ = enum_of(SubscriptionType.of, command.subType)
     if command.HasField("schema"):
-        # Before the subscription is made: nothing is left of a consumer that is refused.
+        # Checked first, so that a refused consumer does not create a subscription.
         state.put_schema(topic.name, command.schema)
     subscription = topic.subscriptions.get(command.subscription) or _new_subscription(topic, command, type_)
     name = command.consumer_name or state.new_name()
@@ -69,7 +69,7 @@ def subscribe(connection: ClientConnection, command: Any, _: bytes) -> None:
 def _new_subscription(topic: Topic, command: Any, type_: SubscriptionType) -> TopicSubscription:
     durable = command.durable and topic.name.persistent
     if command.HasField("start_message_id") and not command.durable:
-        # A message that is to be left out is left out by its client.
+        # If the start message is excluded, the client skips it.
         start = topic.content.position_of(command.start_message_id)
     elif command.initialPosition == InitialPosition.EARLIEST and topic.name.persistent:
         start = topic.content.first_position
@@ -90,7 +90,7 @@ def _consumer(connection: ClientConnection, command: Any) -> ConnectedConsumer:
 
 
 def flow(connection: ClientConnection, command: Any, _: bytes) -> None:
-    """Let a consumer get so many more messages."""
+    """Add permits to a consumer."""
     consumer = connection.consumers.get(command.consumer_id)
     if consumer is None or not command.messagePermits:
         return
@@ -101,7 +101,7 @@ def flow(connection: ClientConnection, command: Any, _: bytes) -> None:
 
 
 def unsubscribe(connection: ClientConnection, command: Any, _: bytes) -> None:
-    """Delete a subscription; refused while others consume it."""
+    """Delete a subscription; refused while other consumers use it."""
     consumer = _consumer(connection, command)
     subscription = consumer.subscription
     if len(subscription.consumers) > 1 and not command.force:
@@ -119,7 +119,7 @@ def unsubscribe(connection: ClientConnection, command: Any, _: bytes) -> None:
 
 
 def close_consumer(connection: ClientConnection, command: Any, _: bytes) -> None:
-    """Let a consumer go."""
+    """Close a consumer."""
     consumer = connection.consumers.pop(command.consumer_id, None)
     if consumer is not None:
         consumer.subscription.leave(consumer)
@@ -127,7 +127,7 @@ def close_consumer(connection: ClientConnection, command: Any, _: bytes) -> None
 
 
 def seek(connection: ClientConnection, command: Any, _: bytes) -> None:
-    """Put a subscription at a message or at a time."""
+    """Seek a subscription to a message or to a time."""
     consumer = _consumer(connection, command)
     subscription, content = consumer.subscription, consumer.subscription.content
     if command.HasField("message_id"):
@@ -136,7 +136,7 @@ def seek(connection: ClientConnection, command: Any, _: bytes) -> None:
         position, ack_set = content.log.first_published_at(command.message_publish_time), []
     else:
         raise CommandRefusedError(ErrorCode.UNKNOWN_ERROR, "a seek to neither a message nor a time")
-    # The consumers are closed first and the seek is answered then: what came before the answer is void.
+    # The consumers are closed before the answer, so the client drops the messages that precede the answer.
     subscription.seek(position, ack_set)
     connection.succeed(command.request_id)
 

@@ -1,4 +1,4 @@
-"""The numbers that a command carries, as members of their enumerations."""
+"""Conversion of the numbers in a command to members of their enumerations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ E = TypeVar("E")
 
 
 def enum_of(kind: Callable[[int], E], value: int) -> E:
-    """Return the member of an enumeration; `FrameError` for a number that no member has."""
+    """Return the member of an enumeration; `FrameError` if no member has the number."""
     try:
         return kind(value)
     except ValueError as error:

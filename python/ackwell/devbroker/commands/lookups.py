@@ -1,4 +1,4 @@
-"""Where a topic is, and how many partitions it has: always here."""
+"""Handlers of LOOKUP and PARTITIONED_METADATA: this broker serves every topic."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def look_up(connection: ClientConnection, command: Any, _: bytes) -> None:
 
 
 def partitions(connection: ClientConnection, command: Any, _: bytes) -> None:
-    """Answer with the number of a topic's partitions."""
+    """Answer with a topic's number of partitions."""
     answer = messages.CommandPartitionedTopicMetadataResponse(request_id=command.request_id)
     state = connection.state
     try:

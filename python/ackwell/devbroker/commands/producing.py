@@ -1,4 +1,4 @@
-"""PRODUCER, SEND and CLOSE_PRODUCER."""
+"""Handlers of PRODUCER, SEND and CLOSE_PRODUCER."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def open_producer(connection: ClientConnection, command: Any, _: bytes) -> None:
-    """Make a producer, or let it wait for its turn."""
+    """Open a producer, or queue it until it may open."""
     state = connection.state
     topic = state.topic(command.topic)
     connection.service.authorize(connection.role, topic.name)
@@ -32,7 +32,7 @@ def open_producer(connection: ClientConnection, command: Any, _: bytes) -> None:
     state.shared.check_memory()
     known = connection.producers.get(command.producer_id)
     if known is not None:
-        # The client asks again, because it did not see our answer.
+        # The client repeats its command because it did not receive the answer.
         if known.ready:
             connection.send_ready(known, topic.producers.last_sequence_id(known.name))
         return
@@ -55,7 +55,7 @@ def open_producer(connection: ClientConnection, command: Any, _: bytes) -> None:
     connection.producers[producer.producer_id] = producer
     connection.closed_producers.discard(producer.producer_id)
     if command.initial_subscription_name and command.initial_subscription_name not in topic.subscriptions:
-        # Of a dead letter topic: so that nothing is lost before somebody subscribes.
+        # For a dead letter topic, whose messages are kept until a consumer subscribes.
         topic.subscribe(
             command.initial_subscription_name,
             SubscriptionType.EXCLUSIVE,
@@ -72,7 +72,7 @@ def open_producer(connection: ClientConnection, command: Any, _: bytes) -> None:
 
 
 def publish(connection: ClientConnection, command: Any, payload: bytes) -> None:
-    """Add an entry to the log, and return its receipt."""
+    """Append an entry to the log, and send its receipt."""
     producer = connection.producers.get(command.producer_id)
     if producer is None and command.producer_id in connection.closed_producers:
         return
@@ -104,7 +104,7 @@ def publish(connection: ClientConnection, command: Any, payload: bytes) -> None:
 def _publish(state: BrokerState, producer: Producer, command: Any, data: bytes) -> tuple[int, int]:
     topic, shared = state.topics[producer.topic], state.shared
     if shared.faults.any and shared.faults.refuses_send(producer.topic, producer.name):
-        raise CommandRefusedError(ErrorCode.SERVICE_NOT_READY, "a fault that was asked for: refuse_sends")
+        raise CommandRefusedError(ErrorCode.SERVICE_NOT_READY, "injected fault: refuse_sends")
     if len(data) > state.settings.max_message_bytes + _CHECKSUM_BYTES:
         raise CommandRefusedError(ErrorCode.NOT_ALLOWED_ERROR, f"a message of {len(data):,} bytes")
     payload = read_payload(data)
@@ -133,7 +133,7 @@ def _entry(metadata: Any, data: bytes, now_ms: int) -> LogEntry:
         )
     publish_ms, deliver_at_ms = min(metadata.publish_time, TIME_MAX_MS), 0
     if metadata.deliver_at_time:
-        # How long to wait is the client's; from when on, the broker's clock, which may be ahead of it.
+        # The client determines the delay. It starts at the broker's clock, which may be ahead.
         delay_ms = metadata.deliver_at_time - metadata.publish_time
         deliver_at_ms = min(now_ms + delay_ms, TIME_MAX_MS) if delay_ms > 0 else 0
     transaction = None
@@ -149,11 +149,11 @@ def _entry(metadata: Any, data: bytes, now_ms: int) -> LogEntry:
 
 
 _CHECKSUM_BYTES = 64
-"""The bytes beside metadata and payload."""
+"""The maximum bytes of an entry in addition to its metadata and payload."""
 
 
 def close_producer(connection: ClientConnection, command: Any, _: bytes) -> None:
-    """Let a producer go."""
+    """Close a producer."""
     producer = connection.producers.pop(command.producer_id, None)
     if producer is not None:
         connection.leave(producer)

@@ -1,4 +1,4 @@
-"""Schemas of topics."""
+"""Handlers of GET_SCHEMA and GET_OR_CREATE_SCHEMA."""
 
 from __future__ import annotations
 

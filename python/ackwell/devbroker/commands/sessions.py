@@ -1,4 +1,4 @@
-"""CONNECT, PING and PONG."""
+"""Handlers of CONNECT, PING and PONG."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def connect(connection: ClientConnection, command: Any, _: bytes) -> None:
-    """Greet a client, in the older of both versions."""
+    """Authenticate a client, and answer with the lower of both protocol versions."""
     try:
         connection.role = connection.service.authenticate(command.auth_method_name, command.auth_data)
     except CommandRefusedError as refusal:
@@ -39,10 +39,10 @@ def connect(connection: ClientConnection, command: Any, _: bytes) -> None:
 
 
 def ping(connection: ClientConnection, _command: Any, _: bytes) -> None:
-    """Answer a sign of life."""
+    """Answer a ping."""
     connection.send(CommandType.PONG, messages.CommandPong())
 
 
 def pong(connection: ClientConnection, _command: Any, _: bytes) -> None:
-    """Count the answer to a ping of ours."""
+    """Count the answer to a ping of the broker."""
     connection.pongs += 1

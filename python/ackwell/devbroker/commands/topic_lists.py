@@ -1,4 +1,4 @@
-"""Lists of a namespace's topics, once and watched: what regex subscriptions ask for."""
+"""Handlers that list and watch a namespace's topics, for regex subscriptions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def topics_of_namespace(connection: ClientConnection, command: Any, _: bytes) ->
 
 
 def watch(connection: ClientConnection, command: Any, _: bytes) -> None:
-    """List the topics that a pattern names, and report changes from now on."""
+    """List the topics that match a pattern, and report changes from now on."""
     found = matching(
         [str(name) for name in connection.state.topics_in(command.namespace) if name.persistent],
         command.topics_pattern,

@@ -1,4 +1,4 @@
-"""The commands of a transaction coordinator."""
+"""Handlers of the transaction coordinator's commands."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _answer(
 
 
 def connect(connection: ClientConnection, command: Any, _: bytes) -> None:
-    """Let a client use the coordinator."""
+    """Connect a client to the coordinator."""
     answer = messages.CommandTcClientConnectResponse(request_id=command.request_id)
     connection.send(CommandType.TC_CLIENT_CONNECT_RESPONSE, answer)
 
@@ -53,7 +53,7 @@ def begin(connection: ClientConnection, command: Any, _: bytes) -> None:
 
 
 def add_topics(connection: ClientConnection, command: Any, _: bytes) -> None:
-    """Let topics take part, before anything is published to them."""
+    """Add topics to a transaction, before the client publishes to them."""
     txn = TransactionId.of(command)
     topics = [str(parse_topic_name(name)) for name in command.partitions]
     _answer(
@@ -66,7 +66,7 @@ def add_topics(connection: ClientConnection, command: Any, _: bytes) -> None:
 
 
 def add_subscriptions(connection: ClientConnection, command: Any, _: bytes) -> None:
-    """Let subscriptions take part, before anything is acknowledged on them."""
+    """Add subscriptions to a transaction, before the client acknowledges on them."""
     txn = TransactionId.of(command)
     names = [(str(parse_topic_name(each.topic)), each.subscription) for each in command.subscription]
     _answer(
