@@ -1,7 +1,7 @@
-"""The pytest plugin of ackwell: a Pulsar broker for one test, for a session, or in the test's own event loop.
+"""The pytest plugin of ackwell: a Pulsar broker per test, per session, or in the test's event loop.
 
-A package of its own, because pytest imports every plugin when it starts: nothing of ackwell is imported
-before a test uses the fixture.
+It is a separate package because pytest imports every plugin at startup; ackwell itself is imported only when
+a test uses a fixture.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def pulsar_broker_options() -> dict[str, Any]:
-    """Return the arguments of the broker, none by default; override this fixture to give some."""
+    """Return the arguments of the broker, by default none; override this fixture to change them."""
     return {}
 
 
@@ -33,7 +33,7 @@ def pulsar_broker(pulsar_broker_options: dict[str, Any]) -> Iterator[Broker]:
 
 @pytest.fixture
 def async_pulsar_broker(pulsar_broker_options: dict[str, Any]) -> AsyncBroker:
-    """Return a broker for the test's own event loop: `async with async_pulsar_broker as broker`."""
+    """Return a broker for the test's event loop: `async with async_pulsar_broker as broker`."""
     from ackwell.devbroker import AsyncBroker
 
     return AsyncBroker(**pulsar_broker_options)
@@ -41,13 +41,13 @@ def async_pulsar_broker(pulsar_broker_options: dict[str, Any]) -> AsyncBroker:
 
 @pytest.fixture(scope="session")
 def pulsar_session_broker_options() -> dict[str, Any]:
-    """Return the arguments of the session's broker; override this fixture to give some."""
+    """Return the arguments of the session's broker; override this fixture to change them."""
     return {}
 
 
 @pytest.fixture(scope="session")
 def pulsar_session_broker(pulsar_session_broker_options: dict[str, Any]) -> Iterator[Broker]:
-    """Run one broker for all tests of a session; `shared_pulsar_broker` resets it for each."""
+    """Run one broker for all tests of a session; `shared_pulsar_broker` resets it before each test."""
     from ackwell.devbroker import Broker
 
     with Broker(**pulsar_session_broker_options) as broker:
@@ -56,6 +56,6 @@ def pulsar_session_broker(pulsar_session_broker_options: dict[str, Any]) -> Iter
 
 @pytest.fixture
 def shared_pulsar_broker(pulsar_session_broker: Broker) -> Broker:
-    """Return the broker of the session, as it was at the start: its address stays, all else is gone."""
+    """Reset and return the broker of the session; its address stays the same for all tests."""
     pulsar_session_broker.reset()
     return pulsar_session_broker

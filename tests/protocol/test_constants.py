@@ -67,9 +67,7 @@ def test_the_type_of_a_subscription_has_its_number_both_ways() -> None:
     for wrong in (-1, 4):
         with pytest.raises(ValueError, match=f"{wrong} is not a subscription type; expected 0 to 3"):
             SubscriptionType.of(wrong)
-    with pytest.raises(
-        ValueError, match="'Other' is not a type of a subscription; expected Exclusive, Shared"
-    ):
+    with pytest.raises(ValueError, match="'Other' is not a subscription type; expected Exclusive, Shared"):
         SubscriptionType("Other")
 
 

@@ -55,7 +55,7 @@ def test_the_address_of_a_broker_has_a_port_or_the_usual_one(url: str, expected:
 )
 def test_what_is_not_the_address_of_a_broker_is_refused(url: str) -> None:
     with pytest.raises(
-        ValueError, match=r"is not an address of a broker; expected pulsar://host:6650 or pulsar\+ssl://"
+        ValueError, match=r"is not a broker address; expected pulsar://host:6650 or pulsar\+ssl://"
     ):
         address_of(url)
 
@@ -251,7 +251,7 @@ def test_a_compression_that_is_none_is_refused(kind: int) -> None:
     with pytest.raises(FrameError, match=f"compression type {kind}; expected 0 to 4"):
         uncompressed(given)
     assert uncompressed(given._replace(metadata=messages.MessageMetadata())) == b"x"
-    with pytest.raises(FrameError, match="a body that is not LZ4"):
+    with pytest.raises(FrameError, match="a body that is not valid LZ4"):
         uncompressed(given._replace(metadata=messages.MessageMetadata(compression=1, uncompressed_size=9)))
 
 

@@ -68,7 +68,7 @@ def test_a_batch_comes_out_as_it_went_in_under_every_compression(bodies: list[by
 def test_a_body_that_would_grow_beyond_the_limit_is_refused() -> None:
     metadata = messages.MessageMetadata(compression=1, uncompressed_size=2**32 - 1)
     metadata.MergeFrom(METADATA)
-    with pytest.raises(FrameError, match="not LZ4"):
+    with pytest.raises(FrameError, match="not valid LZ4"):
         uncompressed(read_payload(write_payload(metadata, b"abc")))
 
 

@@ -67,7 +67,7 @@ def test_what_is_not_written_in_time_is_dropped_and_counted_where_it_is_missing(
     *kept, gap = read_events([tmp_path])
     assert [event.sequence for event in kept] == [1, 2, 3]
     assert (gap.kind, gap.topic, gap.subscription, gap.sequence) == (Kind.GAP, "*", "", 3)
-    assert gap.detail == "2 events were dropped, because writing them was too slow"
+    assert gap.detail == "2 events were dropped because writing was too slow"
     assert QUEUE_MAX == 200_000
     # Nothing waits any more, so there is room again.
     files.write(EVENT)

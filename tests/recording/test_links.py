@@ -126,7 +126,7 @@ def lookup(url: str = "pulsar://other:6650", request_id: int = 1) -> bytes:
 
 
 def test_what_is_not_the_address_of_a_broker_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"'a:1' is not an address of a broker"):
+    with pytest.raises(ValueError, match=r"'a:1' is not a broker address"):
         Proxy("a:1", Recording(list[Event]().append))
 
 
@@ -331,9 +331,7 @@ def test_a_recording_says_at_its_start_what_it_cannot_see() -> None:
     assert unknown == "pulsar://b:1"
     (gap,) = events
     assert (gap.kind, gap.topic) == (Kind.GAP, "*")
-    assert (
-        gap.detail == "clients and operators that do not come through this proxy, and what the broker trims"
-    )
+    assert gap.detail == "clients and operators that do not use this proxy, and ledgers that the broker trims"
 
 
 def test_a_broker_that_is_not_there_ends_the_link(caplog: pytest.LogCaptureFixture) -> None:

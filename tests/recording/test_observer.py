@@ -265,7 +265,7 @@ def test_a_broker_that_does_not_say_where_a_subscription_is_leaves_a_gap() -> No
             given = wire.position(wire.asked[0], None)
         assert [decode(each.command).message.request_id for each in given] == [2]
         assert wire.took() == [
-            of_topic(Kind.GAP, detail="where s was when it was first seen"),
+            of_topic(Kind.GAP, detail="the position of s when it was first seen"),
             of(Kind.CONSUMER_OPEN, detail="Shared"),
         ]
 
@@ -447,7 +447,7 @@ def test_a_broker_that_broke_the_connection_may_have_forgotten_and_is_asked_agai
     wire.observer.broker_lost()
     assert wire.recording.known_subscriptions == set()
     assert wire.took() == [
-        of_topic(Kind.GAP, detail=f"what {name} kept when the connection to the broker broke")
+        of_topic(Kind.GAP, detail=f"the state of {name} after the connection to the broker was lost")
         for name in ("other", "s")
     ]
 
@@ -535,7 +535,7 @@ def test_a_connection_is_not_recorded_any_more_after_a_frame_that_cannot_be_read
         assert list(wire.observer.from_broker(given)) == [given]
     (gap,) = wire.took()
     assert (gap["topic"], gap["kind"]) == ("*", Kind.GAP)
-    assert gap["detail"].startswith("what a connection said after a frame that cannot be read: ")
+    assert gap["detail"].startswith("the traffic of a connection after an invalid frame: ")
     assert len(gap["detail"]) > 70
     # What passes, passes on; it is not looked at.
     wire.observer.from_client(given)
@@ -567,7 +567,7 @@ def test_a_broker_that_delivers_what_was_acknowledged_before_a_consumer_came_is_
     assert wire.position(question, (3, 0)) == []
     _, gap, seek = wire.took()
     assert gap == of_topic(
-        Kind.GAP, detail="what s kept: 3:1 was acknowledged before, and is delivered again"
+        Kind.GAP, detail="the state of s: 3:1 was acknowledged before, and is delivered again"
     )
     assert seek == of(Kind.SEEK, consumer="c2", detail="asked again", **at(3, 1))
     # It is asked once for all that comes.

@@ -62,7 +62,7 @@ def test_bad_names_numbers_and_bytes_are_refused_and_nothing_changes() -> None:
     with pytest.raises(LimitError, match="batch size"):
         subscription.dispatch(3, 0, 0, batch_size=BATCH_SIZE_MAX + 1)
     assert deliver(subscription) == {"a": [*range(10)]}
-    with pytest.raises(ValueError, match="is not a type of a subscription"):
+    with pytest.raises(ValueError, match="is not a subscription type"):
         Subscription("Sahred", Ledgers({1: 1}))
     with pytest.raises(ValueError, match="back-off"):
         RedeliveryBackoff(1, 2, 0.5)

@@ -1,8 +1,9 @@
-"""Pulsar's binary protocol without any I/O: frames, commands, payloads and batches as bytes and back.
+"""Pulsar's binary protocol without I/O: encode and decode frames, commands, payloads and batches.
 
-`codes` names the numbers, `topic_name` splits the names of topics, and `message_ids` reads positions.
-`frames` cuts a stream of bytes into frames, `messages` builds the protocol's messages, and `hot` writes those
-that a broker sends for every message. `command_ack` reads acknowledgments without them. `payload` splits what
-follows a command, and `batches` splits an entry into its messages. What builds or reads messages needs the
-library `protobuf` (the extra `devbroker`); importing a module of this package does not import it.
+`constants` has the enumerations and limits, `topic_name` parses topic names, and `message_ids` converts
+positions. `frames` splits a stream of bytes into frames, `messages` builds the protocol's messages, and
+`fast_frames` writes the frames that a broker sends for every message. `command_ack` decodes acknowledgments
+without protobuf objects. `payload` splits the bytes after a command, and `batches` splits an entry into its
+messages. Building and parsing messages requires the library `protobuf` (the extra `devbroker`); importing a
+module of this package does not import it.
 """

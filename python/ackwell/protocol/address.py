@@ -1,4 +1,4 @@
-"""Where a broker listens: `pulsar://host:6650`, or with TLS `pulsar+ssl://host:6651`."""
+"""The addresses of brokers: `pulsar://host:6650`, with TLS `pulsar+ssl://host:6651`."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 _PORTS: Final = {"pulsar": 6650, "pulsar+ssl": 6651}
-"""The port of each scheme if an address has none."""
+"""The default port of each scheme."""
 
 
 class Address(NamedTuple):
-    """Where a broker listens."""
+    """The address of a broker."""
 
     host: str
     port: int
@@ -18,7 +18,7 @@ class Address(NamedTuple):
 
 
 def address_of(url: str) -> Address:
-    """Read an address; `ValueError` for anything else.
+    """Parse an address; `ValueError` if it is invalid.
 
     >>> address_of("pulsar+ssl://broker")
     Address(host='broker', port=6651, is_tls=True)
@@ -27,10 +27,10 @@ def address_of(url: str) -> Address:
         parts = urlsplit(url)
         if parts.scheme not in _PORTS or not parts.hostname or not url.isprintable():
             raise ValueError
-        # No name server is asked for a name with an empty part, or with one that is too long.
+        # Reject a host name with an empty or too long part before a name server is asked for it.
         parts.hostname.encode("idna")
         return Address(parts.hostname, parts.port or _PORTS[parts.scheme], parts.scheme == "pulsar+ssl")
     except ValueError:
         raise ValueError(
-            f"{url!r} is not an address of a broker; expected pulsar://host:6650 or pulsar+ssl://host:6651"
+            f"{url!r} is not a broker address; expected pulsar://host:6650 or pulsar+ssl://host:6651"
         ) from None

@@ -1,9 +1,9 @@
 """Batches: several messages in the payload of one entry.
 
-    size, int32 · SingleMessageMetadata · its message, and so on
+    size, int32 · SingleMessageMetadata · message, repeated
 
-`num_messages_in_batch` in the entry's metadata says how many. It is there in every batch, also in one of a
-single message; without it the payload is one message.
+`num_messages_in_batch` in the entry's metadata is the number of messages. Every batch has it, even a batch of
+one message; without it the payload is a single message.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from ackwell.protocol import messages
 
 
 def read_batch(metadata: Any, body: bytes) -> list[tuple[Any, bytes]]:
-    """Split an uncompressed body: each message's `SingleMessageMetadata` and its bytes.
+    """Split an uncompressed body into the `SingleMessageMetadata` and the bytes of each message.
 
-    Empty if the entry is not a batch; `FrameError` for a body that is not what the metadata says.
+    The list is empty if the entry is not a batch. Raises `FrameError` if the body contradicts the metadata.
 
     >>> one = messages.SingleMessageMetadata(payload_size=0, partition_key="k")
     >>> metadata = messages.MessageMetadata(num_messages_in_batch=2)
@@ -43,7 +43,7 @@ def read_batch(metadata: Any, body: bytes) -> list[tuple[Any, bytes]]:
 
 
 def write_batch(singles: Iterable[tuple[Any, bytes]]) -> bytes:
-    """Join messages, each with its metadata, whose `payload_size` is set here."""
+    """Join messages, each with its metadata; this sets `payload_size`."""
     parts = []
     for single, data in singles:
         single.payload_size = len(data)

@@ -1,10 +1,10 @@
-"""`CommandAck`: the bytes in which a client acknowledges, read and written.
+"""`CommandAck`: encode and decode the acknowledgments of clients.
 
-The message of Pulsar's binary protocol, with every field of it. Unknown fields and unknown enum values
-are kept and written back as they came, so an acknowledgment of a newer client passes through unharmed.
+This is the message of Pulsar's binary protocol with all of its fields. Unknown fields and unknown enum values
+are kept and written back unchanged, so the acknowledgments of newer clients are preserved.
 
-There are two views of one command. `AckColumns` has the positions as arrays, so that a command of
-hundreds of ids is applied at once. `CommandAck` has one `MessageId` for each.
+A command has two representations. `AckColumns` stores the positions as arrays, so that a command with
+hundreds of ids is applied at once. `CommandAck` has one `MessageId` for each id.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 
 class AckType(IntEnum):
-    """One message, or everything up to it."""
+    """Acknowledge single messages, or all messages up to one."""
 
     INDIVIDUAL = 0
     CUMULATIVE = 1
 
 
 class ValidationError(IntEnum):
-    """Why a client discarded a message. The message is acknowledged all the same, and counted."""
+    """The reason for which a client discarded a message. The message is still acknowledged, and counted."""
 
     UNCOMPRESSED_SIZE_CORRUPTION = 0
     DECOMPRESSION_ERROR = 1
@@ -58,23 +58,23 @@ class TransactionId(NamedTuple):
 
     @classmethod
     def of(cls, message: Any) -> TransactionId:
-        """Return the transaction that a command or the metadata of a message names."""
+        """Return the transaction of a command or of a message's metadata."""
         return TransactionId(message.txnid_most_bits, message.txnid_least_bits)
 
     @classmethod
     def parse(cls, text: str) -> TransactionId:
-        """Return the transaction of a text; `ValueError` if it is not one."""
+        """Parse a transaction; `ValueError` if the text is invalid."""
         most_bits, _, least_bits = text.partition(":")
         return TransactionId(int(most_bits), int(least_bits))
 
 
 @dataclass(frozen=True, slots=True)
 class MessageId:
-    """Which message: an entry, and in it the batch indexes that are not acknowledged.
+    """The id of a message: an entry, and the batch indexes in it that are not acknowledged.
 
     `ack_set` holds signed 64-bit words, least significant bit first, bit set = not acknowledged; empty
-    means the whole entry. A message sent in chunks has the position of its last chunk, and that of its
-    first in `first_chunk`.
+    means the whole entry. A chunked message has the position of its last chunk; `first_chunk` has the
+    position of its first.
     """
 
     ledger_id: int
@@ -123,7 +123,7 @@ class CommandAck:
     """Names with unsigned 64-bit values: saved with the cursor."""
     transaction: TransactionId | None = None
     request_id: int | None = None
-    """Present if the client waits for a receipt."""
+    """Present if the client requests a receipt."""
     unknown_fields: bytes = b""
 
     def encode(self) -> bytes:
@@ -144,12 +144,12 @@ class CommandAck:
 
     @staticmethod
     def decode(data: bytes, *, engine: Engine | None = None) -> CommandAck:
-        """Read a command; raises as `AckColumns.decode` does."""
+        """Decode a command; raises the errors of `AckColumns.decode`."""
         return AckColumns.decode(data, engine=engine).command()
 
 
 class AckColumns(NamedTuple):
-    """A command whose message ids are columns.
+    """A command with its message ids as columns.
 
     >>> ack = CommandAck(1, message_ids=(MessageId(3, 5), MessageId(3, 6, ack_set=(6,))))
     >>> columns = AckColumns.decode(ack.encode())
@@ -162,14 +162,14 @@ class AckColumns(NamedTuple):
     consumer_id: int
     ack_type: AckType
     ledger_ids: NDArray[np.int64]
-    """One row a message id."""
+    """The ledger ids, one row per message id."""
     entry_ids: NDArray[np.int64]
     ack_set_starts: NDArray[np.int64] | None
-    """Where the words of each id begin, and behind them their number; `None` if no id has an ack set."""
+    """The offsets of each id's words, and the number of words last; `None` if no id has an ack set."""
     ack_set_words: NDArray[np.int64] | None
     """The words of all ack sets."""
     others: Mapping[int, MessageId]
-    """The ids that say more than a position and an ack set, by their row."""
+    """By row, the ids with more fields than a position and an ack set."""
     validation_error: ValidationError | None
     properties: tuple[tuple[str, int], ...]
     transaction: TransactionId | None
@@ -225,7 +225,7 @@ class AckColumns(NamedTuple):
         )
 
     def first(self, rows: int) -> Self:
-        """Return the command with so many of its message ids."""
+        """Return the command with the first rows of its message ids."""
         return self.with_message_ids(self.message_ids()[:rows])
 
     def position(self, row: int) -> Position:
@@ -234,7 +234,7 @@ class AckColumns(NamedTuple):
 
     @property
     def whole_entries(self) -> bool:
-        """Whether every id is a whole entry, and says no more than its position."""
+        """Whether every id is a whole entry with no fields other than its position."""
         return self.ack_set_starts is None and not self.others
 
     @property
@@ -297,7 +297,7 @@ def _columns(messages: Sequence[MessageId]) -> tuple[Any, Any, Any, Any, dict[in
 
 
 def _message_id(fields: MessageIdFields) -> MessageId:
-    """Return the id whose fields an engine has read."""
+    """Return the id from the fields that an engine decoded."""
     first_chunk = fields["first_chunk"]
     values: dict[str, Any] = {
         **fields,

@@ -1,6 +1,7 @@
-"""The numbers of the protocol by name; messages carry them as integers, so a newer peer's survive.
+"""The enumerations and limits of the protocol.
 
-The codes of its errors are `ackwell.errors.ErrorCode`, because every `ProtocolError` carries one.
+Messages carry enumerations as integers, so the unknown values of a newer peer are kept. The error codes are
+in `ackwell.errors.ErrorCode`, because every `ProtocolError` has one.
 """
 
 from __future__ import annotations
@@ -9,20 +10,20 @@ from enum import IntEnum, StrEnum
 from typing import Final, Self
 
 PROTOCOL_VERSION: Final = 21
-"""The version that Pulsar 4.x speaks."""
+"""The protocol version of Pulsar 4.x."""
 
 MAX_MESSAGE_BYTES: Final = 5 * 1024 * 1024
 """Pulsar's `maxMessageSize`: the metadata and the payload of one entry."""
 
 FRAME_PADDING_BYTES: Final = 10 * 1024
-"""What a frame may have beside its message (`MESSAGE_SIZE_FRAME_PADDING`)."""
+"""The bytes of a frame in addition to its message (`MESSAGE_SIZE_FRAME_PADDING`)."""
 
 COMPRESSIONS: Final = ("NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY")
-"""The compression types, by number: of a message (`MessageMetadata`) and of a saved state."""
+"""The compression types by number, for messages (`MessageMetadata`) and saved states."""
 
 
 class CommandType(IntEnum):
-    """What a command is; also the number of its field in `BaseCommand`."""
+    """The type of a command, which is also the number of its field in `BaseCommand`."""
 
     CONNECT = 2
     CONNECTED = 3
@@ -85,9 +86,9 @@ class CommandType(IntEnum):
 
 
 class SubscriptionType(StrEnum):
-    """The four types of a subscription, by the name that stats and recordings have.
+    """The four subscription types, by their names in stats and recordings.
 
-    `CommandSubscribe` carries a type's place in this list: its `number`.
+    `CommandSubscribe` carries the index of a type, its `number`.
 
     >>> SubscriptionType.of(1), SubscriptionType.KEY_SHARED.number
     (<SubscriptionType.SHARED: 'Shared'>, 3)
@@ -100,7 +101,7 @@ class SubscriptionType(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> SubscriptionType:
-        raise ValueError(f"{value!r} is not a type of a subscription; expected {', '.join(cls)}")
+        raise ValueError(f"{value!r} is not a subscription type; expected {', '.join(cls)}")
 
     @property
     def number(self) -> int:
@@ -109,28 +110,28 @@ class SubscriptionType(StrEnum):
 
     @classmethod
     def of(cls, number: int) -> Self:
-        """Return the type of a number; `ValueError` for a number that no type has."""
+        """Return the type of a number; `ValueError` if no type has the number."""
         if not 0 <= number < len(cls):
             raise ValueError(f"{number} is not a subscription type; expected 0 to {len(cls) - 1}")
         return list(cls)[number]
 
 
 class InitialPosition(IntEnum):
-    """Where a new subscription begins."""
+    """The start of a new subscription."""
 
     LATEST = 0
     EARLIEST = 1
 
 
 class KeySharedMode(IntEnum):
-    """Who chooses the hash ranges of a Key_Shared consumer: the broker, or the consumer."""
+    """The assignment of hash ranges to Key_Shared consumers: by the broker, or by each consumer."""
 
     AUTO_SPLIT = 0
     STICKY = 1
 
 
 class AccessMode(IntEnum):
-    """Who else may produce to the topic of a producer."""
+    """The exclusiveness of a producer on its topic."""
 
     SHARED = 0
     EXCLUSIVE = 1
@@ -139,7 +140,7 @@ class AccessMode(IntEnum):
 
 
 class LookupType(IntEnum):
-    """The answer of a lookup."""
+    """The kind of answer to a lookup."""
 
     REDIRECT = 0
     CONNECT = 1
@@ -147,14 +148,14 @@ class LookupType(IntEnum):
 
 
 class TxnAction(IntEnum):
-    """How a transaction ends."""
+    """The end of a transaction."""
 
     COMMIT = 0
     ABORT = 1
 
 
 class TopicsMode(IntEnum):
-    """Which topics of a namespace are asked for."""
+    """The topics of a namespace that a list includes."""
 
     PERSISTENT = 0
     NON_PERSISTENT = 1

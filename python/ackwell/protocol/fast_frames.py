@@ -1,4 +1,4 @@
-"""The frames that a broker writes for every message, field by field: objects take four times as long."""
+"""Encoders of the frames that a broker sends for every message; protobuf objects take four times as long."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ackwell.wire import varint
 
 _SMALL_END = 1 << 14
 _SMALL = [varint(number) for number in range(_SMALL_END)]
-"""The varints of one and two bytes, ready."""
+"""The encoded varints of one and two bytes."""
 
 
 def message_frame(
@@ -37,7 +37,7 @@ def message_frame(
 def message_frames(
     consumer_id: int, ledger_ids: list[int], entry_ids: list[int], payloads: list[bytes], partition: int = -1
 ) -> Iterator[bytes]:
-    """Return the frames of many entries for one consumer, delivered for the first time and whole."""
+    """Return the frames of many entries for one consumer; all are whole and delivered for the first time."""
     ledger_id, head, tail = -1, b"", b"\x18" + _varint(partition) if partition >= 0 else b""
     consumer = b"\x08%b\x12" % _varint(consumer_id)
     for ledger, entry_id, payload in zip(ledger_ids, entry_ids, payloads, strict=True):
@@ -45,7 +45,7 @@ def message_frames(
             ledger_id, head = ledger, b"\x08%b\x10" % _varint(ledger)
         position = head + _varint(entry_id) + tail
         body = consumer + _SMALL[len(position)] + position
-        # Without ack sets it is shorter than 128 bytes: one byte for its size, and four before it.
+        # Without ack sets the body is shorter than 128 bytes, so its size is one byte.
         size = len(body)
         yield b"%b%b\x08\x09\x4a%b%b%b" % (
             (size + 8 + len(payload)).to_bytes(4),
@@ -71,12 +71,12 @@ def receipt_frame(
     *,
     highest_sequence_id: int = 0,
 ) -> bytes:
-    """Return the frame of a `CommandSendReceipt`; ids below 0 are written as the client compares them."""
+    """Return the frame of a `CommandSendReceipt`; negative ids are encoded as 64-bit varints."""
     producer, position = _receipt_parts(producer_id, ledger_id)
     entry = _SMALL[entry_id] if 0 <= entry_id < _SMALL_END else varint(entry_id)
     sequence = _SMALL[sequence_id] if 0 <= sequence_id < _SMALL_END else varint(sequence_id)
     highest = _SMALL[highest_sequence_id] if highest_sequence_id < _SMALL_END else varint(highest_sequence_id)
-    # Its numbers are of ten bytes at most, so each size is one byte.
+    # Each number has at most ten bytes, so each size is one byte.
     nested = len(position) + len(entry)
     size = len(producer) + len(sequence) + nested + len(highest) + 4
     return b"\x00\x00\x00%c\x00\x00\x00%c\x08\x07\x3a%c%b\x10%b\x1a%c%b%b\x20%b" % (
@@ -94,7 +94,7 @@ def receipt_frame(
 
 @lru_cache(maxsize=4096)
 def _receipt_parts(producer_id: int, ledger_id: int) -> tuple[bytes, bytes]:
-    """Return what is the same in many receipts: the producer, and the ledger up to the entry."""
+    """Return the parts that many receipts share: the producer field and the ledger id."""
     return b"\x08" + varint(producer_id), b"\x08%b\x10" % varint(ledger_id)
 
 

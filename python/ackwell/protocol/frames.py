@@ -1,9 +1,9 @@
-"""Frames: how a stream of bytes is cut into commands, and how a command becomes bytes.
+"""Frames: split a stream of bytes into commands, and encode commands.
 
-    total size, int32 · command size, int32 · the command · what follows it, for SEND and MESSAGE
+    total size, int32 · command size, int32 · the command · the payload, for SEND and MESSAGE
 
-Both sizes are big-endian; the total counts everything behind itself. A reader that is given bytes from
-outside never holds more than one frame of the allowed size and what came with it.
+Both sizes are big-endian; the total size counts all bytes after it. A `FrameReader` never holds more than one
+frame of the maximum size and the bytes that arrived with it.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _BYTES: Final = 2
 
 
 class Frame(NamedTuple):
-    """One frame that was read: where it is in the bytes that it came in.
+    """One frame, as offsets into the bytes that contain it.
 
-    Whoever passes a frame on writes its `raw` bytes, and whoever reads it copies only the part that is read.
+    A proxy forwards the `raw` bytes; a decoder copies only the part that it decodes.
     """
 
     data: bytes
@@ -41,7 +41,7 @@ class Frame(NamedTuple):
 
     @property
     def raw(self) -> bytes:
-        """The whole frame, as it came."""
+        """The whole frame, unchanged."""
         return self.data[self.start : self.end]
 
     @property
@@ -51,28 +51,28 @@ class Frame(NamedTuple):
 
     @property
     def payload(self) -> bytes:
-        """The bytes behind the command."""
+        """The bytes after the command."""
         return self.data[self.behind_command : self.end]
 
     @property
     def command_type(self) -> int:
-        """The command's type, which comes first; 0 where another field does."""
+        """The command's type, which is the first field; 0 if the first field is another."""
         at = self.start + 8
-        # The tag of the field, then its value, which is one byte for every type there is.
+        # The tag of the field, then its value, which is one byte for every known type.
         if self.behind_command < at + 2 or self.data[at] != _TYPE_TAG or self.data[at + 1] > 0x7F:
             return 0
         return self.data[at + 1]
 
 
 class DecodedCommand(NamedTuple):
-    """A command that was read: what it is, and its message."""
+    """A decoded command: its type and its message."""
 
     type: int
     message: Any
 
 
 class FrameReader:
-    """Cuts the bytes of one direction of a connection into frames.
+    """Splits the bytes of one direction of a connection into frames.
 
     >>> reader = FrameReader()
     >>> data = frame(encode(CommandType.PING, messages.CommandPing()))
@@ -85,10 +85,10 @@ class FrameReader:
         self._rest = bytearray()
 
     def feed(self, data: bytes) -> Iterator[Frame]:
-        """Take bytes in, and return the frames that are whole now, in order.
+        """Add bytes, and yield the frames that are complete, in order.
 
-        `FrameError` for sizes that cannot be, among them a frame of more than `max_frame_bytes`. The
-        connection cannot go on then: nothing says where the next frame begins.
+        Raises `FrameError` for invalid sizes and for frames of more than `max_frame_bytes`. The connection
+        cannot continue after that, because the start of the next frame is unknown.
         """
         rest = self._rest
         if rest:
@@ -119,7 +119,7 @@ class FrameReader:
 
     @property
     def unfinished_bytes(self) -> int:
-        """The bytes of a frame that is not whole yet."""
+        """The bytes of an incomplete frame."""
         return len(self._rest)
 
 
@@ -130,16 +130,16 @@ def frame(command: bytes, payload: bytes = b"") -> bytes:
     )
 
 
-def encode(type: int, message: Any) -> bytes:  # noqa: A002  # the field's word
-    """Write a command: its type, and its message in the field of the same number."""
+def encode(type: int, message: Any) -> bytes:  # noqa: A002  # the name of the field
+    """Encode a command: its type, and its message in the field of the same number."""
     body: bytes = message.SerializeToString()
     return b"".join((b"\x08", varint(type), varint(type << 3 | _BYTES), varint(len(body)), body))
 
 
 def split(command: bytes) -> tuple[int, bytes]:
-    """Return a command's type and the bytes of its message, if they are written as `encode` writes them.
+    """Return a command's type and the bytes of its message, if the encoding is that of `encode`.
 
-    Every client does. Type 0 for any other way, which `decode` reads.
+    Every client uses this encoding. For any other encoding the type is 0, and `decode` reads the command.
     """
     size = len(command)
     if size < 4 or command[0] != _TYPE_TAG:
@@ -169,9 +169,9 @@ def _two_byte_tag(number: int) -> bytes:
 
 
 def decode(command: bytes) -> DecodedCommand:
-    """Read a command; `FrameError` for bytes that are not one.
+    """Decode a command; `FrameError` for invalid bytes.
 
-    A command of a type that is not in the table is `(type, None)`, for a newer peer may send it.
+    A command of an unknown type is `(type, None)`, because a newer peer may send it.
     """
     number, body = split(command)
     found = _commands().get(number)
@@ -183,7 +183,7 @@ def decode(command: bytes) -> DecodedCommand:
         return DecodedCommand(base.type, None)
     if not base.HasField(found[0]):
         raise FrameError(f"a command of type {base.type} without its {found[0]}")
-    # A field that is missing inside is the concern of `parse`.
+    # `parse` reports a missing field of the message.
     return DecodedCommand(
         base.type, messages.parse(found[1], getattr(base, found[0]).SerializePartialToString())
     )

@@ -1,4 +1,4 @@
-"""`MessageIdData`, the protocol's message id, and the position that it names."""
+"""`MessageIdData`, the protocol's message id, and its conversion to a position."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ackwell.wire import signed64
 
 
 def position_of(message_id: Any) -> Position:
-    """Return the position of a `MessageIdData`; its ids are below 0 for earliest, as clients write it.
+    """Return the position of a `MessageIdData`; clients encode `earliest` with negative ids.
 
     >>> position_of(message_id_of(Position(3, -1)))
     Position(ledger_id=3, entry_id=-1)

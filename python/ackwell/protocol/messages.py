@@ -1,9 +1,9 @@
-"""The protocol's messages, built from a table of their fields when the first one is asked for.
+"""The protocol's messages, built from a table of their fields when the first one is used.
 
-`fields.txt` has a line a message: its name, and for each field `number:name:type`, then `!` for a required
-or `*` for a repeated one, then `=` and its default. The pool of descriptors is our own, so that no other
-user of these names in the process, such as a Pulsar client, can clash with it. Enums are int32 there: on the
-wire they are the same, and a number that a newer peer uses is kept instead of dropped.
+`fields.txt` has one line per message: its name, and for each field `number:name:type`, then `!` for a
+required or `*` for a repeated field, then `=` and the default. The messages have a separate descriptor pool,
+so they do not clash with another user of these names in the process, such as a Pulsar client. Enums are
+int32 in the table: the encoding is the same, and the unknown values of a newer peer are kept.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _LABELS: Final = {"": 1, "!": 2, "*": 3}
 
 @cache
 def message(name: str) -> Any:
-    """Return the class of a message; `KeyError` for a name that the protocol does not have.
+    """Return the class of a message; `KeyError` for an unknown name.
 
     >>> ack = message("CommandAck")(consumer_id=1, ack_type=0)
     >>> message("CommandAck").FromString(ack.SerializeToString()) == ack
@@ -47,10 +47,10 @@ def message(name: str) -> Any:
 
 
 def parse(name: str, data: bytes) -> Any:
-    """Read a message; `FrameError` for bytes that are not one, or that lack a required field of its own.
+    """Parse a message; `FrameError` for invalid bytes or a missing required field.
 
-    The required fields of messages inside it are not looked at, which would take longer than reading it;
-    a number that is missing there reads as 0.
+    The required fields of nested messages are not checked, because that would take longer than the parsing;
+    a missing number there reads as 0.
     """
     message_class, required, error_class = _reader(name)
     try:
@@ -65,13 +65,13 @@ def parse(name: str, data: bytes) -> Any:
 
 @cache
 def _reader(name: str) -> tuple[Any, tuple[str, ...], type[Exception]]:
-    """Return what reading a message needs: its class, its required fields, and the error of bad bytes."""
+    """Return the class of a message, its required fields, and protobuf's error class for invalid bytes."""
     required = tuple(row.split(":")[1] for row in dict(table())[name] if row.endswith("!"))
     return message(name), required, import_module("google.protobuf.message").DecodeError
 
 
 def __getattr__(name: str) -> Any:
-    """Return the class of a message by its name, as in `messages.CommandAck`."""
+    """Return the class of a message by name, as in `messages.CommandAck`."""
     if not name[:1].isupper():
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
@@ -82,7 +82,7 @@ def __getattr__(name: str) -> Any:
 
 
 def table() -> Iterator[tuple[str, list[str]]]:
-    """Read the table: each message's name, and its fields as they are written there."""
+    """Read the table: the name of each message, and its field texts."""
     name, fields = "", list[str]()
     for line in files("ackwell.protocol").joinpath("fields.txt").read_text("utf-8").splitlines():
         words = line.split()

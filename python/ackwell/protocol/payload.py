@@ -1,10 +1,10 @@
-"""What follows a SEND or MESSAGE command: an entry, as a topic keeps it.
+"""The payload of a SEND or MESSAGE command: an entry, as a topic stores it.
 
     [0x0e02 · size, int32 · BrokerEntryMetadata]
-    [0x0e01 · CRC-32C, uint32] · size, int32 · MessageMetadata · the payload
+    [0x0e01 · CRC-32C, uint32] · size, int32 · MessageMetadata · the body
 
-Both parts in brackets may be missing. The checksum covers everything behind itself. The payload is one
-message, or several (`batches`), compressed as the metadata says.
+The parts in brackets are optional. The checksum covers all bytes after it. The body is one message or
+several (`batches`), with the compression in the metadata.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ BROKER_ENTRY_MAGIC: Final = b"\x0e\x02"
 
 
 class Payload(NamedTuple):
-    """An entry in its parts."""
+    """The parts of an entry."""
 
     metadata: Any
     """`MessageMetadata`."""
     body: bytes
-    """The messages, compressed as the metadata says."""
+    """The messages, with the compression in the metadata."""
     checksum_holds: bool
-    """Whether the checksum is that of the bytes; true if the entry has none."""
+    """Whether the checksum matches; true if the entry has no checksum."""
     broker_entry: Any | None = None
-    """`BrokerEntryMetadata`, if there is one."""
+    """`BrokerEntryMetadata`, if present."""
 
 
 def read_payload(data: bytes) -> Payload:
-    """Split an entry; `FrameError` for bytes that are not one. A wrong checksum is returned, not raised.
+    """Split an entry; `FrameError` for invalid bytes. A wrong checksum is returned, not raised.
 
     >>> metadata = messages.MessageMetadata(producer_name="p", sequence_id=0, publish_time=1)
     >>> read_payload(write_payload(metadata, b"hello")).body
@@ -55,7 +55,7 @@ def read_payload(data: bytes) -> Payload:
 
 
 def read_metadata(data: bytes) -> Any:
-    """Return an entry's `MessageMetadata`, its checksum not looked at; `FrameError` for other bytes."""
+    """Return an entry's `MessageMetadata` without checking the checksum; `FrameError` for invalid bytes."""
     at = _end(data, 2) if data[:2] == BROKER_ENTRY_MAGIC else 0
     if data[at : at + 2] == CHECKSUM_MAGIC:
         at += 6
@@ -70,7 +70,7 @@ def write_payload(metadata: Any, body: bytes) -> bytes:
 
 
 def uncompressed(payload: Payload, max_bytes: int = MAX_MESSAGE_BYTES) -> bytes:
-    """Return the body as it was before compression; `FrameError` if it is not one, or over `max_bytes`."""
+    """Return the uncompressed body; `FrameError` if it is invalid or larger than `max_bytes`."""
     metadata = payload.metadata
     if not metadata.compression:
         return payload.body
@@ -80,11 +80,11 @@ def uncompressed(payload: Payload, max_bytes: int = MAX_MESSAGE_BYTES) -> bytes:
     try:
         return decompress(payload.body, name, metadata.uncompressed_size, max_bytes)
     except (AckwellError, ValueError) as error:
-        raise FrameError(f"a body that is not {name}: {error}") from None
+        raise FrameError(f"a body that is not valid {name}: {error}") from None
 
 
 def _end(data: bytes, at: int) -> int:
-    """Return where the part ends whose size is at `at`."""
+    """Return the end of the part whose size is at `at`."""
     end = at + 4 + int.from_bytes(data[at : at + 4])
     if end > len(data):
         raise FrameError(f"an entry of {len(data)} bytes ends inside its metadata")

@@ -1,4 +1,4 @@
-"""The names of topics: `persistent://tenant/namespace/topic`, and the short forms that clients accept."""
+"""Topic names: `persistent://tenant/namespace/topic`, and the short forms that clients accept."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _PARTITION = re.compile(r"^(.*)-partition-(\d{1,9})$", re.DOTALL)
 
 
 class TopicName(NamedTuple):
-    """A topic's name in its parts.
+    """The parts of a topic's name.
 
     >>> str(TopicName.parse("orders"))
     'persistent://public/default/orders'
@@ -24,7 +24,7 @@ class TopicName(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a name; `ValueError` for a text that is not one."""
+        """Parse a name; `ValueError` if the text is invalid."""
         domain, scheme, rest = text.partition("://")
         if not scheme:
             domain, rest = "persistent", text
@@ -40,7 +40,7 @@ class TopicName(NamedTuple):
 
     @property
     def persistent(self) -> bool:
-        """Whether the topic keeps its messages."""
+        """Whether the topic stores its messages."""
         return self.domain == "persistent"
 
     @property
@@ -50,13 +50,13 @@ class TopicName(NamedTuple):
 
     @property
     def partition(self) -> int:
-        """Which partition of a partitioned topic this is; -1 for none."""
+        """The partition index; -1 if the topic is not a partition."""
         found = _PARTITION.match(self.local)
         return int(found[2]) if found else -1
 
     @property
     def partitioned(self) -> Self:
-        """The partitioned topic that this is a partition of; itself for any other."""
+        """The partitioned topic of a partition; for any other topic, itself."""
         found = _PARTITION.match(self.local)
         return self._replace(local=found[1]) if found else self
 
@@ -66,7 +66,7 @@ class TopicName(NamedTuple):
 
 
 def full_name(text: str) -> str:
-    """Return a topic's full name; the text itself if it is not the name of a topic.
+    """Return a topic's full name; the text itself if it is not a valid name.
 
     >>> full_name("orders")
     'persistent://public/default/orders'

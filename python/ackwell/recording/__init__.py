@@ -1,5 +1,5 @@
-"""Record what clients and a broker say to each other, as events that `ackwell replay` reads.
+"""Record the traffic between clients and a broker as events that `ackwell replay` reads.
 
-`watch` turns the frames of a connection into events, `proxy` runs between clients and a broker, and `files`
-writes the events into files that rotate.
+`proxy` runs between clients and a broker. `observer` converts the frames of a connection to events,
+`recording` numbers the events of all connections, and `event_files` writes them to files that rotate.
 """

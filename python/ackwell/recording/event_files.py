@@ -1,10 +1,10 @@
-"""Files of events that rotate: JSON lines, or Parquet where PyArrow is there, and payloads beside them.
+"""Event files that rotate: JSON lines, or Parquet with PyArrow, and separate files of payloads.
 
-A Parquet file that is not closed cannot be read. So the events of the current one are lines, as in the other
-format, until it is full or the recording ends; a recorder that is killed loses none of them.
+A Parquet file cannot be read until it is closed. The events of the current file are therefore JSON lines
+until it is full or the recording ends, and a killed recorder loses none of them.
 
-Events go through a bounded queue to a thread that writes. Where the disk is too slow for it, events are
-dropped and counted, and a `gap` says how many; traffic never waits.
+A bounded queue passes the events to a writer thread. If the disk is too slow, events are dropped and a `gap`
+event has their number; traffic never waits.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ QUEUE_MAX: Final = 200_000
 """Events that may wait to be written: tens of MB."""
 
 PARQUET_EVENTS_MAX: Final = 50_000
-"""Events of a Parquet file: they are in memory, and lines on the disk, until it is written."""
+"""Events of a Parquet file: until it is written they are in memory, and JSON lines on disk."""
 
 PAYLOAD_BYTES_MAX: Final = 256 << 20
-"""Bytes of payloads that may wait to be written; those beyond are left out."""
+"""Bytes of payloads that may wait to be written; further payloads are dropped."""
 
 _PAUSE_S: Final = 0.05
 
@@ -42,7 +42,7 @@ log = logging.getLogger("ackwell.recording")
 
 
 class EntryPayload(NamedTuple):
-    """The bytes of an entry, to be kept beside its events."""
+    """The bytes of an entry, for the payload file."""
 
     topic: str
     position: tuple[int, int]
@@ -50,7 +50,7 @@ class EntryPayload(NamedTuple):
 
 
 class EventFiles:
-    """A folder of event files, each of at most so many events; `events-000001.jsonl` is the first."""
+    """A folder of event files of at most `events_per_file` events; the first is `events-000001.jsonl`."""
 
     def __init__(
         self,
@@ -94,20 +94,20 @@ class EventFiles:
         self.close()
 
     def write(self, event: Event) -> None:
-        """Let an event be written; it is dropped where too many wait, or the disk failed."""
+        """Queue an event; it is dropped if the queue is full or writing failed."""
         if len(self._queue) >= self._queue_max or self._error is not None:
             self._dropped += 1
         else:
             self._queue.append(event)
 
     def keep_payload(self, topic: str, position: tuple[int, int], data: bytes) -> None:
-        """Let the bytes of an entry be written; they are left out where too many wait."""
+        """Queue the bytes of an entry; they are dropped if the queue is full or writing failed."""
         if self._payload_bytes + len(data) <= PAYLOAD_BYTES_MAX and self._error is None:
             self._payload_bytes += len(data)
             self._queue.append(EntryPayload(topic, position, data))
 
     def close(self) -> None:
-        """Write what waits, and close the file. Raises the `OSError` that writing ended with."""
+        """Write the queued events, and close the file. Raises the `OSError` of a failed write."""
         self._stopping.set()
         self._thread.join()
         if self._error is not None:
@@ -115,12 +115,12 @@ class EventFiles:
 
     @property
     def written(self) -> int:
-        """Events that were written."""
+        """The number of written events."""
         return self._written
 
     @property
     def dropped(self) -> int:
-        """Events that were not."""
+        """The number of dropped events that no gap event has reported yet."""
         return self._dropped
 
     def _run(self) -> None:
@@ -182,7 +182,7 @@ class EventFiles:
         self._payload_bytes -= sum(len(each.data) for each in payloads)
 
     def _write_parquet(self) -> None:
-        """Put Parquet in the place of the lines; at no time are both read, for `_` begins what is not."""
+        """Replace the lines by Parquet. A name that begins with `_` is not read, so never are both."""
         from ackwell.replay.table_schemas import EVENTS, arrow_schema
 
         arrow, parquet = _pyarrow()
@@ -196,7 +196,7 @@ class EventFiles:
         lines.unlink()
 
     def _cut_torn_line(self) -> None:
-        """Leave only whole lines in the file, so that it can be replayed."""
+        """Truncate the file after its last complete line, so that it can be replayed."""
         with suppress(OSError):
             if self._file is not None:
                 data = self._path.read_bytes()
@@ -213,7 +213,7 @@ class EventFiles:
 
 def _dropped(count: int, before: list[Event]) -> Event:
     sequence = before[-1].sequence if before else 0
-    what = f"{count} events were dropped, because writing them was too slow"
+    what = f"{count} events were dropped because writing was too slow"
     return Event("*", "", sequence, Kind.GAP, detail=what)
 
 

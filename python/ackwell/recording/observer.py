@@ -1,8 +1,8 @@
-"""What the frames of one connection mean: publishes, deliveries, acknowledgments, seeks, who came and went.
+"""The observer of a connection: converts its frames to publish, delivery, acknowledgment and other events.
 
-Nothing here does I/O. A publish is recorded when its receipt passes, a seek or the end of a transaction
-when its answer does; an acknowledgment when the client sends it, for most clients ask for no answer. Where
-a subscription begins is asked of the broker, once for each, with a command of our own (`question`).
+It does no I/O. It records a publish at its receipt, and a seek or the end of a transaction at its answer. It
+records an acknowledgment when the client sends it, because most clients request no answer. For each new
+subscription it sends the broker one request for the subscription's position.
 """
 
 from __future__ import annotations
@@ -26,47 +26,47 @@ if TYPE_CHECKING:
     from ackwell.recording.recording import Recording, UpstreamBroker
 
 FIRST_OWN_REQUEST_ID: Final = 1 << 62
-"""Request ids from here on are ours; those of clients begin at 0."""
+"""The first request id of the proxy's requests; the request ids of clients begin at 0."""
 
 
 MessageHandler = Callable[["ConnectionObserver", Any, bytes], None]
-"""Records what a message and its payload mean."""
+"""Takes the observer, a message and its payload, and records their events."""
 
 
 _ANSWERS: Final = frozenset(
     {CommandType.SUCCESS, CommandType.ERROR, CommandType.GET_LAST_MESSAGE_ID_RESPONSE}
 )
-"""Answers to requests, which may be to one of ours."""
+"""Answers to requests of the client or of the proxy."""
 
 
 class ObservedConsumer(NamedTuple):
-    """A consumer of this connection."""
+    """A consumer of the observed connection."""
 
     topic: str
     subscription: str
     name: str
     type: str
     number: int
-    """In the order in which consumers were opened."""
+    """The consumer's number in the order of opening."""
 
 
 class SentMessage(NamedTuple):
-    """A message on its way to the broker."""
+    """A message without a receipt yet."""
 
     topic: str
     published_entries: PublishedEntry
     deliver_at_ms: int | None
     transaction: str | None
     data: bytes
-    """Its bytes, empty if nobody keeps them."""
+    """The bytes of the entry; empty if payloads are not recorded."""
 
 
 class ConnectionObserver:
-    """One connection; it sees the frames of both directions in their order.
+    """Observes one connection: it reads the frames of both directions in order.
 
-    `ask` sends a frame of ours to the broker that is `behind` it. `from_broker` returns the frames that go to
-    the client: none for the answer to a question of ours, and for the answer to a subscribe until that is
-    known.
+    `ask` sends a frame of the proxy to the `upstream` broker. `from_broker` returns the frames to forward to
+    the client. It removes answers to the proxy's requests, and holds the answer to a SUBSCRIBE back until
+    the subscription's position is known.
     """
 
     def __init__(self, recording: Recording, ask: Callable[[bytes], None], upstream: UpstreamBroker) -> None:
@@ -77,21 +77,21 @@ class ConnectionObserver:
         self._consumers: dict[int, ObservedConsumer] = {}
         self._sent: dict[tuple[int, int], SentMessage] = {}
         self._on_success: dict[int, Callable[[], None]] = {}
-        """Request id → what to record when its answer is a success."""
+        """Maps a request id to the call that records its success."""
         self._held: dict[int, tuple[ObservedConsumer, Frame | None]] = {}
-        """Our request id → whose position was asked for, and the answer that its client waits for."""
+        """Maps a request id of the proxy to the consumer and the held answer to its SUBSCRIBE."""
         self._opening: dict[int, tuple[int, ObservedConsumer]] = {}
         self._questions = FIRST_OWN_REQUEST_ID
         self._is_unreadable = False
 
     def from_client(self, given: Frame) -> None:
-        """Read a frame on its way to the broker."""
+        """Observe a frame from the client."""
         note = self._from_client.get(given.command_type)
         if note is not None:
             self._observe(given, note)
 
     def from_broker(self, given: Frame) -> Sequence[Frame]:
-        """Read a frame on its way to the client; return what goes there."""
+        """Observe a frame from the broker; return the frames to forward to the client."""
         command_type = given.command_type
         if command_type in _ANSWERS and not self._is_unreadable:
             return self._answer(given)
@@ -101,10 +101,10 @@ class ConnectionObserver:
         return (given,)
 
     def broker_lost(self) -> None:
-        """Record that the broker broke the connection, or is not there: it is asked again for its position.
+        """Record that the connection to the broker was lost; request the positions again later.
 
-        A broker that crashed has forgotten acknowledgments that were recorded. One to which no connection is
-        left may have, also of subscriptions that nobody consumed then.
+        A crashed broker may have lost recorded acknowledgments. Without any connection left, this may affect
+        every subscription that was opened on the broker, with or without a consumer.
         """
         lost = {(each.topic, each.subscription) for each in self._consumers.values()}
         if not self._upstream.connections:
@@ -113,16 +113,16 @@ class ConnectionObserver:
         self._recording.known_subscriptions -= lost
         for topic, subscription in sorted(lost):
             self._recording.record_gap(
-                f"what {subscription} kept when the connection to the broker broke", topic
+                f"the state of {subscription} after the connection to the broker was lost", topic
             )
 
     def broker_back(self) -> None:
-        """Record that a connection is the first one to the broker again: nobody saw it meanwhile."""
+        """Record a gap, because until this connection the proxy had none to the broker."""
         if self._upstream.opened:
-            self._recording.record_gap("whether the broker was restarted while nobody was connected to it")
+            self._recording.record_gap("whether the broker restarted while no connection to it existed")
 
     def closed(self) -> None:
-        """The connection is gone, and its consumers with it."""
+        """Record that the connection and its consumers are closed."""
         for consumer in self._consumers.values():
             self._record(consumer, Kind.CONSUMER_CLOSE)
         self._consumers.clear()
@@ -131,14 +131,14 @@ class ConnectionObserver:
         if self._is_unreadable:
             return
         try:
-            # In one step: this is done for every message and every receipt.
+            # Inlined, because it runs for every message and every receipt.
             data, start, behind_command, end = given
             note(self, decode(data[start + 8 : behind_command]).message, data[behind_command:end])
         except FrameError as error:
             self._unreadable(error)
 
     def _read(self, given: Frame) -> Any:
-        """Return a frame's message; None if it is not one, and nothing is read from then on."""
+        """Return a frame's message; None if it is invalid, and ignore all frames after it."""
         try:
             return decode(given.command).message
         except FrameError as error:
@@ -147,7 +147,7 @@ class ConnectionObserver:
 
     def _unreadable(self, error: FrameError) -> None:
         self._is_unreadable = True
-        self._recording.record_gap(f"what a connection said after a frame that cannot be read: {error}")
+        self._recording.record_gap(f"the traffic of a connection after an invalid frame: {error}")
 
     # Publishing
 
@@ -234,7 +234,7 @@ class ConnectionObserver:
     def _ack(self, command: Any, _: bytes) -> None:
         consumer = self._consumers.get(command.consumer_id)
         if consumer is None or (command.ack_type and consumer.type in ("Shared", "Key_Shared")):
-            # The broker answers that with success, and ignores it.
+            # The broker ignores such an acknowledgment, and answers it with success.
             return
         transaction = None
         if command.HasField("txnid_most_bits"):
@@ -268,7 +268,7 @@ class ConnectionObserver:
             return
         position = position_of(command.message_id) if command.HasField("message_id") else (-1, -1)
         if min(position) < 0 or max(position) >= 2**62:
-            # To a time, or to an end: where that is will be asked when the consumer comes back.
+            # A seek to a time or to an end: request the position when the consumer subscribes again.
             self._on_success[command.request_id] = partial(
                 self._recording.known_subscriptions.discard, (consumer.topic, consumer.subscription)
             )
@@ -317,7 +317,7 @@ class ConnectionObserver:
         return self._opened(consumer_id, consumer, given)
 
     def _opened(self, consumer_id: int, consumer: ObservedConsumer, given: Frame) -> list[Frame]:
-        """Record a consumer; ask first where its subscription is, if that is not known."""
+        """Record a consumer; if the position of its subscription is unknown, request it first."""
         name = consumer.topic, consumer.subscription
         self._upstream.opened.add(name)
         if name in self._recording.known_subscriptions:
@@ -336,9 +336,9 @@ class ConnectionObserver:
     def _ask_after_contradiction(
         self, consumer_id: int, consumer: ObservedConsumer, position: tuple[int, int]
     ) -> None:
-        """Ask again: a consumer gets what was acknowledged before it came, so the broker has forgotten it."""
+        """Request the position again, because the broker delivers an acknowledged entry: it lost state."""
         self._recording.acked_entries.pop((consumer.topic, consumer.subscription))
-        what = f"what {consumer.subscription} kept: {position[0]}:{position[1]} was acknowledged before"
+        what = f"the state of {consumer.subscription}: {position[0]}:{position[1]} was acknowledged before"
         self._recording.record_gap(f"{what}, and is delivered again", consumer.topic)
         self._ask_position(consumer_id, consumer, None)
 
@@ -349,7 +349,7 @@ class ConnectionObserver:
         consumer, given = held
         if failed or not message.HasField("consumer_mark_delete_position"):
             self._recording.record_gap(
-                f"where {consumer.subscription} was when it was first seen", consumer.topic
+                f"the position of {consumer.subscription} when it was first seen", consumer.topic
             )
         else:
             ledger_id, entry_id = position_of(message.consumer_mark_delete_position)
@@ -413,7 +413,7 @@ class ConnectionObserver:
         CommandType.ADD_SUBSCRIPTION_TO_TXN: _add_subscriptions,
         CommandType.END_TXN: _end,
     }
-    """Commands of clients that are read; the others pass unread."""
+    """The handlers of client commands; other commands are forwarded unread."""
 
     _from_broker: ClassVar[dict[int, MessageHandler]] = {
         CommandType.SEND_RECEIPT: _receipt,

@@ -1,7 +1,7 @@
-"""The proxy: listens for clients and connects each to the broker; both see nothing of it but addresses.
+"""The recording proxy: accepts clients and connects each to the broker; it changes only addresses.
 
-Lookups are rewritten, so that clients come to the proxy for every topic: each broker that an answer names
-gets a port of the proxy's own. Frames pass in their order and as they came, but for the addresses in them.
+It rewrites lookup answers so that clients use the proxy for every topic: it opens a port for each broker that
+an answer names. All other frames are forwarded unchanged and in order.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("ackwell.recording")
 
 BUFFER_BYTES = 1 << 20
-"""What may wait for a slow side before the other is read no more."""
+"""The bytes that may wait for a slow side before the proxy stops to read from the other side."""
 
 _ADDRESSES = {
     CommandType.LOOKUP_RESPONSE: ("brokerServiceUrl", "brokerServiceUrlTls"),
@@ -31,15 +31,15 @@ _ADDRESSES = {
     CommandType.CLOSE_CONSUMER: ("assignedBrokerServiceUrl", "assignedBrokerServiceUrlTls"),
     CommandType.TOPIC_MIGRATED: ("brokerServiceUrl", "brokerServiceUrlTls"),
 }
-"""The commands that send a client somewhere, and the fields that say where: plain and with TLS."""
+"""The commands that contain a broker's address, and their address fields: plain and with TLS."""
 
 
 class Proxy:
     """A recording proxy in front of a broker, in the running event loop.
 
-    With `tls`, the context of a server, clients connect to it with TLS. `trust` is the context with which it
-    connects to brokers with TLS, by default the system's authorities. What clients say of themselves,
-    tokens among it, passes as it came and is not recorded.
+    With `tls`, a server context, clients connect to the proxy with TLS. `trust` is the context for
+    connections to brokers with TLS; by default it trusts the system's authorities. Credentials of clients,
+    such as tokens, are forwarded unchanged and are not recorded.
     """
 
     def __init__(
@@ -63,14 +63,14 @@ class Proxy:
         self.links: set[ProxiedConnection] = set()
 
     async def start(self) -> None:
-        """Listen, and say in the recording what it cannot see."""
+        """Begin to listen, and record the gaps of every proxy recording."""
         self._recording.record_gap(
-            "clients and operators that do not come through this proxy, and what the broker trims"
+            "clients and operators that do not use this proxy, and ledgers that the broker trims"
         )
         await self.listen_for(self._broker_url, self._port)
 
     async def stop(self) -> None:
-        """Close every connection, and listen no more."""
+        """Close every connection and stop listening."""
         for server in self._servers.values():
             server.close()
         for link in list(self.links):
@@ -84,17 +84,17 @@ class Proxy:
         return self.url_for(self._broker_url)
 
     def url_for(self, broker_url: str) -> str:
-        """Return the proxy's address for a broker; the broker's own until there is one."""
+        """Return the proxy's address for a broker; without one, the broker's address."""
         port = self._ports.get(broker_url)
         scheme = "pulsar" if self.tls is None else "pulsar+ssl"
         return broker_url if port is None else f"{scheme}://{self._host}:{port}"
 
     def has_port_for(self, broker_url: str) -> bool:
-        """Return whether a broker has a port of the proxy's."""
+        """Return whether the proxy has a port for a broker."""
         return broker_url in self._ports
 
     async def listen_for(self, broker_url: str, port: int = 0) -> None:
-        """Open a port of the proxy's for a broker; `ValueError` for what is not the address of one."""
+        """Open a port for a broker; `ValueError` for an invalid address."""
         if broker_url in self._servers:
             return
         address_of(broker_url)
@@ -110,7 +110,7 @@ class Proxy:
 
 
 class ProxiedConnection:
-    """A client's connection and the one to the broker that belongs to it."""
+    """A client's connection together with its connection to the broker."""
 
     def __init__(self, proxy: Proxy, broker_url: str, recording: Recording) -> None:
         self.proxy = proxy
@@ -126,7 +126,7 @@ class ProxiedConnection:
         self.closed = False
 
     async def connect(self) -> None:
-        """Connect to the broker, and send what the client has said meanwhile."""
+        """Connect to the broker, and send the frames that the client sent before."""
         host, port, is_tls = address_of(self.broker_url)
         trust = self.proxy.trust if is_tls else None
         try:
@@ -139,7 +139,7 @@ class ProxiedConnection:
             self.close()
 
     def connected(self, transport: asyncio.Transport) -> None:
-        """Take the broker's side in."""
+        """Use the transport of the broker's side."""
         self.broker = transport
         if self.closed:
             transport.close()
@@ -147,11 +147,11 @@ class ProxiedConnection:
         self.flush()
 
     def to_broker(self, data: bytes) -> None:
-        """Write to the broker with the next `flush`, once it is connected."""
+        """Queue bytes for the broker; the next `flush` after the connection writes them."""
         self._to_broker.append(data)
 
     def flush(self) -> None:
-        """Write what is held for either side: one write for all frames that came at once."""
+        """Write the queued bytes of both sides, with one write per side."""
         for side, data in ((self.broker, self._to_broker), (self.client, self._to_client)):
             if data and side is not None:
                 if not side.is_closing():
@@ -159,14 +159,14 @@ class ProxiedConnection:
                 data.clear()
 
     def from_client(self, given: Frame) -> None:
-        """Pass a frame on to the broker, then read it."""
+        """Forward a frame to the broker, and observe it."""
         self.to_broker(given.raw)
         self.observer.from_client(given)
 
     def from_broker(self, given: Frame) -> None:
-        """Read a frame, and pass on to the client what goes there."""
+        """Observe a frame, and forward the resulting frames to the client."""
         if self._readdressing is not None:
-            # An address is being made; what comes behind it waits its turn.
+            # A port is being opened for an address; later frames wait, so that their order stays.
             self._queued_frames.append(given)
             return
         for each in self.observer.from_broker(given):
@@ -178,7 +178,7 @@ class ProxiedConnection:
     def _readdress(self, given: Frame) -> None:
         command_type, message = decode(given.command)
         plain, tls = _ADDRESSES[CommandType(command_type)]
-        # The broker is reached as this one is, and the proxy as its clients reach it.
+        # Use TLS to the new broker as to this one, and from clients to the new port as to this one.
         there = tls if address_of(self.broker_url).is_tls else plain
         here, other = (plain, tls) if self.proxy.tls is None else (tls, plain)
         url = getattr(message, there)
@@ -217,14 +217,14 @@ class ProxiedConnection:
 
 
 class _ConnectionSide(asyncio.Protocol):
-    """One side of a link."""
+    """One side of a proxied connection."""
 
     def __init__(self, link: ProxiedConnection) -> None:
         self.link = link
         self._reader = FrameReader(max_frame_bytes=1 << 30)
 
     def data_received(self, data: bytes) -> None:
-        """Pass on the frames that are whole now."""
+        """Forward the frames that are complete."""
         try:
             for each in self._reader.feed(data):
                 self.frame_received(each)
@@ -234,7 +234,7 @@ class _ConnectionSide(asyncio.Protocol):
             self.link.close()
 
     def frame_received(self, given: Frame) -> None:
-        """Pass one frame on."""
+        """Forward one frame."""
         raise NotImplementedError
 
     def other(self) -> asyncio.Transport | None:
@@ -242,15 +242,15 @@ class _ConnectionSide(asyncio.Protocol):
         raise NotImplementedError
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Close the other side, too."""
+        """Also close the other side."""
         self.link.close()
 
     def pause_writing(self) -> None:
-        """Read no more from the other side until this one has caught up."""
+        """Stop to read from the other side until this side has written its queue."""
         _call_if_open(self.other(), "pause_reading")
 
     def resume_writing(self) -> None:
-        """Read on."""
+        """Continue to read from the other side."""
         _call_if_open(self.other(), "resume_reading")
 
 
@@ -258,7 +258,7 @@ class ClientSide(_ConnectionSide):
     """The side of the client."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take a client in, and connect it."""
+        """Accept a client, and connect to the broker."""
         assert isinstance(transport, asyncio.Transport)
         transport.set_write_buffer_limits(high=BUFFER_BYTES)
         self.link.client = transport
@@ -266,7 +266,7 @@ class ClientSide(_ConnectionSide):
         self._connecting = asyncio.get_running_loop().create_task(self.link.connect())
 
     def frame_received(self, given: Frame) -> None:
-        """Pass a frame on to the broker."""
+        """Forward a frame to the broker."""
         self.link.from_client(given)
 
     def other(self) -> asyncio.Transport | None:
@@ -278,7 +278,7 @@ class BrokerSide(_ConnectionSide):
     """The side of the broker."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the broker in."""
+        """Use the new connection to the broker."""
         assert isinstance(transport, asyncio.Transport)
         transport.set_write_buffer_limits(high=BUFFER_BYTES)
         if not self.link.upstream.connections:
@@ -287,11 +287,11 @@ class BrokerSide(_ConnectionSide):
         self.link.connected(transport)
 
     def frame_received(self, given: Frame) -> None:
-        """Pass a frame on to the client."""
+        """Forward a frame to the client."""
         self.link.from_broker(given)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Close the client's side; if the broker broke the connection, what was recorded may be forgotten."""
+        """Close the client's side; if the broker closed the connection, record that it may lack state."""
         self.link.upstream.connections -= 1
         if not self.link.closed:
             self.link.observer.broker_lost()

@@ -1,4 +1,4 @@
-"""What the connections of a recording share: subscriptions seen, open transactions, the order of events."""
+"""A recording: the state that its connections share, and the order of their events."""
 
 from __future__ import annotations
 
@@ -28,34 +28,34 @@ class TransactionParts:
 
 @dataclass(slots=True)
 class UpstreamBroker:
-    """One broker behind the proxy."""
+    """One broker to which the proxy connects."""
 
     connections: int = 0
-    """How many of ours it has."""
+    """The number of the proxy's connections to it."""
     opened: set[tuple[str, str]] = field(default_factory=set)
-    """The subscriptions that were opened on it since it was seen to be up."""
+    """The subscriptions that were opened on it since the last connection loss."""
 
 
 class PublishedEntry(NamedTuple):
-    """What events say of an entry."""
+    """The properties of a published entry that its events contain."""
 
     batch_size: int
     key: str | None
 
 
 REMEMBERED_ENTRIES_MAX: Final = 100_000
-"""Entries of which that is kept: some 20 MB."""
+"""The number of entries whose properties are kept: about 20 MB."""
 
 
 def _drop_older_half(noted: dict[Any, Any]) -> None:
-    """Drop the older half of notes when they are too many."""
+    """Drop the older half of a dictionary that has reached its limit."""
     if len(noted) >= REMEMBERED_ENTRIES_MAX:
         for name in list(islice(noted, REMEMBERED_ENTRIES_MAX // 2)):
             del noted[name]
 
 
 class Recording:
-    """Records events; `write` gets each, with its number in the order of all, and `keep` each entry once."""
+    """Records events; `write` receives each numbered event, and `keep` the bytes of each entry once."""
 
     def __init__(
         self,
@@ -66,16 +66,16 @@ class Recording:
         self.keep_payload = keep
         self._sequence = 0
         self.known_subscriptions: set[tuple[str, str]] = set()
-        """The subscriptions whose position is known: their events are complete from there."""
+        """The subscriptions whose position is known, so that their events are complete from it on."""
         self.acked_entries: defaultdict[tuple[str, str], dict[tuple[int, int], int]] = defaultdict(dict)
-        """By subscription: the newest entries that were acknowledged whole, with the newest consumer then."""
+        """By subscription, the newest fully acknowledged entries, each with the then newest consumer."""
         self.consumers = 0
-        """How many were opened."""
+        """The number of consumers that were opened."""
         self.brokers: defaultdict[str, UpstreamBroker] = defaultdict(UpstreamBroker)
-        """By address."""
+        """The brokers by address."""
         self.transactions: dict[TransactionId, TransactionParts] = {}
         self.published_entries: dict[tuple[str, int, int], PublishedEntry] = {}
-        """The newest entries, so that what is delivered need not be read again."""
+        """The newest entries, so that their metadata is not parsed again at each delivery."""
 
     def record(
         self,
@@ -97,18 +97,18 @@ class Recording:
     def note_entry(
         self, topic: str, position: tuple[int, int], published: PublishedEntry, data: bytes
     ) -> None:
-        """Keep what a message said of itself."""
+        """Store the properties of an entry, and pass its bytes on."""
         if self.keep_payload is not None:
             self.keep_payload(topic, position, data)
         _drop_older_half(self.published_entries)
         self.published_entries[topic, *position] = published
 
     def note_acknowledged(self, name: tuple[str, str], position: tuple[int, int]) -> None:
-        """Take note of an entry that was acknowledged whole."""
+        """Store a fully acknowledged entry."""
         acked = self.acked_entries[name]
         _drop_older_half(acked)
         acked[position] = self.consumers
 
     def record_gap(self, what: str, topic: str = "") -> None:
-        """Record what was not seen."""
+        """Record a gap: facts that the recording lacks."""
         self.record(topic or "*", "", Kind.GAP, detail=what)
