@@ -1,4 +1,4 @@
-"""Under a broker's preset a read of plain entries is decided at once, and just as entry by entry."""
+"""Under a broker's preset, deciding a whole read gives the same result as deciding each entry."""
 
 from __future__ import annotations
 
@@ -29,13 +29,12 @@ def opened(kind: str, limits: tuple[int, int], turn: int, *, at_once: bool) -> S
     subscription = Subscription(kind, Ledgers({3: ENTRIES}), settings=settings)
     if not at_once:
         policy: Any = subscription._state.policy
-        policy.choose_all = lambda *_: None
-        policy.take_read = lambda *_: False
+        policy.choose_many = lambda _: None
     return subscription
 
 
 class Pair:
-    """One subscription that decides on whole reads, and one that decides entry by entry."""
+    """One subscription that decides whole reads, and one that decides each entry."""
 
     def __init__(self, kind: str, limits: tuple[int, int], turn: int) -> None:
         self.both = [opened(kind, limits, turn, at_once=at_once) for at_once in (True, False)]

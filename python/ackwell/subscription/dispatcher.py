@@ -1,4 +1,4 @@
-"""Dispatch: which positions to read, and who gets each entry that was read."""
+"""Dispatch: choose the positions to read, and the consumer of each entry that was read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from ackwell.cursor.ack_sets import WHOLE, all_messages, to_words
 from ackwell.errors import LimitError
 from ackwell.position import Position
-from ackwell.subscription.policies import ByKey
+from ackwell.subscription.policies import ByKey, Run
 from ackwell.subscription.reads import Read
 from ackwell.subscription.stall import stall
 from ackwell.subscription.undelivered import Undelivered
@@ -19,43 +19,44 @@ if TYPE_CHECKING:
     from ackwell.arrays import Int64s
     from ackwell.subscription.consumer import Consumer, ConsumerKey
     from ackwell.subscription.entries import Entries
-    from ackwell.subscription.policies.policy import Owners
+    from ackwell.subscription.policies.run import Owners
     from ackwell.subscription.state import State
 
 
 SINGLE_ENTRIES_MAX: Final = 20
-"""So few entries are decided on one by one: columns cost as much as that before the first of them."""
+"""Up to this many entries are decided singly: below it, building columns costs more than it saves."""
 
 
 class Delivery(NamedTuple):
-    """A run of entries for one consumer, in the order in which it is to get them."""
+    """A run of entries for one consumer, in delivery order."""
 
     consumer: ConsumerKey
     ledger_ids: Int64s
     entry_ids: Int64s
     redelivery_counts: Int64s | None
-    """`None` if no entry of the subscription was ever redelivered."""
+    """`None` if no entry of the subscription has a redelivery count."""
     ack_sets: Mapping[Position, tuple[int, ...]]
-    """The batches that are partly acknowledged, each with its unacknowledged messages as words."""
+    """The unacknowledged messages, as words, of each partly acknowledged batch."""
     epoch: int
-    """The consumer's epoch at this time (see `Subscription.redeliver`)."""
+    """The consumer's epoch at the time of delivery (see `Subscription.redeliver`)."""
 
 
 class Dispatcher:
-    """Hands out what is to be delivered again and what is unread, as the subscription's policy says.
+    """Delivers queued and unread entries to the consumers that the policy chooses.
 
-    An entry that nobody gets stays where it was: unread, or in the replay queue; so does one that is
-    offered ahead of an unread one, for nothing may be skipped. Only on Key_Shared an unread one that has
-    to wait is passed over, into the queue, so that those of other keys can go on. If order per key rules, an
-    entry waits as long as an earlier one of its hash does. This is asked at each way out: when the queue's
-    positions are chosen, for each entry that is dispatched, new or not, and before a run is decided at once.
+    An entry without a consumer keeps its place: unread, or in the replay queue. An entry that is offered
+    before an earlier unread one also keeps it, because dispatch skips nothing. Only on Key_Shared does an
+    unread entry that must wait move to the queue, so that entries of other keys can pass.
+
+    With order per key, an entry waits while an earlier entry of its hash waits. Three places check this: the
+    choice of positions from the queue, the dispatch of each entry, and the decision on a whole run.
     """
 
     def __init__(self, state: State) -> None:
         self._state = state
 
     def stall(self) -> Undelivered | None:
-        """Return why nothing new is read now; `None` if nothing stops it."""
+        """Return why no unread entry is read now; `None` if reading may continue."""
         state = self._state
         return stall(
             state.policy,
@@ -67,7 +68,7 @@ class Dispatcher:
         )
 
     def next_reads(self, limit: int) -> tuple[Int64s, Int64s]:
-        """Return the positions to read next, ledger ids and entry ids."""
+        """Return the positions to read next, as ledger ids and entry ids."""
         import numpy as np
 
         state = self._state
@@ -93,7 +94,7 @@ class Dispatcher:
         sticky_key_hash: int,
         deliver_at_ms: int,
     ) -> ConsumerKey | Undelivered:
-        """Decide who gets one entry, and deliver it."""
+        """Choose the consumer of one entry, and deliver it."""
         state = self._state
         unread = state.unread
         place = ledger_id, entry_id
@@ -104,7 +105,7 @@ class Dispatcher:
             is_next = (unread.is_next if new else state.replay.contains)(ledger_id, entry_id)
         if not is_next:
             return Undelivered.NOT_NEXT
-        # Most entries are only acknowledged or not; the rest is looked at if there is any.
+        # Most entries are only acknowledged or not. The other cases are checked only if they can occur.
         reason: Undelivered | None = None
         held = state.transactions
         if state.delayed is not None or held.open or state.counts.active or held.kept:
@@ -117,11 +118,11 @@ class Dispatcher:
         if reason is not None:
             return reason
         policy = state.policy
-        # Hardly ever does anything wait.
+        # Waiting entries are rare.
         some_wait = policy.in_key_order and (state.replay.active or state.retrying.active)
         must_wait = some_wait and self._key_waits(ledger_id, entry_id, sticky_key_hash)
         consumer = Undelivered.KEY_WAITS if must_wait else policy.choose(sticky_key_hash, new=new)
-        # Quicker than `isinstance`, and the same: nothing is derived from an enum with members.
+        # Faster than `isinstance`, and equivalent: an enum with members has no subclasses.
         if type(consumer) is Undelivered:
             self._wait(new, ledger_id, entry_id, sticky_key_hash)
             return consumer
@@ -139,13 +140,13 @@ class Dispatcher:
         return consumer.key
 
     def dispatch_many(self, entries: Entries, now_ms: int) -> list[Delivery]:
-        """Decide for many entries, whole runs at once if nothing is out of the ordinary."""
+        """Choose the consumers of many entries, whole runs at once if no entry is a special case."""
         state = self._state
         again, new = entries.split(state.unread.position)
         if state.settings.reads_by_permits and state.policy.individual:
             before = self._delays()
             deliveries = self._by_reads(again, now_ms, new=False)
-            # A broker reads what waits anew as soon as any of it is gone.
+            # A broker reads the queue again as soon as one of its entries is gone.
             gone = deliveries or self._delays() != before
             return deliveries if gone else self._by_reads(new, now_ms, new=True)
         deliveries = self._dispatch_singly(again, now_ms)
@@ -154,13 +155,13 @@ class Dispatcher:
         owners = None
         plain = new.entries > SINGLE_ENTRIES_MAX and new.matches(*state.unread.first(new.entries))
         if plain and not self._must_dispatch_singly(new, now_ms):
-            owners = state.policy.choose_many([*state.consumers], new.sizes, new.hashes, new.entries)
+            owners = state.policy.choose_many(self._run(new))
         if owners is None:
             return deliveries + self._dispatch_singly(new, now_ms, changed=bool(deliveries))
         return deliveries + self._in_groups(new, owners, now_ms)
 
     def _in_groups(self, new: Entries, owners: Owners, now_ms: int) -> list[Delivery]:
-        """Deliver entries to their owners; those that nobody gets are the last ones, and stay unread."""
+        """Deliver entries to their owners. Entries without an owner are the last ones, and stay unread."""
         import numpy as np
 
         state = self._state
@@ -172,9 +173,9 @@ class Dispatcher:
         return self._grouped(new, owners, now_ms, counted=False)
 
     def _grouped(self, new: Entries, owners: Owners, now_ms: int, *, counted: bool) -> list[Delivery]:
-        """Deliver entries to their owners, -1 for nobody."""
+        """Deliver entries to their owners; -1 is no owner."""
         consumers = list(self._state.consumers)
-        # Of one consumer alone, what it does not get comes last.
+        # With one consumer, the entries without an owner are the last ones.
         groups = (
             [new.pick(slice(int((owners >= 0).sum())))]
             if len(consumers) == 1
@@ -184,19 +185,20 @@ class Dispatcher:
         return [self._deliver(who, mine, now_ms, counted=counted) for who, mine in pairs if mine.entries]
 
     def _by_reads(self, entries: Entries, now_ms: int, *, new: bool) -> list[Delivery]:
-        """Decide for one read of a broker after the other, as long as somebody may get anything.
+        """Decide read by read, as a broker does, while any consumer may get entries.
 
-        What is left of a read is the next one: up to there, unless nobody got anything, which looks ahead.
+        Entries that a read leaves over form the next read. The loop stops there unless no entry was
+        delivered; then it looks ahead.
         """
         state = self._state
-        policy, consumers = state.policy, state.consumers
+        policy = state.policy
         if not entries.entries:
             return []
         plain = new and entries.matches(*state.unread.first(entries.entries))
         plain = plain and not state.replay.active and not self._must_dispatch_singly(entries, now_ms)
         plain = plain and not self._held_among(entries)
         if plain and self.stall() is None:
-            owners = policy.choose_all([*consumers], entries.sizes, entries.hashes, entries.entries)
+            owners = policy.choose_many(self._run(entries, by_reads=True))
             if owners is not None:
                 return self._in_groups(entries, owners, now_ms)
         deliveries: list[Delivery] = []
@@ -218,8 +220,11 @@ class Dispatcher:
                 self._end_read()
         return deliveries
 
+    def _run(self, entries: Entries, *, by_reads: bool = False) -> Run:
+        return Run([*self._state.consumers], entries.sizes, entries.hashes, entries.entries, by_reads)
+
     def _delays(self) -> int:
-        """Return how many messages wait for their time."""
+        """Return how many messages wait for their delivery time."""
         return 0 if self._state.delayed is None else len(self._state.delayed)
 
     def _begin_read(self, entries: Entries, start: int, *, new: bool) -> Entries:
@@ -237,7 +242,10 @@ class Dispatcher:
         return read
 
     def _held_among(self, read: Entries) -> list[Position]:
-        """Return what open transactions hold before the last entry of a read: a broker reads that, too."""
+        """Return the entries held by open transactions before the last entry of a read.
+
+        A broker reads these entries as well.
+        """
         state = self._state
         if not state.settings.reads_by_permits or not state.transactions.open or not read.entries:
             return []
@@ -250,29 +258,29 @@ class Dispatcher:
         policy.read = None
 
     def _whole_reads(self, entries: Entries) -> tuple[int, Owners]:
-        """Decide for reads of plain entries, each at once, up to the first of which something waits.
+        """Decide whole reads of plain entries, up to the first read of which an entry waits.
 
-        Returns how many entries were decided on, and who gets each, -1 for nobody; their messages count.
+        Returns the number of entries that are decided, and the owner of each; -1 is no owner. Their messages
+        are counted.
         """
         import numpy as np
 
         state = self._state
-        policy, everybody = state.policy, [*state.consumers]
         owners: Owners = np.full(entries.entries, -1, dtype=np.int16)
         start = 0
         while start < entries.entries and not state.replay.active and self.stall() is None:
             read = self._begin_read(entries, start, new=True)
-            mine = owners[start : start + read.entries]
-            taken = policy.take_read(everybody, read.sizes, read.hashes, mine)
+            chosen = state.policy.choose_many(self._run(read))
             self._end_read()
-            if not taken:
+            if chosen is None:
                 break
+            owners[start : start + read.entries] = chosen
             start += read.entries
             state.unread.position = int(read.ledger_ids[-1]), int(read.entry_ids[-1]) + 1
             if state.delayed is not None:
                 state.delayed.note_undelayed()
-            if mine.min() < 0:
-                left = read.pick(mine < 0)
+            if chosen.min() < 0:
+                left = read.pick(chosen < 0)
                 hashes = np.zeros(left.entries, dtype=np.int64) if left.hashes is None else left.hashes
                 state.replay.add_many(left.ledger_ids, left.entry_ids, hashes)
         return start, owners
@@ -280,7 +288,7 @@ class Dispatcher:
     def record_delivery(
         self, consumer: Consumer, position: Position, now_ms: int, batch_size: int, sticky_key_hash: int
     ) -> None:
-        """Deliver an entry as somebody else decided."""
+        """Record a delivery that was decided elsewhere."""
         state = self._state
         if position >= state.unread.position:
             if position != state.unread.position:
@@ -290,7 +298,7 @@ class Dispatcher:
         else:
             state.replay.discard(*position)
             if state.delayed is not None and state.delayed.contains(*position):
-                # One that is due already is taken out.
+                # Adding it as due now removes it from the tracker.
                 state.delayed.add(now_ms, *position, now_ms)
         remaining = 1 if batch_size == 1 else self._remaining(*position, batch_size)
         if state.policy.individual and state.unread.needs_delivery(*position):
@@ -309,7 +317,7 @@ class Dispatcher:
         transactions = self._state.transactions
         held = transactions.left_out(position)
         if unacked is None and held not in (0, WHOLE):
-            # What is kept has every bit from the end of the batch on, so it says the size itself.
+            # The bits that are kept apart from the cursor include every bit past the end of the batch.
             unacked = ~held if held < 0 else all_messages(transactions.batch_size(position))
         return None if unacked is None else to_words(unacked & ~held)
 
@@ -333,7 +341,7 @@ class Dispatcher:
         return found
 
     def _is_held_back(self, position: Position, sticky_key_hash: int) -> bool:
-        """Return whether an entry of the queue need not be read, for nobody would get it."""
+        """Return whether no consumer would get an entry of the queue, so that it need not be read."""
         state = self._state
         if state.policy.in_key_order and state.retrying.has_earlier(*position, sticky_key_hash):
             return True
@@ -348,9 +356,10 @@ class Dispatcher:
         deliver_at_ms: int,
         sticky_key_hash: int,
     ) -> Undelivered | None:
-        """Return why an entry goes to no consumer at all: acknowledged, dead, or delayed; it is taken out.
+        """Remove an entry that is acknowledged, a dead letter or delayed; return which of these it is.
 
-        Only one that was not looked at before is delayed, so not one that the tracker has released.
+        `None` if it can be delivered. Only an entry that was not examined before can be delayed, so an entry
+        that the tracker has released is not.
         """
         state = self._state
         self._advance_over_held(new, (ledger_id, entry_id))
@@ -362,9 +371,9 @@ class Dispatcher:
             reason = Undelivered.DEAD_LETTER
         elif state.delayed is not None:
             if deliver_at_ms > now_ms and (new or state.replay.is_unseen(ledger_id, entry_id)):
-                nobody = self._queue_if_unassigned(new, ledger_id, entry_id, sticky_key_hash)
-                if nobody is not None:
-                    return nobody
+                unassigned = self._queue_if_unassigned(new, ledger_id, entry_id, sticky_key_hash)
+                if unassigned is not None:
+                    return unassigned
                 if state.delayed.add(deliver_at_ms, ledger_id, entry_id, now_ms):
                     reason = Undelivered.DELAYED
             if reason is None:
@@ -376,9 +385,10 @@ class Dispatcher:
     def _queue_if_unassigned(
         self, new: bool, ledger_id: int, entry_id: int, sticky_key_hash: int
     ) -> Undelivered | None:
-        """Choose who would get a delayed entry of a broker's read, which looks at the delay after that.
+        """Queue a delayed entry of a broker's read if no consumer would get it; return the reason.
 
-        If nobody would, it waits like any other, its delay not looked at.
+        A broker chooses the consumer before it checks the delay. An entry without a consumer waits in the
+        queue with its delay unchecked.
         """
         state, policy = self._state, self._state.policy
         if policy.read is None:
@@ -392,7 +402,7 @@ class Dispatcher:
         return chosen
 
     def _key_waits(self, ledger_id: int, entry_id: int, sticky_key_hash: int) -> bool:
-        """Return whether an older message of this hash has to go out first."""
+        """Return whether an older message of this hash must be delivered first."""
         state = self._state
         if state.retrying.active and state.retrying.has_earlier(ledger_id, entry_id, sticky_key_hash):
             return True
@@ -403,20 +413,20 @@ class Dispatcher:
         return state.settings.waiting_holds_key and state.replay.has_earlier_unknown(ledger_id, entry_id)
 
     def _pass(self, new: bool, ledger_id: int, entry_id: int) -> None:
-        """Take an entry from where it was read from."""
+        """Remove an entry from its place: the unread entries or the queue."""
         if new:
             self._state.unread.position = ledger_id, entry_id + 1
         else:
             self._state.replay.discard(ledger_id, entry_id)
 
     def _advance_over_held(self, new: bool, place: tuple[int, int]) -> None:
-        """Let what open transactions hold before an unread entry take its place in the reads of a broker."""
+        """Advance past the entries that open transactions hold, which take up places in a broker's reads."""
         state = self._state
         policy = state.policy
         if not new or not state.settings.reads_by_permits:
             return
         if policy.by_key or (policy.individual and policy.read is None):
-            # Whose turn one of Key_Shared takes is not known: its hash is not.
+            # On Key_Shared the hash of a held entry is unknown, and with it the consumer that it counts for.
             return
         for position in state.unread.held_before(place):
             if isinstance(policy.choose(0, new=True), Undelivered):
@@ -439,11 +449,11 @@ class Dispatcher:
         held = state.transactions.left_out(Position(ledger_id, entry_id))
         if unacked is not None:
             return (unacked & ~held).bit_count()
-        # At least one, whatever batch size came with a transaction.
+        # At least one, because a transaction may have named a wrong batch size.
         return max((all_messages(batch_size) & ~held).bit_count(), 1)
 
     def _must_dispatch_singly(self, new: Entries, now_ms: int) -> bool:
-        """Return whether one of these entries may be other than plainly next: delayed, in part, held back."""
+        """Return whether any entry may be a special case: delayed, partly acknowledged or blocked."""
         state = self._state
         transactions = state.transactions
         in_part = transactions.leaves_out or state.cursor.partly_acked > 0
@@ -455,9 +465,10 @@ class Dispatcher:
         )
 
     def _dispatch_singly(self, entries: Entries, now_ms: int, *, changed: bool = False) -> list[Delivery]:
-        """Decide for each entry; if the tracker of delayed messages is full, only up to there.
+        """Decide each entry, up to the one for which the tracker of delayed messages is full.
 
-        A refusal at the first entry is raised; one after it would lose what was delivered before.
+        An error at the first entry is raised. A later one is not, because raising would lose the deliveries
+        before it.
         """
         indexes_of: dict[ConsumerKey, list[int]] = {}
         read = self._state.policy.read
@@ -500,9 +511,9 @@ class Dispatcher:
 
 
 def _fit_into_read(read: Entries, held: list[Position], size: int) -> tuple[Entries, list[Position]]:
-    """Return as much of a read as there are places for beside what is held, and what is held before that.
+    """Limit a read to `size` entries, held ones included; return the read and its held entries.
 
-    Reads of nothing but held entries give nothing to anybody, and go before it.
+    Reads that consist only of held entries come before it and deliver nothing.
     """
     rows = [*zip(read.ledger_ids.tolist(), read.entry_ids.tolist(), strict=True)]
     before = bisect_left(held, rows[0])

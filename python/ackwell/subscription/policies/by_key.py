@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ackwell.subscription.consumer import Consumer
     from ackwell.subscription.consumers import Consumers
-    from ackwell.subscription.policies.policy import Owners
+    from ackwell.subscription.policies.run import Owners, Run
     from ackwell.subscription.reads import Read
     from ackwell.subscription.replay_queue import ReplayQueue
     from ackwell.subscription.selectors import Selector
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class ByKey(EqualByState):
-    """Where order per key rules, a hash that changed its owner waits until the old one has finished."""
+    """With order per key, a hash that changes its owner waits until the old owner has finished with it."""
 
     individual = True
     by_key = True
@@ -42,15 +42,15 @@ class ByKey(EqualByState):
         self.in_key_order = in_key_order
         self._owners: NDArray[np.int16] | None = None
         self._all_owned = False
-        """Whether each slot of that table has an owner."""
+        """Whether each slot in `_owners` has an owner."""
         self.read: Read | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        # The table of owners follows from the selector and is built again when needed.
+        # The table of owners follows from the selector. It is built again when needed.
         return {**self.__dict__, "_owners": None}
 
     def join(self, consumer: Consumer, hash_ranges: Sequence[HashRange]) -> bool:
-        """Assign the consumer its slots; what others have of them drains first."""
+        """Assign slots to the consumer; the hashes that others have pending in them drain first."""
         self.selector.add(consumer.key, hash_ranges, name=consumer.name)
         self._reassign()
         return False
@@ -62,10 +62,10 @@ class ByKey(EqualByState):
         return False
 
     def begin_round(self) -> None:
-        """Do nothing: who gets an entry does not depend on the read."""
+        """Do nothing: the owner of an entry does not depend on the read."""
 
     def choose(self, sticky_key_hash: int, *, new: bool) -> Consumer | Undelivered:
-        """Return the owner of the hash if it can take a message and nobody else has one of the hash."""
+        """Return the owner of the hash if it can take a message and the hash does not drain elsewhere."""
         consumers = self._consumers
         key = self.selector.select(sticky_key_hash)
         if key is None:
@@ -74,8 +74,8 @@ class ByKey(EqualByState):
         if consumers.blocked and consumers.room(new=new) <= 0:
             return Undelivered.SUBSCRIPTION_BLOCKED
         if self.read is not None:
-            return self._of_read(self.read, consumer, sticky_key_hash)
-        # Hardly ever is a consumer blocked or full, so the rule is seldom asked for.
+            return self._choose_in_read(self.read, consumer, sticky_key_hash)
+        # A consumer is rarely blocked or full, so most messages do not need the full rule.
         if (consumer.blocked or consumer.unacked >= consumers.full_at) and not consumers.may_take_of_key(
             consumer
         ):
@@ -86,125 +86,26 @@ class ByKey(EqualByState):
             return Undelivered.KEY_WAITS
         return consumer
 
-    def _of_read(self, read: Read, consumer: Consumer, sticky_key_hash: int) -> Consumer | Undelivered:
-        """Return the consumer if the read allows it one entry more."""
-        if read.allows(consumer) <= 0:
-            return Undelivered.NO_PERMITS if consumer.permits <= 0 else Undelivered.CONSUMER_BLOCKED
-        draining = self._consumers.draining
-        if draining.pending and draining.blocks(consumer.key, sticky_key_hash):
-            return Undelivered.KEY_WAITS
-        read.reserve(consumer)
-        return consumer
+    def choose_many(self, run: Run) -> Owners | None:
+        """Return the owner of each hash if every owner can take all of its entries and no hash drains.
 
-    def choose_many(
-        self,
-        consumers: Sequence[Consumer],
-        sizes: NDArray[np.int64] | None,
-        hashes: NDArray[np.int64] | None,
-        count: int,
-    ) -> Owners | None:
-        """Answer at once if every owner can take all of its messages and nothing waits or drains."""
-        import numpy as np
-
-        owners = self._owners_of(consumers, hashes)
-        if owners is None or self._replay.active:
-            return None
-        wanted = np.bincount(owners, weights=sizes, minlength=len(consumers))
-        allowance = self._consumers.allowance
-        fits = all(
-            messages <= allowance(consumer) for messages, consumer in zip(wanted, consumers, strict=True)
-        )
-        return owners if fits and int(wanted.sum()) <= self._consumers.room() else None
-
-    def choose_all(
-        self,
-        consumers: Sequence[Consumer],
-        sizes: NDArray[np.int64] | None,
-        hashes: NDArray[np.int64] | None,
-        count: int,
-    ) -> Owners | None:
-        """Answer at once if no permits and no limit can end in any of the reads."""
-        import numpy as np
-
-        owners = self._owners_of(consumers, hashes)
+        In a read, an owner gets only the first entries that the read allows it.
+        """
+        owners = self._owners_of(run)
         if owners is None:
             return None
-        first = 1 if sizes is None else int(sizes[0])
-        means = {0, first}.issuperset([each.mean_batch_size for each in consumers])
-        if means and (sizes is None or bool((sizes == first).all())):
-            # A mean of entries of one size is that size, read by read, so one sum for all reads will do.
-            entries = np.bincount(owners, minlength=len(consumers)).tolist()
-            if not self._consumers.all_fit(consumers, [first * each for each in entries], first):
-                return None
-            for consumer, number in zip(consumers, entries, strict=True):
-                if number:
-                    consumer.mean_batch_size = first
-            return owners
-        # A cell for each read and consumer.
-        size, everybody = self._consumers.read_max, len(consumers)
-        reads = -(-count // size)
-        cells = np.arange(0, reads * everybody, everybody).repeat(size)[:count] + owners
-        entries = np.bincount(cells, minlength=reads * everybody).tolist()
-        messages, largest = entries, 1
-        if sizes is not None:
-            largest = int(sizes.max())
-            messages = np.bincount(cells, sizes, minlength=reads * everybody).tolist()
-        wanted = [sum(messages[index::everybody]) for index in range(everybody)]
-        if not self._consumers.all_fit(consumers, wanted, largest):
-            return None
-        for index, consumer in enumerate(consumers):
-            average(consumer, messages[index::everybody], entries[index::everybody])
-        return owners
-
-    def take_read(
-        self,
-        consumers: Sequence[Consumer],
-        sizes: NDArray[np.int64] | None,
-        hashes: NDArray[np.int64] | None,
-        owners: Owners,
-    ) -> bool:
-        """Allow each owner the first of its entries."""
-        import numpy as np
-
-        owned = self._owners_of(consumers, hashes)
-        if owned is None or self._consumers.room() < NO_LIMIT:
-            return False
-        assert self.read is not None
-        owners[:] = owned
-        wanted = np.bincount(owned, minlength=len(consumers)).tolist()
-        for index, (consumer, entries) in enumerate(zip(consumers, wanted, strict=True)):
-            if not entries:
-                continue
-            allowed = min(max(self.read.allows(consumer), 0), entries)
-            if allowed < entries:
-                owners[np.flatnonzero(owned == index)[allowed:]] = -1
-            if allowed:
-                messages = allowed if sizes is None else int(sizes.sum(where=owners == index))
-                self._consumers.count(consumer, messages)
-                self.read.count_sent(consumer.key, messages, allowed)
-        return True
-
-    def _owners_of(self, consumers: Sequence[Consumer], hashes: NDArray[np.int64] | None) -> Owners | None:
-        """Return the owner of each hash; `None` if one has none, or drains."""
-        if hashes is None or self._consumers.draining.pending or hashes.min(initial=0) < 0:
-            return None
-        if self._owners is None:
-            # Two bytes a slot, built again after a consumer joined or left, save a search for each message.
-            self._owners = owners_of_slots(self.selector, [consumer.key for consumer in consumers])
-            self._all_owned = bool(self._owners.min() >= 0)
-        try:
-            owners = self._owners[hashes]
-        except IndexError:
-            return None
-        return owners if self._all_owned or owners.min(initial=0) >= 0 else None
+        if self.read is not None:
+            return self._choose_read(self.read, run, owners)
+        fits = self._fit_in_reads(run, owners) if run.by_reads else self._fit_by_messages(run, owners)
+        return owners if fits else None
 
     def record_delivery(self, consumer: Consumer, sticky_key_hash: int) -> None:
-        """Let a hash drain that somebody else delivered to a consumer that does not own it."""
+        """Mark a hash as draining if a recorded delivery went to a consumer that does not own it."""
         if self.in_key_order and self.selector.select(sticky_key_hash) != consumer.key:
             self._consumers.draining.reassign(self._consumers, self.selector)
 
     def stall(self, *, new: bool) -> Undelivered | None:
-        """Return why nobody can get a message; `None` if anybody has permits and is not blocked."""
+        """Return why no consumer can get a message; `None` if one has permits and is not blocked."""
         consumers = self._consumers
         reads = False
         for each in consumers:
@@ -217,10 +118,100 @@ class ByKey(EqualByState):
         return why(self._consumers, self._consumers, new=new)
 
     def audit(self) -> list[str]:
-        """Recount the draining hashes."""
+        """Count the draining hashes again; describe a difference."""
         if not self.in_key_order:
             return []
         return self._consumers.draining.audit(self._consumers, self.selector)
+
+    def _choose_in_read(self, read: Read, consumer: Consumer, sticky_key_hash: int) -> Consumer | Undelivered:
+        """Return the consumer if the read allows it one entry more."""
+        if read.allows(consumer) <= 0:
+            return Undelivered.NO_PERMITS if consumer.permits <= 0 else Undelivered.CONSUMER_BLOCKED
+        draining = self._consumers.draining
+        if draining.pending and draining.blocks(consumer.key, sticky_key_hash):
+            return Undelivered.KEY_WAITS
+        read.reserve(consumer)
+        return consumer
+
+    def _choose_read(self, read: Read, run: Run, owned: Owners) -> Owners | None:
+        """Give each owner the first of its entries that the read allows, and count their messages."""
+        import numpy as np
+
+        if self._consumers.room() < NO_LIMIT:
+            return None
+        owners = owned
+        counts = np.bincount(owned, minlength=len(run.consumers)).tolist()
+        for index, (consumer, entries) in enumerate(zip(run.consumers, counts, strict=True)):
+            if not entries:
+                continue
+            allowed = min(max(read.allows(consumer), 0), entries)
+            if allowed < entries:
+                owners[np.flatnonzero(owned == index)[allowed:]] = -1
+            if allowed:
+                messages = allowed if run.sizes is None else int(run.sizes.sum(where=owners == index))
+                self._consumers.count(consumer, messages)
+                read.count_sent(consumer.key, messages, allowed)
+        return owners
+
+    def _fit_by_messages(self, run: Run, owners: Owners) -> bool:
+        """Return whether every owner has permits for all of its messages and no message waits."""
+        import numpy as np
+
+        if self._replay.active:
+            return False
+        messages = np.bincount(owners, weights=run.sizes, minlength=len(run.consumers))
+        allowance = self._consumers.allowance
+        fits = all(
+            each <= allowance(consumer) for each, consumer in zip(messages, run.consumers, strict=True)
+        )
+        return fits and int(messages.sum()) <= self._consumers.room()
+
+    def _fit_in_reads(self, run: Run, owners: Owners) -> bool:
+        """Return whether no permits and no limit can end in any read; if so, update the mean sizes."""
+        import numpy as np
+
+        consumers, sizes = run.consumers, run.sizes
+        first = 1 if sizes is None else int(sizes[0])
+        means = {0, first}.issuperset([each.mean_batch_size for each in consumers])
+        if means and (sizes is None or bool((sizes == first).all())):
+            # If all entries have one size, the mean is that size in every read, so one sum is enough.
+            entries = np.bincount(owners, minlength=len(consumers)).tolist()
+            if not self._consumers.all_fit(consumers, [first * each for each in entries], first):
+                return False
+            for consumer, number in zip(consumers, entries, strict=True):
+                if number:
+                    consumer.mean_batch_size = first
+            return True
+        # One cell for each read and consumer.
+        size, number = self._consumers.read_max, len(consumers)
+        reads = -(-run.entries // size)
+        cells = np.arange(0, reads * number, number).repeat(size)[: run.entries] + owners
+        entries = np.bincount(cells, minlength=reads * number).tolist()
+        messages, largest = entries, 1
+        if sizes is not None:
+            largest = int(sizes.max())
+            messages = np.bincount(cells, sizes, minlength=reads * number).tolist()
+        totals = [sum(messages[index::number]) for index in range(number)]
+        if not self._consumers.all_fit(consumers, totals, largest):
+            return False
+        for index, consumer in enumerate(consumers):
+            average(consumer, messages[index::number], entries[index::number])
+        return True
+
+    def _owners_of(self, run: Run) -> Owners | None:
+        """Return the owner of each hash; `None` if one has no owner, or if any hash drains."""
+        hashes = run.hashes
+        if hashes is None or self._consumers.draining.pending or hashes.min(initial=0) < 0:
+            return None
+        if self._owners is None:
+            # Two bytes for each slot save a search for each message. A join or leave discards the table.
+            self._owners = owners_of_slots(self.selector, [consumer.key for consumer in run.consumers])
+            self._all_owned = bool(self._owners.min() >= 0)
+        try:
+            owners = self._owners[hashes]
+        except IndexError:
+            return None
+        return owners if self._all_owned or owners.min(initial=0) >= 0 else None
 
     def _reassign(self) -> None:
         self._owners = None

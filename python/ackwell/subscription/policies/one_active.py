@@ -1,4 +1,4 @@
-"""Exclusive and Failover: everything goes to one consumer, the others wait for it to leave."""
+"""Exclusive and Failover: one consumer gets all messages; the others wait until it leaves."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
     from ackwell.subscription.consumer import Consumer
     from ackwell.subscription.consumers import Consumers
-    from ackwell.subscription.policies.policy import Owners
+    from ackwell.subscription.policies.run import Owners, Run
     from ackwell.subscription.reads import Read
     from ackwell.subscription.sticky_key import HashRange
 
 
 class OneActive(EqualByState):
-    """The active consumer is the first by priority, then name.
+    """The active consumer is one of those with the highest priority.
 
-    Of a partition it is the one at `partition` modulo the number of consumers of the highest priority;
-    of a topic without partitions, the one that a ring over their names chooses for the topic.
+    In order of name it is the first. For a partition it is the one at `partition` modulo their number; for a
+    topic without partitions, a hash ring over their names chooses it.
 
-    With `reads_by_permits` a read begins with permits and takes as many entries as there are permits. All of
-    it is delivered, however many messages the entries hold.
+    With `reads_by_permits` a read takes as many entries as there are permits when it begins. All of its
+    entries are delivered, whatever number of messages they hold.
     """
 
     individual = False
@@ -51,9 +51,9 @@ class OneActive(EqualByState):
         self._partition = partition
         self._ring = FailoverRing(topic) if topic is not None else None
         self._read_max = read_max
-        """The most entries of a read that permits count as entries; `None` if they count messages."""
+        """The maximum number of entries in a read; `None` if permits count messages, not entries."""
         self._left = 0
-        """Entries that the read under way may still take."""
+        """The number of entries that the current read may still take."""
         self.active: Consumer | None = None
 
     def join(self, consumer: Consumer, hash_ranges: Sequence[HashRange]) -> bool:
@@ -89,42 +89,16 @@ class OneActive(EqualByState):
             self._left = max(min(active.permits, read_max) - 1, 0)
         return active if active.permits > 0 else Undelivered.NO_PERMITS
 
-    def choose_many(
-        self,
-        consumers: Sequence[Consumer],
-        sizes: NDArray[np.int64] | None,
-        hashes: NDArray[np.int64] | None,
-        count: int,
-    ) -> Owners | None:
+    def choose_many(self, run: Run) -> Owners | None:
         """Return the active consumer for as many entries as its permits allow."""
         import numpy as np
 
-        owners = np.full(count, -1, dtype=np.int64)
+        owners = np.full(run.entries, -1, dtype=np.int64)
         active = self.active
         if active is not None:
-            taken = self._taken(active, sizes, count)
-            owners[:taken] = [each is active for each in consumers].index(True) if taken else -1
+            taken = self._taken(active, run.sizes, run.entries)
+            owners[:taken] = [each is active for each in run.consumers].index(True) if taken else -1
         return owners
-
-    def choose_all(
-        self,
-        consumers: Sequence[Consumer],
-        sizes: NDArray[np.int64] | None,
-        hashes: NDArray[np.int64] | None,
-        count: int,
-    ) -> Owners | None:
-        """Leave it to `choose_many`, which decides on reads as well."""
-        return None
-
-    def take_read(
-        self,
-        consumers: Sequence[Consumer],
-        sizes: NDArray[np.int64] | None,
-        hashes: NDArray[np.int64] | None,
-        owners: Owners,
-    ) -> bool:
-        """Leave it to `choose_many`, which decides on reads as well."""
-        return False
 
     def stall(self, *, new: bool) -> Undelivered | None:
         """Return why the active consumer cannot get a message; `None` if it can."""
@@ -133,11 +107,11 @@ class OneActive(EqualByState):
         return Undelivered.NO_PERMITS if self.active.permits <= 0 else None
 
     def audit(self) -> list[str]:
-        """Find nothing: there are no counters."""
+        """Return no problems: this policy has no counters."""
         return []
 
     def _taken(self, active: Consumer, sizes: NDArray[np.int64] | None, count: int) -> int:
-        """Count the entries that go out: reads of as many entries as there are permits, or one at a time."""
+        """Return the number of entries to deliver, in reads of as many entries as permits or singly."""
         import numpy as np
 
         permits = active.permits
@@ -147,7 +121,7 @@ class OneActive(EqualByState):
             return int(np.searchsorted(np.cumsum(sizes), permits)) + 1
         messages = count if sizes is None else int(sizes.sum())
         if permits - messages >= self._read_max:
-            # Each read is a full one, and all of them begin with permits.
+            # Each read is full, and each begins with permits.
             self._left = (self._left - count) % self._read_max
             return count
         taken = 0

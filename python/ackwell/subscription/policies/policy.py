@@ -1,7 +1,7 @@
-"""What a subscription asks of its policy.
+"""The protocol of a dispatch policy.
 
-A policy sees consumers, permits and limits, and no positions. `choose` answers for one message,
-`choose_many` for a run of them, with the same result.
+A policy sees consumers, permits and limits, and no positions. `choose` decides on one message, `choose_many`
+on a run of entries, with the same result.
 """
 
 from __future__ import annotations
@@ -13,91 +13,72 @@ from ackwell.subscription.undelivered import Undelivered
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
-
     from ackwell.subscription.consumer import Consumer
     from ackwell.subscription.consumers import Consumers
+    from ackwell.subscription.policies.run import Owners, Run
     from ackwell.subscription.reads import Read
     from ackwell.subscription.sticky_key import HashRange
-
-    Owners = NDArray[np.signedinteger]
 
 
 class Policy(Protocol):
     """How one subscription type distributes messages over its consumers."""
 
     individual: bool
-    """Shared and Key_Shared: what each consumer has is tracked; a cumulative acknowledgment is illegal."""
+    """Whether pending entries are tracked for each consumer and cumulative acknowledgments are illegal.
+
+    True on Shared and Key_Shared.
+    """
 
     by_key: bool
-    """Key_Shared: the hash of a message chooses its consumer, and others may pass it while it waits."""
+    """Whether a message's hash chooses its consumer, so that others may pass it while it waits.
+
+    True on Key_Shared.
+    """
 
     in_key_order: bool
-    """No message overtakes an older one of its hash."""
+    """Whether no message may overtake an older one of its hash."""
 
     read: Read | None
-    """The read that is decided on at once, if permits count its entries: only on Shared and Key_Shared."""
+    """The broker's read that is being decided as a whole; `None` outside of one.
+
+    Only Shared and Key_Shared set it, and only if permits count entries.
+    """
 
     def join(self, consumer: Consumer, hash_ranges: Sequence[HashRange]) -> bool:
-        """Add a consumer; return whether everything unacknowledged is to be read again."""
+        """Add a consumer; return whether everything unacknowledged must be read again."""
 
     def leave(self, consumer: Consumer) -> bool:
-        """Remove a consumer; return whether everything unacknowledged is to be read again."""
+        """Remove a consumer; return whether everything unacknowledged must be read again."""
 
     def begin_round(self) -> None:
-        """Note that the entries of another read follow."""
+        """Start a new read."""
 
     def choose(self, sticky_key_hash: int, *, new: bool) -> Consumer | Undelivered:
-        """Return who gets a message now, `new` if it was not delivered before; else why nobody does."""
+        """Return the consumer that gets a message now, or the reason why none does.
 
-    def choose_many(
-        self,
-        consumers: Sequence[Consumer],
-        sizes: NDArray[np.int64] | None,
-        hashes: NDArray[np.int64] | None,
-        count: int,
-    ) -> Owners | None:
-        """Return, for each of `count` new entries, an index into `consumers`, -1 for nobody.
-
-        `sizes` are messages in each entry, `None` for one; `None` as result means that only one by
-        one will do.
+        `new` is true for a message that was not delivered before.
         """
 
-    def choose_all(
-        self,
-        consumers: Sequence[Consumer],
-        sizes: NDArray[np.int64] | None,
-        hashes: NDArray[np.int64] | None,
-        count: int,
-    ) -> Owners | None:
-        """Answer as `choose_many` for all reads of a run; `None` unless everybody can take all of its own."""
+    def choose_many(self, run: Run) -> Owners | None:
+        """Return the consumer of each entry of a run, as an index into `run.consumers`; -1 for none.
 
-    def take_read(
-        self,
-        consumers: Sequence[Consumer],
-        sizes: NDArray[np.int64] | None,
-        hashes: NDArray[np.int64] | None,
-        owners: Owners,
-    ) -> bool:
-        """Fill in who gets each new entry of the read under way, -1 for nobody, and count its messages.
-
-        False, and nothing changes, if only one by one will do.
+        `None` means that each entry must be decided singly. If `read` is set, the run is
+        that read, and its messages are counted at their consumers.
         """
 
     def stall(self, *, new: bool) -> Undelivered | None:
-        """Return why nobody can get a message now; `None` if somebody can."""
+        """Return why no consumer can get a message now; `None` if one can."""
 
     def audit(self) -> list[str]:
-        """Recompute what the policy counts; describe each difference."""
+        """Recompute the counters of the policy; describe each difference."""
 
     @property
     def active(self) -> Consumer | None:
-        """The one consumer that gets everything, on Exclusive and Failover."""
+        """The only consumer that gets messages, on Exclusive and Failover."""
 
 
 def why(consumers: Consumers, candidates: Iterable[Consumer], *, new: bool) -> Undelivered:
-    """Return why none of these consumers can get a message."""
+    """Return why none of the candidates can get a message."""
     found = list(candidates)
     if not found:
         return Undelivered.NO_CONSUMER

@@ -1,4 +1,4 @@
-"""Shared: consumers in turn, a few entries each, the highest priority first."""
+"""Shared: consumers take turns of a few entries each; the highest priority comes first."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
     from ackwell.subscription.consumer import Consumer
     from ackwell.subscription.consumers import Consumers
-    from ackwell.subscription.policies.policy import Owners
+    from ackwell.subscription.policies.run import Owners, Run
     from ackwell.subscription.sticky_key import HashRange
 
 
 class RoundRobin(EqualByState):
-    """Only when nobody of one priority has permits does the next priority get anything."""
+    """A priority gets messages only if no consumer of a higher priority has permits."""
 
     individual = True
     by_key = False
@@ -39,7 +39,7 @@ class RoundRobin(EqualByState):
         self.read: Read | None = None
 
     def join(self, consumer: Consumer, hash_ranges: Sequence[HashRange]) -> bool:
-        """Place the consumer behind the others of its priority."""
+        """Place the consumer after the others of its priority."""
         if hash_ranges:
             raise ProtocolError(
                 "hash ranges belong to a Key_Shared subscription", code=ErrorCode.CONSUMER_ASSIGN_ERROR
@@ -56,17 +56,17 @@ class RoundRobin(EqualByState):
         return False
 
     def begin_round(self) -> None:
-        """End the turn: a broker begins one with each read, so single messages go to consumers in turn."""
+        """End the turn, because a broker starts a new turn with each read."""
         self._left = 0
 
     def choose(self, sticky_key_hash: int, *, new: bool) -> Consumer | Undelivered:
-        """Return the consumer whose turn it is, or whose turn begins."""
+        """Return the consumer of the current turn, or of the next turn if the current one is over."""
         consumer = self._current
         if (
             self._left > 0
             and consumer is not None
             and (
-                # The share of a read was decided on when the turn began.
+                # The start of the turn fixed its share of the read.
                 self.read is not None
                 or (
                     consumer.permits > 0
@@ -79,21 +79,35 @@ class RoundRobin(EqualByState):
             return consumer
         return self._next_turn(new=new)
 
-    def choose_many(
-        self,
-        consumers: Sequence[Consumer],
-        sizes: NDArray[np.int64] | None,
-        hashes: NDArray[np.int64] | None,
-        count: int,
-    ) -> Owners | None:
-        """Lay out whole turns at once; O(entries / round-robin batch size)."""
+    def choose_many(self, run: Run) -> Owners | None:
+        """Lay out the turns of a run: of one read, of several reads, or message by message."""
+        if self.read is not None:
+            return self._choose_read(self.read, run)
+        if run.by_reads:
+            return self._choose_reads(run)
+        evenly = self._choose_evenly(run) if run.sizes is None else None
+        return self._choose_by_messages(run) if evenly is None else evenly
+
+    def stall(self, *, new: bool) -> Undelivered | None:
+        """Return why no consumer can get a message; `None` if one has permits and is not blocked."""
+        if any(self._consumers.allowance(consumer, new=new) > 0 for consumer in self._order):
+            return None
+        return why(self._consumers, self._order, new=new)
+
+    def audit(self) -> list[str]:
+        """Return no problems: this policy has no counters."""
+        return []
+
+    def _first(self) -> list[Consumer]:
+        """Return the consumers with the highest priority."""
+        return [each for each in self._order if each.priority == self._order[0].priority]
+
+    def _choose_by_messages(self, run: Run) -> Owners:
+        """Lay out whole turns, with permits that count messages; O(entries / round-robin batch size)."""
         import numpy as np
 
-        at_once = self._even(consumers, count) if sizes is None else None
-        if at_once is not None:
-            return at_once
-        index_of = {consumer.key: index for index, consumer in enumerate(consumers)}
-        allowance = [self._consumers.allowance(consumer) for consumer in consumers]
+        sizes, count, index_of = run.sizes, run.entries, run.indexes()
+        allowance = [self._consumers.allowance(consumer) for consumer in run.consumers]
         rest = self._consumers.room()
         ends = None if sizes is None else np.cumsum(sizes)
         turns: list[int] = []
@@ -109,14 +123,14 @@ class RoundRobin(EqualByState):
                 break
             assert self._current is not None
             index = index_of[self._current.key]
-            wanted = min(self._left, count - done)
+            entries = min(self._left, count - done)
             start = 0 if ends is None or done == 0 else int(ends[done - 1])
             limit = min(allowance[index], rest)
             if ends is None:
-                taken = messages = min(wanted, limit)
+                taken = messages = min(entries, limit)
             else:
-                # An entry goes out as long as the messages before it leave any permit.
-                taken = min(wanted, int(np.searchsorted(ends[done:], start + limit)) + 1)
+                # An entry is delivered if the messages before it leave at least one permit.
+                taken = min(entries, int(np.searchsorted(ends[done:], start + limit)) + 1)
                 messages = int(ends[done + taken - 1]) - start
             allowance[index] -= messages
             rest -= messages
@@ -128,32 +142,26 @@ class RoundRobin(EqualByState):
         lengths.append(count - done)
         return np.repeat(np.array(turns, dtype=np.int64), lengths)
 
-    def choose_all(
-        self,
-        consumers: Sequence[Consumer],
-        sizes: NDArray[np.int64] | None,
-        hashes: NDArray[np.int64] | None,
-        count: int,
-    ) -> Owners | None:
-        """Lay out the turns of all reads if nobody runs out of permits; O(turns)."""
+    def _choose_reads(self, run: Run) -> Owners | None:
+        """Lay out the turns of several reads; `None` if a consumer may run out of permits. O(turns)."""
         import numpy as np
 
         self.begin_round()
-        everybody, size = self._consumers, self._consumers.read_max
-        means_stay = sizes is None and all(each.mean_batch_size == 1 for each in consumers)
+        sizes, count, size = run.sizes, run.entries, self._consumers.read_max
+        means_stay = sizes is None and all(each.mean_batch_size == 1 for each in run.consumers)
         if means_stay and size % self._batch_size == 0:
-            return self._even(consumers, count)
-        first = [each for each in self._order if each.priority == self._order[0].priority]
+            return self._choose_evenly(run)
+        first = self._first()
         ends = [0, *range(1, count + 1)] if sizes is None else [0, *sizes.cumsum().tolist()]
         largest = 1 if sizes is None else int(sizes.max())
-        if not everybody.all_fit(first, [ends[-1]] * len(first), largest):
+        if not self._consumers.all_fit(first, [ends[-1]] * len(first), largest):
             return None
         place = next((index for index, each in enumerate(first) if each is self._current), -1)
         turns: list[int] = []
         lengths: list[int] = []
         for start in range(0, count, size):
             done, stop = start, min(start + size, count)
-            read = Read(everybody, stop - start, ends[stop] - ends[start])
+            read = Read(self._consumers, stop - start, ends[stop] - ends[start])
             while done < stop:
                 place = (place + 1) % len(first)
                 taken = min(read.share(first[place]), stop - done)
@@ -163,56 +171,45 @@ class RoundRobin(EqualByState):
                 done += taken
             read.end()
         self._current = first[place]
-        index_of = {consumer.key: index for index, consumer in enumerate(consumers)}
+        index_of = run.indexes()
         places = np.array([index_of[each.key] for each in first], dtype=np.int64)
         return np.repeat(places[turns], lengths)
 
-    def take_read(
-        self,
-        consumers: Sequence[Consumer],
-        sizes: NDArray[np.int64] | None,
-        hashes: NDArray[np.int64] | None,
-        owners: Owners,
-    ) -> bool:
-        """Lay out the turns of one read; O(turns)."""
-        assert self.read is not None
-        index_of = {consumer.key: index for index, consumer in enumerate(consumers)}
-        ends = range(1, len(owners) + 1) if sizes is None else sizes.cumsum().tolist()
+    def _choose_read(self, read: Read, run: Run) -> Owners:
+        """Lay out the turns of one read, and count its messages; O(turns)."""
+        import numpy as np
+
+        index_of = run.indexes()
+        owners: Owners = np.full(run.entries, -1, dtype=np.int16)
+        ends = range(1, run.entries + 1) if run.sizes is None else run.sizes.cumsum().tolist()
         done = before = 0
-        while done < len(owners):
+        while done < run.entries:
             consumer = self._next_turn(new=True)
             if isinstance(consumer, Undelivered):
                 break
-            taken = min(self._left + 1, len(owners) - done)
+            taken = min(self._left + 1, run.entries - done)
             self._left -= taken - 1
             owners[done : done + taken] = index_of[consumer.key]
             done += taken
             self._consumers.count(consumer, ends[done - 1] - before)
-            self.read.count_sent(consumer.key, ends[done - 1] - before, taken)
+            read.count_sent(consumer.key, ends[done - 1] - before, taken)
             before = ends[done - 1]
-        return True
+        return owners
 
-    def stall(self, *, new: bool) -> Undelivered | None:
-        """Return why nobody can get a message; `None` if anybody has permits and is not blocked."""
-        if any(self._consumers.allowance(consumer, new=new) > 0 for consumer in self._order):
-            return None
-        return why(self._consumers, self._order, new=new)
+    def _choose_evenly(self, run: Run) -> NDArray[np.int64] | None:
+        """Lay out equal turns for entries of one message; `None` if a consumer may run out of permits.
 
-    def audit(self) -> list[str]:
-        """Find nothing: a round has no counters."""
-        return []
-
-    def _even(self, consumers: Sequence[Consumer], count: int) -> NDArray[np.int64] | None:
-        """Lay out a round in which nobody runs out of permits; `None` if somebody might."""
+        O(entries).
+        """
         import numpy as np
 
-        first = [each for each in self._order if each.priority == self._order[0].priority]
+        first, count = self._first(), run.entries
         share = (count // (len(first) * self._batch_size) + 2) * self._batch_size if first else 0
         if not first or min(map(self._consumers.allowance, first)) < min(share, count):
             return None
         if self._consumers.room() < count:
             return None
-        index_of = {consumer.key: index for index, consumer in enumerate(consumers)}
+        index_of = run.indexes()
         keys = [each.key for each in first]
         if self._left <= 0 or self._current is None or self._current.key not in keys:
             self._begin(lambda _: True)
@@ -236,19 +233,22 @@ class RoundRobin(EqualByState):
         return self._current
 
     def _begin(self, available: Callable[[Consumer], bool]) -> bool:
-        """Start the turn of the next available consumer of the highest priority; return whether one is."""
+        """Start the turn of the next available consumer with the highest priority.
+
+        Return whether there is one.
+        """
         chosen = None
-        is_behind = self._current is None
+        is_after = self._current is None
         for consumer in self._order:
             if chosen is not None and consumer.priority != chosen.priority:
                 break
             if available(consumer):
-                if is_behind:
+                if is_after:
                     chosen = consumer
                     break
-                # The first one begins the next round if nobody behind the current one is available.
+                # The first one starts the next round if no consumer after the current one is available.
                 chosen = chosen or consumer
-            is_behind = is_behind or consumer is self._current
+            is_after = is_after or consumer is self._current
         if chosen is None:
             return False
         self._current, self._left = chosen, self._batch_size
