@@ -1,4 +1,7 @@
-"""Subscriptions on disks that fail: ten thousand lives here, a million in `make proof`."""
+"""Subscriptions on disks that fail: 1,000 lives in `make test`, a million in `make proof`.
+
+Both levels check the same claims. A fault that one life in 10,000 shows is found by the large sample only.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +9,47 @@ import itertools
 import os
 import subprocess
 import sys
+import zlib
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 from time import process_time
 
 import pytest
 
 from tests import reference
 from tests.simulation import FAULTS, OUTCOMES, Life
-from tests.simulation.defects import DEFECTS, Defect
+from tests.simulation.defects import DEFECTS, FIRST_SEEDS
 from tests.simulation.life import OPERATIONS_MIN
 
-#: Lives of one test; four tests, so that two workers share them.
-LIVES = 2_500
-#: The seeds within which each defect is found; the four tests live more of them.
-SEEDS_TO_FIND = 2_500
+LIVES = 500
+"""The lives of one test. There are two such tests, so that two workers share them."""
+
+BASES = 1_000
+"""The number of bases among which the commits rotate."""
+
+SEEDS_MAX = 2_500
+"""The number of seeds within which the proof must find each defect."""
+
+RARE = {"write torn: cut short": 63, "deletion done in part": 164, "write torn: sectors missing": 218}
+"""Faults in less than 2 % of the lives, which 500 lives may miss; each with a seed that has it."""
+
+
+def base_of_commit() -> int:
+    """Return the first seed for this commit, so that successive commits live different lives.
+
+    Without a checkout it is 0. A failing life names its seed, so every failure can be replayed.
+    """
+    command = ["git", "rev-parse", "HEAD"]
+    try:
+        done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return 0
+    return zlib.crc32(done.stdout) % BASES * 2 * LIVES
 
 
 def live(seeds: range) -> Counter[str]:
-    """Live every seed; return what was seen."""
+    """Run the life of every seed; return the counts of events."""
     seen = Counter[str]()
     for seed in seeds:
         seen.update(Life(seed).live())
@@ -39,21 +64,25 @@ def report(lives: int, seen: Counter[str], cpu_s: float) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(0, 2 * LIVES, LIVES))
-def test_whatever_fails_nothing_is_lost(first: int, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("part", range(2))
+def test_nothing_is_lost_when_disks_and_owners_fail(part: int, capsys: pytest.CaptureFixture[str]) -> None:
     start_s = process_time()
+    first = base_of_commit() + part * LIVES
     seen = live(range(first, first + LIVES))
     with capsys.disabled():
         print(report(LIVES, seen, process_time() - start_s))
     assert seen["operations"] >= LIVES * OPERATIONS_MIN
-    assert [name for name in (*OUTCOMES, *FAULTS) if not seen[name]] == []
+    assert [name for name in (*OUTCOMES, *FAULTS) if not (seen[name] or name in RARE)] == []
+
+
+@pytest.mark.parametrize(("fault", "seed"), RARE.items(), ids=RARE)
+def test_nothing_is_lost_under_a_rare_fault(fault: str, seed: int) -> None:
+    assert Life(seed).live()[fault] > 0
 
 
 @pytest.mark.proof
 @pytest.mark.parametrize("part", range(10))
-def test_whatever_fails_in_a_million_lives_nothing_is_lost(
-    part: int, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_is_lost_in_a_million_lives(part: int, capsys: pytest.CaptureFixture[str]) -> None:
     ranges = [range(at, at + 2_500) for at in range(part * 100_000, (part + 1) * 100_000, 2_500)]
     with ProcessPoolExecutor(os.cpu_count()) as workers:
         seen = sum(workers.map(live, ranges), Counter[str]())
@@ -63,22 +92,38 @@ def test_whatever_fails_in_a_million_lives_nothing_is_lost(
     assert [name for name in (*OUTCOMES, *FAULTS) if not seen[name]] == []
 
 
-def test_the_reference_engine_lives_the_same_lives() -> None:
+def test_the_reference_engine_has_the_same_lives() -> None:
     for seed in range(10):
-        ours, theirs = Life(seed).live(), Life(seed, engine=reference).live()
-        assert ours == theirs, seed
+        native, plain = Life(seed).live(), Life(seed, engine=reference).live()
+        assert native == plain, seed
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("defect", DEFECTS.values(), ids=DEFECTS)
-def test_a_deliberate_defect_is_found(defect: Defect) -> None:
-    with defect():
+def test_every_defect_has_a_seed() -> None:
+    assert FIRST_SEEDS.keys() == DEFECTS.keys()
+
+
+@pytest.mark.parametrize("name", DEFECTS)
+def test_the_life_of_its_seed_finds_a_defect(name: str) -> None:
+    """The pinned life passes without the defect and fails with it."""
+    seed = FIRST_SEEDS[name]
+    Life(seed).live()
+    with DEFECTS[name](), pytest.raises(AssertionError) as caught:
+        Life(seed).live()
+    assert f"python -m tests.simulation {seed}" in caught.value.__notes__[0]
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("name", DEFECTS)
+def test_the_first_seed_of_a_defect_is_the_pinned_one(name: str) -> None:
+    """Searches all earlier seeds; a difference shows that lives changed, and which seed to pin now."""
+    with DEFECTS[name]():
         for seed in itertools.count():
-            assert seed < SEEDS_TO_FIND, "not found"
+            assert seed < SEEDS_MAX, "not found"
             try:
                 Life(seed).live()
-            except Exception:
-                return
+            except AssertionError:
+                break
+    assert seed == FIRST_SEEDS[name]
 
 
 TRACES = """
@@ -91,7 +136,7 @@ print(digest.hexdigest())
 """
 
 
-@pytest.mark.parametrize("seeds", [20, pytest.param(1_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seeds", [20, pytest.param(100, marks=pytest.mark.slow)])
 def test_a_life_does_not_depend_on_the_process_nor_on_the_order_of_its_sets(seeds: int) -> None:
     command = [sys.executable, "-c", TRACES, str(seeds)]
     digests = [
@@ -114,9 +159,3 @@ def test_one_command_replays_one_seed_in_words() -> None:
     assert done[0] == done[1]
     for word in ("published", "acks", "loaded entry", "saved", "crash", "operations"):
         assert word in done[0]
-
-
-def test_a_life_that_fails_says_how_to_see_it() -> None:
-    with DEFECTS["a redelivery is not counted"](), pytest.raises(AssertionError) as caught:
-        live(range(SEEDS_TO_FIND))
-    assert "python -m tests.simulation" in caught.value.__notes__[0]

@@ -1,8 +1,8 @@
-"""Random operations on one subscription, its counters and its promises checked after each.
+"""Random operations on one subscription, with its counters and guarantees checked after each.
 
-What was acknowledged and saved never comes back; what was not acknowledged is never lost; every counter
-equals its sum. The log grows and is acknowledged behind, so the state stays small and each check cheap:
-sums that the model keeps are compared after every operation, everything else every few hundred.
+A saved acknowledgment is never undone, an unacknowledged message is never lost, and every counter equals its
+sum. The log grows at one end and is acknowledged at the other, so the state stays small. The sums are
+compared after every operation, everything else every 500 operations.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SETTINGS = SubscriptionSettings(
 
 
 class Entry:
-    """What the model knows of one entry."""
+    """One entry in the model."""
 
     __slots__ = ("holder", "owed", "queued", "read")
 
@@ -36,7 +36,7 @@ class Entry:
 
 
 class Walk:
-    """A subscription and its model, side by side."""
+    """A subscription and its model."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -54,7 +54,7 @@ class Walk:
         return 1 + (position.ledger_id + position.entry_id) % 3
 
     def step(self) -> None:
-        """Do one operation; most are of the common kinds."""
+        """Do one operation; common operations are more likely."""
         (operation,) = self.random.choices(self.OPERATIONS, self.WEIGHTS)
         operation(self)
         self.check_sums()
@@ -86,7 +86,7 @@ class Walk:
     def dispatch(self) -> None:
         self.publish()
         for position in self.subscription.next_reads(self.random.randint(1, 6), 0):
-            entry = self.entries[position]  # KeyError: an acknowledged entry came back
+            entry = self.entries[position]  # KeyError: an acknowledged entry was redelivered
             name = self.subscription.dispatch(*position, 0, batch_size=self.size(position))
             if not isinstance(name, str):
                 continue
@@ -98,14 +98,14 @@ class Walk:
             self.delivered += 1
 
     def pick(self) -> Position:
-        """Choose an entry; old ones more often, so that the window moves."""
+        """Choose an entry. Old entries are more likely, so that the window moves."""
         index = int(len(self.entries) * self.random.random() ** 2)
         return list(self.entries)[index]
 
     def ack(self) -> None:
         if self.entries:
             position = self.pick()
-            assert self.subscription.ack(self.anybody(), *position)
+            assert self.subscription.ack(self.random_consumer(), *position)
             self.settle(position, 0)
 
     def ack_batch(self) -> None:
@@ -114,21 +114,21 @@ class Walk:
             size = self.size(position)
             keep = self.random.getrandbits(size) & ~(1 << self.random.randrange(size))
             owed = self.entries[position].owed
-            changed = self.subscription.ack(self.anybody(), *position, ack_set=to_words(keep))
+            changed = self.subscription.ack(self.random_consumer(), *position, ack_set=to_words(keep))
             assert changed == (owed & keep != owed or keep == 0)
             self.settle(position, owed & keep)
 
     def ack_again(self) -> None:
-        """Acknowledge what was acknowledged before; nothing changes."""
+        """Repeat an acknowledgment; nothing changes."""
         if self.gone_for_good:
             position = next(iter(self.gone_for_good))
-            assert not self.subscription.ack(self.anybody(), *position)
+            assert not self.subscription.ack(self.random_consumer(), *position)
 
     def ack_many(self) -> None:
         if self.entries:
             chosen = [self.pick() for _ in range(5)]
             changed = self.subscription.ack_many(
-                self.anybody(), [p.ledger_id for p in chosen], [p.entry_id for p in chosen]
+                self.random_consumer(), [p.ledger_id for p in chosen], [p.entry_id for p in chosen]
             )
             assert changed == len(set(chosen))
             for position in set(chosen):
@@ -150,7 +150,7 @@ class Walk:
         self.subscription.save(self.store)
         self.saved = {position: entry.owed for position, entry in self.entries.items()}
         self.saved_next = self.next
-        # Acknowledged and saved: none of these may ever be delivered again.
+        # Acknowledged and saved entries must not be redelivered.
         self.gone_for_good = {
             position
             for ledger_id in (self.next.ledger_id - 1, self.next.ledger_id)
@@ -172,7 +172,7 @@ class Walk:
         self.unacked.clear()
         self.restarts += 1
 
-    def anybody(self) -> str | None:
+    def random_consumer(self) -> str | None:
         return self.random.choice([*self.unacked, None])
 
     def settle(self, position: Position, owed: int) -> None:
@@ -236,14 +236,15 @@ def walk(operations: int, seed: int) -> Walk:
 
 
 @pytest.mark.slow
-def test_random_operations_lose_nothing_and_bring_nothing_back() -> None:
-    walked = walk(200_000, seed=1)
-    assert walked.delivered > 40_000
-    assert walked.acked > 40_000
-    assert walked.restarts > 100
+def test_random_operations_lose_nothing_and_redeliver_nothing_acknowledged() -> None:
+    """Twenty thousand operations here, ten million in `make proof`."""
+    walked = walk(20_000, seed=1)
+    assert walked.delivered > 4_000
+    assert walked.acked > 4_000
+    assert walked.restarts > 10
 
 
 @pytest.mark.proof
 @pytest.mark.parametrize("seed", range(1, 12))
-def test_ten_million_random_operations_lose_nothing_and_bring_nothing_back(seed: int) -> None:
+def test_ten_million_random_operations_lose_nothing_and_redeliver_nothing_acknowledged(seed: int) -> None:
     assert walk(1_000_000, seed).restarts > 500
