@@ -1,4 +1,4 @@
-"""`make check-changed` runs the tests of what changed, and no others."""
+"""`make check-changed` runs only the tests of changed files."""
 
 from __future__ import annotations
 

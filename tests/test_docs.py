@@ -1,4 +1,4 @@
-"""What the documentation shows is true: its examples run, its commands exist, its map is the tree."""
+"""The documentation is correct: examples run, commands exist, and the map matches the tree."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ REPOSITORY = re.compile(
 )
 
 GROUPS = ("spark", "rescue", "events")
-"""Commands that have commands of their own."""
+"""Commands with subcommands."""
 
 PARAMETERS = re.compile(r"^Parameters\n-+\n(.*?)(?=^\w[\w ]*\n-+\n|\Z)", re.DOTALL | re.MULTILINE)
 
@@ -53,7 +53,7 @@ def test_every_block_of_a_page_runs_after_the_one_before(
 
 
 def generators() -> tuple[Any, Any]:
-    """Return `docs/figures.py` and `docs/pages.py`, which stand beside the configuration of the site."""
+    """Return `docs/figures.py` and `docs/pages.py`, next to the configuration of the site."""
     pytest.importorskip("sphinx")
     folder = str(ROOT / "docs")
     sys.path.insert(0, folder)
@@ -115,7 +115,7 @@ def test_every_page_is_in_the_list_for_language_models() -> None:
 
 @pytest.mark.checkout
 def test_every_dependency_has_its_reason() -> None:
-    """A library that users get is chosen with care: docs/design.md says why."""
+    """docs/design.md gives the reason for every dependency."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     extras = project["project"]["optional-dependencies"].values()
     wanted = [*project["project"]["dependencies"], *(each for extra in extras for each in extra)]
@@ -163,7 +163,7 @@ def test_the_readme_example_runs() -> None:
 
 @cache
 def options_of(*words: str) -> set[str]:
-    """Return the options that the help of a command, or of one of its own commands, shows."""
+    """Return the options in the help of a command or of its subcommands."""
     runner = CliRunner()
     # A program of one command has no name for it; a group of one command has.
     for asked in (words,) if words[0] in GROUPS else (words, words[1:]):
@@ -241,7 +241,7 @@ def documented() -> Iterator[tuple[str, str]]:
 
 @pytest.mark.checkout
 def test_a_section_of_parameters_holds_parameters_alone() -> None:
-    """What follows them needs a heading of its own, or the reference shows it as one more parameter."""
+    """Text after the parameters needs a heading, or the reference shows it as a parameter."""
     seen, wrong = 0, []
     for name, text in documented():
         found = re.search(

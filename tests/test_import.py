@@ -1,4 +1,4 @@
-"""What `import ackwell` gives, and what it costs: it loads nothing heavy."""
+"""The names of `import ackwell`, and the modules that it must not load."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ PACKAGE = Path(ackwell.__file__).parent
 
 
 def modules_after(script: str, *arguments: str) -> set[str]:
-    """Run a script in a new process; return the names of the modules that it has loaded at its end."""
+    """Run a script in a new process; return the names of its loaded modules at the end."""
     ending = "\nimport sys\nprint('\\n'.join(sys.modules), file=sys.stderr)"
     command = [sys.executable, "-c", script + ending, *arguments]
     return set(subprocess.run(command, check=True, capture_output=True, text=True).stderr.split())
@@ -74,14 +74,14 @@ def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
 
 
 def test_no_module_has_the_name_of_one_of_the_standard_library() -> None:
-    """A file of the package that is run as a script has its folder first on `sys.path`."""
+    """If a file of the package runs as a script, its folder is first on `sys.path`."""
     modules = {path.stem for path in PACKAGE.iterdir()} - {"__init__", "__main__", "__pycache__"}
     assert "cursor" in modules
     assert not modules & sys.stdlib_module_names
 
 
 def test_the_package_started_as_a_file_runs(tmp_path: Path) -> None:
-    """`spark-submit` starts it so."""
+    """`spark-submit` starts a file this way."""
     command = [sys.executable, str(PACKAGE / "__main__.py"), "--version"]
     done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=tmp_path)
     assert done.stdout == f"ackwell {ackwell.__version__}\n"

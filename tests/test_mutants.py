@@ -1,4 +1,4 @@
-"""Mutation testing itself: what is chosen, by whom it is judged, and that its table is whole."""
+"""The mutation tests: the sample, the tests of each module, and the completeness of the table."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_every_module_of_the_wheel_has_judges_and_a_room() -> None:
     assert all(judges(module) for module in modules)
     folders = {path.name for path in (ROOT / "python/ackwell").iterdir() if path.is_dir()} - {"__pycache__"}
     assert set(map(room_of, modules)) == folders | {"words", "delayed"}
-    # The entry for all that has none of its own judges the words alone: a new room needs its own judges.
+    # The default entry is for the root modules only: a new room needs its own entry.
     whole = [module for module in modules if entry_of(module) == "python/ackwell/"]
     unjudged = set(map(room_of, whole)) - {"words"}
     assert unjudged == set(), "say in tests/mutants/judges.py which tests judge these rooms"
@@ -74,7 +74,7 @@ def test_survivors_count_in_their_room_unless_their_diff_is_listed(
         verdicts.close()
         assert f"{share} mutants: 18 killed" in capsys.readouterr().out
     assert verdicts.close() == 1
-    # What is killed elsewhere does not help.
+    # A mutant that another room's tests kill does not count.
     for number in range(100):
         verdicts.add("python/ackwell/spark/a.py", "killed", str(number), "")
     assert verdicts.close() == 1

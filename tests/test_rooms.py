@@ -1,4 +1,4 @@
-"""The rooms of `docs/architecture.md`: they are those of the package, and each imports what is above it."""
+"""The rooms of `docs/architecture.md` match the package, and each imports only rooms above it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROOMS = [
     for name in re.findall(r"`(\w+)`", cell)
 ]
 PURE = ROOMS[: ROOMS.index("subscription") + 1]
-"""No clock, no file, no thread; `store` is where bytes go, so it has them."""
+"""Rooms without clocks, files and threads, except `store`."""
 IMPURE = {"asyncio", "concurrent", "datetime", "http", "io", "logging", "multiprocessing", "os", "pathlib"}
 IMPURE |= {
     "random",
@@ -44,7 +44,7 @@ def room_of(path: Path) -> str:
 
 @cache
 def statements(path: Path) -> tuple[list[ast.AST], list[ast.AST]]:
-    """Return the imports of a file, inside functions too: those at run time, and those for types alone."""
+    """Return the imports of a file, also inside functions: those at run time and those only for types."""
     nodes = list(ast.walk(ast.parse(path.read_text())))
     blocks = [
         node
@@ -59,12 +59,12 @@ def statements(path: Path) -> tuple[list[ast.AST], list[ast.AST]]:
 
 
 def imported(path: Path, *, typing: bool = False) -> Iterator[str]:
-    """Return what a file imports; types alone, which cost no import, with `typing`."""
+    """Return the imports of a file at run time, or with `typing` those only for types."""
     for node in statements(path)[typing]:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module == "ackwell":
-            # A name of the package comes from the room that has it.
+            # A name of the package counts as an import of its room.
             for alias in node.names:
                 home = getattr(getattr(ackwell, alias.name, None), "__module__", f"ackwell.{alias.name}")
                 yield "ackwell._native" if home == "ackwell" else home
@@ -74,7 +74,7 @@ def imported(path: Path, *, typing: bool = False) -> Iterator[str]:
 
 
 def files() -> list[Path]:
-    """Return the files of the rooms; the package's own `__init__` gives names out of all of them."""
+    """Return the files of the rooms, without the package's `__init__`, which imports from all rooms."""
     return [path for path in sorted(PACKAGE.rglob("*.py")) if path != PACKAGE / "__init__.py"]
 
 
@@ -93,7 +93,7 @@ def test_the_rooms_of_the_page_are_those_of_the_package() -> None:
 
 @pytest.mark.parametrize("typing", [False, True], ids=["at run time", "for types"])
 def test_a_room_imports_only_what_is_above_it(typing: bool) -> None:
-    # An error may carry a value of a later room as an attribute; its type is named there, and nothing more.
+    # An error may have an attribute whose type belongs to a later room.
     named = {("errors", "loss"), ("errors", "position")} if typing else set()
     seen, up = 0, []
     for path in files():

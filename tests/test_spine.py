@@ -1,4 +1,4 @@
-"""The spine: each structure has its file in every tree, and both engines the same signatures."""
+"""The spine: each structure has a file in every tree, and both engines have the same signatures."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ TREES = {
     "tests/differential": "test_{}.py",
     "benches/rust": "{}.rs",
 }
-# The algorithm is a crate's, so there is nothing of ours to test or to measure below the binding.
+# A crate implements the algorithm, so the core has nothing to test or measure.
 WITHOUT = {("tests/rust", "crc32c"), ("benches/rust", "crc32c")}
 
-# What a tree has beside the structures.
+# The modules of a tree that are not structures.
 HELPERS = {
     "rust/core/src": {"lib", "error", "position", "delayed", "frame", "nbytes", "radix"},
     "rust/python/src": {"lib", "convert", "forks", "shared", "arrays", "delayed"},
@@ -53,7 +53,7 @@ HELPERS = {
 
 
 def exists(tree: str, pattern: str) -> bool:
-    """Whether a file is there, or, of a Python module, the package of its name."""
+    """Return whether a file exists, or for a Python module the package of this name."""
     path = ROOT / tree / pattern
     return path.is_file() or (path.suffix == ".py" and (path.with_suffix("") / "__init__.py").is_file())
 
@@ -71,7 +71,7 @@ def test_a_tree_has_nothing_beside_the_structures_and_its_helpers(tree: str) -> 
     found = {path.stem for path in (ROOT / tree).iterdir() if path.suffix == suffix}
     found |= {path.parent.name for path in (ROOT / tree).glob("*/__init__.py")}
     assert found == set(STRUCTURES) | HELPERS[tree]
-    # A module of several files is `x.rs` and the folder `x`.
+    # A module with several files is `x.rs` and the folder `x`.
     assert not list((ROOT / tree).rglob("mod.rs"))
 
 
@@ -97,7 +97,7 @@ def test_an_engine_has_the_names_of_the_spine(engine: ModuleType) -> None:
 
 
 def described(owner: Any, name: str) -> object:
-    """What callers see of an attribute: its parameters, or that it is a property."""
+    """Return the parameters of a method, or that the attribute is a property."""
     attribute = getattr(owner, name)
     if not callable(attribute):
         return "property"
@@ -133,7 +133,7 @@ def test_both_engines_have_the_same_methods_and_signatures(name: str) -> None:
     ]
 
 
-# Protocols that CONTRIBUTING.md promises of every mutable structure.
+# The protocols of every mutable structure, by CONTRIBUTING.md.
 MUTABLE = [
     "Ledgers",
     "LongMap",

@@ -1,4 +1,4 @@
-"""Values that the package gives out and takes: they do not change, and many fields are given by name."""
+"""The package's values are immutable, and values with many fields take them by name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import ackwell
 from ackwell.cursor.state import CursorState
 
 NEED_SPARK = ("ackwell.spark.", "ackwell.__main__")
-"""Importing one needs PySpark, or runs the command."""
+"""Modules whose import needs PySpark or runs the command."""
 NEED_NO_SPARK = "ackwell.spark.tasks"
 
 STATE = {
@@ -33,7 +33,7 @@ STATE = {
     "_Subscription",
     "_Waiting",
 }
-"""What changes while it lives; all else is a value."""
+"""Mutable classes; all others are values."""
 BY_NAME = {
     "BatchSizes",
     "Blockage",
@@ -65,11 +65,11 @@ BY_NAME = {
     "SubscriptionSettings",
     "SubscriptionStats",
 }
-"""Many fields of like types, so no caller may confuse their order."""
+"""Classes with many fields of equal types, which callers pass by name."""
 OF_A_CURSOR = {field.name for field in dataclasses.fields(CursorState)}
 INHERITED = {"MemoryState": OF_A_CURSOR, "SubscriptionStats": OF_A_CURSOR}
 OPEN = {"DevBrokerSettings", "Endpoint", "MemoryLedger", "RestartLoss", "Snapshot", "Target", "Write"}
-"""They keep what they worked out, or are there to be looked into."""
+"""Values without slots: they cache results or are inspected."""
 
 
 def found() -> dict[str, Any]:
@@ -97,9 +97,9 @@ def test_a_value_does_not_change_and_is_built_as_it_says(name: str) -> None:
     else:
         with pytest.raises(dataclasses.FrozenInstanceError):
             setattr(empty, field.name, None)
-    # What is mutable has slots against names that nobody reads.
+    # Mutable classes have slots, so that a misspelt attribute raises an error.
     assert hasattr(empty, "__dict__") == (short in OPEN)
-    # What a value is beside the state of a cursor is given by name.
+    # The fields of a value other than a cursor's state are passed by name.
     own = [each for each in (field, *others) if each.name not in INHERITED.get(short, ())]
     assert own
     assert all(each.kw_only == (short in BY_NAME) for each in own)

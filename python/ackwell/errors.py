@@ -52,7 +52,7 @@ class ErrorCode(IntEnum):
 class ProtocolError(AckwellError):
     """A call violates the protocol, for example an acknowledgment of a position that was never published.
 
-    `position` is the position in the message; None if there is no single one. `subscription` is the pair of
+    `position` is the position in the message; None without a single position. `subscription` is the pair of
     topic and subscription if they are known. `code` is the code of the broker's answer to the client.
     """
 

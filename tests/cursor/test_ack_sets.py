@@ -1,4 +1,4 @@
-"""Ack sets as words and as bits: the conversions agree with a naive set, and stay below a stated size."""
+"""Ack sets as words and as bits: the conversions agree with plain sets and reject sizes above the limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our cursor under a broker's preset does what that broker's cursor was recorded to do, step by step."""
+"""A cursor with a broker's preset repeats the recorded steps of that broker's cursor."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VERSIONS = ("4.2.4", "4.0.7", "5.0.0-M1")
 
 
 class Replayed:
-    """A scenario on our cursor."""
+    """A recorded scenario on ackwell's cursor."""
 
     def __init__(self, version: str, engine: ModuleType) -> None:
         self.settings = CursorSettings.pulsar(version)
@@ -57,7 +57,7 @@ class Replayed:
         self.published += [Position(newest, count + number) for number in range(entries)]
 
     def unload(self) -> None:
-        """The ledger is closed, and loading opens another."""
+        """Close the ledger, and load the cursor in a new ledger."""
         newest, _ = list(self.ledgers)[-1]
         self.ledgers.close(newest)
         self.ledgers.add(newest + 1)
@@ -92,10 +92,10 @@ def test_a_cursor_does_what_the_broker_was_recorded_to_do(
         refused = replayed.play(step)
         replayed.cursor.validate()
         expected = dict(answer)
-        # 4.0.7 counts a seek wrong: the counter then differs from what was added less the backlog.
+        # 4.0.7 miscounts a seek: its counter then differs from the added entries minus the backlog.
         counted = counted and not (version == "4.0.7" and step[0] == "seek")
         if not counted:
             expected["messagesConsumed"] = replayed.cursor.messages_consumed
-        # The end of a ledger has two names: compare what comes next.
+        # The end of a ledger has two positions: compare the next valid position.
         expected["next"] = list(replayed.ledgers.next_valid(*expected.pop("markDelete")))
         assert replayed.answer() | {"refused": refused} == expected, f"step {number}: {step}"

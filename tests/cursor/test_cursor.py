@@ -1,4 +1,4 @@
-"""The cursor keeps Pulsar's rules; a naive model of sets says what they lead to."""
+"""The cursor follows Pulsar's rules; a model of plain sets gives the expected state."""
 
 from __future__ import annotations
 
@@ -275,7 +275,7 @@ def test_a_recovered_mark_delete_in_a_ledger_that_is_gone_moves_to_the_next(engi
 
 @ENGINES
 def test_entries_written_after_a_lost_tail_are_not_acknowledged(engine: ModuleType) -> None:
-    """A file log that lost its last entries writes others under the same positions."""
+    """A file log that lost its last entries reuses their positions."""
     ledgers = engine.Ledgers({1: 10})
     cursor = Cursor(ledgers, engine=engine)
     cursor.ack_many([1] * 9, [0, 1, 2, 4, 5, 6, 7, 8, 9])
@@ -310,7 +310,7 @@ def test_ranges_past_the_end_do_not_count_in_the_backlog(
 
 
 def with_missing(engine: ModuleType, **others: Any) -> Cursor:
-    """A recovered cursor that keeps ranges of a ledger that is not there."""
+    """A recovered cursor keeps ranges of a missing ledger."""
     info = engine.PositionInfo(3, 2, engine.PositionRangeSet([(4, 0, 2)]), **others)
     return Cursor.from_position_info(info, engine.Ledgers({3: 5, 6: 3}), settings=PULSAR, engine=engine)
 
@@ -370,7 +370,7 @@ def test_a_trimmed_ledger_leaves_the_backlog_true(engine: ModuleType) -> None:
 
 @ENGINES
 def test_messages_consumed_is_what_was_added_less_the_backlog(engine: ModuleType) -> None:
-    """As recorded from a live 4.2.4: entries 0, 1, 2, 5, 6 of ten acknowledged, then a seek to 1."""
+    """Recorded from a live 4.2.4 broker: entries 0, 1, 2, 5, 6 of ten acknowledged, then a seek to 1."""
     cursor = Cursor(engine.Ledgers({3: 10}), engine=engine)
     cursor.ack_many([3] * 5, [0, 1, 2, 5, 6])
     assert cursor.messages_consumed == 5

@@ -1,4 +1,4 @@
-"""A cursor saved and loaded is the cursor, in both engines, from whichever store."""
+"""A saved and loaded cursor equals the original, in both engines and every store."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_a_cursor_writes_back_what_it_loaded_and_does_not_own(engine: ModuleType
         cursor.ack(3, entry_id)
         cursor.save(store)
     found = Cursor.load(store, ledgers, engine=engine).to_position_info()
-    # The count of an acknowledged entry is gone, as it would be in the subscription.
+    # An acknowledged entry has no redelivery count, as in a subscription.
     assert found.redelivery_counts == {(3, 7): 2}
     assert (found.idle_since, found.unknown_fields) == (1234, others["unknown_fields"])
     cursor = Cursor.load(store, ledgers, engine=engine)
@@ -148,7 +148,7 @@ def test_700_000_partly_acknowledged_entries_are_saved_and_loaded() -> None:
 
 @ENGINES
 def test_a_state_of_any_size_is_pickled(engine: ModuleType) -> None:
-    """Pickle holds what was in memory before, so no limit on hostile bytes applies."""
+    """Pickles come from this process, so the limits for hostile bytes do not apply."""
     restore, arguments = engine.PositionInfo(3, 5).__reduce__()
     assert restore.keywords == {"max_bytes": sys.maxsize}
     assert restore(*arguments) == engine.PositionInfo(3, 5)
@@ -186,7 +186,7 @@ def test_a_read_only_store_gives_the_cursor_and_leaves_it_to_its_owner(tmp_path:
                 looked_at.save(reader)
         cursor.ack(3, 7)
         cursor.save(store)
-        # A load for writing takes it.
+        # A load for writing changes the owner.
         Cursor.load(SqliteStore(tmp_path / "acks.db"), ledgers)
         cursor.ack(3, 9)
         with pytest.raises(FencedError):

@@ -1,4 +1,4 @@
-"""A save that tracks what changed says the same as one that compares whole states."""
+"""Tracked changes equal the difference of the whole states."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ENTRIES = {3: 30, 5: 10}
 
 
 class Checked:
-    """Compares every tracked change with the difference of the states; counts what it saw."""
+    """Compares every tracked change with the difference of the states; counts the outcomes."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.saved: PositionInfo | None = None

@@ -1,7 +1,7 @@
-"""`DelayedDeliveryTracker.pulsar` answers as the tracker of Pulsar 4.2.4 was recorded to answer.
+"""`DelayedDeliveryTracker.pulsar` repeats the recorded answers of Pulsar 4.2.4's tracker.
 
-`benches/peers/src/v424/ackwell/peers/RecordTracker.java` recorded it from the released class, with a clock
-of its own: an add is `[now_ms, deliver_at_ms, entry_id, tracked, paused]`, a pop `[now_ms, entry ids]`.
+`benches/peers/src/v424/ackwell/peers/RecordTracker.java` recorded them from the released class with a
+simulated clock: an add is `[now_ms, deliver_at_ms, entry_id, tracked, paused]`, a pop `[now_ms, entry ids]`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The tracker over each of its indexes, and the bugs of Pulsar's trackers, none of them ours."""
+"""The tracker over each index; regression tests for the bugs of Pulsar's trackers."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_the_same_position_counts_once(make: Callable[[], DelayedIndex]) -> None
 
 
 def test_a_message_that_waits_and_is_due_goes_to_whoever_reads_it() -> None:
-    """apache/pulsar#26230: it was in the index, so the reader skipped it, and was never popped."""
+    """apache/pulsar#26230: a message in the index was skipped by the reader and never popped."""
     tracker = DelayedDeliveryTracker(strict=True)
     assert tracker.add(5_000, 3, 15, now_ms=0)
     assert not tracker.add(5_000, 3, 15, now_ms=6_000)
@@ -114,7 +114,7 @@ def test_a_message_that_waits_and_is_due_goes_to_whoever_reads_it() -> None:
 def test_counter_and_positions_agree_whatever_is_taken_out(
     make: Callable[[], DelayedIndex],
 ) -> None:
-    """apache/pulsar#26251: counter and dedup bitmap drifted apart on filtered and popped messages."""
+    """apache/pulsar#26251: counter and deduplication bitmap diverged for filtered and popped messages."""
     tracker = tracker_over(make, strict=True)
     tracker.add_many(np.arange(100) * 100 + 50_000, np.full(100, 3), np.arange(100), now_ms=0)
     for entry in range(0, 100, 3):
@@ -132,7 +132,7 @@ def test_counter_and_positions_agree_whatever_is_taken_out(
 def test_popping_in_small_batches_skips_and_repeats_nothing(
     make: Callable[[], DelayedIndex],
 ) -> None:
-    """apache/pulsar#19615: what was merged in parts was recorded again."""
+    """apache/pulsar#19615: merged parts were recorded a second time."""
     tracker = tracker_over(make, strict=True)
     entries = np.arange(3_000)
     tracker.add_many(entries * 7_919 % 60_000 + 100_000, entries // 1_000, entries, now_ms=0)
@@ -148,7 +148,7 @@ def test_popping_in_small_batches_skips_and_repeats_nothing(
 
 
 def test_a_saved_index_is_tracked_at_once() -> None:
-    """apache/pulsar#26103: recovery of the index blocked the dispatcher; ours is one call on bytes."""
+    """apache/pulsar#26103: recovery of the index blocked the dispatcher; here it is one call on bytes."""
     before = DelayedDeliveryTracker(TimeWheel(1), strict=True)
     before.add_many(np.arange(1_000) + 5_000, np.full(1_000, 3), np.arange(1_000), now_ms=0)
     assert isinstance(before.index, TimeWheel)
@@ -166,7 +166,7 @@ def test_a_position_twice_in_a_given_index_is_tracked_once() -> None:
 
 @every_index
 def test_an_early_bucket_is_not_offered_again_and_again(make: Callable[[], DelayedIndex]) -> None:
-    """apache/pulsar#26012, #26188: popped early, added back, and the wake-up was lost."""
+    """apache/pulsar#26012, #26188: a message was popped early and added back, and its wake-up was lost."""
     tracker = tracker_over(make, strict=True)
     tracker.add(5_500, 3, 15, now_ms=0)
     for now_ms in range(5_000, 6_100, 50):
@@ -181,12 +181,12 @@ def test_an_early_bucket_is_not_offered_again_and_again(make: Callable[[], Delay
 
 
 def test_the_memory_reported_is_what_is_allocated() -> None:
-    """apache/pulsar#23699: the estimate left out everything but the bitmaps, and erred tenfold."""
+    """apache/pulsar#23699: the memory estimate included only the bitmaps and was ten times too small."""
     tracker = DelayedDeliveryTracker(TimeBuckets(9))
     random = np.random.default_rng(3)
     times = random.integers(10**9, 2 * 10**9, 20_000)
     tracker.add_many(times, np.arange(20_000) // 5_000, np.arange(20_000), now_ms=0)
-    # One message a bucket: at least a key, a ledger and a range each (the allocator test is in Rust).
+    # One message in each bucket takes at least a key, a ledger and a range (the allocator test is in Rust).
     assert tracker.nbytes > 20_000 * 50
     tracker.clear()
     assert tracker.nbytes == 0
@@ -238,7 +238,7 @@ def test_a_refused_message_does_not_end_the_fixed_delay() -> None:
 
 @pytest.mark.parametrize("batch", [False, True])
 def test_a_message_that_is_due_ends_the_pause_until_the_tracker_is_empty(*, batch: bool) -> None:
-    """Pulsar 4.2.4 delivered 30 of 30 messages behind fixed delays once one was plain or due."""
+    """Pulsar 4.2.4 delivered 30 of 30 messages after fixed delays once one message was undelayed or due."""
     tracker = DelayedDeliveryTracker(strict=True, fixed_delay_lookahead=2)
     for entry in range(3):
         tracker.add(10_000 + entry, 3, entry, now_ms=0)
@@ -339,7 +339,7 @@ def test_a_full_tracker_takes_a_batch_that_adds_nothing() -> None:
 
 def test_a_message_that_the_index_refuses_does_not_wait() -> None:
     class Refusing:
-        """An index without room."""
+        """An index that refuses every message."""
 
         def __len__(self) -> int:
             return 0
@@ -394,7 +394,7 @@ def test_a_time_beyond_int64_is_refused_also_where_it_would_be_due(time: int) ->
 
 
 class TrackerMachine(RuleBasedStateMachine):
-    """A tracker over an exact index against a dict of position → time; the clock only rises."""
+    """A tracker over an exact index against a dict of position → time; the clock never goes back."""
 
     @initialize(make=st.sampled_from(list(INDEXES.values())), strict=st.booleans())
     def create(self, make: Callable[[], DelayedIndex], strict: bool) -> None:
@@ -492,13 +492,13 @@ def test_after_a_refused_message_nothing_is_tried_until_memory_is_freed() -> Non
             tracker.add(11, 3, 1, now_ms=0)
     assert index.tried == tried + 1
     assert (len(tracker), tracker.contains(3, 1), tracker.contains(3, 2)) == (1, False, False)
-    # Several at once may be too many where one is not.
+    # A batch may exceed the limit although a single message does not.
     tracker = DelayedDeliveryTracker(TripleLongHeap(), strict=True)
     tracker.max_bytes = tracker.nbytes
     with pytest.raises(LimitError, match=r"^2 more delayed messages would exceed \d+ bytes, 0 wait; "):
         tracker.add_many([11, 12], [3, 3], [1, 2], now_ms=0)
     assert not tracker._full
-    # A message that goes frees memory, so one is tried again.
+    # A removed message frees memory, so an add is tried again.
     tracker = DelayedDeliveryTracker(index, strict=True, max_bytes=0)
     for free in (lambda: tracker.remove(10, 3, 0), lambda: tracker.clear()):
         with pytest.raises(LimitError):

@@ -1,4 +1,4 @@
-"""One state machine for the three indexes of delayed messages; each structure's test names its pair."""
+"""One state machine for the three indexes of delayed messages; each structure's test provides the pair."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ids = st.one_of(
     st.integers(0, 2_000),
     st.sampled_from([-1, 2**32 - 1, 2**32, INT64_MAX, 2**63]),
 )
-# A producer with a fixed delay: entries in order, the time stepping on every few messages.
+# A producer with a fixed delay: entries in order, a later time every few messages.
 runs = st.tuples(
     st.integers(0, 5_000),
     st.integers(0, 2),
@@ -37,7 +37,7 @@ runs = st.tuples(
 
 
 class DelayedMachine(RuleBasedStateMachine):
-    """Sends the common protocol to both engines; `pairs` draws the structure under test."""
+    """Calls the common protocol on both engines; `pairs` draws the structure under test."""
 
     def make(self, draw: Any) -> tuple[Any, Any]:
         raise NotImplementedError
@@ -48,7 +48,7 @@ class DelayedMachine(RuleBasedStateMachine):
         self.added: list[tuple[int, int, int]] = []
 
     def probe(self, message: tuple[int, int, int], pick: int) -> tuple[int, int, int]:
-        """Half of the time something that was added, so that probes hit."""
+        """Draw an added message half of the time, so that lookups succeed."""
         return self.added[pick % len(self.added)] if self.added and pick % 2 else message
 
     @rule(message=st.tuples(times, ids, ids))
@@ -112,7 +112,7 @@ class DelayedMachine(RuleBasedStateMachine):
             assert native != twin
 
     def each_reads_both(self) -> None:
-        """Both engines restore what either of them has saved."""
+        """Both engines restore the bytes of either engine."""
         for saved in self.pair:
             data = saved.to_bytes()
             assert len(data) == saved.serialized_size

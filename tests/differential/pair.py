@@ -1,4 +1,4 @@
-"""One structure in both engines: every call goes to both, and both must answer alike."""
+"""One structure in both engines: every call runs on both, and the results must be equal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ REFUSALS = (AckwellError, ValueError, TypeError, KeyError, IndexError)
 
 
 def plain(value: object) -> object:
-    """Reduce a result to what can be compared across engines: ints, tuples, lists and dicts."""
+    """Convert a result to ints, tuples, lists and dicts, which compare across engines."""
     if hasattr(value, "tolist"):
         return value.tolist()
     if isinstance(value, Mapping):
@@ -28,7 +28,7 @@ def plain(value: object) -> object:
 
 
 def outcome(call: Callable[[], object]) -> tuple[str, object]:
-    """What a call did: its result, or the type of its refusal."""
+    """Return the result of a call, or the type of its error."""
     try:
         return "returned", plain(call())
     except REFUSALS as error:
@@ -54,7 +54,7 @@ class Pair:
         return ours[1]
 
     def check(self) -> None:
-        """Hold both to their invariants and to the same content."""
+        """Check the invariants of both and that their content is equal."""
         self.native.validate()
         self.reference.validate()
         assert plain(self.native) == plain(self.reference)

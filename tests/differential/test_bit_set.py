@@ -42,7 +42,7 @@ class BitSetMachine(RuleBasedStateMachine):
         bit=BITS,
     )
     def call_with_a_bit(self, name: str, bit: int) -> None:
-        # A clear bit far past the limit is its own answer; the reference would count to it.
+        # For an index far past the limit the answer is the index; the reference would count up to it.
         self.pair.call(name, bit)
 
     @rule(name=st.sampled_from(["set_range", "clear_range"]), start=BITS, end=BITS)

@@ -1,4 +1,4 @@
-"""State bytes as entries: the plain-Python chunker and ours give the same entries, and read each other's."""
+"""State bytes as entries: the reference and ackwell write the same entries and read each other's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Both engines read a `CommandAck` alike, and refuse the same bytes at the same offset."""
+"""Both engines decode a `CommandAck` equally and reject the same bytes at the same offset."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ENGINES = pytest.mark.parametrize("engine", [_native, reference], ids=["native",
 
 
 def read(engine: Engine, data: bytes) -> object:
-    """Return what an engine reads, or where and why it refuses."""
+    """Return the decoded fields, or the offset and reason of the error."""
     try:
         return plain(engine.decode_command_ack(data))
     except CorruptStateError as refusal:

@@ -1,4 +1,4 @@
-"""A batch larger than a block is refused as a whole, wherever its bad row is and however its arrays lie."""
+"""A batch larger than a block is rejected as a whole, for any invalid row and any array layout."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from ackwell import PositionRangeSet, TimeBuckets, TimeWheel
 
-# More than a block of the binding, and no multiple of the four elements that it reads at a time.
+# More than a block of the binding, and not a multiple of the four elements that it reads at a time.
 ROWS = (1 << 14) + 7
 
 MAKE: dict[str, tuple[Callable[[], Any], int]] = {

@@ -141,7 +141,7 @@ def test_an_update_that_is_refused_changes_nothing(engine: Any, entries: Any) ->
 
 
 def test_adversarial_keys_fill_it_as_evenly_as_random_ones() -> None:
-    """Probes cannot be seen from here, bytes can: a bad hash would show in the time of the suite."""
+    """Probe lengths are not visible here, bytes are; a bad hash would make the suite slow."""
     for shift in (0, 1, 16, 32, 47):
         mapping = ackwell.LongMap()
         mapping.put_many([key << shift for key in range(2**16)], range(2**16))

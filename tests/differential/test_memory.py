@@ -1,4 +1,4 @@
-"""A number of the caller that asks for more memory than there is raises; it never ends the interpreter."""
+"""An argument that needs more memory than available raises an error and never ends the interpreter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Both engines fold events into the same states, say the same of bad ones, and read the same bytes."""
+"""Both engines fold events into the same states, report the same flaws, and read the same bytes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HARMLESS = (Action.NOTHING, Action.NAMED, Action.COMMIT)
 
 
 def outcomes(fold: Fold) -> list[Any]:
-    """What each pair's state is, or why there is none."""
+    """Return the state of each pair, or the reason why it has none."""
     found: list[Any] = []
     for pair in range(len(fold.partials)):
         try:
@@ -73,7 +73,7 @@ def test_both_engines_fold_random_histories_to_the_same(resets_known: bool, orde
 
 @pytest.mark.parametrize("ordered", [True, False])
 def test_events_without_an_order_follow_the_state_from_which_a_fold_starts(ordered: bool) -> None:
-    """They are not before it, in one fold with it and joined to it later."""
+    """Such events follow the state, both in one fold and if they are joined later."""
     events = [Event("t", "s", 1, Kind.ACK, ledger_id=3, entry_id=entry_id) for entry_id in (1, 3)]
     columns = columns_of(events)._replace(sequences=None, files=None)
     for engine in ENGINES:
@@ -92,7 +92,7 @@ def test_events_without_an_order_follow_the_state_from_which_a_fold_starts(order
 
 
 def drawn_run(seed: int) -> Columns:
-    """Rows of few ledgers, one after the other, without batches: what the native engine takes together."""
+    """Return consecutive rows of few ledgers without batches, which the native engine handles as one run."""
     rng = np.random.default_rng(seed)
     rows = 300
     kinds = (
@@ -143,7 +143,7 @@ def test_both_engines_take_runs_of_rows_alike(ordered: bool, monkeypatch: pytest
         assert flawed[0] == flawed[1], seed
         assert outcomes(folds[0]) == outcomes(folds[1]), seed
         folded += sum(isinstance(found[0], bytes) for found in outcomes(folds[0]))
-        # A seek that comes later tells which acknowledgments it is before, between or after.
+        # A later seek shows which acknowledgments are before, between or after it.
         for pair in range(len(folds[0].partials)):
             before = folds[0].partials.flaw(pair)
             for fold in folds:
@@ -155,7 +155,7 @@ def test_both_engines_take_runs_of_rows_alike(ordered: bool, monkeypatch: pytest
 
 
 def drawn_names(rng: Any, rows: int) -> tuple[Any, ...]:
-    """Topics, subscriptions, kinds and transactions of so many rows, as codes and the number of each."""
+    """Return topics, subscriptions, kinds and transactions of `rows` rows, as codes and their numbers."""
     kinds = np.array([Action.ACK, Action.UP_TO, Action.COMMIT, Action.EXISTS, Action.NAMED], np.int32)
     transactions = rng.permutation(np.array([0, 0, 7, 70_000, 2**31 - 1], np.int32))
 

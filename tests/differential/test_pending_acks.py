@@ -21,7 +21,7 @@ from tests.differential.pair import Pair, outcome
 ENGINES = pytest.mark.parametrize("engine", [ackwell, tests.reference])
 
 LEDGERS = st.integers(0, 3) | st.sampled_from([-(2**63), 2**63 - 1, 2**63])
-# Dense in front, thin behind, and the extremes: every form a ledger can have, and the way between them.
+# A dense start, a sparse end and extreme ids, to reach every form of a ledger and each transition.
 ENTRIES = (
     st.integers(0, 300)
     | st.integers(0, 5_000)
@@ -34,11 +34,11 @@ HASHES = st.integers(-1, 1) | st.integers(0, 65_535) | st.sampled_from([-(2**31)
 
 
 class RefusedError(ValueError):
-    """What handlers raise here."""
+    """The exception of the handlers here."""
 
 
 class Handlers:
-    """Writes down what it is told; refuses or raises at every `trouble`-th call."""
+    """Records its calls; refuses or raises at every `trouble`-th call."""
 
     def __init__(self, trouble: int) -> None:
         self.told: list[object] = []
@@ -81,7 +81,7 @@ class PendingAcksMachine(RuleBasedStateMachine):
         self.pair = Pair(*sides)
 
     def both(self, name: str, *args: object) -> None:
-        """Call a method that takes a callback, each side with its own."""
+        """Call a method with a separate callback for each engine."""
         results = [
             outcome(lambda side=side, told=told: getattr(side, name)(*args, told.visit))  # type: ignore[misc]
             for side, told in zip((self.pair.native, self.pair.reference), self.handlers, strict=True)
@@ -317,7 +317,7 @@ def test_it_is_a_sorted_mapping(engine: Any) -> None:
     assert (len(pending.values()), len(pending.items())) == (3, 3)
     assert pending == MappingProxyType(dict(pending))
     assert PendingAck(3, 3) in pending.values()
-    assert (2, 5) in pending.keys()  # noqa: SIM118 - the view is what is tested
+    assert (2, 5) in pending.keys()  # noqa: SIM118 - this tests the view
     with pytest.raises(TypeError):
         hash(pending)
     with pytest.raises(KeyError):

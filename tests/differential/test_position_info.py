@@ -89,7 +89,7 @@ def record_content(record: Any) -> tuple[object, ...]:
 
 
 def both(call: Callable[[Any], object]) -> tuple[str, object]:
-    """Do the same in both engines and hold them to one outcome."""
+    """Run both engines and check that the outcomes are equal."""
     native, reference = (outcome(lambda engine=engine: call(engine)) for engine in ENGINES)  # type: ignore[misc]
     assert reference == native
     return native
@@ -99,7 +99,7 @@ def both(call: Callable[[Any], object]) -> tuple[str, object]:
 def test_both_engines_write_the_same_bytes(state: Mapping[str, Any], form: str) -> None:
     def encode(engine: Any) -> object:
         data, report = engine.PositionInfo(**state).encode_with_report(form)
-        # Two releases of zstd may compress differently; what they hold must be the same.
+        # Two releases of zstd may compress differently; the decompressed content must be equal.
         return "compressed" if data[:1] == b"\xac" and data[2] & 1 else data, content_of(report)
 
     assert both(encode)[0] == "returned"
@@ -346,7 +346,7 @@ def test_a_newer_compact_version_is_refused_by_name(engine: Any) -> None:
 def test_an_ack_set_whose_words_are_missing_or_end_in_zeros_is_refused(
     engine: Any, lost: int, last: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each alone, and both."""
+    """Test each alone, and both."""
     from tests.reference.position_info.compact.column import put_rows
 
     def put_fewer(bits: Any, rows: list[tuple[int, ...]], columns: int) -> None:
@@ -420,7 +420,7 @@ def test_far_entries_take_no_memory_of_their_distance() -> None:
 
 
 def rendered(info: Any) -> dict[str, object]:
-    """What the manifest of the recordings says of bytes."""
+    """The values that the recordings' manifest gives for bytes."""
     text = ",".join(f"({ledger}:{low}..{ledger}:{up}]" for ledger, low, up in info.individually_deleted)
     return {
         "markDelete": list(info.position),
@@ -470,7 +470,7 @@ def test_odd_states_decode_to_what_the_brokers_recovery_made_of_them() -> None:
         info = ackwell.PositionInfo.decode(data)
         assert info.encode() == data
         assert info == ackwell.PositionInfo.decode(info.encode("compact"))
-        # The broker joins what begins at the mark-delete position; that is the cursor's work here.
+        # The broker joins a range at the mark-delete position; here the cursor does that.
         if case["case"] != "adjacent_md":
             assert list(info.position) == list(case["markDelete"].values())
         first = [[one, low, one, up] for one, low, up in info.individually_deleted][: len(case["first"])]

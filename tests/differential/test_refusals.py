@@ -14,7 +14,7 @@ from ackwell import AckwellError, Cursor, DelayedDeliveryTracker, _native
 
 REFUSALS = (TypeError, ValueError, OverflowError, LookupError, AckwellError)
 
-#: Arguments that are right for every method that has a parameter of the name.
+#: Valid arguments by the name of the parameter.
 GOOD: dict[str, Any] = {
     "ack_set": (0b10,),
     "acked": 1,
@@ -82,7 +82,7 @@ BAD = [
     {7: 1},
     object(),
 ]
-#: Their arguments are objects of ours, and tests of their own refuse others.
+#: Methods whose arguments are ackwell's objects; other tests cover wrong types.
 ELSEWHERE = {
     "difference",
     "from_position_info",

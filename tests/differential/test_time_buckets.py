@@ -133,7 +133,7 @@ def test_any_bytes_are_refused_with_an_offset(engine: Any, data: bytes) -> None:
         engine.TimeBuckets(3).add_roaring(0, 0, data)
 
 
-# Numbers of one byte: the reference holds every message that a longer one announces.
+# Only numbers of one byte, because the reference stores every message that a number announces.
 @given(st.lists(st.integers(0, 127) | st.integers(0, 3), max_size=60).map(bytes))
 def test_both_engines_judge_a_framed_body_alike(body: bytes) -> None:
     data = b"AKTB\x01" + bytes([len(body) % 8, len(body) % 2]) + body

@@ -63,7 +63,7 @@ def test_it_is_never_early_and_less_than_a_tick_late(engine: Any) -> None:
 
 @pytest.mark.parametrize("engine", [ackwell, tests.reference])
 def test_a_late_message_is_given_before_the_later_ticks_of_a_run_with_earlier_entries(engine: Any) -> None:
-    # The run climbs a tick an entry; the late message shares the tick of its head, not that of entry 5.
+    # The times of the run increase by one tick; the late message has the tick of its head, not of entry 5.
     wheel = engine.TimeWheel(1)
     wheel.add_many(np.arange(41, 102), np.full(61, 2), np.arange(61))
     assert wheel.pop_due(44, 4)[2].tolist() == [0, 1, 2, 3]
@@ -80,7 +80,7 @@ def test_any_bytes_are_refused_with_an_offset(engine: Any, data: bytes) -> None:
         with pytest.raises(CorruptStateError) as refused:
             engine.TimeWheel.from_bytes(hostile)
         assert 0 <= refused.value.offset <= len(hostile)
-    # With a good checksum the content itself is judged: a valid wheel or a refusal, never a panic.
+    # With a correct checksum the content is checked: a valid wheel or an error, never a panic.
     with suppress(CorruptStateError):
         TimeWheel.from_bytes(body + zlib.crc32(body).to_bytes(4, "little")).validate()
 
@@ -89,7 +89,7 @@ SLOT = st.tuples(
     st.integers(0, 12),  # bits
     st.integers(0, 9),  # messages in the stream
     st.binary(max_size=24),
-    st.integers(0, 7),  # bits of its last byte that do not count
+    st.integers(0, 7),  # unused bits of its last byte
     st.lists(st.tuples(*[st.integers(0, 9)] * 3), max_size=3).flatmap(
         lambda late: st.sampled_from([late, sorted(late), sorted(set(late))])
     ),

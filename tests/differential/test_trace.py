@@ -1,4 +1,4 @@
-"""Both engines read the same lines of a trace, and stop before the same."""
+"""Both engines read the same lines of a trace and stop before the same line."""
 
 from __future__ import annotations
 
@@ -91,14 +91,14 @@ def test_every_field_is_read_alike_by_both_engines_and_in_the_quick_way_and_the_
             for written in (name, other or name):
                 fields = {key: text for key, text in BASE.items() if key != name} | {written: value}
                 line = b"{" + b",".join(key + b":" + text for key, text in fields.items()) + b"}"
-                # An object and an escape are nothing for the quick way.
+                # The quick parser does not handle objects and escapes.
                 for general in (b',"more":{}}', b',"m\\u006fre":1}'):
                     found = [
                         read(engine, text, (None, None))
                         for engine in ENGINES
                         for text in (line, line[:-1] + general)
                     ]
-                    # An odd line may leave its names behind.
+                    # A rejected line may already have added its names.
                     is_odd = found[0][2] is not None
                     assert {each[2] is not None for each in found} == {is_odd}, line
                     assert all(each[3] == found[0][3] for each in found), line

@@ -1,4 +1,4 @@
-"""What a notebook and a terminal show of cursors, ranges, summaries and replayed states."""
+"""Cursors, ranges, summaries and replayed states in a notebook and a terminal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ackwell.replay.states import Replay
 
 
 def cursor() -> Cursor:
-    """A fourth of ledger 3, and the second half of ledger 4 are acknowledged; the first entry is not."""
+    """A quarter of ledger 3 and the second half of ledger 4 are acknowledged; the first entry is not."""
     made = Cursor(Ledgers({3: 40, 4: 20}))
     for ledger_id, first, end in ((3, 20, 30), (4, 10, 20)):
         for entry_id in range(first, end):

@@ -1,4 +1,4 @@
-"""States, and ledgers that hold their saves."""
+"""States, and ledgers with their saves."""
 
 from __future__ import annotations
 

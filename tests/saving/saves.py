@@ -1,4 +1,4 @@
-"""A life of a cursor for the crash proofs: states that follow one another as acks do."""
+"""The successive states of a cursor, for the crash tests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ackwell import PositionInfo, PositionRangeSet
 
 
 def states(seed: int, count: int, *, acks_per_save: int = 3, resets: bool = True) -> Iterator[PositionInfo]:
-    """Return `count` states, each after some more acks; with `resets`, at times one that no delta can say."""
+    """Return `count` states, each after more acks; `resets` adds states that no delta can express."""
     chance = random.Random(seed)
     ledger_id, mark_delete = 3, -1
     acked = PositionRangeSet()

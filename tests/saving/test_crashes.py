@@ -1,9 +1,9 @@
-"""A crash anywhere in a save leaves the save before it or the save itself, in every form.
+"""A crash at any point of a save leaves the previous save or this save, in every form.
 
-Three promises, by what a store guarantees. *Atomic*: an append happened or did not; then loading always gives
-one of the two states. *Tearing*: the last entry may also be cut or have unwritten sectors; then too. *Less*:
-entries are damaged or missing that no such store would damage; then loading gives one of the two states
-or refuses, and an older one is taken only when asked for.
+The tests cover three kinds of stores. *Atomic* appends are done or not done: loading always gives one of the
+two states. *Torn* appends may cut the last entry or miss sectors of it: loading gives one of the two states,
+too. *Weaker* stores damage or lose other entries: loading gives one of the two states or raises an error, and
+uses an older state only on request.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from tests.saving.crashes import Crash
 
 FORMS = ("pulsar-ranges", "pulsar-long-array", "pulsar-auto", "compact")
-#: Crash points over all forms and sizes of parts; the floor that the proof claims.
+#: The minimum number of crash points over all forms and sizes of parts.
 CRASHES_MIN = 40_000
 
-#: And of what they led to.
+#: The minimum number of each outcome.
 OUTCOMES_MIN = {"before": 10_000, "in flight": 1_000, "refused": 1_000, "older, asked for": 1_000}
 
 SAVES = 30
@@ -52,7 +52,7 @@ class Life:
         ledger = MemoryLedger()
         self.before: PositionInfo | None = None
         for number, state in enumerate(states(seed, SAVES)):
-            # Every few saves the owner changes, so that deltas also begin after a recovery.
+            # The owner changes every few saves, so that deltas also begin after a recovery.
             if number % 7 == 0:
                 store = SimulatedStore(ledger)
                 journal = Journal(store, **self.settings)  # type: ignore[arg-type]
@@ -65,17 +65,17 @@ class Life:
                     torn = crash.ledger.entries.keys() - write.before.entries.keys()
                     torn = {key for key in torn if crash.ledger.entries[key] != write.after.entries[key]}
                     self.recover(crash, number, tears=bool(torn))
-            # And if not even the order of the writes of a save were kept.
+            # The writes of a save may also reach the disk in any order.
             for crash in reordered(store.writes):
                 self.recover_from_less(crash, number)
             assert Journal(MemoryStore(copy_of(ledger))).load().position_info == state
             self.before = state
 
     def recover(self, crash: Crash, number: int, *, tears: bool) -> None:
-        """Recover from a crash in a store that tears its last append, or does not."""
+        """Recover from a crash in a store with torn or atomic appends."""
         where = f"save {number}, {crash.where}"
         if tears:
-            # A store that is atomic in what it says, and not in what it does.
+            # The store declares atomic appends and tears them nevertheless.
             self.recover_from_less(crash, number)
         store = SimulatedStore(copy_of(crash.ledger), atomic_appends=not tears)
         survivor = Journal(store, **self.settings)  # type: ignore[arg-type]
@@ -84,12 +84,12 @@ class Life:
         assert not recovery.older
         assert not recovery.damaged
         if self.outcomes.total() % 10 == 0:
-            # The next owner saves on, over whatever is there.
+            # The next owner continues to save in the crashed ledger.
             survivor.save(self.after_crash)
             assert Journal(MemoryStore(copy_of(store._ledger))).load().position_info == self.after_crash
 
     def recover_from_less(self, crash: Crash, number: int) -> None:
-        """Recover from damage that the store promised not to do."""
+        """Recover from damage that the store excludes."""
         where = f"save {number}, {crash.where}"
         try:
             found = Journal(MemoryStore(copy_of(crash.ledger))).load().position_info
@@ -103,7 +103,7 @@ class Life:
         try:
             recovery = survivor.load(take_older=True)
         except CorruptStateError:
-            # Only a first save has nothing older.
+            # Only the first save has no older state.
             assert self.before is None, where
             survivor.save(self.after_crash, replace=True)
         else:
@@ -114,14 +114,14 @@ class Life:
         assert Journal(MemoryStore(ledger)).load().position_info == self.after_crash
 
     def take(self, found: PositionInfo | None, where: str) -> None:
-        """Count a state that was found in silence: it is one of the two."""
+        """Check that a state loaded without an error is one of the two, and count it."""
         assert found in (self.before, self.state), where
         self.outcomes["before" if found == self.before else "in flight"] += 1
 
 
 @pytest.mark.slow
 def test_a_crash_leaves_the_save_before_or_the_one_in_flight() -> None:
-    """In every form and size of parts; and the proof saw as many crashes as it claims."""
+    """Covers every form and size of parts, and counts the crash points."""
     outcomes: Counter[str] = Counter()
     for each in FORMS_AND_SIZES.values():
         outcomes.update(Life(*each, seed=7).outcomes)
@@ -142,7 +142,7 @@ def test_a_crash_in_many_lives_leaves_the_save_before_or_the_one_in_flight(
 
 
 def test_every_set_of_few_damaged_entries_leaves_the_exact_state_or_is_refused() -> None:
-    """Of a history of nine saves, every set of up to three entries damaged, missing or another's."""
+    """In nine saves, every set of up to three entries is damaged, missing or swapped."""
     ledger = MemoryLedger()
     journal = Journal(MemoryStore(ledger))
     lives = list(states(3, 9, resets=False))

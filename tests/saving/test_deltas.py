@@ -1,4 +1,4 @@
-"""Changes as deltas: what one says, when there is none, and how many follow one another."""
+"""Changes as deltas: their content, the cases without a delta, and the length of delta chains."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def acked(state: PositionInfo, acks: list[tuple[int, int]], step: int) -> Positi
     for position in acks:
         individually_deleted.add(*position)
     moved = before.replace(entry_id=before.entry_id + step, individually_deleted=individually_deleted)
-    # What the move and the acks cover leaves the state, as it leaves a cursor.
+    # The move and the acks remove the values of the entries that they cover, as in a cursor.
     return delta.replay(moved, [])
 
 
@@ -120,7 +120,7 @@ def test_what_no_delta_says_is_saved_whole_and_so_is_the_save_after_it(
     after = before.replace(**change)
     kinds = [journal.save(after).kind]
     assert loaded(ledger) == after
-    # One more is whole, so that a delta has two saves to build on.
+    # One more full save, so that a delta has two saves to build on.
     for upper in (30, 31):
         after = after.replace(individually_deleted=[*after.individually_deleted, (3, 29, upper)])
         kinds.append(journal.save(after).kind)
@@ -132,7 +132,7 @@ def test_idle_since_and_unknown_fields_are_part_of_deltas() -> None:
     ledger = MemoryLedger()
     journal = Journal(MemoryStore(ledger))
     field = bytes([0xF8, 0x01])
-    # Each also once more: what the save before changed is in the next delta, too.
+    # Each change also appears in the delta of the next save.
     others: list[tuple[int | None, bytes]] = [
         (None, b""),
         (None, b""),
@@ -178,7 +178,7 @@ def test_deltas_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
         delta_bytes = delta_bytes + saved.bytes if saved.kind == "delta" else 0
         full_bytes = len(PositionInfo(3, 0, batch_deleted=batches).encode("compact"))
         assert delta_bytes <= 100 + max(least, full_bytes)
-    # Most are deltas, and what they build on is deleted behind them.
+    # Most saves are deltas, and old base saves are deleted.
     assert 4 <= kinds.count("full") <= 12
     assert ledger.first_id > 20
 
@@ -189,7 +189,7 @@ def test_a_new_owner_saves_on_with_deltas(saves: int) -> None:
     ledger = saved(*lives[:saves])
     kinds = []
     for state in lives[saves:]:
-        # Each save by an owner of its own.
+        # Each save has a different owner.
         journal = Journal(MemoryStore(ledger))
         journal.load()
         kinds.append(journal.save(state).kind)

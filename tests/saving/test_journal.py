@@ -1,4 +1,4 @@
-"""Saves of a cursor: what is written, what is kept, and who owns the store."""
+"""Saves of a cursor: the written entries, the kept entries, and the owner of the store."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_an_owner_that_loads_again_builds_on_what_another_saved() -> None:
         other = Journal(MemoryStore(ledger))
         other.load()
         other.save(lives[index + 1])
-        # What was fenced may read what there is now, but saves no more; a store of its own may.
+        # A fenced journal can load the present state but cannot save; with a new store it can.
         journal._store = MemoryStore(ledger)
         journal.load()
         assert journal.save(lives[index + 2]).kind == "delta"
@@ -120,7 +120,7 @@ def test_a_save_over_what_was_not_loaded_is_refused_and_neither_writes_nor_fence
     assert loaded(ledger) == PositionInfo(3, 6)
     assert journal.save(PositionInfo(3, 7), replace=True).kind == "full"
     assert loaded(ledger) == PositionInfo(3, 7)
-    # What was replaced stays, until the next full save is whole.
+    # Replaced entries stay until the next full save is complete.
     assert ledger.first_id == 0
     with pytest.raises(FencedError):
         owner.save(PositionInfo(3, 8))

@@ -56,7 +56,7 @@ def test_a_state_that_no_load_would_read_is_refused_before_anything_is_written()
 
 
 def test_a_save_in_parts_counts_against_the_memory_limit_before_it_is_decoded() -> None:
-    # One range, so small in memory, and 170 KB of words.
+    # One range, which takes little memory, and 170 KB of words.
     state, ledger = PositionInfo(3, -1, [(3, 0, 1_000_000)]), MemoryLedger()
 
     def journal(max_bytes: int) -> Journal:

@@ -1,4 +1,4 @@
-"""Saves in parts: cut, joined, never mixed, and found unfinished."""
+"""Saves in parts: cutting, joining, and detection of mixed and unfinished saves."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_whole_parts_of_an_unfinished_save_are_skipped_and_recovery_says_so() ->
             assert recovery.position_info == before
             assert [skip.entry_id for skip in recovery.skipped] == list(range(finished, 0, -1))
             assert all("unfinished" in skip.reason for skip in recovery.skipped)
-            # A damaged one is no unfinished save.
+            # A damaged part does not count as an unfinished save.
             if finished:
                 damage(ledger, finished)
                 with pytest.raises(CorruptStateError, match=f"entry {finished} is damaged"):

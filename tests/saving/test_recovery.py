@@ -1,4 +1,4 @@
-"""What loading finds in a damaged ledger: the exact state, or an error that says what is whole."""
+"""Loading from a damaged ledger: the exact state, or an error that names the newest undamaged state."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_any_one_damaged_entry_but_the_last_leaves_the_exact_state(saves: int) -
         if recovery.damaged:
             assert [skip.entry_id for skip in recovery.damaged] == [damaged]
             assert f"damaged entry {damaged}: the checksum does not match" in str(recovery)
-            # Two whole saves once more.
+            # Two more full saves.
             assert journal.save(expected.replace(entry_id=90)).kind == "full"
 
 
@@ -69,7 +69,7 @@ def test_a_damaged_last_entry_is_an_error_and_an_older_state_is_taken_only_when_
         ) as caught:
             journal.load()
         assert str(lives[-2].position) in str(caught.value)
-        # A refusal fences nobody, and the damaged save cannot be replaced by accident.
+        # A refusal does not fence the owner, and the damaged save cannot be replaced by accident.
         assert (store.generation, ledger.generation) == (0, 1)
         with pytest.raises(NotLoadedError):
             journal.save(lives[-1])
@@ -78,7 +78,7 @@ def test_a_damaged_last_entry_is_an_error_and_an_older_state_is_taken_only_when_
 
 @pytest.mark.parametrize("damaged", [5, 7])
 def test_where_an_entry_is_damaged_the_next_save_is_a_full_one_though_nothing_changed(damaged: int) -> None:
-    """Else the save would return, and the next load would still find the damage."""
+    """Without this, the save would succeed, and the next load would still find the damage."""
     for kind in ("state", "subscription"):
         lives = list(states(9, 8, resets=False))
         ledger = saved(*lives)
@@ -183,7 +183,7 @@ def test_where_appends_can_tear_only_the_last_entry_is_skipped_and_recovery_says
         assert "skipped entry 5" in str(recovery)
         with pytest.raises(CorruptStateError):
             Journal(MemoryStore(ledger)).load()
-    # Two are more than a crash leaves.
+    # A crash leaves at most one damaged entry.
     damage(ledger, 4)
     with pytest.raises(CorruptStateError, match="entry 4 is damaged"):
         Journal(TearingStore(ledger)).load()
@@ -202,7 +202,7 @@ def test_a_delta_on_itself_or_on_a_later_save_is_refused_at_once() -> None:
             data = Part(entry_id, 0, 1, 0, Save(change, bases)).encode()
             with pytest.raises(CorruptStateError):
                 Part.decode(data, entry_id)
-    # A base that is a part of the same save.
+    # The base is a part of the same save.
     whole = cut(Save(change, (0,)), 1, len(change) // 2 + 1)
     ledger = saved(PositionInfo(3, 5))
     ledger.entries |= dict(enumerate(whole, 1))

@@ -1,4 +1,4 @@
-"""A subscription saved and loaded is the subscription, whoever saves it in between."""
+"""A saved and loaded subscription equals the original, even after a save by a cursor."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def test_loading_says_how_and_as_what_the_state_was_saved() -> None:
         assert f"saved as Shared, loaded as {type_name}" in str(recovery)
     cursor = Cursor.load(store, LEDGERS)
     assert "saved as Shared, loaded as cursor" in str(cursor.recovery)
-    # It stays a Shared subscription's state when a cursor saves it.
+    # The state keeps the type Shared after a save by a cursor.
     cursor.ack(3, 50)
     cursor.save(store)
     recovery = load(store).recovery
@@ -212,7 +212,7 @@ def test_loading_says_how_and_as_what_the_state_was_saved() -> None:
     assert "saved as cursor, loaded as Shared" in str(load(plain).recovery)
 
 
-# Transactions through deltas and restarts
+# Transactions survive deltas and restarts.
 
 
 @pytest.mark.parametrize("restart", [False, True])
@@ -360,7 +360,7 @@ def test_a_count_that_a_part_ends_stays_ended_after_a_restart() -> None:
     subscription = Subscription("Shared", LEDGERS, settings=settings)
     deliver(subscription, 9)
     subscription.redeliver("a", [(3, 1), (3, 2)])
-    # Only the third save may be a delta.
+    # The third save is the first that can be a delta.
     for entry_id, ack_set in ((5, ()), (6, ()), (2, (6,))):
         subscription.ack("a", 3, entry_id, ack_set)
         subscription.save(store)

@@ -1,4 +1,4 @@
-"""What an entry says of itself: version, form, compression."""
+"""The header of an entry: version, form and compression."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.saving.saves import states
 
 
 def of_version(version: int, entry: bytes) -> bytes:
-    """Return an entry as another release would write it: whole by its checksum."""
+    """Return an entry of another release, with a correct checksum."""
     data = entry[:1] + bytes((version,)) + entry[2:-4]
     return data + zlib.crc32(data).to_bytes(4, "big")
 
@@ -49,7 +49,7 @@ def test_a_whole_save_of_a_newer_version_is_refused_by_name_and_not_passed_over(
         Journal(MemoryStore(ledger)).load(take_older=True)
     if kind == "parts":
         return
-    # Damage to it is damage.
+    # A damaged entry of a newer version is reported as damaged.
     damage(ledger, last_id)
     with pytest.raises(CorruptStateError, match=f"entry {last_id} is damaged"):
         Journal(MemoryStore(ledger)).load()

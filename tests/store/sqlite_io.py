@@ -1,9 +1,9 @@
-"""SQLite's input and output in our hands: an error in the n-th call, and what a lost power leaves after any.
+"""Fault injection for SQLite's input and output: an error in the n-th call, or a power loss after any call.
 
-A VFS is the table of functions through which SQLite does all its input and output. `FaultyIo` registers a
-copy of the default one whose functions count their calls. They fail where they are told to, and remember
-which writes were not synced, so that `after_power_loss` can write the files that a machine then finds.
-Nothing is preloaded: the library is the one that Python's `sqlite3` has loaded.
+A VFS is the table of functions for all input and output of SQLite. `FaultyIo` registers a copy of the default
+VFS whose functions count their calls. They fail on request and record the writes that are not synced, so that
+`after_power_loss` can write the files of a machine after a power loss. Nothing is preloaded: the library is
+the one that Python's `sqlite3` loaded.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Self
 OK, BUSY, FULL, CANTOPEN = 0, 5, 13, 14
 SECTOR_BYTES = 512
 
-#: The functions of an open file that may fail: the place in the table, the types, and the error.
+#: The functions of an open file that can fail: index in the table, types and error.
 FILE_CALLS: dict[str, tuple[int, list[Any], int]] = {
     "read": (2, [c_void_p, c_void_p, c_int, c_int64], 266),
     "write": (3, [c_void_p, c_void_p, c_int, c_int64], 778),
@@ -30,12 +30,12 @@ FILE_CALLS: dict[str, tuple[int, list[Any], int]] = {
     "lock": (7, [c_void_p, c_int], 3850),
     "map shared memory": (13, [c_void_p, c_int, c_int, c_int, c_void_p], 5386),
 }
-#: As many pointers as a table of the third version has, after its version.
+#: The number of pointers in a table of version 3, after its version.
 TABLE_POINTERS = 19
 
 
 class Vfs(ctypes.Structure):
-    """SQLite's `sqlite3_vfs`, as far as its functions of the first version."""
+    """SQLite's `sqlite3_vfs` with the functions of version 1."""
 
     _fields_: ClassVar = [
         ("version", c_int),
@@ -50,13 +50,13 @@ class Vfs(ctypes.Structure):
     ]
 
 
-# Names are pointers: the parameters of a URI lie behind them.
+# Names stay pointers, because the parameters of a URI follow them in memory.
 Open = CFUNCTYPE(c_int, c_void_p, c_void_p, c_void_p, c_int, c_void_p)
 Delete = CFUNCTYPE(c_int, c_void_p, c_void_p, c_int)
 
 
 def library() -> ctypes.CDLL | None:
-    """Return the SQLite that Python uses; None where it is built in, out of reach."""
+    """Return the SQLite library of Python; None if it is linked statically."""
     try:
         found = ctypes.CDLL(_sqlite3.__file__)
         found.sqlite3_vfs_find.restype = POINTER(Vfs)
@@ -66,7 +66,7 @@ def library() -> ctypes.CDLL | None:
 
 
 class File:
-    """What a file holds durably, and the writes since."""
+    """The durable content of a file, and the writes since the last sync."""
 
     def __init__(self, content: bytes) -> None:
         self.synced = bytearray(content)
@@ -77,7 +77,7 @@ class File:
         self.unsynced = []
 
     def after(self, writes: list[tuple[int, bytes | None]]) -> bytearray:
-        """Return the content once these writes are done; one without bytes cuts the file."""
+        """Return the content after these writes; a write without bytes truncates the file."""
         content = bytearray(self.synced)
         for offset, data in writes:
             if data is None:
@@ -89,23 +89,23 @@ class File:
 
 
 class FaultyIo:
-    """The VFS, the default one of this process within a `with` block; one block at a time."""
+    """The VFS, which is the default of this process inside a `with` block; one block at a time."""
 
     def __init__(self) -> None:
         self.calls = 0
         self.by_name: Counter[str] = Counter()
         self.fail_at: int | None = None
-        """The call that fails, from 0; each later one, too, with `sticky`."""
+        """The number of the call that fails, from 0; with `sticky`, later calls fail too."""
         self.sticky = False
         self.does_it = False
-        """Whether a write or a sync that fails has done its work."""
+        """Whether a failing write or sync takes effect."""
         self.failed: list[str] = []
         self.files: dict[str, File] = {}
         self.before_call: Callable[[], object] | None = None
         self._paths: dict[int, str] = {}
         self._tables: dict[int, Any] = {}
         self._kept: list[Any] = []
-        """Callbacks, which must outlive the block where SQLite may still call them."""
+        """Callbacks, which must outlive the block because SQLite may still call them."""
 
     def __enter__(self) -> Self:
         found = library()
@@ -130,7 +130,7 @@ class FaultyIo:
         assert self._library.sqlite3_vfs_register(self._default, 1) == OK
 
     def fails(self, name: str) -> bool:
-        """Count a call; return whether it is to fail."""
+        """Count a call; return whether it fails."""
         if self.before_call is not None:
             self.before_call()
         number = self.calls
@@ -142,7 +142,7 @@ class FaultyIo:
         return True
 
     def after_power_loss(self, folder: Path, chance: Random | None) -> None:
-        """Write the files as a lost power leaves them: nothing unsynced, or by chance some of it."""
+        """Write the files after a power loss: without unsynced writes, or with a random part of them."""
         for path, file in self.files.items():
             kept: list[tuple[int, bytes | None]] = []
             for offset, data in file.unsynced if chance is not None else []:
@@ -152,16 +152,16 @@ class FaultyIo:
                 if data is None or chance.random() < 0.5:
                     kept.append((offset, data))
                     continue
-                # Only some of its sectors.
+                # Only some sectors of the write.
                 starts = [start for start in range(0, len(data), SECTOR_BYTES) if chance.random() < 0.5]
                 kept += [(offset + start, data[start : start + SECTOR_BYTES]) for start in starts]
             (folder / Path(path).name).write_bytes(file.after(kept))
 
-    # What SQLite calls
+    # The callbacks of SQLite
 
     def _opened(self, _: int, name: Any, file: int, flags: int, out: Any) -> int:
         if self.fails("open"):
-            # SQLite closes a file that has a table, so that of one that was not opened is none.
+            # SQLite closes every file with a table, so a file that failed to open gets none.
             ctypes.cast(file, POINTER(c_void_p))[0] = None
             return CANTOPEN
         path = None if name is None else ctypes.string_at(name).decode()
@@ -181,7 +181,7 @@ class FaultyIo:
         return int(self._delete(self._default, name, sync))
 
     def _table(self, theirs: int) -> Any:
-        """Return our table for one of theirs."""
+        """Return the replacement of a file's function table."""
         if theirs not in self._tables:
             pointers = ctypes.cast(theirs + 8, POINTER(c_void_p))
             version = ctypes.cast(theirs, POINTER(c_int))[0]
@@ -208,7 +208,7 @@ class FaultyIo:
                     call(file, *arguments)
                 return FULL if name == "write" and self.sticky else error
             self._did(name, file, arguments)
-            # Syncs are remembered and not done: no test here pulls a plug.
+            # Syncs are recorded, not executed, because no test cuts the power.
             return OK if name == "sync" else int(call(file, *arguments))
 
         return called

@@ -1,6 +1,6 @@
-"""Damage to an SQLite file, to its log and to its witness: never an older or an empty state in silence.
+"""Damage to an SQLite file, its log or its witness file never silently gives an older or empty state.
 
-Each bit is flipped alone. What is loaded is then the newest state, or an error of ours refuses the load.
+Each bit is flipped alone. A load then returns the newest state or raises an `AckwellError`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NEWEST = PositionInfo(3, 5, [(3, 7, 20)])
 
 
 def save(path: Path, states: int) -> list[SqliteStore]:
-    """Save some states in two ledgers of one file, which stay open."""
+    """Save states in two ledgers of one file, which stay open."""
     stores = [SqliteStore(path, name) for name in NAMES]
     for store in stores:
         journal = Journal(store)
@@ -40,7 +40,7 @@ def closed(path: Path) -> None:
 
 
 def crashed(path: Path) -> None:
-    """Leave what a process leaves that ends without closing anything: much of it is in the log."""
+    """Return the files of a process that ended without closing them; the log holds most of the data."""
     path.parent.mkdir(exist_ok=True)
     made = path.parent / "made.db"
     for store in save(made, 2):
@@ -58,7 +58,7 @@ def crashed(path: Path) -> None:
 
 
 def outcome(path: Path) -> str:
-    """List and load the ledgers: "newest", or "refused" if one was; anything else is a failure."""
+    """List and load the ledgers; return "newest" or "refused", and fail otherwise."""
     try:
         names = ledger_names(path)
         assert names == NAMES, f"listed {names}"
@@ -79,7 +79,7 @@ def outcome(path: Path) -> str:
 
 
 def flips(folder: Path, file: str, bits: Iterator[int]) -> Counter[str]:
-    """Flip each bit of a file, alone, and say what became of it."""
+    """Flip each bit of a file alone and return the outcomes."""
     whole = {each.name: each.read_bytes() for each in folder.glob("acks.db*")}
     seen: Counter[str] = Counter()
     for bit in bits:
@@ -119,13 +119,13 @@ def test_no_flipped_bit_gives_an_older_or_an_empty_state(make: object, file: str
     size = 8 * (folder / file).stat().st_size
     seen = flips(folder, file, iter(range(0, size, max(size // 150, 1) | 1)))
     assert sum(seen.values()) > 100
-    # A witness that is damaged says nothing; a file or a log has bytes that matter.
+    # A damaged witness file is ignored; damage in a file or a log must be detected.
     assert bool(seen["refused"]) != file.endswith("-witness")
 
 
 @pytest.fixture
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let SQLite make files of its smallest pages: the same structures, and fewer bits that nobody reads."""
+    """Use SQLite's smallest page size: the same structures, and fewer unused bits."""
     opened = sqlite._opened
 
     def of_small_pages(*arguments: Any) -> sqlite3.Connection:
@@ -162,7 +162,7 @@ def test_a_file_or_a_log_that_was_cut_is_refused(file: str, left: int, tmp_path:
     data = (tmp_path / file).read_bytes()
     (tmp_path / file).write_bytes(data[:left])
     assert outcome(tmp_path / "acks.db") == "refused"
-    # Again: the refusal left the evidence.
+    # A second load also fails, because the refusal changed nothing.
     assert outcome(tmp_path / "acks.db") == "refused"
 
 

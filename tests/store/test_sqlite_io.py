@@ -1,6 +1,6 @@
-"""A subscription in SQLite: an error in every single input or output, and the power lost at each of them.
+"""A subscription in SQLite with an error or a power loss at every single input and output call.
 
-What a save confirmed is there afterwards; what was found is exactly a state that was saved.
+Afterwards every confirmed save is present, and the loaded state is exactly one of the saved states.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.store.sqlite_io import FaultyIo, library
 pytestmark = pytest.mark.skipif(library() is None, reason="this Python's SQLite is built in, out of reach")
 
 ENTRIES = 60
-#: So often a life that cannot start tries again.
+#: The maximum number of attempts to start a life.
 ERRORS_MAX = 5
 saves = pytest.mark.parametrize(
     "saves", [pytest.param(4, marks=pytest.mark.slow), pytest.param(12, marks=pytest.mark.proof)]
@@ -29,16 +29,16 @@ LEDGERS = Ledgers({3: ENTRIES})
 
 
 class Life:
-    """A subscription that is used, saved and now and then closed and loaded, whatever fails."""
+    """A subscription that is used, saved, and sometimes closed and loaded, while calls fail."""
 
     def __init__(self, path: Path, *, restarts: bool) -> None:
         self.path = path
         self.restarts = restarts
-        """Whether it starts again after an error; else it goes on, and saves again."""
+        """Whether it restarts after an error; otherwise it continues and saves again."""
         self.saved: list[PositionInfo | None] = [None]
-        """Every state that a save was called with."""
+        """All states that were passed to a save."""
         self.confirmed = 0
-        """The index of the last one that returned."""
+        """The index of the last save that returned."""
         self.receipts = 0
         self.errors = 0
         self.chance = Random(5)
@@ -66,7 +66,7 @@ class Life:
         return subscription
 
     def check(self, found: PositionInfo | None) -> None:
-        """What was found is what was confirmed, or was being saved after it; it is confirmed from now on."""
+        """Check that the loaded state is the last confirmed one or a later one; it is now confirmed."""
         possible = self.saved[self.confirmed :]
         assert found in possible, f"found none of {len(possible)} states"
         self.confirmed += possible.index(found)
@@ -84,7 +84,7 @@ class Life:
             held = CommandAck(1, message_ids=(MessageId(*free),), transaction=TransactionId(0, number))
             subscription.handle("a", held)
         if number % 5 == 4:
-            # No delta can say this, so that full saves and deletions come, too.
+            # A delta cannot express this, so full saves and deletions occur, too.
             for transaction in subscription.transactions:
                 subscription.abort(transaction)
             subscription.seek(3, self.chance.randrange(10))
@@ -103,7 +103,7 @@ class Life:
         self.confirmed = index
 
     def end(self) -> None:
-        """Nothing fails any more: what was confirmed is there."""
+        """Load without faults and check that the last confirmed state is present."""
         with SqliteStore(self.path) as store:
             subscription = self.load(store)
             subscription.ack(None, 3, 1)
@@ -112,7 +112,7 @@ class Life:
 
 
 def calls_of(path: Path, saves: int) -> int:
-    """Return how many calls a life makes in which nothing fails."""
+    """Return the number of calls in a life without faults."""
     with FaultyIo() as io:
         life = Life(path, restarts=False)
         life.live(saves)
@@ -142,7 +142,7 @@ def test_an_error_in_any_call_loses_nothing_that_was_confirmed(
             try:
                 life.live(saves)
             except AssertionError:
-                # While everything fails it cannot even start again.
+                # While every call fails, it cannot restart.
                 if not io.sticky or life.errors < ERRORS_MAX:
                     raise
             io.fail_at = None
@@ -152,13 +152,13 @@ def test_an_error_in_any_call_loses_nothing_that_was_confirmed(
         assert io.failed, number
     with capsys.disabled():
         print(f"\nSQLite, {how}: {calls} calls, each failed: {dict(failed)}; {raised} errors raised", end=" ")
-    # Not each error shows: SQLite can do without the truncation of its log, for one.
+    # Some errors are invisible: SQLite does not need the truncation of its log, for example.
     assert raised > calls // 2
     assert failed.total() == calls
 
 
 def test_a_file_whose_first_transaction_the_power_cut_short_is_a_new_one(tmp_path: Path) -> None:
-    """Its header was not written yet; its rollback journal says that the file was empty before."""
+    """The header is not written yet; the rollback journal shows that the file was empty."""
     path = tmp_path / "acks.db"
     path.write_bytes(bytes(4096))
     with pytest.raises(StoreError, match="file is not a database"):
@@ -169,7 +169,7 @@ def test_a_file_whose_first_transaction_the_power_cut_short_is_a_new_one(tmp_pat
     with SqliteStore(path) as store:
         assert (store.generation, store.last_id) == (0, -1)
         assert store.append(b"a") == 0
-    # Another program's journal makes no file ours.
+    # A journal of another program is not accepted.
     path.write_bytes(bytes(4096))
     header = header[:16] + b"\0\0\0\1" + header[20:]
     Path(f"{path}-journal").write_bytes(header.ljust(512, b"\0"))
@@ -181,7 +181,7 @@ def test_a_file_whose_first_transaction_the_power_cut_short_is_a_new_one(tmp_pat
 def test_the_power_lost_at_any_call_leaves_what_was_confirmed(
     saves: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The files then hold what was synced, and of the rest nothing, or any sectors."""
+    """The files then hold the synced writes, and none or any sectors of the other writes."""
     found: Counter[str] = Counter()
     with FaultyIo() as io:
         life = Life(tmp_path / "acks.db", restarts=False)

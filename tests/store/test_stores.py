@@ -1,4 +1,4 @@
-"""The stores that need nothing installed, held to the public conformance suite."""
+"""The public conformance suite on the stores that need no other package."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_another_programs_database_keeps_its_log(tmp_path: Path) -> None:
-    """Opening and closing it with SQLite would write its log into the file, and delete the log."""
+    """Opening and closing the file with SQLite would write its log into the file and delete the log."""
     path, copy = tmp_path / "other.db", tmp_path / "copy"
     copy.mkdir()
     with closing(sqlite3.connect(path)) as connection:
@@ -152,7 +152,7 @@ def test_a_kill_while_the_file_is_made_leaves_one_that_can_be_used(tmp_path: Pat
     with SqliteStore(path) as store:
         store.own()
     with closing(sqlite3.connect(path)) as connection:
-        # As it is before the log is switched on.
+        # The state before the write-ahead log is enabled.
         connection.execute("PRAGMA journal_mode = DELETE")
     with SqliteStore(path) as store:
         assert store.append(b"a") == 0
@@ -240,7 +240,7 @@ def test_a_damaged_schema_or_a_lost_row_is_an_error_of_ours(tmp_path: Path) -> N
 
 
 def test_a_save_after_lost_entries_whose_deletion_was_kept_is_found() -> None:
-    """A disk that lies can keep a deletion and lose the entries: seed 58163 of the simulation."""
+    """A disk without real syncs can keep a deletion and lose the entries: seed 58163 of the simulation."""
     state = PositionInfo(3, 5)
     ledger = MemoryLedger(first_id=4, last_id=2)
     store = MemoryStore(ledger)
@@ -343,7 +343,7 @@ def test_an_entry_of_another_ledger_is_damage(tmp_path: Path) -> None:
 
 
 def test_another_process_that_closes_leaves_the_log_to_a_process_with_two_stores(tmp_path: Path) -> None:
-    """Closing any handle of a file releases the locks that a process holds on it, and with them the log."""
+    """Closing any handle of a file releases the process's locks on it, and SQLite then deletes the log."""
     path = tmp_path / "acks.db"
     with SqliteStore(path, "one") as one, SqliteStore(path, "two") as two:
         one.append(b"a")
@@ -371,7 +371,7 @@ def test_a_late_confirmation_of_a_fenced_owner_does_not_lower_the_witness(tmp_pa
     assert fenced.writes() == newer.writes() == 6
     newer.confirm(7)
     assert confirmed_writes(tmp_path / "acks.db") == {7: 7}
-    # What is not whole says nothing, and is written again.
+    # A damaged slot is ignored and written again.
     with witness_path(tmp_path / "acks.db").open("r+b") as file:
         file.write(b"x")
     newer.confirm(8)
@@ -393,7 +393,7 @@ def test_both_readings_of_a_witness_agree_whatever_is_in_it(tmp_path: Path) -> N
         slots[2] + slots[0]: 5,
         slots[0] + slots[2]: 5,
         zero + slots[4]: 4,
-        # Not at the place of a slot, it is not one.
+        # Bytes that are not aligned to a slot are ignored.
         b"abc" + slots[0]: 0,
         slots[2] + b"abc" + slots[0]: 3,
         slots[0][:-1]: 0,
@@ -453,7 +453,7 @@ def test_an_owner_that_comes_just_before_a_write_fences_it(tmp_path: Path) -> No
     path = tmp_path / "acks.db"
     old, new = SqliteStore(path), SqliteStore(path)
     old.own()
-    # SQLite tells of a statement before it runs it.
+    # SQLite calls the trace function before it runs the statement.
     before_it(old, "BEGIN", new.own)
     with pytest.raises(FencedError):
         old.append(b"late")
@@ -478,7 +478,7 @@ def test_no_other_writer_comes_between_the_check_of_an_owner_and_its_write(tmp_p
 
 
 def before_it(store: SqliteStore, statement: str, act: Callable[[], object]) -> None:
-    """Act once, before the next statement of a store that begins like this."""
+    """Call a function once, before the next statement with this beginning."""
     waiting = [act]
 
     def look(text: str) -> None:

@@ -1,4 +1,4 @@
-"""Several threads on one native object: a call waits for a batch, and sees none of it or all."""
+"""Several threads on one native object: a call waits for a running batch, so it sees all or none of it."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +16,7 @@ ONES = np.ones_like(ENTRIES)
 Batch = Callable[[Any], object]
 Count = Callable[[Any], int]
 
-# Made empty, filled by one batch, emptied again; and how many entries there are.
+# Functions that create, fill with one batch, clear, and count.
 BATCHES: dict[str, tuple[Callable[[], Any], Batch, Batch, Count]] = {
     "PendingAcks": (
         PendingAcks,
@@ -81,7 +81,7 @@ def test_pending_acks_of_several_threads_all_arrive_and_leave() -> None:
     def work(thread: int) -> Callable[[], None]:
         def add_and_remove() -> None:
             for round_ in range(rounds):
-                # Blocks are dealt out in turn, so that pages of one ledger come and go under every thread.
+                # Blocks are assigned in turn, so that every thread adds and removes pages of each ledger.
                 first = (round_ * threads + thread) * block
                 ids, entries = np.full(block, round_ % 7), np.arange(first, first + block)
                 added[thread] += pending.add_many(ids, entries, np.ones_like(ids), entries)

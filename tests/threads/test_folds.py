@@ -1,4 +1,4 @@
-"""Four threads on one ledger directory, one set of names, one fold of replay: nothing is lost or mixed up."""
+"""Four threads on one ledger directory, one name table and one fold: no entry is lost or mixed up."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_a_name_has_one_number_whichever_threads_ask_for_it() -> None:
 
     def work(thread: int) -> Callable[[], None]:
         def number_all() -> None:
-            # Each begins elsewhere; two of the four give columns.
+            # Each thread begins at another place; two of the four pass columns.
             turned = texts[thread * 100 :] + texts[: thread * 100]
             one_by_one = {text: names.number(text) for text in turned} if thread % 2 else {}
             many = names.number_many(*columns).tolist()
@@ -55,7 +55,7 @@ def test_a_directory_that_grows_and_is_trimmed_answers_every_question_all_the_wh
         while (end := ledgers.last_position) != (last, 2):
             assert end is not None
             position = ledgers.next_valid(*end)
-            # It grew meanwhile, or not; each answer is of one moment.
+            # Other threads may have grown it; each answer belongs to one moment.
             assert position.ledger_id >= end.ledger_id
             assert ledgers.contains(*end) or ledgers.trimmed_before > end.ledger_id
             assert ledgers.entries_between(Position(0, -1), end) % 3 == 0

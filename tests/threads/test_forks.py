@@ -1,4 +1,4 @@
-"""A fork while another thread's batch is at work: the child's structures are whole and can be used."""
+"""A fork during another thread's batch: the child's structures are valid and usable."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CHILD_SECONDS = 60
 
 
 def answer_of_child(acked: PositionRangeSet) -> bytes:
-    """Fork, have the child use the set, and return what it says; nothing if it hangs."""
+    """Fork, use the set in the child, and return its output, or nothing if it hangs."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -58,7 +58,7 @@ def test_a_child_can_use_what_a_batch_held_when_the_process_forked() -> None:
     worker.start()
     try:
         at_work.wait()
-        # Nearly all of the worker's time is in a batch, so some of these forks meet one.
+        # The worker spends nearly all its time in batches, so some forks happen during one.
         answers = {answer_of_child(acked) for _ in range(5)}
     finally:
         over.set()

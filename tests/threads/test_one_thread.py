@@ -1,4 +1,4 @@
-"""Four threads with a store or a journal, which are for one: the mistake shows, and nothing is lost."""
+"""Four threads on a store or a journal, which are for one thread: an error is raised and nothing is lost."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def short_switch_interval() -> Iterator[None]:
 
 
 def in_threads(work: Callable[[int], object]) -> list[BaseException]:
-    """Do the work in each thread; return what was raised that is not an error of ours."""
+    """Do the work in each thread; return the exceptions that are not an `AckwellError`."""
     other: list[BaseException] = []
 
     def run(number: int) -> None:

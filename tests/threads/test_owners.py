@@ -1,4 +1,4 @@
-"""Four threads with a dev broker, which is for all of them; a cursor and a subscription are for one."""
+"""Four threads on a dev broker, which is thread-safe; a cursor and a subscription are for one thread."""
 
 from __future__ import annotations
 

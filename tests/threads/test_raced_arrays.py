@@ -30,7 +30,7 @@ from tests.threads.together import eager_switching
 ROWS = 200_000
 BUDGET_SECONDS = 0.4
 
-# What a column holds half of the time.
+# The values of a column during half of the time.
 BAD = (-5, -(2**63), 2**63 - 1)
 
 Batch = Callable[[Any, list[Any]], object]
@@ -55,7 +55,7 @@ CALLS: dict[str, tuple[Callable[[], Any], int, Batch]] = {
 
 
 def race(write: Callable[[], None], read: Callable[[], None]) -> None:
-    """Let a thread write again and again, while this one reads: once at least, and for a while."""
+    """Write repeatedly in a thread while this thread reads, at least once and for some time."""
     over = threading.Event()
 
     def go_on() -> None:
@@ -85,7 +85,7 @@ def test_a_writer_beside_a_batch_breaks_nothing(
     columns = [good.copy() for _ in range(width)]
 
     def write() -> None:
-        # Half of a column at a time, so that a check may pass before, and a use come after.
+        # Half of a column at a time, so that a write can happen between a check and a use.
         for column in columns:
             column[ROWS // 2 :] = bad
         for column in columns:
@@ -123,7 +123,7 @@ def test_codes_that_change_are_folded_or_refused() -> None:
 
 
 def test_a_name_that_changes_is_a_name_or_refused() -> None:
-    # A long one, so that a change comes between a look at it and its copy.
+    # A long column, so that a write can happen between its check and its copy.
     data = np.full(1 << 20, 0x41, np.uint8)
     offsets = np.array([0, len(data)], np.int32)
 

@@ -1,4 +1,4 @@
-"""Several threads on one set: what all add arrives, and no call sees half a change."""
+"""Several threads on one set: every add takes effect, and no call sees a partial change."""
 
 import threading
 from collections.abc import Callable
@@ -19,7 +19,7 @@ def test_adds_from_several_threads_all_arrive() -> None:
     def work(thread: int) -> Callable[[], None]:
         def add() -> None:
             for round_ in range(ROUNDS):
-                # Blocks of 64 entries, dealt out to the threads in turn; every other block twice.
+                # Blocks of 64 entries, assigned to the threads in turn; every other block twice.
                 first = (round_ * THREADS + thread) * 64
                 entries = np.arange(first, first + 64)
                 added[thread] += acked.add_many(np.full(64, round_ % 7), entries)

@@ -1,4 +1,4 @@
-"""One thread acknowledges while another saves: nothing is lost, and the mistake shows."""
+"""One thread acknowledges while another saves: no acknowledgment is lost, and an error is raised."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def short_switch_interval() -> Iterator[None]:
 
 
 def while_saving(acknowledge: Callable[[int], object], save: Callable[[], object]) -> int:
-    """Acknowledge every entry in one thread and save in another; return how often the mistake showed."""
+    """Acknowledge every entry in one thread and save in another; return the number of errors."""
     done = threading.Event()
 
     def work() -> None:
@@ -71,7 +71,7 @@ def test_what_a_thread_acknowledges_in_a_cursor_while_another_saves_it_is_in_the
 
 
 class Interrupted(set[Position]):
-    """A set during whose next `add` another thread runs."""
+    """A set that runs a function in another thread during the next `add`."""
 
     def __init__(self, positions: Iterable[Position], meanwhile: Callable[[], object]) -> None:
         super().__init__(positions)
@@ -85,7 +85,7 @@ class Interrupted(set[Position]):
 
 @pytest.mark.parametrize("ends", [True, False])
 def test_what_changes_while_a_save_begins_or_ends_is_in_the_next_save(ends: bool) -> None:
-    """The save that ran meanwhile has not seen it."""
+    """The save at that moment does not include it."""
     changed = Changed()
     changed.begin()
     changed.saved()

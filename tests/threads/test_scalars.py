@@ -1,4 +1,4 @@
-"""Scalar calls of several threads on one structure; without a global lock they run at the same time."""
+"""Scalar calls of several threads on one structure; without a GIL they run at the same time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.threads.together import run
 THREADS = 4
 ROUNDS = 2_000
 
-# Adds the entry of a number, which no other thread adds; and how many there are.
+# Functions that add the entry of a number, unique to a thread, and count the entries.
 Calls = tuple[Callable[[], Any], Callable[[Any, int], object], Callable[[Any], int]]
 CALLS: dict[str, Calls] = {
     "LongMap": (LongMap, lambda longs, number: longs.put(number, number), len),
@@ -39,7 +39,7 @@ CALLS: dict[str, Calls] = {
     ),
     "TripleLongHeap": (TripleLongHeap, lambda heap, number: heap.add(number, 1, number), len),
     "TimeBuckets": (lambda: TimeBuckets(4), lambda index, number: index.add(number, 1, number), len),
-    # Every other one is a ledger in between, which moves those behind it.
+    # Every other ledger is inserted in between, which moves the later ones.
     "Ledgers": (Ledgers, lambda ledgers, number: ledgers.grow(number ^ 1, 1), len),
     "Names": (Names, lambda names, number: names.number(f"{number}"), len),
     "Partials": (Partials, lambda partials, number: partials.pair(number % 7, number), len),
@@ -62,7 +62,7 @@ def test_scalar_calls_of_several_threads_all_count(
         return add_all
 
     run(*(work(thread) for thread in range(THREADS)))
-    if make is not Partials:  # what it holds has no invariant that others could break
+    if make is not Partials:  # its content has no invariant that other threads could break
         shared.validate()
     assert count(shared) == THREADS * ROUNDS
 

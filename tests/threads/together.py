@@ -1,4 +1,4 @@
-"""Running works on several threads at once."""
+"""Running functions in several threads at once."""
 
 import sys
 import threading
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def eager_switching() -> Iterator[None]:
-    """Let the interpreter change threads as often as it can."""
+    """Switch threads as often as possible."""
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:
