@@ -19,7 +19,7 @@ pytestmark = pytest.mark.checkout
 ROOT = Path(__file__).parents[1]
 SPINE = re.findall(
     r"^\| `(\w+)` \| (`[^|]*`) \|",
-    (ROOT / "docs" / "architecture.md").read_text().partition("## The spine")[2].partition("\n## ")[0],
+    (ROOT / "docs" / "architecture.md").read_text().partition("## Structures")[2].partition("\n## ")[0],
     re.MULTILINE,
 )
 STRUCTURES = [module for module, _ in SPINE if module != "position"]

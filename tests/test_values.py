@@ -68,7 +68,7 @@ BY_NAME = {
 """Classes with many fields of equal types, which callers pass by name."""
 OF_A_CURSOR = {field.name for field in dataclasses.fields(CursorState)}
 INHERITED = {"MemoryState": OF_A_CURSOR, "SubscriptionStats": OF_A_CURSOR}
-OPEN = {"DevBrokerSettings", "Endpoint", "MemoryLedger", "RestartLoss", "Snapshot", "Target", "Write"}
+OPEN = {"DevBrokerSettings", "Endpoint", "MemoryLedger", "RestartLoss", "Snapshot", "Target"}
 """Values without slots: they cache results or are inspected."""
 
 
