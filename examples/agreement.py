@@ -13,6 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ackwell.broker.batch_sizes import BatchSizes
 from ackwell.broker.stats import SubscriptionStats, read_stats
 from ackwell.cursor.ack_sets import from_words
 from ackwell.cursor.rules import acknowledged
@@ -127,11 +128,5 @@ def _owed(ack_sets: AckSets, position: Position) -> int:
 
 def _messages(state: SubscriptionState, acked: PositionRangeSet, ack_sets: AckSets) -> int:
     """Count acknowledged messages: an entry is one, or as many as its batch holds."""
-    whole = acked.cardinality + sum(
-        size - 1 for position, size in state.batch_sizes.items() if position in acked
-    )
-    parts = sum(
-        state.batch_sizes.get(position, 0) - from_words(words).bit_count()
-        for position, words in ack_sets.items()
-    )
-    return whole + parts
+    sizes = BatchSizes(of=state.batch_sizes)
+    return sizes.acked(acked.cardinality, ack_sets, within=acked).at_least

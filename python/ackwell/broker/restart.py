@@ -104,22 +104,26 @@ def restart_loss(
     sizes = batch_sizes or BatchSizes()
     held = MemoryState.held(state)
     ledger = cursor_ledger or held.presumed_ledger()
-    kept = read_back(held, settings, restart, ledger)
+    persisted = read_back(held, settings, restart, ledger)
 
-    lost = held.existing - kept.ranges
+    lost = held.existing - persisted.ranges
     entries = lost.cardinality
     partial: AckSets
     if isinstance(held.batch_deleted, CountedAckSets):
         # What is kept are the first.
-        partial = held.batch_deleted.behind(len(kept.partial))
+        partial = held.batch_deleted.behind(len(persisted.ack_sets))
     else:
-        partial = {p: words for p, words in held.batch_deleted.items() if p not in kept.partial}
-    certain = {p: words for p, words in partial.items() if p not in kept.perhaps} if kept.perhaps else partial
+        partial = {p: words for p, words in held.batch_deleted.items() if p not in persisted.ack_sets}
+    certain = (
+        {p: words for p, words in partial.items() if p not in persisted.uncertain_ack_sets}
+        if persisted.uncertain_ack_sets
+        else partial
+    )
     within = lost if sizes.of else None
     messages = Bounds(
         sizes.acked(entries, certain, within=within).at_least,
         sizes.acked(held.existing.cardinality, held.batch_deleted, within=held.individually_deleted).at_most
-        if kept.may_be_empty
+        if persisted.may_be_empty
         else sizes.acked(entries, partial, within=within).at_most,
     )
     if state.batch_deleted is not None:
@@ -127,10 +131,10 @@ def restart_loss(
     elif hidden is None:
         hidden = hidden_acks(held, settings, sizes)
     written = restart == "graceful" and unwritten_entries == 0
-    if hidden.at_most != 0 and not keeps_hidden_ack_sets(held, settings, kept, hidden, written=written):
-        surely = hidden.at_least if loses_hidden_ack_sets(settings, restart, ledger, kept) else 0
+    if hidden.at_most != 0 and not keeps_hidden_ack_sets(held, settings, persisted, hidden, written=written):
+        surely = hidden.at_least if loses_hidden_ack_sets(settings, restart, ledger, persisted) else 0
         messages = Bounds(messages.at_least + surely, messages.plus_up_to(hidden.at_most).at_most)
-        kept.reasons.append(hidden_reason(hidden))
+        persisted.reasons.append(hidden_reason(hidden))
     # Whatever comes back was acknowledged.
     most = sizes.most_acked(unacked_entries(held)) if not sizes.of else None
     messages = messages.up_to(most)
@@ -155,13 +159,13 @@ def restart_loss(
         before_flush = Bounds(messages.at_least, worst).up_to(most)
     return RestartLoss(
         restart=restart,
-        place=kept.place,
-        form=kept.form,
+        place=persisted.place,
+        form=persisted.form,
         entries=entries,
         partial_entries=len(partial),
         messages=messages,
         messages_before_flush=before_flush,
-        reasons=() if messages.at_most == 0 else tuple(kept.reasons),
+        reasons=() if messages.at_most == 0 else tuple(persisted.reasons),
         ranges=lost,
     )
 

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Final, Self
 from ackwell.broker.codes import codes
 from ackwell.broker.releases import release_number
 from ackwell.cursor.settings import minor_version
+from ackwell.integers import INT64_MAX
 from ackwell.protocol.constants import FRAME_PADDING_BYTES, MAX_MESSAGE_BYTES
 
 VERSIONS: Final = ("4.0", "4.2", "5.0")
@@ -180,7 +181,9 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
 
     @property
     def metadata_store_ranges(self) -> int:
-        """Up to how many ranges a closing cursor goes to the metadata store, not to its ledger."""
+        """The most ranges with which a close writes a cursor to the metadata store, not to its ledger."""
+        if self.max_unacked_ranges_to_persist <= 0:
+            return INT64_MAX
         older = self.max_unacked_ranges_to_persist_in_zookeeper
         return older if older > 0 else self.max_unacked_ranges_to_persist_in_metadata_store
 

@@ -292,42 +292,57 @@ def _description_of(document: Any) -> str:
     return f"a JSON {type(document).__name__} without `cursors`; {HOW_TO}"
 
 
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """One answer about a topic, split into its parts; a part that is missing is empty."""
+
+    topic: str
+    source: str
+    internal: Mapping[str, Any]
+    stats: Mapping[str, Any]
+    memory: Mapping[str, Any]
+    """A dump of one cursor's memory, which names its subscription."""
+    policies: Mapping[str, Any]
+    backlogs: Mapping[str, Any]
+    sizes: tuple[LedgerSize, ...]
+    ledgers: Ledgers
+    time_ms: int | None
+
+    @classmethod
+    def of(cls, answer: Mapping[str, Any], name: str, source: str) -> _Answer:
+        """Split an answer. Raises an error of `_UNREADABLE` if a part has the wrong type."""
+        internal = _object(answer, "internalStats") or answer
+        sizes = ledger_sizes(internal)
+        return cls(
+            topic_of(internal) or name,
+            source,
+            internal,
+            _object(answer, "stats"),
+            _object(answer, "cursor"),
+            _object(answer, "policies"),
+            _object(answer, "backlogs"),
+            sizes,
+            _ledgers(sizes),
+            _time(answer, "t"),
+        )
+
+
 def _subscriptions(
     answer: Mapping[str, Any], name: str, source: str
 ) -> Iterator[SubscriptionStats | UnreadableSource]:
     try:
-        internal = _object(answer, "internalStats") or answer
-        stats, memory = _object(answer, "stats"), _object(answer, "cursor")
-        policies, backlogs = _object(answer, "policies"), _object(answer, "backlogs")
-        sizes = ledger_sizes(internal)
-        ledgers = _ledgers(sizes)
-        topic, time_ms = topic_of(internal) or name, _time(answer, "t")
-        cursors = _object(internal, "cursors")
+        parts = _Answer.of(answer, name, source)
+        cursors = _object(parts.internal, "cursors")
     except _UNREADABLE as error:
         yield UnreadableSource(source, name, f"{name}: {_reason_of(error)}")
         return
     for subscription in cursors:
         try:
-            cursor = _object(cursors, subscription)
-            named = memory if memory.get("name", subscription) == subscription else {}
-            yield _subscription(
-                cursor,
-                named,
-                internal,
-                stats,
-                _object(policies, subscription),
-                _object(backlogs, subscription),
-                topic,
-                subscription,
-                source,
-                sizes,
-                ledgers,
-                time_ms,
-            )
+            yield _subscription(parts, subscription, _object(cursors, subscription))
         except _UNREADABLE as error:
-            # What one subscription shows must not cost the others their verdict.
+            # The other subscriptions of the topic are still examined.
             reason = f"{name}: subscription {_shortened(subscription)}: {_reason_of(error)}"
-            yield UnreadableSource(source, topic, reason)
+            yield UnreadableSource(source, parts.topic, reason)
 
 
 def _of_stats_alone(
@@ -352,44 +367,34 @@ def _reason_of(error: Exception) -> str:
     return str(error)
 
 
-def _subscription(
-    cursor: Mapping[str, Any],
-    memory: Mapping[str, Any],
-    internal: Mapping[str, Any],
-    stats: Mapping[str, Any],
-    policies: Mapping[str, Any],
-    backlog: Mapping[str, Any],
-    topic: str,
-    subscription: str,
-    source: str,
-    sizes: tuple[LedgerSize, ...],
-    ledgers: Ledgers,
-    time_ms: int | None,
-) -> SubscriptionStats:
+def _subscription(answer: _Answer, subscription: str, cursor: Mapping[str, Any]) -> SubscriptionStats:
+    stats, ledgers = answer.stats, answer.ledgers
+    memory = answer.memory if answer.memory.get("name", subscription) == subscription else {}
+    policies, backlog = _object(answer.policies, subscription), _object(answer.backlogs, subscription)
     shown: Mapping[str, Any] = (stats.get("subscriptions") or {}).get(subscription) or {}
     persisted = memory.get("persistentMarkDelete")
     read_position = cursor.get("readPosition")
-    # Half a surrogate pair is not a text, and no output can hold it.
-    f"{topic}{subscription}".encode()
+    # Half a surrogate pair is not valid text, and no output can hold it.
+    f"{answer.topic}{subscription}".encode()
     return SubscriptionStats(
-        topic=topic,
+        topic=answer.topic,
         subscription=subscription,
-        source=source,
+        source=answer.source,
         mark_delete_position=_mark_delete(cursor["markDeletePosition"], ledgers),
         read_position=_read_position(read_position) if read_position else None,
         individually_deleted=_ranges(cursor["individuallyDeletedMessages"]),
         batch_deleted=_ack_sets(memory),
         ledgers=ledgers,
-        ledger_sizes=sizes,
+        ledger_sizes=answer.sizes,
         cursor_ledger=_cursor_ledger(cursor),
-        batch_sizes=_batch_sizes(internal, stats, backlog),
+        batch_sizes=_batch_sizes(answer.internal, stats, backlog),
         persisted_mark_delete=Position(_integer(persisted, "ledger"), _integer(persisted, "entry"))
         if persisted
         else None,
         delayed_messages=_integer(shown, "msgDelayed") if shown.get("msgDelayed") is not None else None,
         subscription_type=_text(shown, "type"),
         durable=bool(shown.get("isDurable", shown.get("durable", True))),
-        time_ms=time_ms,
+        time_ms=answer.time_ms,
         mark_delete_moved_ms=_time(shown, "lastMarkDeleteAdvancedTimestamp") or None,
         dispatch=dispatch_of(shown, cursor, stats, policies, _integer) if shown else None,
         internal_cursor=bool(stats) and not shown,

@@ -129,8 +129,8 @@ class Persisted:
     place: Literal["cursor ledger", "metadata store"]
     form: Literal["pulsar-ranges", "pulsar-long-array"]
     ranges: PositionRangeSet
-    partial: AckSets = field(default_factory=dict)
-    perhaps: AckSets = field(default_factory=dict)
+    ack_sets: AckSets = field(default_factory=dict)
+    uncertain_ack_sets: AckSets = field(default_factory=dict)
     """Ack sets that may or may not have been written: no acknowledgment since says which."""
     may_be_empty: bool = False
     """Whether more than the state decides if any of it is read back."""
@@ -143,34 +143,37 @@ def read_back(
     """Decide where the state is written, and what of it."""
     if restart == "crash":
         return _after_crash(state, settings, ledger)
-    to_ledger = (
-        ledger == "open"
-        and settings.max_unacked_ranges_to_persist > 0
-        and len(state.individually_deleted) > settings.metadata_store_ranges
-    )
+    to_ledger = ledger == "open" and len(state.individually_deleted) > settings.metadata_store_ranges
     return _in_ledger(state, settings) if to_ledger else _in_metadata_store(state, settings)
 
 
 def _after_crash(state: MemoryState, settings: BrokerSettings, ledger: CursorLedger) -> Persisted:
     if ledger == "none":
-        # Nothing was written since the cursor was loaded: whole entries are as they were read, and
-        # ack sets, which are never read back from the metadata store, are all newer than that.
-        kept = Persisted("metadata store", "pulsar-ranges", state.individually_deleted)
-        kept.reasons.append(_not_written_reason(len(state.batch_deleted)))
-        return kept
+        # The broker wrote nothing since it loaded the cursor. The ranges are those that it read. The ack
+        # sets are newer, unless the broker reads ack sets back from the metadata store.
+        persisted = Persisted("metadata store", "pulsar-ranges", state.individually_deleted)
+        if settings.reads_batch_indexes_back:
+            persisted.uncertain_ack_sets = state.batch_deleted
+        persisted.reasons.append(_not_written_reason(len(state.batch_deleted)))
+        return persisted
     if ledger == "read-only":
         form = _form(settings)
-        kept = Persisted("cursor ledger", form, state.individually_deleted, perhaps=state.batch_deleted)
-        kept.reasons.append(_not_written_reason(len(state.batch_deleted)))
-        return kept
-    kept = _in_ledger(state, settings)
-    _mark_uncertain(kept, state, settings)
-    if not len(state.individually_deleted) and kept.partial:
+        persisted = Persisted(
+            "cursor ledger", form, state.individually_deleted, uncertain_ack_sets=state.batch_deleted
+        )
+        persisted.reasons.append(_not_written_reason(len(state.batch_deleted)))
+        return persisted
+    persisted = _in_ledger(state, settings)
+    _mark_uncertain(persisted, state, settings)
+    if not len(state.individually_deleted) and persisted.ack_sets:
         # Acknowledging part of a batch writes nothing while there is no range beyond the mark-delete
         # position. The state does not show whether the ack sets were there when it last moved.
-        kept.perhaps, kept.partial = {**kept.partial, **kept.perhaps}, {}
-        kept.reasons.append(_not_written_reason(len(kept.perhaps)))
-    return kept
+        persisted.uncertain_ack_sets, persisted.ack_sets = (
+            {**persisted.ack_sets, **persisted.uncertain_ack_sets},
+            {},
+        )
+        persisted.reasons.append(_not_written_reason(len(persisted.uncertain_ack_sets)))
+    return persisted
 
 
 def _in_ledger(state: MemoryState, settings: BrokerSettings) -> Persisted:
@@ -178,17 +181,17 @@ def _in_ledger(state: MemoryState, settings: BrokerSettings) -> Persisted:
     limit = settings.max_unacked_ranges_to_persist
     ranges = _first_ledgers(state, limit) if settings.long_array else None
     if ranges is not None and (len(ranges) or not len(state.individually_deleted)):
-        kept = Persisted("cursor ledger", "pulsar-long-array", ranges)
+        persisted = Persisted("cursor ledger", "pulsar-long-array", ranges)
         reason = _entry_limit(state, ranges, limit)
     else:
         # Without a single ledger within the limit the broker falls back to the ranges form.
-        kept = Persisted("cursor ledger", "pulsar-ranges", _first_ranges(state, settings))
-        reason = _range_limit(state, kept.ranges, limit)
-    kept.reasons += reason
-    _persist_ack_sets(kept, state, settings)
-    size = _entry_bytes(state, kept, settings.max_entry_bytes)
+        persisted = Persisted("cursor ledger", "pulsar-ranges", _first_ranges(state, settings))
+        reason = _range_limit(state, persisted.ranges, limit)
+    persisted.reasons += reason
+    _persist_ack_sets(persisted, state, settings)
+    size = _entry_bytes(state, persisted, settings.max_entry_bytes)
     if size is None:
-        return kept
+        return persisted
     # The broker then writes to the metadata store, unless that refuses the size too (ZooKeeper takes
     # 1 MB); and between two attempts its record points at an empty cursor ledger, so that a crash
     # there forgets everything.
@@ -201,13 +204,13 @@ def _in_ledger(state: MemoryState, settings: BrokerSettings) -> Persisted:
 def _in_metadata_store(state: MemoryState, settings: BrokerSettings) -> Persisted:
     """Write to the metadata store: the ranges form, its batch indexes never read back."""
     limit = settings.max_unacked_ranges_to_persist
-    kept = Persisted("metadata store", "pulsar-ranges", _first_ranges(state, settings))
-    kept.reasons += _range_limit(state, kept.ranges, limit)
+    persisted = Persisted("metadata store", "pulsar-ranges", _first_ranges(state, settings))
+    persisted.reasons += _range_limit(state, persisted.ranges, limit)
     if settings.reads_batch_indexes_back:
-        _persist_ack_sets(kept, state, settings)
+        _persist_ack_sets(persisted, state, settings)
     elif state.batch_deleted:
-        kept.reasons.append(not_read_back(len(state.batch_deleted)))
-    return kept
+        persisted.reasons.append(not_read_back(len(state.batch_deleted)))
+    return persisted
 
 
 def not_read_back(ack_sets: int) -> Reason:
@@ -240,11 +243,11 @@ def _first_ledgers(state: MemoryState, limit: int) -> PositionRangeSet:
     return kept
 
 
-def _persist_ack_sets(kept: Persisted, state: MemoryState, settings: BrokerSettings) -> None:
+def _persist_ack_sets(persisted: Persisted, state: MemoryState, settings: BrokerSettings) -> None:
     if not state.batch_deleted:
         return
     if not settings.acknowledgment_at_batch_index_level_enabled:
-        kept.reasons.append(
+        persisted.reasons.append(
             Reason(
                 "batch-index-off",
                 f"acknowledgmentAtBatchIndexLevelEnabled is off: the batch indexes of "
@@ -254,26 +257,29 @@ def _persist_ack_sets(kept: Persisted, state: MemoryState, settings: BrokerSetti
         return
     limit = max(settings.max_batch_deleted_index_to_persist, 0)
     if isinstance(state.batch_deleted, CountedAckSets):
-        kept.partial = state.batch_deleted.first(limit)
+        persisted.ack_sets = state.batch_deleted.first(limit)
     else:
         first = dict(islice(state.batch_deleted.items(), limit))
         written = set(sorted((*state.covered, *first))[:limit])
-        kept.partial = {p: words for p, words in first.items() if p in written}
-        kept.perhaps = {p: words for p, words in first.items() if p not in written}
-    if len(state.batch_deleted) > limit or kept.perhaps:
-        kept.reasons.append(_batch_index_limit(state, limit))
+        persisted.ack_sets = {p: words for p, words in first.items() if p in written}
+        persisted.uncertain_ack_sets = {p: words for p, words in first.items() if p not in written}
+    if len(state.batch_deleted) > limit or persisted.uncertain_ack_sets:
+        persisted.reasons.append(_batch_index_limit(state, limit))
 
 
-def _mark_uncertain(kept: Persisted, state: MemoryState, settings: BrokerSettings) -> None:
+def _mark_uncertain(persisted: Persisted, state: MemoryState, settings: BrokerSettings) -> None:
     """Take for uncertain what covered ack sets, gone by now, may have left no place for."""
     limit = settings.max_batch_deleted_index_to_persist
     sure = max(limit - state.passed, 0)
-    if len(kept.partial) <= sure or isinstance(kept.partial, CountedAckSets):
+    if len(persisted.ack_sets) <= sure or isinstance(persisted.ack_sets, CountedAckSets):
         return
-    if not kept.perhaps and len(state.batch_deleted) <= limit:
-        kept.reasons.append(_batch_index_limit(state, limit))
-    first = list(kept.partial.items())
-    kept.partial, kept.perhaps = dict(first[:sure]), {**dict(first[sure:]), **kept.perhaps}
+    if not persisted.uncertain_ack_sets and len(state.batch_deleted) <= limit:
+        persisted.reasons.append(_batch_index_limit(state, limit))
+    first = list(persisted.ack_sets.items())
+    persisted.ack_sets, persisted.uncertain_ack_sets = (
+        dict(first[:sure]),
+        {**dict(first[sure:]), **persisted.uncertain_ack_sets},
+    )
 
 
 def _batch_index_limit(state: MemoryState, limit: int) -> Reason:
@@ -285,13 +291,13 @@ def _batch_index_limit(state: MemoryState, limit: int) -> Reason:
     )
 
 
-def _entry_bytes(state: MemoryState, kept: Persisted, limit: int) -> int | None:
+def _entry_bytes(state: MemoryState, persisted: Persisted, limit: int) -> int | None:
     """Return the size of the entry if it exceeds `limit`; it is encoded only if it might."""
-    at_most = 64 * len(kept.ranges) + sum(48 + 11 * len(words) for words in kept.partial.values())
-    if kept.form == "pulsar-ranges" and at_most <= limit:
+    at_most = 64 * len(persisted.ranges) + sum(48 + 11 * len(words) for words in persisted.ack_sets.values())
+    if persisted.form == "pulsar-ranges" and at_most <= limit:
         return None
-    written = CursorState(state.mark_delete_position, kept.ranges, kept.partial)
-    size = size_in(written.to_position_info(), kept.form)
+    written = CursorState(state.mark_delete_position, persisted.ranges, persisted.ack_sets)
+    size = size_in(written.to_position_info(), persisted.form)
     # A bit set of Java ends at 2^31 entries of a ledger; one with so many acknowledged is larger anyway.
     size = limit + 1 if size is None else size
     return size if size > limit else None
@@ -305,7 +311,7 @@ def hidden_acks(state: MemoryState, settings: BrokerSettings, sizes: BatchSizes)
 
 
 def keeps_hidden_ack_sets(
-    state: MemoryState, settings: BrokerSettings, kept: Persisted, hidden: Bounds, *, written: bool
+    state: MemoryState, settings: BrokerSettings, persisted: Persisted, hidden: Bounds, *, written: bool
 ) -> bool:
     """Return whether ack sets that the source does not show are all read back.
 
@@ -318,20 +324,24 @@ def keeps_hidden_ack_sets(
     sets = entries if hidden.at_most is None else min(entries, hidden.at_most)
     covered = 0 if written else state.passed
     return (
-        (kept.place == "cursor ledger" or settings.reads_batch_indexes_back)
+        (persisted.place == "cursor ledger" or settings.reads_batch_indexes_back)
         and len(state.individually_deleted) > 0
         and sets + covered <= settings.max_batch_deleted_index_to_persist
     )
 
 
 def loses_hidden_ack_sets(
-    settings: BrokerSettings, restart: Restart, ledger: CursorLedger, kept: Persisted
+    settings: BrokerSettings, restart: Restart, ledger: CursorLedger, persisted: Persisted
 ) -> bool:
     """Return whether none of the ack sets that the source does not show is read back."""
     if restart == "crash":
         # Those of a cursor ledger that is only read are there still.
         return ledger == "none"
-    return kept.place == "metadata store" and not settings.reads_batch_indexes_back and not kept.may_be_empty
+    return (
+        persisted.place == "metadata store"
+        and not settings.reads_batch_indexes_back
+        and not persisted.may_be_empty
+    )
 
 
 def unacked_entries(state: MemoryState) -> int | None:

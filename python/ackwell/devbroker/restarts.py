@@ -75,20 +75,15 @@ def surviving_state(
         return SurvivingState(staged, source.cursor_writes.ledger, loss)
     before = now if how == "graceful" else source.cursor_writes.written
     ledger: CursorLedger = source.cursor_writes.ledger
-    if how == "crash" and ledger != "open":
-        # Nothing was written since the cursor was loaded, so the crash leaves the loaded state.
-        ranges, partial, place = before.individually_deleted, dict(before.batch_deleted), ledger
-    else:
-        kept = read_back(before, settings, how, ledger)
-        ranges = kept.ranges
-        partial = {p: before.batch_deleted[p] for p in sorted({*kept.partial, *kept.perhaps})}
-        place = "read-only" if kept.place == "cursor ledger" else "none"
+    persisted = read_back(before, settings, how, ledger)
+    found = {*persisted.ack_sets, *persisted.uncertain_ack_sets}
     info = PositionInfo(
         *before.mark_delete_position,
-        individually_deleted=ranges,
-        batch_deleted=partial,
+        individually_deleted=persisted.ranges,
+        batch_deleted={p: before.batch_deleted[p] for p in sorted(found)},
         unknown_fields=staged.unknown_fields,
     )
+    place: CursorLedger = "read-only" if persisted.place == "cursor ledger" else "none"
     return SurvivingState(info, place, _loss(source, info, predicted))
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from ackwell.broker.batch_sizes import BatchSizes, Bounds, CountedAckSets, CountedSizes
 from ackwell.broker.restart import restart_loss
+from ackwell.broker.settings import BrokerSettings
 from ackwell.broker.writes import not_read_back
 from ackwell.cursor.state import CursorState
 from ackwell.position import Position
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
     from ackwell import PositionRangeSet
 
     Ints = NDArray[np.int64]
-
-_KEPT_RANGES_MAX: Final = 1_000
-"""So many ranges go to the metadata store, whole, when a 4.2 broker closes a cursor."""
 
 
 class Losses(NamedTuple):
@@ -55,8 +53,8 @@ def losses_of(columns: dict[str, Any]) -> Losses:
     from ackwell import Ledgers, PositionRangeSet
 
     integers, sets, ledgers = columns["integers"], columns["batch_deleted"], columns["ledgers"]
-    large = integers["range_count"] > _KEPT_RANGES_MAX
-    # Otherwise all ranges are kept, and no ack set is.
+    # With fewer ranges a close writes to the metadata store: all ranges are read back, and no ack set is.
+    large = integers["range_count"] > BrokerSettings().metadata_store_ranges
     counts = np.where(large, 0, np.diff(sets["offsets"]))
     acked, unsure = (_sums(values, sets["offsets"]) for values in _acked(sets["acked"]))
     at_least = np.where(counts > 0, acked, 0)

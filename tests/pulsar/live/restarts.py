@@ -58,10 +58,10 @@ class Prediction:
             found.append(f"mark-delete: predicted {state.mark_delete_position}, came back {mark_delete}")
         if came[1] != predicted[1]:
             found.append(f"ranges: predicted {kept.ranges}, came back {ranges}; {kept}")
-        certain = kept.partial.keys() - kept.perhaps.keys()
-        if not certain <= ack_sets.keys() <= kept.partial.keys() | kept.perhaps.keys():
+        certain = kept.ack_sets.keys() - kept.uncertain_ack_sets.keys()
+        if not certain <= ack_sets.keys() <= kept.ack_sets.keys() | kept.uncertain_ack_sets.keys():
             found.append(
-                f"ack sets: predicted {sorted(certain)}, perhaps {sorted(kept.perhaps)}, came back {ack_sets}"
+                f"ack sets: predicted {sorted(certain)}, perhaps {sorted(kept.uncertain_ack_sets)}, came back {ack_sets}"
             )
         found += [
             f"ack set of {position}: predicted {state.batch_deleted[position]}, came back {words}"
