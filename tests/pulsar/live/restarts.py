@@ -61,7 +61,8 @@ class Prediction:
         certain = kept.ack_sets.keys() - kept.uncertain_ack_sets.keys()
         if not certain <= ack_sets.keys() <= kept.ack_sets.keys() | kept.uncertain_ack_sets.keys():
             found.append(
-                f"ack sets: predicted {sorted(certain)}, perhaps {sorted(kept.uncertain_ack_sets)}, came back {ack_sets}"
+                f"ack sets: predicted {sorted(certain)}, perhaps {sorted(kept.uncertain_ack_sets)}, "
+                f"came back {ack_sets}"
             )
         found += [
             f"ack set of {position}: predicted {state.batch_deleted[position]}, came back {words}"
