@@ -59,7 +59,7 @@ class Fleet:
     receives: bool = False
     entries_per_ledger: int = 50_000
     ack_window: int = 2_000
-    """An acknowledgment comes at most so many entries after its publish, at random."""
+    """An acknowledgment comes at most this many entries after its publish, at random."""
     delayed_share: float = 0.25
     """The share of subscriptions whose messages are to be delivered later."""
     consumers: int = 3

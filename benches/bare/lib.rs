@@ -1,4 +1,4 @@
-//! Methods that parse integers and return a bool, and do nothing: what a scalar method cannot be faster than.
+//! Methods that parse integers and return a bool without other work: the lower bound of a scalar method.
 
 /// The module `bare_call`.
 #[pyo3::pymodule]

@@ -7,8 +7,7 @@ round, takes medians, holds ours against what each row demands, prints a table a
 **To add an area**, add one file `benches/bars/AREA.py` with
 
 - `SIDES`: what is run, as `Side`s: `ours("AREA")` (the Rust bench `bars`), `peer("B", "v424")` (Java,
-  skipped with a reason where there is none), or a `Side` with a command of its own. A command prints
-  JSON lines;
+  skipped with a reason without it), or a `Side` with another command. A command prints JSON lines;
 - `WORKLOADS`: names of `benches/workloads.toml` that are passed to the commands;
 - `read(line)`: which figures a JSON line holds: it yields `(workload, operation, samples)`. The side
   is known. Java's and our lines for parts A and B share one form, read by `sides.read_operations`;

@@ -16,7 +16,7 @@ AREAS = ("long_map", "pending_acks", "range_set", "delayed", "position_info")
 WIDTH = 160
 
 
-# The workload that stands for the figures of this process.
+# The workload of the figures of this process.
 PYTHON = "python"
 
 

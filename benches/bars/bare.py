@@ -1,4 +1,4 @@
-"""The yardstick of scalar methods: a native call that does nothing (`benches/bare`)."""
+"""The baseline of scalar methods: a native call that does nothing (`benches/bare`)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def bare_call() -> Any:
 
 
 def _library(messages: str) -> str:
-    """The file cargo says it has built."""
+    """Return the file that cargo has built."""
     for line in messages.splitlines():
         message = json.loads(line)
         if message.get("reason") == "compiler-artifact" and message["target"]["name"] == "bare_call":

@@ -31,7 +31,7 @@ def alternate(sides: Mapping[str, Callable[[], object]], *, per: int = 1) -> dic
 
 
 def afresh(prepare: Callable[[], Subject], work: Callable[[Subject], object], *, per: int = 1) -> list[float]:
-    """Time what `work` does to something that `prepare` makes anew each time, which is not counted."""
+    """Time `work` on a value that `prepare` creates each time; the creation is not counted."""
     samples = []
     for _ in range(AFRESH):
         subject = prepare()

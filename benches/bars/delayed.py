@@ -1,8 +1,8 @@
 """Delayed messages: Pulsar's heaps (4.2.4, 5.0.0-M1's hole sifts, a flat port), its tracker, and ours.
 
 The heaps' peers draw their random times while the clock runs, which `rngOnly` times alone; the rows
-take it off. Sizes are workloads of the heap, "x,y" is the seed's table (x messages a ms, y bits cut off,
-10 million), "rand,tick" 10 million times at random over seven days.
+subtract it. Sizes are workloads of the heap, "x,y" is the seed's table (x messages a ms, y bits cut off, 10
+million), "rand,tick" 10 million times at random over seven days.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def measure() -> Iterator[tuple[str, str, str, list[float]]]:
 
 @dataclass(frozen=True)
 class TimesFaster:
-    """How many times a peer's CPU time, without its random numbers, is ours."""
+    """Return a peer's CPU time, without its random numbers, as a multiple of ours."""
 
     row: str
     workload: str
@@ -58,7 +58,7 @@ class TimesFaster:
     times: float
 
     def judge(self, samples: Samples) -> Verdict:
-        """Hold the quotient against the bar."""
+        """Compare the quotient with the bar."""
         figures = medians(samples, self.workload, self.operation)
         drawing = medians(samples, self.workload, "rngOnly")
         net = {side: value - drawing.get(side, 0) for side, value in figures.items()}

@@ -1,4 +1,4 @@
-"""`LongMap` against itself: on keys a hash may stumble over, and after a million removals and additions."""
+"""`LongMap` compared with itself: on keys that are hard to hash, and after a million changes."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ SIDES = [ours("long_map")]
 read = read_operations
 
 USED = "after 10^6 cycles"
-# "The same speed", where medians of one run still differ by this much.
+# "The same speed": medians of one run still differ by this much.
 NOISE = 1.1
-# A run that once spilled over the array's end keeps the slots it took: a few of 57,000.
+# A run that once passed the array's end keeps its slots: a few of 57,000.
 SPILL = 1.001
 
 BARS: list[Row] = [

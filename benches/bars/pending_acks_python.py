@@ -1,4 +1,4 @@
-"""`PendingAcks` through its class, beside a bare call and the maps Python has: dicts and a sorted dict."""
+"""`PendingAcks` through its class, compared with a bare call and Python's maps: dicts and a sorted dict."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def measure() -> Iterator[Measured]:
     yield "dict", "python", "bytes", [_bytes_of(flat)]
 
 
-# What each side runs for every key, as one would write it.
+# The statement of each side for every key, as users write it.
 STATEMENTS = {
     "contains": {
         OURS: "pending.contains(ledger_id, entry_id)",
@@ -60,7 +60,7 @@ STATEMENTS = {
         OURS: "pending.update_remaining(ledger_id, entry_id, 0)",
         "bare call": "bare.three(ledger_id, entry_id, 0)",
     },
-    # The add is there to remove again; it is on both sides.
+    # The add prepares the next removal; it is on both sides.
     "remove + add": {
         OURS: "pending.remove(ledger_id, entry_id); pending.add(ledger_id, entry_id, 1, entry_id)",
         "bare call": "bare.two(ledger_id, entry_id); bare.four(ledger_id, entry_id, 1, entry_id)",
@@ -70,7 +70,7 @@ STATEMENTS = {
 
 
 def _loop(statement: str, names: dict[str, Any]) -> Callable[[], object]:
-    """A function that runs a statement for every key, as `timeit` makes one."""
+    """Return a function that runs a statement for every key, like `timeit`."""
     code = f"def loop():\n  for ledger_id, entry_id in keys:\n    {statement}"
     exec(code, names)
     loop: Callable[[], object] = names["loop"]
@@ -84,7 +84,7 @@ def _flat() -> dict[tuple[int, int], tuple[int, int]]:
 def _scalar(order: str, entries: Entries) -> Iterator[Measured]:
     flat = _flat()
     names = {
-        # Their objects lie in the order of use, as the peers' do: a bare call waits for no key either.
+        # The objects are in memory in the order of use, like those of the peers.
         "keys": [(1, entry) for entry in entries.tolist()],
         "bare": bare_call(),
         "pending": _filled(),
@@ -131,7 +131,7 @@ def _filled() -> PendingAcks:
 
 
 def _bytes_of(flat: dict[tuple[int, int], tuple[int, int]]) -> float:
-    """A dict's bytes an entry, with its tuples and the integers above those Python shares."""
+    """Return a dict's bytes an entry, with its tuples and the integers that Python does not share."""
     tuples = sum(sys.getsizeof(key) + sys.getsizeof(value) for key, value in flat.items())
     integers = sum(sys.getsizeof(entry) for _, entry in flat if entry > 256)
     return (sys.getsizeof(flat) + tuples + integers) / len(flat)

@@ -1,8 +1,8 @@
 """A cursor's state to bytes and back: Pulsar's classes with the sets of 4.2.4 and 5.0.1, protobuf, and ours.
 
-A side's figure is the sum of what it does one after the other: Pulsar's classes build a message and serialize
-it, parse one and recover a range set from it. Our decoding gives the range set. `v1` in the record are
-Pulsar's ranges (field 3), `v2` its long array (field 6).
+A side's figure is the sum of its steps: Pulsar's classes build a message and serialize it, parse one and
+recover a range set from it. Our decoding gives the range set. `v1` in the record are Pulsar's ranges (field
+3), `v2` its long array (field 6).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def measure() -> Iterator[tuple[str, str, str, list[float]]]:
 
 @dataclass(frozen=True)
 class Faster:
-    """How many times longer a side takes for all of its operations than we do for ours."""
+    """Return the time of all operations of a side as a multiple of ours."""
 
     row: str
     workload: str
@@ -49,7 +49,7 @@ class Faster:
     their_workload: str = ""
 
     def judge(self, samples: Samples) -> Verdict:
-        """Hold the quotient against the bar."""
+        """Compare the quotient with the bar."""
         mine = medians(samples, self.workload, self.operation).get(OURS)
         workload = self.their_workload or self.workload
         parts = [medians(samples, workload, operation).get(self.side) for operation in self.theirs]

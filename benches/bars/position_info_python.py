@@ -49,7 +49,7 @@ def _cursor(decoded: Callable[[], PositionInfo], ledgers: Ledgers) -> Cursor:
 
 
 def _row(side: str, operation: str, rounds: int, call: Callable[[], object]) -> Measured:
-    """Time one call after the other; what it gives is let go between the clock's readings."""
+    """Time one call after the other; results are freed between the clock's readings."""
     samples = []
     for _ in range(WARM + rounds):
         before = thread_time_ns()

@@ -1,4 +1,4 @@
-"""Showing and recording what was measured."""
+"""Show and record measurements."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def show(console: Console, area: str, verdicts: list[Verdict], skipped: list[Sid
 
 
 def machine() -> str:
-    """A name for this machine that says what it is and not whose."""
+    """A name for this machine by its hardware, without its owner."""
     name = f"{platform.system()}-{platform.machine()}-{os.cpu_count()}cpu".lower()
     model = next(
         (line.partition(":")[2].strip() for line in _cpuinfo() if line.startswith("model name")),

@@ -1,4 +1,4 @@
-"""The rows of a table of bars: what ours must reach, and whether it did."""
+"""The rows of a table of bars: the limits of our figures, and whether they are reached."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benches.bars.sides import OURS, Figure, Samples
 
 @dataclass(frozen=True)
 class Verdict:
-    """A row's outcome; `reached` is None where something needed was not measured."""
+    """A row's outcome; `reached` is None if a needed figure was not measured."""
 
     row: str
     bar: str
@@ -30,7 +30,7 @@ class Row(Protocol):
 
 
 def medians(samples: Samples, workload: str, operation: str) -> dict[str, float]:
-    """The median of each side that was measured."""
+    """Return the median of each measured side."""
     return {
         figure.side: median(values)
         for figure, values in samples.items()
@@ -40,7 +40,7 @@ def medians(samples: Samples, workload: str, operation: str) -> dict[str, float]
 
 @dataclass(frozen=True)
 class AtMost:
-    """Our figure alone, against a limit; the peers' are shown beside it."""
+    """Our figure alone, against a limit; the peers' figures are shown, too."""
 
     row: str
     workload: str
@@ -49,7 +49,7 @@ class AtMost:
     unit: str = ""
 
     def judge(self, samples: Samples) -> Verdict:
-        """Hold our figure against the limit."""
+        """Compare our figure with the limit."""
         peers = medians(samples, self.workload, self.operation)
         ours = peers.pop(OURS, None)
         reached = None if ours is None else ours <= self.limit
@@ -67,7 +67,7 @@ class AgainstBest:
     among: tuple[str, ...] | None = None
 
     def judge(self, samples: Samples) -> Verdict:
-        """Hold the share against the factor; every peer in `among` must have been measured."""
+        """Compare the share with the factor; every peer in `among` must have been measured."""
         peers = medians(samples, self.workload, self.operation)
         ours = peers.pop(OURS, None)
         wanted = {side: value for side, value in peers.items() if self.among is None or side in self.among}
@@ -88,7 +88,7 @@ def Against(  # noqa: N802 - reads as a kind of row
 
 @dataclass(frozen=True)
 class AgainstOurs:
-    """Our figure on a workload as a share of ours on another, which is shown as if it were a peer's."""
+    """Our figure on a workload as a share of ours on another, which is shown in the column of peers."""
 
     row: str
     workload: str
@@ -97,7 +97,7 @@ class AgainstOurs:
     factor: float
 
     def judge(self, samples: Samples) -> Verdict:
-        """Hold the share against the factor."""
+        """Compare the share with the factor."""
         ours = medians(samples, self.workload, self.operation).get(OURS)
         base = medians(samples, self.base, self.operation).get(OURS)
         bar = f"≤ {self.factor:g} × {self.base}"

@@ -17,7 +17,7 @@ OURS = "ackwell"
 
 
 class Figure(NamedTuple):
-    """What was measured: one operation of one side on one workload."""
+    """A measured operation of one side on one workload."""
 
     side: str
     workload: str
@@ -30,7 +30,7 @@ Reader: TypeAlias = Callable[[dict[str, Any]], Iterable[tuple[str, str, list[flo
 
 @dataclass(frozen=True)
 class Side:
-    """A program to run on a workload; `missing` says why it cannot run here.
+    """A program to run on a workload; `missing` is the reason that it cannot run here.
 
     `workloads` are those it knows, if not all of the area's.
     """
@@ -48,7 +48,7 @@ def ours(area: str) -> Side:
 
 
 def peer(part: str, label: str, *, workloads: Collection[str] | None = None) -> Side:
-    """A part of `benches/peers/run.sh`; skipped where Java, Maven or the JDK it needs is missing."""
+    """A part of `benches/peers/run.sh`; skipped if Java, Maven or the JDK it needs is missing."""
     tools = ("bash", "javac", "mvn")
     missing = next((f"{tool} not found" for tool in tools if not shutil.which(tool)), None)
     if missing is None:
@@ -74,7 +74,7 @@ def run(
     rounds: int,
     progress: Callable[[str], None],
 ) -> Samples:
-    """Run every side on every workload, in turn and `rounds` times, and gather what they print."""
+    """Run every side on every workload, in turn and `rounds` times, and collect their output."""
     samples: Samples = {}
     present = [side for side in sides if side.missing is None]
     for number in range(1, rounds + 1):

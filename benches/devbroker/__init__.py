@@ -1,1 +1,1 @@
-"""What the dev broker costs, measured with real clients."""
+"""The cost of the dev broker, measured with real clients."""

@@ -1,9 +1,8 @@
 """CPU and memory of a broker, and how fast it is: `python -m benches.devbroker.cpu`.
 
-Messages are published, dispatched and acknowledged. The broker is a process of its own, and its CPU and the
-most memory that it had so far are what the system accounts to it; the client is the official one.
-`--beside PID=URL` measures another broker of this machine in the same run, such as a real one, or
-`ackwell record` before it.
+Messages are published, dispatched and acknowledged. The broker is a separate process. Its CPU time and its
+largest memory are those that the system reports; the client is the official one. `--beside PID=URL`
+measures another broker of this machine in the same run, such as a real one, or `ackwell record` before it.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ PAYLOAD = b"x" * 100
 
 
 class Case(NamedTuple):
-    """One way of sending and receiving."""
+    """A way of sending and receiving."""
 
     name: str
     batch: int

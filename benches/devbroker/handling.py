@@ -1,7 +1,7 @@
 """CPU of the dev broker's own code a message, without sockets: `python -m benches.devbroker.handling`.
 
-Publishes, deliveries and acknowledgments as a client sends them, fed to a connection whose transport keeps
-nothing. The fastest of many rounds: noise of the machine only adds to a round.
+Publishes, deliveries and acknowledgments as a client sends them, fed to a connection whose transport
+discards its bytes. The fastest of many rounds, because noise of the machine only adds to a round.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from ackwell.protocol.payload import write_payload
 
 MESSAGES = 1_000
 ROUNDS = 40
-"""Together they fill less than a ledger."""
+"""In total they fill less than a ledger."""
 
 
 class Nowhere(asyncio.Transport):
-    """A transport whose bytes go nowhere."""
+    """A transport that discards its bytes."""
 
     def write(self, _data: Any) -> None:
         """Drop them."""

@@ -1,7 +1,7 @@
 """How long the dev broker takes to start: `python -m benches.devbroker.start`.
 
-The import beside `import pulsar`, `Broker()` after it, the first message through the official client, and the
-tutorial's tests together. Medians of several processes.
+The import compared with `import pulsar`, `Broker()` after it, the first message through the official
+client, and the tutorial's tests together. Medians of several processes.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ with Broker() as broker:
 
 
 def numbers(script: str) -> list[float]:
-    """Run a script in a process of its own; return what it prints."""
+    """Run a script in a new process; return its output."""
     with_bytecode = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     done = subprocess.run(
         [sys.executable, "-c", script], env=with_bytecode, capture_output=True, text=True, check=True

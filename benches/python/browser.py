@@ -1,4 +1,4 @@
-"""A headless Chromium that tells how long a page takes to open, asked over its DevTools port."""
+"""A headless Chromium that measures how long a page takes to open, over its DevTools port."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
-# Two frames after the condition holds, what it put there has been painted.
+# Two frames after the condition holds, its effect has been painted.
 OPENED = """
 new Promise(done => {
   const look = () => %s
@@ -32,7 +32,7 @@ new Promise(done => {
 
 @contextmanager
 def running(profile: Path) -> Iterator[int]:
-    """Start a browser with a profile of its own; give the port it listens to on 127.0.0.1."""
+    """Start a browser with a new profile; return the port it listens to on 127.0.0.1."""
     assert BROWSER
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync"]
     options += ["--disable-background-networking", "--disable-component-update"]
@@ -52,7 +52,7 @@ def running(profile: Path) -> Iterator[int]:
 
 
 def milliseconds_to_open(port: int, page: Path, condition: str) -> float:
-    """Open `page`; give the milliseconds from the navigation until `condition` holds and is painted."""
+    """Open `page`; return the milliseconds from the navigation until `condition` holds and is painted."""
     return asyncio.run(_open(port, page, condition))
 
 

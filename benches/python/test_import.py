@@ -1,4 +1,4 @@
-"""What `import ackwell` costs, in a process of its own, beside an interpreter that imports nothing."""
+"""The cost of `import ackwell` in a new process, compared with an interpreter that imports nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one more ack costs to save beside a million ranges, in memory and synced to a disk; and loading."""
+"""The cost of saving one more ack with a million ranges, in memory and synced to a disk, and of loading."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operator waits for: a large state inspected, a fleet diagnosed, its page written."""
+"""Commands that an operator waits for: inspect a large state, diagnose a fleet, write its page."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_write_the_page_of_five_thousand_subscriptions(benchmark: BenchmarkFixtu
 def test_open_the_page_of_five_thousand_subscriptions(
     benchmark: BenchmarkFixture, page: str, tmp_path: Path
 ) -> None:
-    """From the navigation until the first map is painted, by the browser's own clock."""
+    """From the navigation until the first map is painted, by the browser's clock."""
     file = tmp_path / "report.html"
     file.write_text(page, encoding="utf-8")
     drawn = "document.querySelector('#map-0 > *')"

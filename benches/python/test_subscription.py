@@ -20,7 +20,7 @@ from ackwell.subscription import (
 )
 from benches.bars.workloads import section
 
-# The CPU time of this thread: wall time lies on a busy machine.
+# The CPU time of this thread: wall time is wrong on a busy machine.
 pytestmark = pytest.mark.benchmark(timer=time.thread_time)
 WORKLOADS = section("subscription")
 NO_LIMITS = SubscriptionSettings(max_unacked_per_consumer=0, max_unacked_per_subscription=0)
@@ -120,7 +120,7 @@ def test_bytes_of_an_outstanding_message(benchmark: Any, name: str) -> None:
     tracemalloc.stop()
     summary = benchmark(subscription.summary, 0)
     assert summary.unacked == messages
-    # What Python holds beside the structures' own bytes is a few kilobytes, all told.
+    # Python's objects in addition to the bytes of the structures are a few kilobytes in total.
     total = sum(summary.nbytes.values()) + python_bytes
     benchmark.extra_info["bytes_per_message"] = total / messages
 

@@ -1,4 +1,4 @@
-"""Events in the layouts that people have, as Parquet files: each written once and the same each time."""
+"""Events in common layouts, as Parquet files: each is written once and always the same."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ROW_GROUP: Final = 1 << 20
 
 
 def write(folder: Path, name: str) -> Path:
-    """Write one layout, unless it is there."""
+    """Write one layout, unless it exists."""
     place = folder / name.replace(" ", "-")
     if not (place / "_SUCCESS").exists():
         shutil.rmtree(place, ignore_errors=True)
@@ -136,7 +136,7 @@ def _seek() -> pa.Table:
 
 
 def _files() -> pa.Table:
-    """Events that say which of eight files they were read from."""
+    """Events with a column for the file that they were read from, of eight."""
     table = _fleet(ENTRIES)
     names = pa.array([f"s3a://bucket/file-{number}" for number in range(8)])
     numbers = np.arange(table.num_rows) * 8 // table.num_rows

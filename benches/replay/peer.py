@@ -1,4 +1,4 @@
-"""The same question asked of DuckDB: acknowledged entries, and acknowledged messages of other batches.
+"""The same query in DuckDB: acknowledged entries, and acknowledged messages of other batches.
 
 It gives neither ranges nor a mark-delete position nor bytes, and counts an entry that has batch indexes and
 ack sets twice.
@@ -14,7 +14,7 @@ _BIT: Final = "(1::UBIGINT << ({} & 63)::UBIGINT)"
 
 
 def query(place: str, layout: str) -> str:
-    """Return the SQL for a layout: no more than it needs."""
+    """Return the SQL for a layout, with only the columns it needs."""
     events = f"read_parquet('{place}/*.parquet')"
     acks = f"select * from {events} where kind = 'ack'"
     if layout == "seek":
@@ -66,7 +66,7 @@ def query(place: str, layout: str) -> str:
 
 
 def run(place: str, layout: str, threads: int) -> int:
-    """Ask, and return how many subscriptions have an answer."""
+    """Run the query, and return the number of subscriptions in its answer."""
     import duckdb
 
     connection = duckdb.connect(config={"threads": threads})

@@ -1,4 +1,4 @@
-//! CPU time of the thread as a criterion measurement: on a busy machine wall time measures the others.
+//! CPU time of the thread as a criterion measurement: on a busy machine, wall time includes other processes.
 
 use cpu_time::ThreadTime;
 use criterion::measurement::{Measurement, ValueFormatter, WallTime};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 pub(crate) struct CpuTime;
 
-/// A criterion that measures by it, with samples as short as a bench of ns needs.
+/// A criterion that measures CPU time, with samples short enough for benches of nanoseconds.
 pub(crate) fn criterion() -> Criterion<CpuTime> {
     Criterion::default()
         .with_measurement(CpuTime)

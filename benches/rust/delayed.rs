@@ -1,4 +1,4 @@
-//! What the benches of the three indexes of delayed messages share; `benches/bars` measures them beside the peers.
+//! Code shared by the benches of the three indexes of delayed messages; `benches/bars` compares them with the peers.
 
 use std::hint::black_box;
 
@@ -8,7 +8,7 @@ use criterion::{BatchSize, Criterion};
 use crate::cpu_time::{CpuTime, elements};
 use crate::workloads::{mix, section};
 
-/// A tenth of what the bars take.
+/// A tenth of the size in the bars.
 pub(crate) const MESSAGES: i64 = 1_000_000;
 const START_MS: i64 = 1_700_000_000_000;
 pub(crate) const HOUR_MS: u64 = 3_600_000;
@@ -21,7 +21,7 @@ pub(crate) fn names(key: &str) -> Vec<String> {
     names.iter().map(|name| name.as_str().expect("a name").to_owned()).collect()
 }
 
-/// Messages of ledgers of 50,000, each at a time of its own.
+/// Messages of ledgers of 50,000, each with a different time.
 fn columns(messages: i64, time: impl FnMut(i64) -> i64) -> Columns {
     [
         (0..messages).map(time).collect(),

@@ -1,4 +1,4 @@
-//! `LongMap`: random keys beside those a hash may stumble over, and a map in steady state.
+//! `LongMap`: random keys, keys that are hard for a hash, and a map in steady state.
 
 use std::hint::black_box;
 

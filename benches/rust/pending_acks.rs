@@ -1,4 +1,4 @@
-//! `PendingAcks` on every shape of `workloads.toml`; beside the peers it is measured by `benches/bars`.
+//! `PendingAcks` on every shape of `workloads.toml`; `benches/bars` compares it with the peers.
 
 use std::hint::black_box;
 

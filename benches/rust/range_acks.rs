@@ -18,7 +18,7 @@ impl Columns {
     }
 }
 
-/// The acks of a workload, and a million positions anywhere in its ledgers.
+/// The acks of a workload, and a million random positions in its ledgers.
 pub(crate) fn named(name: &str) -> (Columns, Columns) {
     let section = section("range_set");
     let workload = section.get(name).unwrap_or_else(|| panic!("no workload {name}"));

@@ -1,4 +1,4 @@
-//! `TripleLongHeap`: adding and popping, beside a plain binary heap.
+//! `TripleLongHeap`: adding and popping, compared with a plain binary heap.
 
 use std::hint::black_box;
 

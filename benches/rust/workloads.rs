@@ -12,7 +12,7 @@ pub(crate) fn section(name: &str) -> toml::Table {
     }
 }
 
-/// The keys of a workload of section `long_map`, shuffled, so that they are asked for in no order of theirs.
+/// The keys of a workload of section `long_map`, shuffled, so that look-ups are in random order.
 pub(crate) fn long_keys(name: &str) -> Vec<i64> {
     let entries = section("long_map")[name]["entries"].as_integer().expect("an integer");
     let mut state = 42;

@@ -1,7 +1,7 @@
 """Measure the pipeline against Spark SQL and hold it against its bars: `make lab-bench-spark`.
 
-The variants run in turn in one session, and what counts is the CPU time of driver, JVM and Python
-workers together. The session's start is not counted, and a small replay of each variant has warmed it.
+The variants run in turn in one session. A figure is the CPU time of driver, JVM and Python workers
+together. The session's start is not counted; a small replay of each variant warms it.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def main() -> int:
 
 @contextmanager
 def session() -> Iterator[SparkSession]:
-    """Start a session whose Python workers are new, so that their memory is that of what it runs."""
+    """Start a session with new Python workers, so that their memory is that of its jobs."""
     spark = local_session("local[2]", name="ackwell-bench")
     try:
         yield spark

@@ -36,7 +36,7 @@ _ROW_GROUP: Final = 1 << 20
 
 
 def write(folder: Path, name: str, entries: int) -> Path:
-    """Write one layout, unless it is there."""
+    """Write one layout, unless it exists."""
     place = folder / name.replace(" ", "-")
     if not (place / "_SUCCESS").exists():
         shutil.rmtree(place, ignore_errors=True)
@@ -61,7 +61,7 @@ def _writer(name: str) -> Callable[[Path, Path, int], None]:
 
 
 def _copies(place: Path, folder: Path, entries: int) -> None:
-    """The skewed fleet under several names: links cost no disk, and reading them what more data costs."""
+    """The skewed fleet under several names: links take no disk space and read like more data."""
     for path in sorted((folder / "skewed").glob("*.parquet")):
         for copy in range(COPIES):
             os.link(path, place / f"{copy}-{path.name}")
@@ -109,7 +109,7 @@ def _lines(place: Path, folder: Path, entries: int) -> None:
 
 
 def _recording(place: Path, folder: Path, entries: int) -> None:
-    """What a dev broker records of a client that batches, as many topics as make the events wanted."""
+    """Recorded traffic of a batching client on a dev broker, on enough topics for the events."""
     table = pa.Table.from_batches(to_batches(_traffic()))
     copies = max(1, entries // 2 // table.num_rows)
     for number in range(FILES):

@@ -1,6 +1,6 @@
-"""Replay without a JVM, and the same question asked of DuckDB and Polars: CPU seconds of one process each.
+"""Replay without a JVM, and the same query in DuckDB and Polars: CPU seconds of one process each.
 
-Each measurement is a process of its own, on one thread, with its start and its imports left out.
+Each measurement is a new process on one thread, without its start and its imports.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ print(seconds, int(peak) / 1024, rows)
 
 
 def cpu_seconds(side: str, warm: Path, place: Path) -> tuple[float, float]:
-    """Return the CPU seconds of one replay, and its largest size in MB; NaN where a library is missing."""
+    """Return the CPU seconds of one replay, and its largest size in MB; NaN if a library is missing."""
     command = [sys.executable, "-c", SIDES[side] + _MEASURE, str(warm), str(place)]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     if "ModuleNotFoundError" in run.stderr:

@@ -1,4 +1,4 @@
-"""The same question asked of Spark SQL alone: the peers that the pipeline is measured against."""
+"""The same query in Spark SQL alone: the peers of the pipeline."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _KEY = ("topic", "subscription")
 
 
 def words_and_popcount(events: DataFrame) -> DataFrame:
-    """Count acknowledged entries by words of 64; the strongest peer, though it answers least.
+    """Count acknowledged entries by words of 64; the fastest peer, with the smallest answer.
 
-    By a 64-bit hash of the names, which is faster than by the names, may collide, and does not tell them.
-    It gives no ranges, no mark-delete position and, as it skips what was published, no backlog.
+    It groups by a 64-bit hash of the names, which is faster than by the names, may collide, and loses the
+    names. It gives no ranges, no mark-delete position and, because it skips publishes, no backlog.
     """
     acks = events.where("kind = 'ack'").select(F.xxhash64(*_KEY).alias("key"), "ledger_id", _word(), _bit())
     return _count(acks, "key")
 
 
 def words_by_name(events: DataFrame) -> DataFrame:
-    """Count the same by the names themselves: nothing collides, and a row says whose it is."""
+    """Count the same by the names: without collisions, and each row has its name."""
     acks = events.where("kind = 'ack'").select(*_KEY, "ledger_id", _word(), _bit())
     return _count(acks, *_KEY)
 
@@ -32,8 +32,9 @@ def words_by_name(events: DataFrame) -> DataFrame:
 def words_with_batches(events: DataFrame) -> DataFrame:
     """Give the same answer for batches too: indexes by entry, sizes, and whole entries into words.
 
-    Of each subscription the acknowledged entries, the acknowledged messages of batches that are not whole,
-    and the greatest cumulative position. A batch has 64 messages at most. It gives no ranges either.
+    For each subscription: the acknowledged entries, the acknowledged messages of partly acknowledged
+    batches, and the greatest cumulative position. A batch has 64 messages at most. It gives no ranges
+    either.
     """
     one = F.lit(1).cast("bigint")
     index = F.call_function("shiftleft", one, F.col("batch_index").cast("int"))

@@ -22,7 +22,7 @@ def tree() -> list[int]:
 
 
 def cpu_seconds() -> float:
-    """Sum user and system time, of processes that ended too."""
+    """Sum user and system time, including ended processes."""
     return sum(sum(map(int, fields[11:15])) for pid in tree() if (fields := _stat(pid))) / _TICKS
 
 

@@ -1,9 +1,9 @@
 """Measure the rate of a stream of cursors: `make lab-bench-stream`.
 
-A fleet's events, 200 subscriptions, one with half of all, lie in files by time as a recorder would write
-them: every micro-batch touches every subscription. Each stream reads the same files to the end, and
-Spark's own progress reports give rows and seconds of each micro-batch, from the plan to the commit of
-its state. The first micro-batches warm the JVM and are left out.
+A fleet's events, 200 subscriptions, one with half of all events, are in files by time, as a recorder writes
+them: every micro-batch has events of every subscription. Each stream reads the same files to the end, and
+Spark's own progress reports give rows and seconds of each micro-batch, from the plan to the commit of its
+state. The first micro-batches warm the JVM and are not counted.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def events(spark: SparkSession, folder: Path, files: int) -> DataFrame:
 
 
 def run(spark: SparkSession, cursors: DataFrame) -> dict[str, Any]:
-    """Run a stream until its input is read, and give the rate of its steady part."""
+    """Run a stream until its input is read, and return the rate of its steady part."""
     with tempfile.TemporaryDirectory(prefix="ackwell-bench-") as checkpoint:
         cpu = cpu_seconds()
         query = (

@@ -1,7 +1,7 @@
 """The pipeline's tasks, run one by one in this process: the longest fold and the longest finish.
 
-Two cores show no critical path on the wall; what a cluster would wait for is the longest task of each
-stage, in CPU time.
+Two cores show no critical path in wall time; a cluster would wait for the longest task of each stage, in
+CPU time.
 """
 
 from __future__ import annotations

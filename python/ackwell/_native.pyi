@@ -49,7 +49,7 @@ _T = TypeVar("_T")
 
 @final
 class Ledgers:
-    """The ledger directory of one topic: how many entries each ledger holds, which is open, what is trimmed.
+    """The ledger directory of one topic: the entries of each ledger, the open ledger, and the trimmed ledgers.
 
     A cursor needs it to step over ledger borders, as Pulsar's `ManagedLedgerImpl` does, and to count the
     entries between two positions. At most the greatest ledger is open.
@@ -61,7 +61,7 @@ class Ledgers:
     open : bool
         Whether the greatest ledger is still written to.
     trimmed_before : int
-        Every ledger below this id is trimmed: deleted with its entries, and known not to come back.
+        Every ledger below this id is trimmed: deleted with its entries. Its id is never used again.
 
     Raises
     ------
@@ -74,8 +74,8 @@ class Ledgers:
 
     Notes
     -----
-    With n ledgers, adding and growing the greatest take O(1), growing another O(sqrt n), every question
-    O(log n); 16 to 32 bytes a ledger.
+    With n ledgers, adding and growing the greatest take O(1), growing another O(sqrt n), every query O(log n); 16 to
+    32 bytes a ledger.
 
     Examples
     --------
@@ -107,15 +107,16 @@ class Ledgers:
         ('closed', 'open')
         """
     def grow(self, ledger_id: int, entries: int) -> None:
-        """Let a ledger hold so many `entries`; never reopens one.
+        """Set the number of entries of a ledger that may grow; never reopens a ledger.
 
-        A ledger greater than all known opens and closes the one before; a smaller one joins closed. Raises
-        `ProtocolError` for a trimmed ledger, and for fewer entries than it holds. O(1) for the greatest, O(sqrt n) for another of n.
+        A ledger greater than all known opens and closes the one before; a smaller one is added as closed. Raises
+        `ProtocolError` for a trimmed ledger, and for fewer entries than it holds. O(1) for the greatest, O(sqrt n)
+        for another of n.
         """
     def close(self, ledger_id: int) -> None:
         """Close a ledger; the next to open is a new one. Raises `KeyError` if it is not kept."""
     def trim_before(self, ledger_id: int) -> int:
-        """Forget every ledger below `ledger_id` and return how many; from then on they are known as trimmed.
+        """Remove every ledger below `ledger_id` and return their number; they then count as trimmed.
 
         Raises `ProtocolError` if the open ledger would go: a broker never trims the ledger it writes.
 
@@ -135,10 +136,10 @@ class Ledgers:
     def next_valid(self, ledger_id: int, entry_id: int) -> Position:
         """Return the first existing entry after a position, over ledger borders and empty ledgers. O(log n).
 
-        Past the last entry it is where the next one would be: one past the end of the open ledger, or, if
-        none is open, one past the last entry there is. The position may be anything with a ledger id >= 0
-        and an entry id >= -1; one in an unknown or trimmed ledger is between its neighbours. Raises
-        `ProtocolError` while no ledger is kept. (Pulsar: `getNextValidPosition`.)
+        Past the last entry it is the position of the next entry: after the end of the open ledger, or, if no ledger
+        is open, after the last entry that exists. The position may have any ledger id >= 0 and entry id >= -1; one in
+        an unknown or trimmed ledger is between its neighbours. Raises `ProtocolError` while no ledger is kept.
+        (Pulsar: `getNextValidPosition`.)
 
         >>> Ledgers({2: 16, 3: 0, 5: 10}).next_valid(5, 9)
         Position(ledger_id=5, entry_id=10)
@@ -157,15 +158,15 @@ class Ledgers:
     ) -> int:
         """Count the entries that exist in `(lower_exclusive, upper_inclusive]`. O(log n).
 
-        Bounds are places in the order of positions, as in `next_valid`: they need not exist, and entries
-        unknown or trimmed count for nothing. For a lower bound at or past the upper, 0.
+        Bounds are places in the order of positions, as in `next_valid`: they need not exist, and unknown and trimmed
+        entries are not counted. For a lower bound at or past the upper, 0.
         """
     def contains(self, ledger_id: int, entry_id: int) -> bool:
         """Whether a position is an entry that exists. O(log n)."""
     def contains_all(self, ledger_ids: ArrayLike, entry_ids: ArrayLike, passed: tuple[int, int]) -> bool:
         """Whether each position of two int64 arrays is an entry that exists, or is at or before `passed`.
 
-        A negative id answers no. `passed` as the bounds of `entries_between`.
+        False for a negative id. `passed` is a bound as in `entries_between`.
 
         >>> ledgers = Ledgers({2: 16, 5: 10}, trimmed_before=2)
         >>> ledgers.contains_all([1, 5], [40, 9], (1, 50)), ledgers.contains_all([5], [10], (1, 50))
@@ -176,7 +177,7 @@ class Ledgers:
         """The place before every entry: entry -1 of the first ledger kept; None without ledgers."""
     @property
     def last_position(self) -> Position | None:
-        """The last entry that exists; `first_position` while there is none."""
+        """The last entry that exists; without entries, `first_position`."""
     @property
     def trimmed_before(self) -> int:
         """Every ledger below this id is trimmed."""
@@ -185,7 +186,7 @@ class Ledgers:
         """The number of entries that exist, in all ledgers kept."""
     @property
     def nbytes(self) -> int:
-        """The true bytes on the heap."""
+        """The bytes allocated on the heap."""
     def validate(self) -> None:
         """Check the invariants; `AssertionError` if one does not hold."""
     def copy(self) -> Self:
@@ -203,14 +204,14 @@ class Ledgers:
 class LongMap:
     """A hash map from int64 to int64: a mapping that costs 18 to 24 bytes an entry, without objects.
 
-    Every key and value of int64 is legal. Scalar methods are O(1); removing leaves nothing behind, so time and
-    bytes follow the content alone. Iteration has no promised order. It is the counterpart of Apache
-    Pulsar's `Long2LongOpenHashMap`.
+    Every key and value of int64 is legal. Scalar methods are O(1). Removing leaves no tombstones, so time and bytes
+    depend only on the content. The order of iteration is not defined. It is the counterpart of Apache Pulsar's
+    `Long2LongOpenHashMap`.
 
     Parameters
     ----------
     entries : mapping or iterable of pairs, optional
-        What it holds at first.
+        The initial entries.
 
     Examples
     --------
@@ -242,18 +243,18 @@ class LongMap:
     def put(self, key: int, value: int, /) -> int | None:
         """Set the value of `key`; return the one before, or None."""
     def put_if_absent(self, key: int, value: int, /) -> int | None:
-        """Set the value of `key` unless it has one, which is returned; None if it was set."""
+        """Set the value of `key` if it has none, and return None; otherwise return its value."""
     def add_to(self, key: int, delta: int, /) -> int | None:
-        """Add `delta` to the value of `key` and return the sum; None, and nothing changes, if there is none.
+        """Add `delta` to the value of `key` and return the sum; None, and nothing changes, if the key is missing.
 
         `ValueError`, and nothing changes, if the sum is outside int64.
         """
     def remove(self, key: int, /) -> int | None:
         """Remove `key`; return its value, or None."""
     def remove_if_value(self, key: int, value: int, /) -> bool:
-        """Remove `key` if its value is `value`; return whether it was."""
+        """Remove `key` if its value is `value`; return whether it was removed."""
     def contains(self, key: int, /) -> bool:
-        """Return whether `key` is here."""
+        """Return whether `key` is in the map."""
     def __contains__(self, key: object, /) -> bool: ...
     def __getitem__(self, key: int, /) -> int: ...
     def __setitem__(self, key: int, value: int, /) -> None: ...
@@ -271,23 +272,23 @@ class LongMap:
     def pop(self, key: int, /, *default: _T) -> int | _T:
         """Remove `key` and return its value, or `default` if one is given; `KeyError` otherwise."""
     def popitem(self) -> tuple[int, int]:
-        """Remove any entry and return its key and value; `KeyError` if there is none."""
+        """Remove any entry and return its key and value; `KeyError` if the map is empty."""
     def setdefault(self, key: int, default: int, /) -> int:
-        """Return the value of `key`, which is set to `default` if there is none."""
+        """Return the value of `key`, which is set to `default` if the key is missing."""
     def put_many(self, keys: ArrayLike, values: ArrayLike) -> int:
         """Set the values of keys given as int64 arrays of one length; return how many keys were new."""
     def get_many(self, keys: ArrayLike, default: int = 0) -> NDArray[np.int64]:
-        """Return the values of an int64 array of keys, with `default` if there is none."""
+        """Return the values of an int64 array of keys, with `default` for missing keys."""
     def contains_many(self, keys: ArrayLike) -> NDArray[np.bool_]:
-        """Return, for each key of an int64 array, whether it is here."""
+        """Return a bool array: whether each key of an int64 array is in the map."""
     def remove_many(self, keys: ArrayLike) -> int:
-        """Remove the keys of an int64 array; return how many were here."""
+        """Remove the keys of an int64 array; return how many were in the map."""
     def to_arrays(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return all keys and their values as two int64 arrays."""
     def clear(self) -> None:
         """Remove every entry and release the memory."""
     def reserve(self, additional: int, /) -> None:
-        """Make room for `additional` more entries at once; `MemoryError`, and nothing changes, if there is none."""
+        """Make room for `additional` more entries; `MemoryError`, and nothing changes, if memory does not suffice."""
     def shrink_to_fit(self) -> None:
         """Release memory that the entries do not need."""
     @property
@@ -309,9 +310,9 @@ class LongMap:
 class BitSet:
     """A set of bit indexes from 0 up to a limit, in 64-bit words, as Java's `BitSet`.
 
-    Its words are Pulsar's `ack_set` and the values of its long-array form. Bits below 0 are a
-    `ValueError`. Setting a bit at or past the limit is a `LimitError`, setting one for which there is no
-    memory a `MemoryError`. A refused call changes nothing.
+    Its words are Pulsar's `ack_set` and the values of its long-array form. Bits below 0 are a `ValueError`. Setting a
+    bit at or past the limit is a `LimitError`, and a `MemoryError` if memory does not suffice. A refused call changes
+    nothing.
 
     Parameters
     ----------
@@ -354,13 +355,13 @@ class BitSet:
     def set_many(self, bits: ArrayLike) -> int:
         """Set the bits of an int64 array; return how many were clear. Nothing changes if one is refused."""
     def get_many(self, bits: ArrayLike) -> NDArray[np.bool_]:
-        """Return, for each bit of an int64 array, whether it is set."""
+        """Return a bool array: whether each bit of an int64 array is set."""
     def set_range(self, start: int, end: int, /) -> None:
-        """Set every bit from `start` up to, without, `end`."""
+        """Set every bit from `start` up to `end`, exclusive."""
     def clear_range(self, start: int, end: int, /) -> None:
-        """Clear every bit from `start` up to, without, `end`."""
+        """Clear every bit from `start` up to `end`, exclusive."""
     def clear_prefix(self, bit: int, /) -> NDArray[np.int64]:
-        """Clear every bit up to and with `bit`; return what was set, in order, as an int64 array."""
+        """Clear every bit up to and including `bit`; return the bits that were set, in order, as an int64 array."""
     def clear_all(self) -> None:
         """Clear every bit and release the memory."""
     def next_set(self, bit: int, /) -> int | None:
@@ -377,7 +378,7 @@ class BitSet:
         """Return the last set bit, or None."""
     @property
     def cardinality(self) -> int:
-        """How many bits are set; O(words)."""
+        """The number of set bits; O(words)."""
     def __len__(self) -> int: ...
     def __bool__(self) -> bool: ...
     def __iter__(self) -> Iterator[int]: ...
@@ -406,7 +407,7 @@ class BitSet:
 
 @final
 class PendingAcks:
-    """What was sent to one consumer and is not acknowledged yet: a mapping from `Position` to `PendingAck`.
+    """The entries that were sent to one consumer and are not acknowledged: a mapping from `Position` to `PendingAck`.
 
     Semantics are those of Apache Pulsar's `PendingAcksMap`. Ids are any int64, `remaining` is 0 to 2**31 − 1
     (0 is a value, not an absence), `sticky_key_hash` is 32 signed bits; anything else is a `ValueError`.
@@ -420,7 +421,7 @@ class PendingAcks:
     Parameters
     ----------
     entries : mapping or iterable of pairs, optional
-        The first entries: positions and `(remaining, sticky_key_hash)`. No handler is called.
+        The initial entries: positions and `(remaining, sticky_key_hash)`. No handler is called.
     add_handler : callable, optional
         `add_handler(ledger_id, entry_id, sticky_key_hash)` is called before each add; a false result refuses it.
     remove_handler : RemoveHandler, optional
@@ -483,7 +484,7 @@ class PendingAcks:
         """Return whether an entry is pending."""
     def __contains__(self, position: object, /) -> bool: ...
     def contains_many(self, ledger_ids: ArrayLike, entry_ids: ArrayLike) -> NDArray[np.bool_]:
-        """Return, for each position, given as two int64 arrays, whether it is pending."""
+        """Return a bool array: whether each position of two int64 arrays is pending."""
     def get_remaining(self, ledger_id: int, entry_id: int, /) -> int | None:
         """Return an entry's remaining count, or None if it is not pending."""
     @overload
@@ -498,7 +499,7 @@ class PendingAcks:
         """Return two int64 arrays: remaining counts, −1 if not pending, and sticky-key hashes, 0 if not."""
     def __getitem__(self, position: tuple[int, int], /) -> PendingAck: ...
     def update_remaining(self, ledger_id: int, entry_id: int, acked: int, /) -> bool:
-        """Take `acked` messages off an entry's remaining count; return whether that was done.
+        """Subtract `acked` from an entry's remaining count; return whether the count changed.
 
         False, and nothing changes, if the entry is not pending or the count would leave 0 to 2**31 − 1. At 0
         the entry stays until it is removed.
@@ -508,7 +509,7 @@ class PendingAcks:
     def remove_if_value(
         self, ledger_id: int, entry_id: int, remaining: int, sticky_key_hash: int, /
     ) -> bool:
-        """Remove an entry if this is its value; return whether it was."""
+        """Remove an entry if it has this value; return whether it was removed."""
     def remove_and_get(self, ledger_id: int, entry_id: int, /) -> PendingAck | None:
         """Remove an entry and return its `PendingAck`, or None if it was not pending."""
     def remove_many(self, ledger_ids: ArrayLike, entry_ids: ArrayLike) -> int:
@@ -569,10 +570,10 @@ class PendingAcks:
 class PositionRangeSet:
     """Acknowledged positions, kept as open-closed ranges ledger by ledger: Pulsar's individually deleted messages.
 
-    `len` and iteration go by ranges `(ledger_id, lower_entry_exclusive, upper_entry_inclusive)`, as Pulsar
-    prints them: ranges never span ledgers, and entries 0 to 5 are `(-1, 5]`. `in`, `cardinality` and
-    `positions` go by positions. Each ledger is held as one range, a window of bits or a tree of ranges,
-    whichever is smallest, so neither a hole at every second entry nor entries 0 and 2**40 cost much.
+    `len` and iteration go by ranges `(ledger_id, lower_entry_exclusive, upper_entry_inclusive)`, as Pulsar prints
+    them: ranges never span ledgers, and entries 0 to 5 are `(-1, 5]`. `in`, `cardinality` and `positions` go by
+    positions. Each ledger is stored as one range, a window of bits or a tree of ranges, whichever is smallest, so
+    neither a hole at every second entry nor entries 0 and 2**40 cost much.
 
     Parameters
     ----------
@@ -669,14 +670,14 @@ class PositionRangeSet:
     def remove_up_to(self, ledger_id: int, entry_id: int) -> int:
         """Remove every position at or before this one and return how many there were.
 
-        What is left is not moved, so a mark-delete position may advance entry by entry.
+        The remaining positions are not moved, so a mark-delete position may advance entry by entry.
         """
     def clear(self) -> None:
         """Remove everything."""
     def contains(self, ledger_id: int, entry_id: int) -> bool:
-        """Whether a position is acknowledged; one that cannot exist is not."""
+        """Return whether a position is acknowledged; False for an invalid position."""
     def contains_many(self, ledger_ids: ArrayLike, entry_ids: ArrayLike) -> NDArray[np.bool_]:
-        """Return, for each position of two int64 arrays, whether it is acknowledged, as a bool array.
+        """Return a bool array: whether each position of two int64 arrays is acknowledged.
 
         >>> PositionRangeSet([(3, -1, 5)]).contains_many([3, 3], [5, 6])
         array([ True, False])
@@ -698,7 +699,7 @@ class PositionRangeSet:
         array([11])
         """
     def first_range(self) -> tuple[int, int, int] | None:
-        """Return the first range; None if there is none."""
+        """Return the first range; None for an empty set."""
     def range_containing(self, ledger_id: int, entry_id: int) -> tuple[int, int, int] | None:
         """Return the range that a position is in; None if it is not acknowledged.
 
@@ -706,7 +707,7 @@ class PositionRangeSet:
         (3, -1, 5)
         """
     def ranges(self) -> Iterator[tuple[int, int, int]]:
-        """Iterate over the ranges in order, as they are now: later changes do not show."""
+        """Iterate over the ranges in order, as they are now; later changes have no effect."""
     def positions(self) -> Iterator[Position]:
         """Iterate over the positions in order, as they are now.
 
@@ -718,14 +719,14 @@ class PositionRangeSet:
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Return all ranges as three int64 arrays: ledger ids, lower bounds (exclusive), upper bounds (inclusive)."""
     def union(self, other: PositionRangeSet) -> Self:
-        """Return a set with the positions of both."""
+        """Return a set with the positions of both sets."""
     def difference(self, other: PositionRangeSet) -> Self:
-        """Return a set with the positions that the other does not have."""
+        """Return a set with the positions that are not in the other set."""
     def copy(self) -> Self:
-        """Return an independent copy, at the speed of copying its memory."""
+        """Return an independent copy. It costs as much as copying its memory."""
     @property
     def nbytes(self) -> int:
-        """The true bytes on the heap."""
+        """The bytes allocated on the heap."""
     def validate(self) -> None:
         """Check the invariants; `AssertionError` if one does not hold."""
     def __or__(self, other: PositionRangeSet, /) -> Self: ...
@@ -747,7 +748,7 @@ class _DelayedIndex:
     def add(self, deliver_at_ms: int, ledger_id: int, entry_id: int, /) -> bool:
         """Add a message; return whether it was new.
 
-        `ValueError` for an integer outside int64, and outside the class's own domain.
+        Raises `ValueError` for an integer outside int64 or outside the domain of the class.
         """
     def add_many(
         self, deliver_at_ms: ArrayLike, ledger_ids: ArrayLike, entry_ids: ArrayLike
@@ -761,21 +762,21 @@ class _DelayedIndex:
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Take up to `max` messages due at `now_ms`, the earliest first.
 
-        Return three int64 arrays of one length: delivery times, ledger ids, entry ids. `MemoryError`, and
-        nothing is taken, if there is no room for as many.
+        Return three int64 arrays of one length: delivery times, ledger ids, entry ids. Raises `MemoryError`,
+        and takes nothing, if memory does not suffice.
         """
     def contains(self, deliver_at_ms: int, ledger_id: int, entry_id: int, /) -> bool:
-        """Return whether a message added with these three integers is here."""
+        """Return whether a message added with these three integers is in the index."""
     def __contains__(self, message: tuple[int, int, int], /) -> bool: ...
     def remove(self, deliver_at_ms: int, ledger_id: int, entry_id: int, /) -> bool:
-        """Take a message out, given with the time it was added with; return whether it was here."""
+        """Remove a message, given with the time of its addition; return whether it was in the index."""
     def has_due(self, now_ms: int) -> bool:
         """Return whether any message is due at `now_ms`."""
     def next_due(self) -> int | None:
         """Return the time at which the earliest message is due, or None."""
     def __len__(self) -> int: ...
     def clear(self) -> None:
-        """Forget every message and release the memory."""
+        """Remove every message and release the memory."""
     def shrink_to_fit(self) -> None:
         """Release memory that is allocated and not used."""
     @property
@@ -831,7 +832,7 @@ class TripleLongHeap(_DelayedIndex):
     def peek(self) -> tuple[int, int, int]:
         """Return the earliest message; `IndexError` if there is none."""
     def pop(self) -> tuple[int, int, int]:
-        """Take and return the earliest message; `IndexError` if there is none."""
+        """Remove and return the earliest message; `IndexError` if it is empty."""
 
 _BucketMode = Literal["round_down", "round_up", "bucket_end"]
 
@@ -846,15 +847,16 @@ class TimeBuckets(_DelayedIndex):
     bits : int
         Buckets are `2**bits` ms wide.
     mode : {"round_down", "round_up", "bucket_end"}
-        When all messages of a bucket are due. "round_down": at the multiple of `2**bits` at or before their time,
+        The time at which all messages of a bucket are due. "round_down": at the multiple of `2**bits` at or
+        before their time,
         up to `2**bits - 1` ms early, as apache/pulsar#23611 did. "round_up": at the multiple at or after, never
         early, as Pulsar 4.2.4 does with the strict cut-off. "bucket_end": at the last ms before the next
         multiple, never early, as 4.2.4 does with the lenient cut-off.
 
     Notes
     -----
-    Ledger and entry ids are at least 0 (`ValueError`). Times in and out are int64 milliseconds; the times
-    that come out are the buckets'. A message is new if no message of its bucket has its position.
+    Ledger and entry ids are at least 0 (`ValueError`). Times are int64 milliseconds; returned times are those of
+    the buckets. A message is new if no message of its bucket has its position.
 
     Examples
     --------
@@ -895,7 +897,7 @@ class TimeBuckets(_DelayedIndex):
     def from_bytes(data: bytes) -> TimeBuckets:
         """Restore what `to_bytes` saved.
 
-        `CorruptStateError` with the offset for anything else, a newer version named; `LimitError` for more
+        Raises `CorruptStateError` with the offset for invalid bytes or a newer version, and `LimitError` for more
         than 2^32 messages.
         """
     def to_roaring(self, deliver_at_ms: int, ledger_id: int) -> tuple[bytes, bool] | None:
@@ -908,7 +910,7 @@ class TimeBuckets(_DelayedIndex):
     ) -> int:
         """Add the entry ids of a portable roaring bitmap; return how many were new.
 
-        `CorruptStateError` for bytes that are no such bitmap.
+        Raises `CorruptStateError` for bytes that are not such a bitmap.
         """
 
 @final
@@ -957,7 +959,7 @@ class TimeWheel(_DelayedIndex):
     def from_bytes(data: bytes) -> TimeWheel:
         """Restore what `to_bytes` saved.
 
-        `CorruptStateError` with the offset for anything else, a newer version named; `LimitError` for more
+        Raises `CorruptStateError` with the offset for invalid bytes or a newer version, and `LimitError` for more
         than 2^32 messages.
         """
 
@@ -980,17 +982,17 @@ class PositionInfo:
         Entries of which a part is acknowledged: signed 64-bit words of a Java `BitSet`, lowest bit first,
         bit set = not yet acknowledged.
     properties : mapping of str to int
-        What the client stored with its last cumulative ack.
+        The properties that the client sent with its last cumulative ack.
     redelivery_counts : mapping of Position to int
-        How often an entry was delivered again. Only the form `compact` holds it.
+        The number of redeliveries of an entry. Only the form `compact` holds it.
     idle_since : int, optional
-        Since when the cursor is idle, in ms since the epoch (Pulsar 5.0.1).
+        The time since which the cursor is idle, in ms since the epoch (Pulsar 5.0.1).
     spanning_ranges : iterable of (Position, Position)
         Ranges over a ledger's end, as brokers before 2.4 wrote them. Which entries of the lower ledgers
         they hold depends on the ledgers; their part in the upper ledger also is in
         `individually_deleted` after decoding.
     unknown_fields : bytes
-        Protocol Buffers fields that this version does not know; they are written back as they are.
+        Unknown Protocol Buffers fields; they are written back unchanged.
 
     Examples
     --------
@@ -1020,8 +1022,8 @@ class PositionInfo:
     def decode(cls, data: bytes, *, max_bytes: int = 67108864) -> Self:
         """Read a state in any form, recognised by its content.
 
-        Raises `CorruptStateError` with the offset where reading stopped, and `LimitError` when the decoded
-        state would take more than `max_bytes` of memory. Lets other threads run meanwhile.
+        Raises `CorruptStateError` with the offset at which reading stopped, and `LimitError` if the decoded state
+        would take more than `max_bytes` of memory. Other threads run during the call.
 
         >>> PositionInfo.decode(bytes.fromhex("0803 1005")).position
         Position(ledger_id=3, entry_id=5)
@@ -1035,7 +1037,7 @@ class PositionInfo:
         max_bytes: int | None = None,
         broker: str = "4.2.4",
     ) -> bytes:
-        """Write the state as bytes; nothing is cut.
+        """Encode the state; raise an error if the form or a limit cannot hold all of it.
 
         Parameters
         ----------
@@ -1051,7 +1053,7 @@ class PositionInfo:
         Raises
         ------
         StateTooLargeError
-            When a limit, or what the form can hold, would cut the state; its `report` says exactly what.
+            If a limit or the form would cut the state; its `report` lists the exact loss.
 
         >>> PositionInfo(3, 5, [(3, 6, 8)]).encode("pulsar-ranges", max_ranges=0)
         Traceback (most recent call last):
@@ -1066,7 +1068,7 @@ class PositionInfo:
         max_bytes: int | None = None,
         broker: str = "4.2.4",
     ) -> tuple[bytes, LossReport]:
-        """Write as much of the state as form and limits hold; return `(bytes, LossReport)`.
+        """Encode as much of the state as the form and the limits allow; return `(bytes, LossReport)`.
 
         A cut keeps the first ranges, which are nearest to the mark-delete position. Parameters as for `encode`.
 
@@ -1075,7 +1077,7 @@ class PositionInfo:
         (2, [(3, 9, 11)])
         """
     def replace(self, **changes: Any) -> PositionInfo:
-        """A changed copy; `changes` are the constructor's arguments.
+        """Return a changed copy; `changes` are arguments of the constructor.
 
         >>> PositionInfo(3, 5).replace(entry_id=6).position
         Position(ledger_id=3, entry_id=6)
@@ -1097,19 +1099,19 @@ class PositionInfo:
         """Entries of which a part is acknowledged, in order, with their words; a copy."""
     @property
     def properties(self) -> dict[str, int]:
-        """What the client stored with its last cumulative ack; a copy."""
+        """The properties that the client sent with its last cumulative ack; a copy."""
     @property
     def redelivery_counts(self) -> dict[Position, int]:
-        """How often entries were delivered again; a copy."""
+        """The numbers of redeliveries of entries; a copy."""
     @property
     def idle_since(self) -> int | None:
-        """Since when the cursor is idle, in ms since the epoch, or None."""
+        """The time since which the cursor is idle, in ms since the epoch, or None."""
     @property
     def spanning_ranges(self) -> tuple[tuple[Position, Position], ...]:
         """Ranges `(lower, upper)` over a ledger's end."""
     @property
     def unknown_fields(self) -> bytes:
-        """Protocol Buffers fields that this version does not know."""
+        """Unknown Protocol Buffers fields."""
     @property
     def form(self) -> str | None:
         """The form it was decoded from, or None."""
@@ -1133,7 +1135,7 @@ class ManagedCursorInfo:
     cursor_properties : dict of str to str
         Properties of the subscription.
     unknown_fields : bytes
-        Protocol Buffers fields that this version does not know; they are written back as they are.
+        Unknown Protocol Buffers fields; they are written back unchanged.
 
     Examples
     --------
@@ -1155,15 +1157,15 @@ class ManagedCursorInfo:
     ) -> Self: ...
     @classmethod
     def decode(cls, data: bytes, *, max_bytes: int = 67108864) -> Self:
-        """Read a value of the metadata store, with or without the header of compressed ones.
+        """Read a value of the metadata store, with or without the header of compressed values.
 
-        Raises `CorruptStateError` with the offset where reading stopped (in the decompressed message, if that
-        is at fault), and `LimitError` when message or result would take more than `max_bytes`.
+        Raises `CorruptStateError` with the offset at which reading stopped (in the decompressed message, if the error
+        is there), and `LimitError` if the message or the result would take more than `max_bytes`.
         """
     def encode(self, compression: str | None = None) -> bytes:
         """Write the value; `compression` is NONE, LZ4, ZLIB, ZSTD or SNAPPY, each with the header.
 
-        Without one: as it was decoded, to the same bytes; else without a header.
+        By default, a decoded record is written as the same bytes, any other without a header.
         """
     @property
     def cursors_ledger_id(self) -> int:
@@ -1179,10 +1181,10 @@ class ManagedCursorInfo:
         """Properties of the subscription; a copy."""
     @property
     def unknown_fields(self) -> bytes:
-        """Protocol Buffers fields that this version does not know."""
+        """Unknown Protocol Buffers fields."""
     @property
     def compression(self) -> str | None:
-        """How it was compressed when it was decoded, or None without a header."""
+        """The compression of the decoded bytes, or None without a header."""
     def __eq__(self, other: object, /) -> bool: ...
     def __reduce__(self) -> tuple[Any, tuple[bytes]]: ...
 
@@ -1190,9 +1192,9 @@ _Codes = tuple[NDArray[np.int32] | None, NDArray[np.int32]]
 
 @final
 class Names:
-    """Numbers names in the order in which they come.
+    """Numbers names in the order of their first use.
 
-    Columns of texts are as Arrow has them: bytes, and int32 offsets, one more than there are texts.
+    Columns of texts have the layout of Arrow: bytes, and int32 offsets, one more than texts.
 
     Parameters
     ----------
@@ -1219,8 +1221,8 @@ class Names:
     def number_many(self, offsets: NDArray[np.int32], data: NDArray[np.uint8]) -> NDArray[np.int32]:
         """Return the number of each text, an int32 array.
 
-        Raises `ValueError` for offsets outside the bytes, and for what is not UTF-8; the names before it stay. O(bytes);
-        holds the interpreter, for the texts are not copied.
+        Raises `ValueError` for offsets outside the bytes, and for bytes that are not UTF-8; the names before the
+        error stay. O(bytes); holds the interpreter, because the texts are not copied.
         """
 
     def to_arrays(self, start: int = 0) -> tuple[NDArray[np.int32], bytes]:
@@ -1280,18 +1282,18 @@ class CursorColumns(TypedDict):
 
 @final
 class Partials:
-    """What some events say of many subscriptions, in a form that merges in any order: the fold of replay.
+    """The effect of events on many subscriptions, in a form that merges in any order: the fold of replay.
 
-    Topics and subscriptions are numbers here, which the caller gives them; subscription 0 is the topic itself, whose
-    entries all its subscriptions share. In columns, the least int64 means null. Events may come in any
-    order, and twice. Whatever is wrong with one subscription is kept as its flaw, and the others go on.
+    The caller numbers topics and subscriptions. Subscription 0 is the topic itself, whose entries all its
+    subscriptions share. In columns, the least int64 means null. Events may come in any order, and twice. An invalid
+    event becomes the flaw of its subscription; other subscriptions are not affected.
 
     Parameters
     ----------
     ordered : bool
-        Keep the order of each subscription's acknowledgments, which a later seek must know.
+        Keep the order of each subscription's acknowledgments, which a later seek needs.
     resets_known : bool
-        Seeks and cleared backlogs without a position are given by `seek` and `clear` before the events.
+        The caller gives seeks and cleared backlogs by `seek` and `clear` before the events.
     batch_size_max : int
         Messages of the largest batch that is taken.
 
@@ -1336,33 +1338,33 @@ class Partials:
         entry_id: int,
         ack_set: Sequence[int] | None = None,
     ) -> None:
-        """Take a seek: `ledger_id:entry_id` is the next to be read, and acknowledgments before it are void.
+        """Apply a seek: `ledger_id:entry_id` is read next, and earlier acknowledgments are void.
 
-        `ack_set` has the messages of that entry that are not acknowledged. A seek before the one known is ignored.
+        `ack_set` holds the messages of that entry that are not acknowledged. A seek before the known one is ignored.
         """
     def clear(self, pair: int, file: int, sequence: int, ledger_id: int, entry_id: int) -> None:
-        """Take a cleared backlog: everything up to `ledger_id:entry_id` is acknowledged."""
+        """Apply a cleared backlog: everything up to `ledger_id:entry_id` is acknowledged."""
     def start(self, pair: int, info: PositionInfo, ledgers: Iterable[tuple[int, int]]) -> None:
-        """Take the state that a subscription had before all events, and the topic's ledgers as far as they are known.
+        """Apply the state of a subscription before all events, and the known ledgers of its topic.
 
-        A seek that is known already makes its acknowledgments void.
+        A seek that is already known makes its acknowledgments void.
         """
     def set_settings(self, pair: int, file: int, sequence: int, detail: str) -> None:
-        """Take the settings of a subscription, JSON text, if they are later than those known."""
+        """Set the settings of a subscription, JSON text, if they are later than the known ones."""
     def settings(self) -> list[tuple[int, str]]:
-        """Return the settings of the pairs that have some."""
+        """Return the settings of the pairs that have any."""
     def set_ledgers(self, pair: int, ledger_ids: ArrayLike, entries: ArrayLike) -> None:
-        """Take the ledgers of a pair's topic, instead of what the events say of them: ascending ids, and entries."""
+        """Set the ledgers of a pair's topic, which replace those that the events show: ascending ids, and entries."""
     def flaw(self, pair: int) -> FlawFound | None:
         """Return the flaw of a pair, or None: `file`, `sequence` (or None), `flaw`, a number of `ackwell.errors.Flaw`,
         and `message`, a sentence.
         """
     def note_flaw(self, pair: int, file: int, sequence: int, flaw: int) -> None:
-        """Keep a flaw of a pair by its number, if it comes before the one known."""
+        """Keep a flaw of a pair by its number, if it precedes the known one."""
     def is_deleted(self, pair: int) -> bool:
-        """Return whether the subscription was deleted and not made again."""
+        """Return whether the subscription was deleted and not created again."""
     def last_published(self, pair: int) -> tuple[int, int] | None:
-        """Return the last position that is known to exist, for the subscription or for its topic, or None."""
+        """Return the last position that exists, by the events of the subscription and its topic, or None."""
     def first_flawed(self) -> int | None:
         """Return the pair with the first flaw of all, by (file, sequence); None if there is none."""
     def feed(
@@ -1377,7 +1379,7 @@ class Partials:
         ack_sets: tuple[ArrayLike, ArrayLike, ArrayLike] | None = None,
         order: tuple[ArrayLike | None, _Codes | None] = (None, None),
     ) -> int | None:
-        """Take rows of events; return the first row that is not an event, whose subscription then has a flaw, or None.
+        """Apply rows of events; return the first row that is not an event, whose subscription then has a flaw, or None.
 
         Names (`topics`, `subscriptions`, `kinds` and files) are pairs of int32 arrays: a code for each row, or None if
         each row has code 0, and the number of each code. The numbers of kinds index `ACTIONS`. Every other column is
@@ -1395,18 +1397,18 @@ class Partials:
         Raises
         ------
         ValueError
-            For columns of different lengths, and for codes or ack sets that are out of range. Then no row is taken.
+            For columns of different lengths, and for codes or ack sets that are out of range. Then no row is applied.
         """
     def merge(self, pairs: ArrayLike, ledger_ids: ArrayLike, states: Sequence[bytes]) -> None:
-        """Join what `encode` gave: for each state its pair, and its ledger or null.
+        """Join states that `encode` returned: for each state its pair, and its ledger or null.
 
-        Raises `CorruptStateError` for anything else, and `NewerVersionError` for what a newer release wrote; the
-        states before it are joined.
+        Raises `CorruptStateError` for invalid bytes, and `NewerVersionError` for bytes of a newer release; the states
+        before them are joined.
         """
     def commit_many(self, pairs: ArrayLike, transactions: NDArray[np.int32]) -> None:
-        """Take the commits of transactions: the pair and the number of each, int64 and int32 arrays.
+        """Apply the commits of transactions: the pair and the number of each, int64 and int32 arrays.
 
-        Raises `ValueError` for columns of different lengths and a pair that is not known; then none is taken.
+        Raises `ValueError` for columns of different lengths and a pair that is not known; then none is applied.
         """
     def uncommitted_rows(
         self,
@@ -1420,8 +1422,9 @@ class Partials:
     ) -> NDArray[np.int64]:
         """Return the rows of acknowledgments in transactions that are not known to be committed, int64, in order.
 
-        The columns are those of `feed`, of which `ledger_ids` says how many rows there are; transaction 0 is none. `takes_commits` takes the commits among the rows first.
-        Raises `ValueError` as `feed`; then no commit is taken. O(rows); lets other threads run meanwhile.
+        The columns are those of `feed`; `ledger_ids` gives the number of rows, and transaction 0 means none. With
+        `takes_commits`, the commits among the rows are applied first. Raises `ValueError` as `feed`; then no commit
+        is applied. O(rows); other threads run during the call.
         """
     def absorb(
         self,
@@ -1430,32 +1433,34 @@ class Partials:
         subscriptions: NDArray[np.int32],
         transactions: NDArray[np.int32],
     ) -> None:
-        """Join all that other partials hold, and leave nothing in them. `topics`, `subscriptions` and `transactions` are our
-        numbers of theirs, int32 arrays. O(theirs); lets other threads run meanwhile.
+        """Join all of `other`, and leave it empty. `topics`, `subscriptions` and `transactions` map the numbers of
+        `other` to the numbers here, int32 arrays. O(size of `other`); other threads run during the call.
 
-        Raises `ValueError` if a number of theirs has none of ours; then nothing is joined, and `other` is empty.
+        Raises `ValueError` if a number of `other` is not in its mapping; then nothing is joined, and `other` is
+        empty.
         """
     def encode(self, start: int = 0, max_bytes: int = 4194304) -> PartialRows:
-        """Return the states of pairs from `start` on as rows, by name: how many pairs were `taken`, and of each row the pair,
-        the ledger or null, and the state as int32 offsets and bytes. Stops after some `max_bytes`.
+        """Return the states of pairs from `start` on as rows, by name: the number of encoded pairs (`taken`), and for
+        each row the pair, the ledger or null, and the state as int32 offsets and bytes. Stops after about
+        `max_bytes`.
         """
     def cursor(
         self, pair: int, *, batch_index_acks: bool = True
     ) -> tuple[PositionInfo, Ledgers, list[tuple[int, int, int]]]:
         """Return a pair's state: its `PositionInfo`, its `Ledgers`, and `(ledger_id, entry_id, size)` of its batches.
 
-        Raises `ProtocolError` for a flaw, for an acknowledgment of what was never published, and for a batch index
-        beyond its batch or in one of unknown size.
+        Raises `ProtocolError` for a flaw, for an acknowledgment of an entry that was never published, and for a batch
+        index beyond its batch or in a batch of unknown size.
         """
     def cursors(
         self, pairs: ArrayLike, whole_acks: Sequence[int] | None = None, max_bytes: int = 4194304
     ) -> CursorColumns:
-        """Return the cursors of pairs as columns by name, and how many pairs were `taken`; stops after some `max_bytes`.
+        """Return the cursors of pairs as columns by name, and the number of returned pairs (`taken`); stops after about
+        `max_bytes`.
 
         Texts, bytes and lists have int32 offsets. `errors` holds (row, message) of each pair that has no cursor, and
-        `deleted` the rows of subscriptions that are gone. `whole_acks` are pairs whose batch index
-        acknowledgments are ignored. `acked` counts the acknowledged messages of each ack set's batch; -n - 1 means n
-        at least.
+        `deleted` the rows of deleted subscriptions. `whole_acks` are pairs whose batch index acknowledgments are
+        ignored. `acked` counts the acknowledged messages of each ack set's batch; -n - 1 means at least n.
         """
 
 @final
@@ -1465,20 +1470,21 @@ class TraceReader:
     Parameters
     ----------
     kinds : list of (str, bool)
-        The kinds of events, and whether each may happen to a topic as a whole; codes are places in this list.
+        The kinds of events, and whether each may apply to a whole topic; codes are indexes of this list.
     """
     def __new__(cls, kinds: Sequence[tuple[str, bool]]) -> Self: ...
     def set_defaults(self, topic: str | None = None, subscription: str | None = None) -> None:
-        """Begin another trace: set the topic and the subscription that its lines may leave out."""
+        """Begin another trace: set the topic and the subscription of lines that do not name them."""
     def names(self, starts: list[int]) -> list[list[str]]:
-        """Return the topics, the subscriptions and the transactions that were met, from these numbers on."""
+        """Return the topics, the subscriptions and the transactions that were read, from these numbers on."""
     def read(
         self, data: bytes, start: int, end: int, line: int
     ) -> tuple[int, int, int | None, dict[str, NDArray[Any]]]:
-        """Read lines of `data[start:end]`, the first of which has the number `line`, up to one that is not plain.
+        """Read lines of `data[start:end]`, the first of which has the number `line`, up to the first line that is not
+        plain.
 
-        Return how many bytes and lines were read, the end of the line that is not plain or None, and the columns
-        by name. Lets other threads run meanwhile.
+        Return the number of bytes and lines read, the end of the line that is not plain or None, and the columns by
+        name. Other threads run during the call.
         """
 
 def compress(data: bytes, compression: str) -> bytes:
@@ -1511,6 +1517,6 @@ def decode_command_ack(data: bytes) -> AckFields:
 def decompress(data: bytes, compression: str, size: int, max_bytes: int = 67108864) -> bytes:
     """Decompress bytes to exactly `size` bytes.
 
-    Raises `CorruptStateError` when they do not, and `LimitError` when `size` is more than `max_bytes`. Takes
-    at most twice the memory of the actual result.
+    Raises `CorruptStateError` if the size differs, and `LimitError` if `size` is more than `max_bytes`. Takes at most
+    twice the memory of the actual result.
     """

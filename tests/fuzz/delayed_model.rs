@@ -1,14 +1,14 @@
-//! An index of delayed messages under the fuzzer's operations, held against a sorted multiset.
+//! An index of delayed messages under the fuzzer's operations, compared with a sorted multiset.
 //!
-//! Ten bytes an operation: what, time, scale, ledger, entry, length; small numbers, so that they meet again.
+//! Ten bytes an operation: kind, time, scale, ledger, entry, length; small numbers, so that they repeat.
 
 use std::collections::BTreeMap;
 
 use ackwell_core::{Delayed, DelayedIndex};
 
-/// What the runs of one input add at most. Without a bound, a few of all inputs take most of the time.
+/// The most messages that the runs of one input add. Without a bound, a few inputs take most of the time.
 const RUNS_MAX: i64 = 512;
-/// The same for one input in sixteen, by its length: enough for every way in which an index grows.
+/// The limit of one input in sixteen, by its length: enough for every way in which an index grows.
 const LONG_RUNS_MAX: i64 = 16_384;
 
 /// Runs `operations`; `rounded` is the time at which the index delivers.
@@ -24,7 +24,7 @@ pub fn agrees<I: DelayedIndex>(
         (0, if operations.len() % 16 == 0 { LONG_RUNS_MAX } else { RUNS_MAX });
     for operation in operations.chunks_exact(10) {
         let number = |at: usize| i64::from(u16::from_le_bytes([operation[at], operation[at + 1]]));
-        // The scale byte stretches times over slots and rungs, and turns half of them before the epoch.
+        // The scale byte spreads times over slots and rungs, and moves half of them before the epoch.
         let scale = operation[3];
         let time = number(1) << (scale % 40);
         let time = if scale >= 128 { -time } else { time };

@@ -1,6 +1,6 @@
-//! `heap_bytes` of each structure against what the allocator counts.
+//! `heap_bytes` of each structure against the allocator's count.
 //!
-//! A test binary of its own, because it counts every allocation.
+//! A separate test binary, because it counts every allocation.
 
 mod counting;
 
@@ -17,7 +17,7 @@ fn scattered(number: i64) -> i64 {
     1_700_000_000_000 + ((u128::from(bits) * (7 * 86_400_000)) >> 64) as i64
 }
 
-/// Fills an index and holds what it reports against the allocator: the quotient, and the peak a message.
+/// Fills an index and compares its `heap_bytes` with the allocator's count: the quotient, and the peak a message.
 fn reported_to_counted<I: DelayedIndex>(
     make: impl Fn() -> I,
     time: impl Fn(i64) -> i64,
@@ -30,7 +30,7 @@ fn reported_to_counted<I: DelayedIndex>(
             .add(Delayed::new(time(number), number / 50_000, number % 50_000))
             .expect("a position");
     }
-    // What is requested opens what is waiting to be opened.
+    // The request opens the slot or bucket that is next.
     index.next_due();
     let reported = index.heap_bytes() as f64;
     let counted = (HELD.get() - before) as f64;
@@ -38,7 +38,7 @@ fn reported_to_counted<I: DelayedIndex>(
     assert!(counted > 0.0);
     index.clear();
     assert_eq!(0, HELD.get() - before, "cleared, and not given back");
-    // Only now, for the harness keeps what is printed, in memory that would be counted.
+    // Printed only now, because the harness keeps output in memory, which would be counted.
     println!("{reported} reported, {counted} counted, peak {peak:.2} a message");
     (reported / counted, peak)
 }
@@ -52,13 +52,14 @@ fn a_heap_reports_every_byte_and_peaks_below_50_a_message() {
 
 #[test]
 fn buckets_report_within_a_fifth_of_the_truth() {
-    // std's tree does not report how full its nodes are; filled in order it is exact, at random it errs upwards.
+    // std's tree does not report how full its nodes are. The estimate is exact for trees filled in order, and too
+    // high at random.
     for bits in [0, 10, 15] {
         let make = || TimeBuckets::new(bits, Rounding::Down).expect("bits");
         let (in_order, _) = reported_to_counted(make, |number| 1_700_000_000_000 + number);
         assert!((0.9..=1.1).contains(&in_order), "{in_order}");
     }
-    // Sets of few entries, of some thousands, and of so many that they are bitsets.
+    // Sets of few entries, of some thousands, and of enough entries for bitsets.
     for bits in [10, 20, 25, 27] {
         let make = || TimeBuckets::new(bits, Rounding::Down).expect("bits");
         let (at_random, _) = reported_to_counted(make, scattered);
@@ -78,7 +79,7 @@ fn a_wheel_reports_within_a_hundredth_of_the_truth() {
     }
 }
 
-/// What a structure reports of its memory, by what the allocator counts for it.
+/// The memory that a structure reports, divided by the allocator's count.
 fn quotient<S>(make: impl FnOnce() -> S, reported: impl Fn(&S) -> usize) -> f64 {
     let before = HELD.get();
     let structure = make();
@@ -90,7 +91,7 @@ fn quotient<S>(make: impl FnOnce() -> S, reported: impl Fn(&S) -> usize) -> f64 
     quotient
 }
 
-/// Ledgers, entries in each, and how far apart those are: what a ledger becomes depends on where its entries are.
+/// Ledgers, entries in each, and their distance, which decides the form of a ledger.
 const LAYOUTS: [(i64, i64, i64); 6] =
     [(1, 1, 1), (1, 40_000, 2), (1, 40_000, 90), (300, 1, 1), (300, 50, 3), (40, 500, 700)];
 

@@ -103,10 +103,10 @@ fn a_bit_that_memory_does_not_reach_is_refused_and_changes_nothing() {
     let mut set = BitSet::with_limit(usize::MAX);
     assert_eq!(Ok(true), set.set(3));
     for far in [1 << 62, usize::MAX - 1] {
-        assert!(matches!(set.set(far), Err(Error::Memory(_))));
-        assert!(matches!(set.set_range(0, far), Err(Error::Memory(_))));
+        assert!(matches!(set.set(far), Err(Error::Memory { .. })));
+        assert!(matches!(set.set_range(0, far), Err(Error::Memory { .. })));
     }
-    assert!(matches!(set.set_many(&[4, 1 << 62]), Err(Error::Memory(_))));
+    assert!(matches!(set.set_many(&[4, 1 << 62]), Err(Error::Memory { .. })));
     assert_eq!(vec![3], set.iter().collect::<Vec<_>>());
     set.validate().unwrap();
 }

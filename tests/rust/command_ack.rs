@@ -1,4 +1,4 @@
-//! `CommandAck::decode` against what a plain writer wrote.
+//! `CommandAck::decode` on the bytes of a plain writer.
 
 use ackwell_core::CommandAck;
 use ackwell_core::Error;

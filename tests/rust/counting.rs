@@ -1,12 +1,12 @@
-//! An allocator that counts, for the test binaries that hold the core to its bytes.
+//! An allocator that counts, for the test binaries that check the core's memory.
 //!
-//! It is the whole program's, so each of them is a binary of its own; it counts by thread, so their tests run
-//! side by side.
+//! An allocator applies to a whole program, so each of these tests is a separate binary. It counts by thread, so
+//! tests run in parallel.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// Counts what this thread holds and the most it has held.
+/// Counts the bytes that this thread holds and the most it has held.
 struct Counting;
 
 thread_local! {

@@ -84,7 +84,7 @@ pub(crate) fn agrees_with_the_model(
             *count += usize::from(new);
             new
         };
-        // Half of the probes ask for something that was added.
+        // Half of the probes are for messages that were added.
         let probe = |message: Delayed| match seen.len() {
             0 => message,
             length if message.entry_id % 2 == 0 => seen[message.entry_id as usize % length],

@@ -1,8 +1,7 @@
-//! Hostile bytes: the codec answers with a state or a typed error, and takes no more memory than what is
-//! really there.
+//! Hostile bytes: the codec returns a state or a typed error, and its memory is bounded by the input and the result.
 //!
-//! A test binary of its own, because it counts every allocation. The bound is the promise of `docs/formats.md`:
-//! at no time more than twice the input and what it decompresses to, plus the result, plus 64 KB.
+//! A separate test binary, because it counts every allocation. The bound is that of `docs/formats.md`: at no time
+//! more than twice the input and its decompressed bytes, plus the result, plus 64 KB.
 
 mod counting;
 
@@ -12,7 +11,7 @@ use ackwell_core::{
 };
 use counting::{HELD, PEAK};
 
-/// Runs `decode` and holds it to the bound; `decompressed` is what the input says it becomes.
+/// Runs `decode` and checks the bound; `decompressed` is the announced size of the decompressed bytes.
 fn bounded<T>(
     input: usize,
     decompressed: usize,
@@ -55,7 +54,7 @@ fn state(acks: i64) -> PositionInfo {
     info
 }
 
-/// The state of each form that takes about 4 KB, and how much it decompresses to.
+/// A state of about 4 KB in each form, and its decompressed size.
 fn four_kilobytes(form: Form) -> Vec<u8> {
     let mut acks = 16;
     loop {
@@ -67,7 +66,7 @@ fn four_kilobytes(form: Form) -> Vec<u8> {
     }
 }
 
-/// What a compact entry decompresses to, by its own word.
+/// The decompressed size that a compact entry announces.
 fn decompressed(bytes: &[u8]) -> usize {
     let mut size = 0;
     if bytes[0] == 0xac && bytes[2] & 1 == 1 {
@@ -81,7 +80,7 @@ fn decompressed(bytes: &[u8]) -> usize {
     size
 }
 
-/// Makes the checksum of a compact entry fit its bytes again.
+/// Updates the checksum of a compact entry.
 fn reseal(bytes: &mut [u8]) {
     let mut crc = crc32fast::Hasher::new();
     crc.update(&bytes[..3]);
@@ -115,7 +114,7 @@ fn every_flipped_bit_of_compact_behind_a_right_checksum_is_bounded() {
     for bit in 8 * 7..8 * bytes.len() {
         bytes[bit / 8] ^= 1 << (bit % 8);
         reseal(&mut bytes);
-        // A flip in the size of the body announces more than there is; the bound is for what is there.
+        // A flip in the size of the body announces more bytes than exist; the bound applies to the existing bytes.
         decode(&bytes, decompressed(&bytes).min(1 << 16));
         bytes[bit / 8] ^= 1 << (bit % 8);
     }
@@ -188,7 +187,7 @@ fn a_bomb_is_refused_by_its_size_and_a_lie_by_what_is_there() {
 
 #[test]
 fn a_compact_bomb_is_held_to_the_limit_on_its_result() {
-    // Constant columns say a billion runs in a few bytes; the result would not fit.
+    // Constant columns encode a billion runs in a few bytes; the result would not fit.
     let mut info = PositionInfo::new(Position::new(1, 0));
     info.individually_deleted.add_range(1, -1, i64::MAX).unwrap();
     let mut bytes = info.encode(Form::Compact).unwrap();
@@ -264,7 +263,7 @@ fn a_cursor_record_is_bounded_too() {
         let plain = record.encode(None).unwrap().len();
         for bit in 0..8 * bytes.len().min(600) {
             bytes[bit / 8] ^= 1 << (bit % 8);
-            // A flip in the announced size lets the output grow up to what really comes.
+            // With a flip in the announced size, the output grows up to the existing bytes.
             bounded(bytes.len(), 2 * plain, || ManagedCursorInfo::decode(&bytes, RESULT_BYTES_MAX));
             bytes[bit / 8] ^= 1 << (bit % 8);
         }

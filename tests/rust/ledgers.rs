@@ -1,4 +1,4 @@
-//! `Ledgers` against a `BTreeMap` that is counted from end to end.
+//! `Ledgers` against a `BTreeMap`, whose entries are counted one by one.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ enum Operation {
     TrimBefore(i64),
 }
 
-/// Ids close to each other, so that blocks fill up and split, and ledgers are met again.
+/// Ids close to each other, so that blocks fill up and split, and ids repeat.
 fn operation() -> impl Strategy<Value = Operation> {
     let (id, entries) = (0i64..2000, 0i64..4);
     prop_oneof![
@@ -32,7 +32,7 @@ struct Model {
 }
 
 impl Model {
-    /// Whether the operation is legal; if so, it is done.
+    /// Applies the operation if it is legal; returns whether it is.
     fn apply(&mut self, operation: &Operation) -> bool {
         let last = self.entries.keys().next_back().copied().unwrap_or(-1);
         match *operation {

@@ -62,7 +62,7 @@ impl Operation {
     }
 }
 
-/// Few enough to meet again, with what a hash may stumble over: extremes and equal low bits.
+/// Few enough to repeat, with keys that are hard for a hash: extremes and equal low bits.
 fn key() -> impl Strategy<Value = i64> {
     prop_oneof![
         4 => -20_i64..20,
@@ -127,7 +127,7 @@ fn an_entry_costs_24_bytes_at_most() {
 fn room_that_memory_does_not_have_is_refused_and_changes_nothing() {
     let mut map: LongMap = [(1, 2)].into_iter().collect();
     for additional in [1 << 46, usize::MAX] {
-        assert!(matches!(map.reserve(additional), Err(ackwell_core::Error::Memory(_))));
+        assert!(matches!(map.reserve(additional), Err(ackwell_core::Error::Memory { .. })));
     }
     assert_eq!(vec![(1, 2)], map.iter().collect::<Vec<_>>());
     map.validate().unwrap();

@@ -11,7 +11,7 @@ fn ledger_id() -> impl Strategy<Value = i64> {
     prop_oneof![8 => 0_i64..3, 1 => Just(i64::MIN), 1 => Just(i64::MAX)]
 }
 
-/// Dense at the front, thinner behind, and the extremes.
+/// Dense at the front, sparser later, and the extremes.
 fn entry_id() -> impl Strategy<Value = i64> {
     prop_oneof![
         8 => 0_i64..300,
@@ -125,7 +125,7 @@ fn a_ledger_changes_form_and_back_unseen() {
 
 #[test]
 fn a_sparse_ledger_is_cleaned_up_with_and_without_its_index() {
-    // An entry a quarter of a page cannot fill is sparse and has an index; each stray id makes it unusable.
+    // A ledger with few entries a page is sparse and has an index; each far id drops the index.
     let value = PendingAck { remaining: 0, sticky_key_hash: i32::MIN };
     for stray in [i64::MIN, -(1 << 40), -1, 1 << 40, i64::MAX - 64, i64::MAX] {
         let (mut acks, mut model) = (PendingAcks::new(), Model::new());
@@ -139,7 +139,7 @@ fn a_sparse_ledger_is_cleaned_up_with_and_without_its_index() {
         }
         apply(Operation::Add(7, stray, value));
         apply(Operation::RemoveAllUpTo(7, 299));
-        // What stayed is retained and can be asked for, and the index comes back if the stray entry left.
+        // The other entries are kept and can be read, and the index is rebuilt after the far entry is removed.
         apply(Operation::Update(7, stray, -1));
         apply(Operation::Add(7, stray, value));
         apply(Operation::TakeAllUpTo(7, 15_000));
@@ -187,7 +187,7 @@ fn dense_entries_cost_only_the_bytes_that_differ() {
     assert!(per_entry(&equal) < 0.8, "{}", per_entry(&equal));
 }
 
-/// Four bytes are read at every value: behind a hash column without bytes there must be four more.
+/// Four bytes are read at every value, so four bytes must follow a hash column without bytes.
 #[test]
 fn the_last_slot_of_a_page_with_an_empty_hash_column_can_be_read() {
     let mut acks = PendingAcks::new();

@@ -1,4 +1,4 @@
-//! The codec: every form gives back what was written, and refuses what is no state.
+//! The codec: every form decodes to the encoded state, and refuses bytes that are not a state.
 
 mod ack_sets;
 mod ranges;

@@ -20,7 +20,7 @@ enum Operation {
     Print,
 }
 
-/// Entries dense enough for windows, far enough for trees, and both in turn.
+/// Entries dense enough for windows, far enough apart for trees, and both in turn.
 fn entry() -> impl Strategy<Value = i64> {
     prop_oneof![
         4 => 0i64..300,
@@ -71,7 +71,7 @@ fn model_of(ranges: &[(i64, i64, i64)]) -> BTreeSet<Position> {
     ranges.iter().flat_map(|(ledger, lower, upper)| positions(*ledger, *lower, *upper)).collect()
 }
 
-/// Applies an operation to both and holds their results to each other.
+/// Applies an operation to both and compares their results.
 fn apply(set: &mut PositionRangeSet, model: &mut BTreeSet<Position>, operation: Operation) {
     let before = model.len() as u128;
     match operation {
@@ -241,7 +241,7 @@ proptest! {
     }
 }
 
-/// Bytes that entries in one ledger may cost, whatever their order and distance.
+/// The most bytes of entries in one ledger, in any order and at any distance.
 fn bytes_allowed(entries: usize) -> usize {
     4096 + 160 * entries
 }

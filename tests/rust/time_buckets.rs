@@ -9,7 +9,7 @@ fn rounding() -> impl Strategy<Value = Rounding> {
     prop_oneof![Just(Rounding::Down), Just(Rounding::Up), Just(Rounding::BucketEnd)]
 }
 
-/// The rule once more, in 128 bits, where nothing overflows.
+/// The same rule in 128 bits, without overflow.
 fn rounded(time: i64, bits: u32, rounding: Rounding) -> i64 {
     let (time, width) = (i128::from(time), 1i128 << bits);
     let bucket = match rounding {
@@ -29,7 +29,7 @@ fn run_start() -> impl Strategy<Value = i64> {
     ]
 }
 
-/// Quarters of a ms from row to row, ms to jump first, the ledger, ids to go back first, rows.
+/// Quarters of a ms from row to row, ms to jump first, the ledger, ids to step back first, rows.
 fn stretch() -> impl Strategy<Value = (i64, i64, i64, i64, i64)> {
     let step = prop_oneof![4 => Just(0), 1 => -4..=4i64];
     let jump = prop_oneof![3 => Just(0), 1 => -70..70i64];
@@ -64,7 +64,7 @@ proptest! {
         agrees_with_the_model(index, operations, |time| rounded(time, bits, rounding), false);
     }
 
-    /// A walk whose stretches go on where the last one ended, but for a jump of one of the three numbers.
+    /// A walk whose stretches continue at the end of the last one, except for a jump of one of the three numbers.
     #[test]
     fn runs_in_a_batch_are_what_their_rows_are_one_by_one(
         start in run_start(), stretches in prop::collection::vec(stretch(), 1..8),
@@ -190,7 +190,7 @@ fn the_ticks_of_the_broker_become_bits() {
     assert!(TimeBuckets::new(63, Rounding::Down).is_err());
 }
 
-/// The seed's workload: entries in order, the time one ms on every `per_ms` messages.
+/// The seed's workload: entries in order, the time one ms later after every `per_ms` messages.
 #[test]
 fn the_seeds_rows_stay_small_while_filling() {
     for (per_ms, bits, mib) in [(1, 10, 4.0), (4, 10, 1.0), (8, 10, 0.6), (8, 15, 0.06)] {

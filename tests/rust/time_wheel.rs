@@ -1,4 +1,4 @@
-//! `TimeWheel` against the sorted model, its saved form, and the sizes it is there for.
+//! `TimeWheel` against the sorted model, its saved form, and its sizes.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use crate::delayed::{agrees_with_the_model, operations, time};
 
-/// The rule once more, in 128 bits, where nothing overflows.
+/// The same rule in 128 bits, without overflow.
 fn rounded_up(time: i64, tick_ms: i64) -> i64 {
     let (time, tick) = (i128::from(time), i128::from(tick_ms));
     i64::try_from(-(-time).div_euclid(tick) * tick).unwrap_or(i64::MAX)
@@ -45,7 +45,7 @@ proptest! {
         let mut restored = TimeWheel::from_bytes(&bytes).unwrap();
         prop_assert_eq!(Ok(()), restored.validate());
         prop_assert_eq!(wheel.to_columns().unwrap(), restored.to_columns().unwrap());
-        // What was restored goes on like the original.
+        // The restored wheel continues like the original.
         for &(time, ledger, entry) in messages.iter().take(50) {
             let message = Delayed::new(time.saturating_add(1), ledger, entry + 2_500);
             prop_assert_eq!(wheel.add(message), restored.add(message));
@@ -123,7 +123,7 @@ fn messages_out_of_order_and_twice_are_found_before_they_are_due() {
     assert_eq!(13_333, due.len());
 }
 
-/// The seed's workload: entries in order, the time one ms on every `per_ms` messages.
+/// The seed's workload: entries in order, the time one ms later after every `per_ms` messages.
 #[test]
 fn the_seeds_rows_take_kilobytes_at_any_tick() {
     for (per_ms, bits) in [(1, 10), (4, 10), (8, 10), (8, 15), (1, 0), (8, 0)] {
@@ -191,7 +191,7 @@ fn a_batch_rounds_like_single_adds_where_time_ends() {
     );
 }
 
-/// Long runs, apart or meeting in time, drained while others come, go and are saved.
+/// Long runs, apart or overlapping in time, drained while other messages are added, removed and saved.
 #[test]
 fn long_runs_drain_in_order_while_messages_come_and_go() {
     let mut state = 1u64;
@@ -219,7 +219,7 @@ fn long_runs_drain_in_order_while_messages_come_and_go() {
             let now = first.deliver_at_ms + next(400);
             let adds = if model.len() > 1_000 { next(30) } else { 0 };
             for _ in 0..adds {
-                // Some at a time and ledger of the runs, so that they land inside them.
+                // Some messages with a time and ledger of the runs, so that they fall inside them.
                 let message = Delayed::new(now + next(300) - 50, next(4), next(20_000));
                 let new = model.insert(rounded(message));
                 late += usize::from(new);
@@ -255,7 +255,7 @@ fn a_scattered_batch_adds_what_single_adds_do() {
         state ^ state >> 29
     };
     for tick_ms in [1, 1_000, 3_600_000] {
-        // Over a week, and over all of time, where slots have more than 32 bits.
+        // Over a week, and over the whole range of times, with slots of more than 32 bits.
         for span in [7 * 86_400_000, u64::MAX] {
             let messages: Vec<_> = (0..70_000)
                 .map(|entry| Delayed::new((bits() % span) as i64, entry / 50_000, entry % 50_000))
@@ -264,7 +264,7 @@ fn a_scattered_batch_adds_what_single_adds_do() {
             let messages: Vec<_> = messages.iter().chain(messages.iter().step_by(9)).collect();
             let (mut one_by_one, mut batch) =
                 (TimeWheel::new(tick_ms).unwrap(), TimeWheel::new(tick_ms).unwrap());
-            // An open slot, which a batch meets, too.
+            // A batch also meets an open slot.
             for wheel in [&mut one_by_one, &mut batch] {
                 wheel.add(Delayed::new(0, 9, 0)).unwrap();
                 wheel.add(Delayed::new(0, 9, 1)).unwrap();

@@ -60,7 +60,7 @@ fn an_ack_set_is_read_in_both_ways() {
     }
 }
 
-/// The key that makes a line one which only the general parser reads: it has an escape.
+/// A key with an escape: only the general parser reads its line.
 const ESCAPED: &str = r#""\u0078":null"#;
 
 fn value() -> impl Strategy<Value = String> {

@@ -88,7 +88,7 @@ fn the_ends_of_i64_interleave_like_std() {
 
 #[test]
 fn bulk_adds_hold_at_most_10_bytes_a_message_and_25_5_where_nothing_packs() {
-    // Ids of all 63 bits beside any time need more than 64.
+    // Ids of 63 bits and any time need more than 64 bits.
     let hash = |index: i64| (index as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) as i64 & i64::MAX;
     for (most, wide) in [(10.0, false), (25.5, true)] {
         let mut heap = TripleLongHeap::new();
@@ -110,7 +110,7 @@ fn bulk_adds_hold_at_most_10_bytes_a_message_and_25_5_where_nothing_packs() {
 
 #[test]
 fn columns_that_pack_into_64_bits_and_not_into_65_pop_alike() {
-    // 30 bits of time, and of ledger and entry as many as fill 64, or one more.
+    // 30 bits of time, and bits of ledger and entry that fill 64 in total, or one more.
     for (ledger_bits, entry_bits) in
         [(17, 17), (34, 0), (0, 34), (17, 18), (0, 35), (34, 30), (64, 64)]
     {

@@ -1,7 +1,8 @@
-//! The three indexes of delayed messages on what the peers' `BMain` and `CMain` time, named as there.
+//! The three indexes of delayed messages on the operations that the peers' `BMain` and `CMain` time, with the same
+//! names.
 //!
-//! The heap's workloads are sizes, the other two "x,y": x messages a ms and y bits cut off, or "rand,tick":
-//! times at random over seven days. Random times are drawn before the clock runs (`rngOnly` is 0).
+//! The heap's workloads are sizes, the other two "x,y": x messages a ms and y bits cut off, or "rand,tick": times at
+//! random over seven days. Random times are drawn before the clock starts (`rngOnly` is 0).
 
 use std::hint::black_box;
 
@@ -142,7 +143,7 @@ fn bytes(workload: &str, operation: &str, figure: f64) {
     print(workload, operation, &[figure]);
 }
 
-/// Columns of the seed's workload: entries in order, the time one ms on every `per_ms` messages.
+/// Columns of the seed's workload: entries in order, the time one ms later after every `per_ms` messages.
 fn seed_columns(per_ms: i64) -> [Vec<i64>; 3] {
     [
         (0..MESSAGES).map(|index| START_MS + 1 + index / per_ms).collect(),
@@ -176,7 +177,7 @@ fn random_times(workload: &str, tick: i64) {
     fill_and_drain(workload, "wheel ", new, TimeWheel::to_bytes, TimeWheel::from_bytes, &columns);
 }
 
-/// Adds in batches and singly, weighs while filling, saves, restores, and drains in batches.
+/// Adds in batches and singly, measures memory while filling, saves, restores, and drains in batches.
 fn fill_and_drain<I: DelayedIndex>(
     workload: &str,
     name: &str,

@@ -1,4 +1,4 @@
-//! `LongMap` on keys a hash may stumble over, and under removals and additions without end.
+//! `LongMap` on keys that are hard for a hash, and under endless removals and additions.
 
 use std::hint::black_box;
 
@@ -37,11 +37,11 @@ pub(crate) fn measure(name: &str) {
     });
 }
 
-/// Each cycle removes the oldest key and inserts one that is not there. A fresh map of the same content,
-/// made as large, is what it may not become slower or larger than.
+/// Each cycle removes the oldest key and inserts a new one. The map must not become slower or larger than a fresh map
+/// of the same content and capacity.
 fn cycles() {
     let mut state = 42;
-    // As many keys wait outside as are inside; after every 100,000 cycles the map holds what it held at first.
+    // Half of the keys are outside the map; after every 100,000 cycles the map has its initial content.
     let ring: Vec<i64> = (0..2 * ENTRIES).map(|_| mix(&mut state) as i64).collect();
     let fresh: LongMap = ring[..ENTRIES].iter().map(|&key| (key, key)).collect();
     let (mut used, mut next) = (fresh.clone(), 0);
@@ -56,7 +56,7 @@ fn cycles() {
     for (name, map) in [("fresh", &fresh), ("after 10^6 cycles", &used)] {
         println!(r#"{{"dataset":"{name}","bytesPerEntry":{}}}"#, bytes(map));
     }
-    // In turn, and each for whole rounds of the ring, so that both end with what they began with.
+    // In turn, and each for whole rounds of the ring, so that both end with their initial content.
     let mut maps = [("fresh", fresh, Vec::new()), ("after 10^6 cycles", used, Vec::new())];
     for _ in 0..3 {
         for (_, map, figures) in &mut maps {

@@ -1,5 +1,5 @@
-//! Our side of the bars: `bars AREA WORKLOAD` prints what it measures as JSON lines, in the peers' form.
-//! `benches/bars` runs it beside them.
+//! Our side of the bars: `bars AREA WORKLOAD` prints its measurements as JSON lines, in the peers' form.
+//! `benches/bars` runs it in turn with the peers.
 
 mod delayed;
 mod long_map;
@@ -21,8 +21,8 @@ fn main() {
         ["delayed", workload] => delayed::measure(workload),
         ["position_info", workload] => position_info::measure(workload),
         ["range_set", workload] => range_set::measure(workload),
-        // `cargo bench` runs every bench target, with the filters and flags meant for criterion; without an
-        // area and a workload there is nothing to compare with.
+        // `cargo bench` runs every bench target with criterion's filters and flags. Without an area and a workload
+        // this target does nothing.
         _ => eprintln!("no area and workload named; run by `make lab-bench-peers`"),
     }
 }

@@ -1,4 +1,4 @@
-//! `PendingAcks` on the operations that the peers' `AMain` times, named as there.
+//! `PendingAcks` on the operations that the peers' `AMain` times, with the same names.
 
 use std::hint::black_box;
 use std::sync::Mutex;
@@ -18,7 +18,7 @@ fn populate(workload: &Acks) -> PendingAcks {
     acks
 }
 
-/// The position in the middle of the middle ledger: everything up to it is cleaned up.
+/// The position in the middle of the middle ledger; the cleanup removes everything up to it.
 fn middle(workload: &Acks) -> (i64, i64) {
     let ledger = (workload.positions[workload.positions.len() - 1].0 + 1) / 2;
     let of_ledger: Vec<_> = workload.positions.iter().filter(|at| at.0 == ledger).collect();
@@ -72,7 +72,7 @@ pub(crate) fn measure(name: &str) {
             CALLS
         }),
     );
-    // One message is taken off and put back in turn, so that no count runs out.
+    // One message is subtracted and added in turn, so that no count reaches its end.
     let (mut i, mut acked) = (0, 1);
     print(
         name,

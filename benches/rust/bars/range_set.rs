@@ -1,4 +1,4 @@
-//! `PositionRangeSet` on the operations that the peers' `DMain` times, named as there.
+//! `PositionRangeSet` on the operations that the peers' `DMain` times, with the same names.
 
 use std::hint::black_box;
 

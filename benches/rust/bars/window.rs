@@ -25,7 +25,7 @@ pub(crate) fn windows(mut call: impl FnMut() -> usize) -> Vec<f64> {
     figures.split_off(WARM)
 }
 
-/// Nanoseconds of `work` on a value that `prepare` makes again each time, which is not counted.
+/// Nanoseconds of `work` on a value that `prepare` creates each time; the creation is not counted.
 pub(crate) fn once_each<T>(
     mut prepare: impl FnMut() -> T,
     mut work: impl FnMut(&mut T),

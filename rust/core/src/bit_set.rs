@@ -318,7 +318,9 @@ impl BitSet {
     #[cold]
     fn grow(&mut self, words: usize) -> Result<()> {
         let more = words - self.words.len();
-        self.words.try_reserve(more).map_err(|_| Error::memory(words, size_of::<u64>()))?;
+        self.words
+            .try_reserve(more)
+            .map_err(|_| Error::Memory { items: words, item_bytes: size_of::<u64>() })?;
         self.words.resize(words, 0);
         Ok(())
     }

@@ -53,7 +53,12 @@ pub enum Error {
     /// A limit was reached, for example the words a bit set may hold; nothing was changed.
     Limit(String),
     /// The memory that an argument asks for is not available; nothing was changed.
-    Memory(String),
+    Memory {
+        /// The number of items.
+        items: usize,
+        /// The bytes of one item.
+        item_bytes: usize,
+    },
 }
 
 impl Error {
@@ -71,20 +76,17 @@ impl Error {
     pub fn corrupt(offset: usize, message: impl Into<String>) -> Self {
         Self::Corrupt { offset, message: message.into() }
     }
-
-    /// An [`Error::Memory`] for `count` items of `size` bytes.
-    pub(crate) fn memory(count: usize, size: usize) -> Self {
-        Self::Memory(format!("no memory for {count} items of {size} bytes"))
-    }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Value(message)
-            | Self::Protocol { message, .. }
-            | Self::Limit(message)
-            | Self::Memory(message) => f.write_str(message),
+            Self::Value(message) | Self::Protocol { message, .. } | Self::Limit(message) => {
+                f.write_str(message)
+            }
+            Self::Memory { items, item_bytes } => {
+                write!(f, "no memory for {items} items of {item_bytes} bytes")
+            }
             Self::Corrupt { offset, message } | Self::NewerVersion { offset, message } => {
                 write!(f, "at byte {offset}: {message}")
             }
@@ -104,5 +106,6 @@ pub(crate) fn vec_with_room<T>(count: usize) -> Result<Vec<T>> {
 /// Makes room for `count` items in all.
 pub(crate) fn make_room<T>(items: &mut Vec<T>, count: usize) -> Result<()> {
     let more = count.saturating_sub(items.len());
-    items.try_reserve_exact(more).map_err(|_| Error::memory(count, size_of::<T>()))
+    let item_bytes = size_of::<T>();
+    items.try_reserve_exact(more).map_err(|_| Error::Memory { items: count, item_bytes })
 }

@@ -184,7 +184,7 @@ impl LongMap {
     /// # Errors
     /// [`Error::Memory`] if memory does not suffice; nothing changes then.
     pub fn reserve(&mut self, additional: usize) -> Result<()> {
-        let too_many = || Error::memory(additional, size_of::<Slot>());
+        let too_many = || Error::Memory { items: additional, item_bytes: size_of::<Slot>() };
         let entries =
             self.filled.checked_add(additional).filter(|&entries| entries < usize::MAX / 16);
         let homes = slots_for(entries.ok_or_else(too_many)?);

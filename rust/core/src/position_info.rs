@@ -23,10 +23,9 @@ use std::collections::BTreeMap;
 pub use ack_sets::AckSets;
 pub use budget::RESULT_BYTES_MAX;
 pub use compression::Compression;
-pub use form::Form;
+pub use form::{Form, FormChoice};
 pub use limits::{Limits, Loss};
 pub use managed_cursor_info::ManagedCursorInfo;
-pub use pulsar::BROKER_ENTRY_BYTES_MAX;
 
 use crate::error::{Error, Result, Validity, invariant};
 use crate::position::Position;

@@ -1,11 +1,11 @@
 //! Arrays in and out: int64 columns of the caller, copied before they are used, and columns for the caller.
 //!
-//! Another thread can write to the caller's arrays while a batch works detached. So the core never sees them: each
-//! element is read once, into a block that the core checks and uses. A small batch is copied whole while attached to
-//! the interpreter. Of a large one a block at a time is copied while detached: it stays in cache and takes no
-//! memory. Its arrays are pinned by weak references meanwhile, as NumPy does not resize an array that has one.
-//! A large batch that can be refused is read twice: first only the columns that a [`Check`] reads. Where the check
-//! passes all integers of at least 0, the first pass copies nothing: it reads the signs.
+//! Another thread can write to the caller's arrays while a batch runs detached. So the core does not use them
+//! directly: each element is read once, into a block that the core checks and uses. A small batch is copied whole
+//! while attached to the interpreter. A large batch is copied in blocks while detached; a block stays in cache and
+//! takes little memory. Weak references pin the arrays, because NumPy does not resize an array that has one. A large
+//! batch that can be refused is read twice; the first pass reads only the columns of a [`Check`]. If the check passes
+//! all integers of at least 0, the first pass only reads the signs.
 
 use std::ptr;
 
@@ -24,14 +24,14 @@ pub(crate) type Array<'py, T> = Bound<'py, PyArray1<T>>;
 /// Rows of a batch that is copied whole, and of each block of a larger one. Three columns of them take 384 KiB.
 const BLOCK_ROWS: usize = 1 << 14;
 
-/// Rows of a batch that works attached: to let other threads run takes longer than such a batch does.
+/// Batches of at most this many rows run attached, because detaching takes longer than the batch.
 const ATTACHED_ROWS: usize = 256;
 
 /// Rows of a small block. Three columns of them take 96 KiB, which the second-level cache holds. A copy of fewer rows
 /// at a time waits longer for memory.
 pub(crate) const SMALL_BLOCK_ROWS: usize = 1 << 12;
 
-/// A batch argument: a one-dimensional int64 array, or what `ackwell.arrays.as_int64` makes one of.
+/// A batch argument: a one-dimensional int64 array, or an object that `ackwell.arrays.as_int64` converts.
 pub(crate) struct Ints<'py>(Bound<'py, PyArray1<i64>>);
 
 impl<'a, 'py> FromPyObject<'a, 'py> for Ints<'py> {
@@ -59,10 +59,10 @@ impl<'py> Ints<'py> {
         copied
     }
 
-    /// The same into memory that was used before: new memory costs more than the copy.
+    /// Copies all elements into reused memory, because allocating costs more than the copy.
     pub(crate) fn copy_to(&self, copied: &mut Vec<i64>) {
         let memory = self.memory();
-        // SAFETY: nobody frees the elements while this thread is attached.
+        // SAFETY: no thread frees the elements while this thread is attached.
         unsafe { memory.copy_to(0, memory.len, copied) };
     }
 
@@ -70,7 +70,7 @@ impl<'py> Ints<'py> {
         Memory { first: self.0.data().cast(), stride: self.0.strides()[0], len: self.0.len() }
     }
 
-    /// Adds weak references to the array and to those that it is a view of.
+    /// Adds weak references to the array and to the arrays that it is a view of.
     fn pin(&self, pins: &mut Vec<Pin<'py>>) -> PyResult<()> {
         let mut array = self.0.clone().into_any();
         while array.cast::<PyUntypedArray>().is_ok() {
@@ -84,7 +84,7 @@ impl<'py> Ints<'py> {
 /// While it lives, NumPy refuses to resize an array.
 type Pin<'py> = Bound<'py, PyWeakrefReference>;
 
-/// Where the elements of a one-dimensional array are.
+/// The memory of the elements of a one-dimensional array.
 #[derive(Clone, Copy)]
 struct Memory {
     first: *const u8,
@@ -99,11 +99,11 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 impl Memory {
-    /// Copies the elements `first..first + count`, each read once: whatever another thread writes meanwhile,
-    /// every copy is some i64.
+    /// Copies the elements `first..first + count`. Each is read once, so every copy is some i64, whatever another
+    /// thread writes.
     ///
     /// # Safety
-    /// The elements are not freed meanwhile.
+    /// The elements are not freed during the call.
     unsafe fn copy_to(self, first: usize, count: usize, copied: &mut Vec<i64>) {
         assert!(first + count <= self.len, "rows are within the array");
         copied.clear();
@@ -124,18 +124,18 @@ impl Memory {
         }
     }
 
-    /// Whether an element is negative. Each is read once, as `copy_to` reads it, but not kept: at half the cost.
+    /// Whether an element is negative. Each is read once, as by `copy_to`, but not stored, which costs half.
     ///
     /// # Safety
-    /// The elements are not freed meanwhile.
+    /// The elements are not freed during the call.
     unsafe fn has_negative(self) -> bool {
         let signs = |row: usize| {
-            // SAFETY: the row is within the array; a volatile read returns some i64, whatever is written meanwhile.
+            // SAFETY: the row is within the array; a volatile read returns some i64, whatever another thread writes.
             unsafe { self.first.offset(self.stride * row as isize).cast::<i64>().read_volatile() }
         };
         let is_aligned = self.first.cast::<i64>().is_aligned() && self.stride % 8 == 0;
         let whole = self.len - self.len % 4;
-        // What is not aligned is left to the check that copies.
+        // The copying check handles arrays that are not aligned.
         !is_aligned
             || (0..whole).step_by(4).fold(0, |all, row| {
                 all | signs(row) | signs(row + 1) | signs(row + 2) | signs(row + 3)
@@ -164,7 +164,7 @@ impl<'py, const N: usize> Rows<'py, N> {
         Ok(Self { columns, len: lengths[0], block_rows: BLOCK_ROWS })
     }
 
-    /// The same in blocks of so many rows: small ones are faster if each row is added by itself.
+    /// Sets the rows of a block: small blocks are faster if each row is added separately.
     pub(crate) fn in_blocks_of(self, block_rows: usize) -> Self {
         Self { block_rows, ..self }
     }
@@ -215,7 +215,7 @@ impl<const N: usize> Blocks<N> {
 /// Calls `visit` with a copy of each block of rows, up to the first error.
 ///
 /// # Safety
-/// The elements of the columns are not freed meanwhile.
+/// The elements of the columns are not freed during the call.
 unsafe fn copy_blocks<const N: usize>(
     columns: &[Memory; N],
     rows: usize,
@@ -248,8 +248,8 @@ impl<T: Send> Shared<T> {
     /// Runs a batch, detached unless it is small: `change` with every block of rows, or nothing at all if `check`
     /// refuses one. Without a `check`, `change` refuses none.
     ///
-    /// `change` must refuse what `check` does. Where another thread changes the arrays between the two, the error
-    /// comes after the blocks before it; the structure is whole all the same.
+    /// `change` must refuse every row that `check` refuses. If another thread changes the arrays between the two, the
+    /// blocks before the error stay applied; the structure remains valid.
     pub(crate) fn batch<const N: usize, const M: usize>(
         &self,
         py: Python<'_>,

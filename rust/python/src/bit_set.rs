@@ -13,9 +13,9 @@ type Pickled<'py> = (Array<'py, i64>, usize);
 
 /// A set of bit indexes from 0 up to a limit, in 64-bit words, as Java's `BitSet`.
 ///
-/// Its words are Pulsar's `ack_set` and the values of its long-array form. Bits below 0 are a
-/// `ValueError`. Setting a bit at or past the limit is a `LimitError`, setting one for which there is no
-/// memory a `MemoryError`. A refused call changes nothing.
+/// Its words are Pulsar's `ack_set` and the values of its long-array form. Bits below 0 are a `ValueError`. Setting a
+/// bit at or past the limit is a `LimitError`, and a `MemoryError` if memory does not suffice. A refused call changes
+/// nothing.
 ///
 /// Parameters
 /// ----------
@@ -135,7 +135,7 @@ impl BitSet {
         Ok(new)
     }
 
-    /// Return, for each bit of an int64 array, whether it is set.
+    /// Return a bool array: whether each bit of an int64 array is set.
     fn get_many<'py>(&self, py: Python<'py>, bits: Ints<'_>) -> PyResult<Array<'py, bool>> {
         let mut found = Vec::with_capacity(bits.len());
         let refuse = |_: &ackwell_core::BitSet, [bits]: [&[i64]; 1]| {
@@ -150,21 +150,21 @@ impl BitSet {
         Ok(array(py, found))
     }
 
-    /// Set every bit from `start` up to, without, `end`.
+    /// Set every bit from `start` up to `end`, exclusive.
     #[pyo3(signature = (start, end, /))]
     fn set_range(&self, py: Python<'_>, start: Int, end: Int) -> PyResult<()> {
         let (start, end) = (index(start)?, index(end)?);
         self.0.locked(py).set_range(start, end).map_err(raise)
     }
 
-    /// Clear every bit from `start` up to, without, `end`.
+    /// Clear every bit from `start` up to `end`, exclusive.
     #[pyo3(signature = (start, end, /))]
     fn clear_range(&self, py: Python<'_>, start: Int, end: Int) -> PyResult<()> {
         let (start, end) = (index(start)?, index(end)?);
         self.0.locked(py).clear_range(start, end).map_err(raise)
     }
 
-    /// Clear every bit up to and with `bit`; return what was set, in order, as an int64 array.
+    /// Clear every bit up to and including `bit`; return the bits that were set, in order, as an int64 array.
     #[pyo3(signature = (bit, /))]
     fn clear_prefix<'py>(&self, py: Python<'py>, bit: Int) -> PyResult<Array<'py, i64>> {
         let bit = index(bit)?;
@@ -215,7 +215,7 @@ impl BitSet {
         self.0.locked(py).last()
     }
 
-    /// How many bits are set; O(words).
+    /// The number of set bits; O(words).
     #[getter]
     fn cardinality(&self, py: Python<'_>) -> usize {
         self.0.locked(py).cardinality()
@@ -312,7 +312,7 @@ impl BitSet {
     }
 }
 
-/// The bits of a set as it was, and the first one that is not given yet.
+/// A copy of a set's bits, and the next bit to check.
 #[pyclass(frozen, module = "ackwell")]
 struct BitSetIterator(Shared<(ackwell_core::BitSet, usize)>);
 

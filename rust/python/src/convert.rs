@@ -1,4 +1,4 @@
-//! What every class of the binding shares: integers and positions in and out, errors out.
+//! Conversions that all classes share: integers and positions in and out, errors out.
 
 use std::ffi::c_int;
 
@@ -14,13 +14,13 @@ pyo3::import_exception!(ackwell.errors, LimitError);
 pyo3::import_exception!(ackwell.errors, NewerVersionError);
 pyo3::import_exception!(ackwell.errors, ProtocolError);
 
-/// The Python exception for a refusal of the core.
+/// The Python exception for an error of the core.
 pub(crate) fn raise(error: Error) -> PyErr {
     match error {
         Error::Corrupt { offset, message } => CorruptStateError::new_err((message, offset)),
         Error::NewerVersion { offset, message } => NewerVersionError::new_err((message, offset)),
         Error::Limit(message) => LimitError::new_err(message),
-        Error::Memory(message) => PyMemoryError::new_err(message),
+        Error::Memory { .. } => PyMemoryError::new_err(error.to_string()),
         Error::Protocol { message, position } => {
             ProtocolError::new_err((message, position.map(PositionArgument)))
         }
@@ -28,7 +28,7 @@ pub(crate) fn raise(error: Error) -> PyErr {
     }
 }
 
-/// A position among the arguments of an exception, which is made where the interpreter is held.
+/// A position as an argument of an exception, converted while the interpreter is attached.
 struct PositionArgument((i64, i64));
 
 impl<'py> IntoPyObject<'py> for PositionArgument {
@@ -49,7 +49,7 @@ pub(crate) struct Int(pub(crate) i64);
 impl<'a, 'py> FromPyObject<'a, 'py> for Int {
     type Error = PyErr;
 
-    /// Asks Python once, where `extract::<i64>` has it raise first: every scalar call passes here.
+    /// Makes one call of the C API; `extract::<i64>` raises an exception first. Every scalar call uses this.
     #[inline]
     fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
         let mut overflow = 0;
@@ -60,7 +60,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Int {
     }
 }
 
-/// The number itself, or what marks an error.
+/// The number −1, or the error that it marks.
 #[cold]
 fn minus_one(py: Python<'_>, overflow: c_int) -> PyResult<Int> {
     if overflow != 0 {
@@ -112,7 +112,7 @@ pub(crate) fn pair(item: &Bound<'_, PyAny>, expected: &str) -> PyResult<(i64, i6
     Ok((first.0, second.0))
 }
 
-/// The items of a mapping, or the pairs that an iterable gives: the contents of a new mapping.
+/// The items of a mapping, or the pairs of an iterable: the contents of a new mapping.
 pub(crate) fn pairs<'py>(entries: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyIterator>> {
     match entries.getattr("items") {
         Ok(items) => items.call0()?.try_iter(),
@@ -125,7 +125,7 @@ pub(crate) fn view<'py>(mapping: &Bound<'py, PyAny>, name: &str) -> PyResult<Bou
     mapping.py().import("collections.abc")?.getattr(name)?.call1((mapping,))
 }
 
-/// Whether a mapping holds the same as another object: `NotImplemented` for what is not a mapping.
+/// Whether a mapping has the same items as another object; `NotImplemented` if that is not a mapping.
 pub(crate) fn equals_mapping<'py>(
     mapping: &Bound<'py, PyAny>,
     other: &Bound<'py, PyAny>,
@@ -139,7 +139,7 @@ pub(crate) fn equals_mapping<'py>(
     Ok(PyBool::new(py, equal).to_owned().into_any())
 }
 
-/// Python's `AssertionError` for what a `validate` of the core found.
+/// Converts a broken invariant to Python's `AssertionError`.
 pub(crate) fn valid(found: Validity) -> PyResult<()> {
     found.map_err(PyAssertionError::new_err)
 }

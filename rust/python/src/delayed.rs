@@ -1,7 +1,7 @@
 //! The methods that the three indexes of delayed messages share, written once.
 //!
-//! PyO3 has no inheritance of methods across Rust types, so `delayed_index!` writes the class: the common
-//! methods over `DelayedIndex`, and whatever is the class's own.
+//! PyO3 has no inheritance of methods across Rust types, so `delayed_index!` defines the class: the common methods
+//! over `DelayedIndex`, and the methods of the class.
 
 use ackwell_core::{Delayed, DelayedColumns};
 use pyo3::prelude::*;
@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use crate::arrays::{Array, array};
 use crate::convert::Int;
 
-/// `(deliver_at_ms, ledger_ids, entry_ids)`, what every batch out of an index is.
+/// `(deliver_at_ms, ledger_ids, entry_ids)`: a batch of messages from an index.
 pub(crate) type Columns<'py> = (Array<'py, i64>, Array<'py, i64>, Array<'py, i64>);
 
 /// The columns as arrays, without a copy.
@@ -22,8 +22,8 @@ pub(crate) fn message(deliver_at_ms: Int, ledger_id: Int, entry_id: Int) -> Dela
     Delayed::new(deliver_at_ms.0, ledger_id.0, entry_id.0)
 }
 
-/// Defines `$class` around `Shared<ackwell_core::$class>`; `$settings` names its arguments in `repr`, and
-/// two instances are equal if those and their messages are.
+/// Defines `$class` around `Shared<ackwell_core::$class>`; `$settings` names its arguments in `repr`, and two
+/// instances are equal if their settings and their messages are equal.
 macro_rules! delayed_index {
     ($(#[$meta:meta])* $class:ident, $settings:expr, { $($own:tt)* }) => {
         $(#[$meta])*
@@ -45,7 +45,7 @@ macro_rules! delayed_index {
         impl $class {
             /// Add a message; return whether it was new.
             ///
-            /// `ValueError` for an integer outside int64, and outside the class's own domain.
+            /// Raises `ValueError` for an integer outside int64 or outside the domain of the class.
             #[pyo3(signature = (deliver_at_ms, ledger_id, entry_id, /))]
             fn add(
                 &self,
@@ -94,8 +94,8 @@ macro_rules! delayed_index {
 
             /// Take up to `max` messages due at `now_ms`, the earliest first.
             ///
-            /// Return three int64 arrays of one length: delivery times, ledger ids, entry ids. `MemoryError`, and
-            /// nothing is taken, if there is no room for as many.
+            /// Return three int64 arrays of one length: delivery times, ledger ids, entry ids. Raises `MemoryError`,
+            /// and takes nothing, if memory does not suffice.
             fn pop_due<'py>(
                 &self,
                 py: Python<'py>,
@@ -107,7 +107,7 @@ macro_rules! delayed_index {
                 Ok($crate::delayed::arrays(py, due.map_err($crate::convert::raise)?))
             }
 
-            /// Return whether a message added with these three integers is here.
+            /// Return whether a message added with these three integers is in the index.
             #[pyo3(signature = (deliver_at_ms, ledger_id, entry_id, /))]
             fn contains(
                 &self,
@@ -128,7 +128,7 @@ macro_rules! delayed_index {
                 self.contains(py, message.0, message.1, message.2)
             }
 
-            /// Take a message out, given with the time it was added with; return whether it was here.
+            /// Remove a message, given with the time of its addition; return whether it was in the index.
             #[pyo3(signature = (deliver_at_ms, ledger_id, entry_id, /))]
             fn remove(
                 &self,
@@ -155,7 +155,7 @@ macro_rules! delayed_index {
                 self.0.locked(py).len()
             }
 
-            /// Forget every message and release the memory.
+            /// Remove every message and release the memory.
             fn clear(&self, py: Python<'_>) {
                 self.0.locked(py).clear();
             }
@@ -197,7 +197,7 @@ macro_rules! delayed_index {
                 let Ok(other) = other.cast::<Self>() else {
                     return Ok(py.NotImplemented());
                 };
-                // One lock at a time: two threads may compare two instances both ways.
+                // One lock at a time, because two threads may compare two instances in both orders.
                 let content = |index: &mut ackwell_core::$class| {
                     let columns = index.to_columns().map_err($crate::convert::raise)?;
                     PyResult::Ok((Self::settings(index), columns))

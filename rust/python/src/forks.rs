@@ -1,8 +1,8 @@
 //! A fork waits until no batch works detached.
 //!
-//! A forked child has the memory of all threads and only one of them. A structure that a batch of another thread held
-//! would be in the middle of a change there, and held for ever. So `os.fork` waits for the batches at work;
-//! those that begin between the wait and the fork run attached, which the fork, attached as well, cannot interrupt.
+//! A forked child has the memory of all threads but only one thread. In the child, a structure held by a batch of
+//! another thread would be half changed and locked for ever. So `os.fork` waits for running batches. Batches that
+//! begin between the wait and the fork run attached, and the fork, attached as well, cannot interrupt them.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -19,7 +19,7 @@ static FORKS: AtomicUsize = AtomicUsize::new(0);
 /// A batch counts until this is dropped.
 pub(crate) struct Batch(());
 
-/// Counts a batch that is going to work detached; `None`, a fork is about to happen: it must work attached.
+/// Counts a batch that will run detached. `None` if a fork is pending: then it must run attached.
 pub(crate) fn begin_batch() -> Option<Batch> {
     BATCHES.fetch_add(1, Ordering::SeqCst);
     let batch = Batch(());
@@ -32,7 +32,7 @@ impl Drop for Batch {
     }
 }
 
-/// Has every fork of this process wait for batches.
+/// Makes every fork of this process wait for batches.
 pub(crate) fn register(py: Python<'_>) -> PyResult<()> {
     // Not every platform forks.
     let Ok(register) = py.import("os")?.getattr("register_at_fork") else { return Ok(()) };

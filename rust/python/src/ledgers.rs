@@ -9,7 +9,7 @@ use crate::arrays::{Ints, Rows};
 use crate::convert::{Int, Pair, bound, pair, position, raise};
 use crate::shared::Shared;
 
-/// The ledger directory of one topic: how many entries each ledger holds, which is open, what is trimmed.
+/// The ledger directory of one topic: the entries of each ledger, the open ledger, and the trimmed ledgers.
 ///
 /// A cursor needs it to step over ledger borders, as Pulsar's `ManagedLedgerImpl` does, and to count the
 /// entries between two positions. At most the greatest ledger is open.
@@ -21,7 +21,7 @@ use crate::shared::Shared;
 /// open : bool
 ///     Whether the greatest ledger is still written to.
 /// trimmed_before : int
-///     Every ledger below this id is trimmed: deleted with its entries, and known not to come back.
+///     Every ledger below this id is trimmed: deleted with its entries. Its id is never used again.
 ///
 /// Raises
 /// ------
@@ -34,8 +34,8 @@ use crate::shared::Shared;
 ///
 /// Notes
 /// -----
-/// With n ledgers, adding and growing the greatest take O(1), growing another O(sqrt n), every question
-/// O(log n); 16 to 32 bytes a ledger.
+/// With n ledgers, adding and growing the greatest take O(1), growing another O(sqrt n), every query O(log n); 16 to
+/// 32 bytes a ledger.
 ///
 /// Examples
 /// --------
@@ -56,7 +56,7 @@ impl Ledgers {
     }
 }
 
-/// What `__new__` makes an equal directory of: positional and keyword arguments.
+/// Arguments of `__new__`, positional and keyword, that create an equal directory.
 type NewArguments<'py> = ((Vec<(i64, i64)>,), Bound<'py, PyDict>);
 
 #[pymethods]
@@ -97,10 +97,11 @@ impl Ledgers {
         self.0.locked(py).add(ledger_id.0, entries.0).map_err(raise)
     }
 
-    /// Let a ledger hold so many `entries`; never reopens one.
+    /// Set the number of entries of a ledger that may grow; never reopens a ledger.
     ///
-    /// A ledger greater than all known opens and closes the one before; a smaller one joins closed. Raises
-    /// `ProtocolError` for a trimmed ledger, and for fewer entries than it holds. O(1) for the greatest, O(sqrt n) for another of n.
+    /// A ledger greater than all known opens and closes the one before; a smaller one is added as closed. Raises
+    /// `ProtocolError` for a trimmed ledger, and for fewer entries than it holds. O(1) for the greatest, O(sqrt n)
+    /// for another of n.
     fn grow(&self, py: Python<'_>, ledger_id: Int, entries: Int) -> PyResult<()> {
         self.0.locked(py).grow(ledger_id.0, entries.0).map_err(raise)
     }
@@ -113,7 +114,7 @@ impl Ledgers {
         }
     }
 
-    /// Forget every ledger below `ledger_id` and return how many; from then on they are known as trimmed.
+    /// Remove every ledger below `ledger_id` and return their number; they then count as trimmed.
     ///
     /// Raises `ProtocolError` if the open ledger would go: a broker never trims the ledger it writes.
     ///
@@ -145,10 +146,10 @@ impl Ledgers {
 
     /// Return the first existing entry after a position, over ledger borders and empty ledgers. O(log n).
     ///
-    /// Past the last entry it is where the next one would be: one past the end of the open ledger, or, if
-    /// none is open, one past the last entry there is. The position may be anything with a ledger id >= 0
-    /// and an entry id >= -1; one in an unknown or trimmed ledger is between its neighbours. Raises
-    /// `ProtocolError` while no ledger is kept. (Pulsar: `getNextValidPosition`.)
+    /// Past the last entry it is the position of the next entry: after the end of the open ledger, or, if no ledger
+    /// is open, after the last entry that exists. The position may have any ledger id >= 0 and entry id >= -1; one in
+    /// an unknown or trimmed ledger is between its neighbours. Raises `ProtocolError` while no ledger is kept.
+    /// (Pulsar: `getNextValidPosition`.)
     ///
     /// >>> Ledgers({2: 16, 3: 0, 5: 10}).next_valid(5, 9)
     /// Position(ledger_id=5, entry_id=10)
@@ -181,8 +182,8 @@ impl Ledgers {
 
     /// Count the entries that exist in `(lower_exclusive, upper_inclusive]`. O(log n).
     ///
-    /// Bounds are places in the order of positions, as in `next_valid`: they need not exist, and entries
-    /// unknown or trimmed count for nothing. For a lower bound at or past the upper, 0.
+    /// Bounds are places in the order of positions, as in `next_valid`: they need not exist, and unknown and trimmed
+    /// entries are not counted. For a lower bound at or past the upper, 0.
     fn entries_between(
         &self,
         py: Python<'_>,
@@ -200,7 +201,7 @@ impl Ledgers {
 
     /// Whether each position of two int64 arrays is an entry that exists, or is at or before `passed`.
     ///
-    /// A negative id answers no. `passed` as the bounds of `entries_between`.
+    /// False for a negative id. `passed` is a bound as in `entries_between`.
     ///
     /// >>> ledgers = Ledgers({2: 16, 5: 10}, trimmed_before=2)
     /// >>> ledgers.contains_all([1, 5], [40, 9], (1, 50)), ledgers.contains_all([5], [10], (1, 50))
@@ -227,7 +228,7 @@ impl Ledgers {
         first.map(|first| position(py, first)).transpose()
     }
 
-    /// The last entry that exists; `first_position` while there is none.
+    /// The last entry that exists; without entries, `first_position`.
     #[getter]
     fn last_position<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let last = self.0.locked(py).last_position();
@@ -246,7 +247,7 @@ impl Ledgers {
         self.0.locked(py).total()
     }
 
-    /// The true bytes on the heap.
+    /// The bytes allocated on the heap.
     #[getter]
     fn nbytes(&self, py: Python<'_>) -> usize {
         self.0.locked(py).heap_bytes()
@@ -292,7 +293,7 @@ impl Ledgers {
     }
 
     fn __eq__(&self, py: Python<'_>, other: &Self) -> bool {
-        // One lock at a time: two threads that compare two directories both ways must not wait on each other.
+        // One lock at a time, because two threads may compare two directories in both orders.
         let theirs = other.0.locked(py).clone();
         *self.0.locked(py) == theirs
     }

@@ -1,7 +1,7 @@
-//! `ackwell._native`: the core's structures as Python classes, one file a class.
+//! `ackwell._native`: the core's structures as Python classes, one file for each class.
 //!
-//! Each method does four things and no more: parse the arguments, detach from the interpreter if the call is a
-//! batch, call the core, wrap the result. No rule of the domain is here.
+//! Each method parses its arguments, detaches from the interpreter if the call is a batch, calls the core, and wraps
+//! the result. The rules of the domain are in the core.
 
 mod convert;
 mod forks;

@@ -13,14 +13,14 @@ type Columns<'py> = (Array<'py, i64>, Array<'py, i64>);
 
 /// A hash map from int64 to int64: a mapping that costs 18 to 24 bytes an entry, without objects.
 ///
-/// Every key and value of int64 is legal. Scalar methods are O(1); removing leaves nothing behind, so time and
-/// bytes follow the content alone. Iteration has no promised order. It is the counterpart of Apache
-/// Pulsar's `Long2LongOpenHashMap`.
+/// Every key and value of int64 is legal. Scalar methods are O(1). Removing leaves no tombstones, so time and bytes
+/// depend only on the content. The order of iteration is not defined. It is the counterpart of Apache Pulsar's
+/// `Long2LongOpenHashMap`.
 ///
 /// Parameters
 /// ----------
 /// entries : mapping or iterable of pairs, optional
-///     What it holds at first.
+///     The initial entries.
 ///
 /// Examples
 /// --------
@@ -88,13 +88,13 @@ impl LongMap {
         self.0.locked(py).insert(key.0, value.0)
     }
 
-    /// Set the value of `key` unless it has one, which is returned; None if it was set.
+    /// Set the value of `key` if it has none, and return None; otherwise return its value.
     #[pyo3(signature = (key, value, /))]
     fn put_if_absent(&self, py: Python<'_>, key: Int, value: Int) -> Option<i64> {
         self.0.locked(py).insert_if_absent(key.0, value.0)
     }
 
-    /// Add `delta` to the value of `key` and return the sum; None, and nothing changes, if there is none.
+    /// Add `delta` to the value of `key` and return the sum; None, and nothing changes, if the key is missing.
     ///
     /// `ValueError`, and nothing changes, if the sum is outside int64.
     #[pyo3(signature = (key, delta, /))]
@@ -113,19 +113,19 @@ impl LongMap {
         self.0.locked(py).remove(key.0)
     }
 
-    /// Remove `key` if its value is `value`; return whether it was.
+    /// Remove `key` if its value is `value`; return whether it was removed.
     #[pyo3(signature = (key, value, /))]
     fn remove_if_value(&self, py: Python<'_>, key: Int, value: Int) -> bool {
         self.0.locked(py).remove_if_value(key.0, value.0)
     }
 
-    /// Return whether `key` is here.
+    /// Return whether `key` is in the map.
     #[pyo3(signature = (key, /))]
     fn contains(&self, py: Python<'_>, key: Int) -> bool {
         self.0.locked(py).contains(key.0)
     }
 
-    /// What cannot be a key is not in the map.
+    /// False for an object that is not a key.
     fn __contains__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> bool {
         key.extract::<Int>().is_ok_and(|key| self.contains(py, key))
     }
@@ -148,7 +148,7 @@ impl LongMap {
         self.0.locked(py).len()
     }
 
-    /// Iterate over the keys as they are now, in no promised order.
+    /// Iterate over the keys as they are now, in any order.
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
         let keys: Vec<i64> = self.0.locked(py).iter().map(|(key, _)| key).collect();
         keys.into_pyobject(py)?.try_iter()
@@ -198,12 +198,12 @@ impl LongMap {
         }
     }
 
-    /// Remove any entry and return its key and value; `KeyError` if there is none.
+    /// Remove any entry and return its key and value; `KeyError` if the map is empty.
     fn popitem(&self, py: Python<'_>) -> PyResult<(i64, i64)> {
         self.0.locked(py).pop().ok_or_else(|| PyKeyError::new_err("popitem of an empty map"))
     }
 
-    /// Return the value of `key`, which is set to `default` if there is none.
+    /// Return the value of `key`, which is set to `default` if the key is missing.
     #[pyo3(signature = (key, default, /))]
     fn setdefault(&self, py: Python<'_>, key: Int, default: Int) -> i64 {
         self.put_if_absent(py, key, default).unwrap_or(default.0)
@@ -222,7 +222,7 @@ impl LongMap {
         Ok(new)
     }
 
-    /// Return the values of an int64 array of keys, with `default` if there is none.
+    /// Return the values of an int64 array of keys, with `default` for missing keys.
     #[pyo3(signature = (keys, default = Int(0)), text_signature = "($self, keys, default=0)")]
     fn get_many<'py>(
         &self,
@@ -237,7 +237,7 @@ impl LongMap {
         Ok(array(py, values))
     }
 
-    /// Return, for each key of an int64 array, whether it is here.
+    /// Return a bool array: whether each key of an int64 array is in the map.
     fn contains_many<'py>(&self, py: Python<'py>, keys: Ints<'_>) -> PyResult<Array<'py, bool>> {
         let mut found = Vec::with_capacity(keys.len());
         self.0.batch_of_any(py, &Rows::new([keys])?, |map, [keys]| {
@@ -246,7 +246,7 @@ impl LongMap {
         Ok(array(py, found))
     }
 
-    /// Remove the keys of an int64 array; return how many were here.
+    /// Remove the keys of an int64 array; return how many were in the map.
     fn remove_many(&self, py: Python<'_>, keys: Ints<'_>) -> PyResult<usize> {
         let mut removed = 0;
         self.0.batch_of_any(py, &Rows::new([keys])?, |map, [keys]| {
@@ -266,10 +266,10 @@ impl LongMap {
         self.0.locked(py).clear();
     }
 
-    /// Make room for `additional` more entries at once; `MemoryError`, and nothing changes, if there is none.
+    /// Make room for `additional` more entries; `MemoryError`, and nothing changes, if memory does not suffice.
     #[pyo3(signature = (additional, /))]
     fn reserve(&self, py: Python<'_>, additional: Int) -> PyResult<()> {
-        // An entry is 16 bytes: more than this cannot be addressed.
+        // An entry is 16 bytes; more entries cannot be addressed.
         let additional = usize::try_from(additional.0).ok().filter(|&entries| entries < 1 << 40);
         let additional =
             additional.ok_or_else(|| PyValueError::new_err("expected 0 to 2**40 entries"))?;

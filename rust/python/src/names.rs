@@ -9,9 +9,9 @@ use pyo3::types::PyBytes;
 use crate::convert::raise;
 use crate::shared::Shared;
 
-/// Numbers names in the order in which they come.
+/// Numbers names in the order of their first use.
 ///
-/// Columns of texts are as Arrow has them: bytes, and int32 offsets, one more than there are texts.
+/// Columns of texts have the layout of Arrow: bytes, and int32 offsets, one more than texts.
 ///
 /// Parameters
 /// ----------
@@ -60,8 +60,8 @@ impl Names {
 
     /// Return the number of each text, an int32 array.
     ///
-    /// Raises `ValueError` for offsets outside the bytes, and for what is not UTF-8; the names before it stay. O(bytes);
-    /// holds the interpreter, for the texts are not copied.
+    /// Raises `ValueError` for offsets outside the bytes, and for bytes that are not UTF-8; the names before the
+    /// error stay. O(bytes); holds the interpreter, because the texts are not copied.
     fn number_many<'py>(
         &self,
         py: Python<'py>,

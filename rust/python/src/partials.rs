@@ -25,18 +25,18 @@ type Offsets<'py> = Bound<'py, PyArray1<i32>>;
 /// A column of names: int32 codes, or None if each row has code 0, and the int32 number of each code.
 type PyCodes<'py> = (Option<PyReadonlyArray1<'py, i32>>, PyReadonlyArray1<'py, i32>);
 
-/// What some events say of many subscriptions, in a form that merges in any order: the fold of replay.
+/// The effect of events on many subscriptions, in a form that merges in any order: the fold of replay.
 ///
-/// Topics and subscriptions are numbers here, which the caller gives them; subscription 0 is the topic itself, whose
-/// entries all its subscriptions share. In columns, the least int64 means null. Events may come in any
-/// order, and twice. Whatever is wrong with one subscription is kept as its flaw, and the others go on.
+/// The caller numbers topics and subscriptions. Subscription 0 is the topic itself, whose entries all its
+/// subscriptions share. In columns, the least int64 means null. Events may come in any order, and twice. An invalid
+/// event becomes the flaw of its subscription; other subscriptions are not affected.
 ///
 /// Parameters
 /// ----------
 /// ordered : bool
-///     Keep the order of each subscription's acknowledgments, which a later seek must know.
+///     Keep the order of each subscription's acknowledgments, which a later seek needs.
 /// resets_known : bool
-///     Seeks and cleared backlogs without a position are given by `seek` and `clear` before the events.
+///     The caller gives seeks and cleared backlogs by `seek` and `clear` before the events.
 /// batch_size_max : int
 ///     Messages of the largest batch that is taken.
 ///
@@ -63,14 +63,14 @@ impl Partials {
         Self(Shared::new(partials), Mutex::default())
     }
 
-    /// What the kinds of events do, by number.
+    /// The effects of kinds of events, by number.
     #[classattr]
     #[pyo3(name = "ACTIONS")]
     fn actions() -> Vec<String> {
         Action::ALL.iter().map(|action| format!("{action:?}")).collect()
     }
 
-    /// What can be wrong with a subscription's events, by number.
+    /// The flaws of a subscription's events, by number.
     #[classattr]
     #[pyo3(name = "FLAWS")]
     fn flaws() -> Vec<String> {
@@ -126,9 +126,9 @@ impl Partials {
         self.0.locked(py).file(name)
     }
 
-    /// Take a seek: `ledger_id:entry_id` is the next to be read, and acknowledgments before it are void.
+    /// Apply a seek: `ledger_id:entry_id` is read next, and earlier acknowledgments are void.
     ///
-    /// `ack_set` has the messages of that entry that are not acknowledged. A seek before the one known is ignored.
+    /// `ack_set` holds the messages of that entry that are not acknowledged. A seek before the known one is ignored.
     #[pyo3(signature = (pair, file, sequence, ledger_id, entry_id, ack_set=None))]
     #[expect(clippy::too_many_arguments, reason = "the columns of an event")]
     fn seek(
@@ -148,7 +148,7 @@ impl Partials {
         Ok(())
     }
 
-    /// Take a cleared backlog: everything up to `ledger_id:entry_id` is acknowledged.
+    /// Apply a cleared backlog: everything up to `ledger_id:entry_id` is acknowledged.
     fn clear(
         &self,
         py: Python<'_>,
@@ -164,9 +164,9 @@ impl Partials {
         Ok(())
     }
 
-    /// Take the state that a subscription had before all events, and the topic's ledgers as far as they are known.
+    /// Apply the state of a subscription before all events, and the known ledgers of its topic.
     ///
-    /// A seek that is known already makes its acknowledgments void.
+    /// A seek that is already known makes its acknowledgments void.
     fn start(
         &self,
         py: Python<'_>,
@@ -181,7 +181,7 @@ impl Partials {
         Ok(())
     }
 
-    /// Take the settings of a subscription, JSON text, if they are later than those known.
+    /// Set the settings of a subscription, JSON text, if they are later than the known ones.
     fn set_settings(
         &self,
         py: Python<'_>,
@@ -195,13 +195,13 @@ impl Partials {
         Ok(())
     }
 
-    /// Return the settings of the pairs that have some.
+    /// Return the settings of the pairs that have any.
     fn settings(&self, py: Python<'_>) -> Vec<(u32, String)> {
         let partials = self.0.locked(py);
         partials.settings().map(|(pair, detail)| (pair, detail.to_owned())).collect()
     }
 
-    /// Take the ledgers of a pair's topic, instead of what the events say of them: ascending ids, and entries.
+    /// Set the ledgers of a pair's topic, which replace those that the events show: ascending ids, and entries.
     fn set_ledgers(
         &self,
         py: Python<'_>,
@@ -229,7 +229,7 @@ impl Partials {
         }))
     }
 
-    /// Keep a flaw of a pair by its number, if it comes before the one known.
+    /// Keep a flaw of a pair by its number, if it precedes the known one.
     fn note_flaw(
         &self,
         py: Python<'_>,
@@ -245,12 +245,12 @@ impl Partials {
         Ok(())
     }
 
-    /// Return whether the subscription was deleted and not made again.
+    /// Return whether the subscription was deleted and not created again.
     fn is_deleted(&self, py: Python<'_>, pair: u32) -> PyResult<bool> {
         Ok(self.known(py, pair, 0)?.is_deleted(pair))
     }
 
-    /// Return the last position that is known to exist, for the subscription or for its topic, or None.
+    /// Return the last position that exists, by the events of the subscription and its topic, or None.
     fn last_published(&self, py: Python<'_>, pair: u32) -> PyResult<Option<(i64, i64)>> {
         let last = self.known(py, pair, 0)?.last_published(pair);
         Ok(last.map(|at| (at.ledger_id, at.entry_id)))
@@ -261,7 +261,7 @@ impl Partials {
         self.0.locked(py).first_flawed()
     }
 
-    /// Take rows of events; return the first row that is not an event, whose subscription then has a flaw, or None.
+    /// Apply rows of events; return the first row that is not an event, whose subscription then has a flaw, or None.
     ///
     /// Names (`topics`, `subscriptions`, `kinds` and files) are pairs of int32 arrays: a code for each row, or None if
     /// each row has code 0, and the number of each code. The numbers of kinds index `ACTIONS`. Every other column is
@@ -279,7 +279,7 @@ impl Partials {
     /// Raises
     /// ------
     /// ValueError
-    ///     For columns of different lengths, and for codes or ack sets that are out of range. Then no row is taken.
+    ///     For columns of different lengths, and for codes or ack sets that are out of range. Then no row is applied.
     #[pyo3(signature = (topics, subscriptions, kinds, ledger_ids, entry_ids, *, batches=(None, None), ack_sets=None,
                         order=(None, None)),
            text_signature = "($self, topics, subscriptions, kinds, ledger_ids, entry_ids, *, batches=(None, None), ack_sets=None, order=(None, None))")]
@@ -337,9 +337,9 @@ impl Partials {
         taken
     }
 
-    /// Take the commits of transactions: the pair and the number of each, int64 and int32 arrays.
+    /// Apply the commits of transactions: the pair and the number of each, int64 and int32 arrays.
     ///
-    /// Raises `ValueError` for columns of different lengths and a pair that is not known; then none is taken.
+    /// Raises `ValueError` for columns of different lengths and a pair that is not known; then none is applied.
     fn commit_many(
         &self,
         py: Python<'_>,
@@ -364,8 +364,9 @@ impl Partials {
 
     /// Return the rows of acknowledgments in transactions that are not known to be committed, int64, in order.
     ///
-    /// The columns are those of `feed`, of which `ledger_ids` says how many rows there are; transaction 0 is none. `takes_commits` takes the commits among the rows first.
-    /// Raises `ValueError` as `feed`; then no commit is taken. O(rows); lets other threads run meanwhile.
+    /// The columns are those of `feed`; `ledger_ids` gives the number of rows, and transaction 0 means none. With
+    /// `takes_commits`, the commits among the rows are applied first. Raises `ValueError` as `feed`; then no commit
+    /// is applied. O(rows); other threads run during the call.
     #[pyo3(signature = (topics, subscriptions, kinds, transactions, ledger_ids, *, takes_commits))]
     #[expect(clippy::too_many_arguments, reason = "the columns of an event")]
     fn uncommitted_rows<'py>(
@@ -393,10 +394,10 @@ impl Partials {
         Ok(uncommitted.map_err(raise)?.into_pyarray(py))
     }
 
-    /// Join what `encode` gave: for each state its pair, and its ledger or null.
+    /// Join states that `encode` returned: for each state its pair, and its ledger or null.
     ///
-    /// Raises `CorruptStateError` for anything else, and `NewerVersionError` for what a newer release wrote; the
-    /// states before it are joined.
+    /// Raises `CorruptStateError` for invalid bytes, and `NewerVersionError` for bytes of a newer release; the states
+    /// before them are joined.
     fn merge(
         &self,
         py: Python<'_>,
@@ -421,10 +422,11 @@ impl Partials {
         self.0.detached(py, merge).map_err(raise)
     }
 
-    /// Join all that other partials hold, and leave nothing in them. `topics`, `subscriptions` and `transactions` are our
-    /// numbers of theirs, int32 arrays. O(theirs); lets other threads run meanwhile.
+    /// Join all of `other`, and leave it empty. `topics`, `subscriptions` and `transactions` map the numbers of
+    /// `other` to the numbers here, int32 arrays. O(size of `other`); other threads run during the call.
     ///
-    /// Raises `ValueError` if a number of theirs has none of ours; then nothing is joined, and `other` is empty.
+    /// Raises `ValueError` if a number of `other` is not in its mapping; then nothing is joined, and `other` is
+    /// empty.
     fn absorb(
         &self,
         py: Python<'_>,
@@ -449,8 +451,9 @@ impl Partials {
         Ok(())
     }
 
-    /// Return the states of pairs from `start` on as rows, by name: how many pairs were `taken`, and of each row the pair,
-    /// the ledger or null, and the state as int32 offsets and bytes. Stops after some `max_bytes`.
+    /// Return the states of pairs from `start` on as rows, by name: the number of encoded pairs (`taken`), and for
+    /// each row the pair, the ledger or null, and the state as int32 offsets and bytes. Stops after about
+    /// `max_bytes`.
     #[pyo3(signature = (start=0, max_bytes=4_194_304))]
     fn encode<'py>(&self, py: Python<'py>, start: u32, max_bytes: usize) -> PartialRows<'py> {
         let (taken, pairs, ledger_ids, states) = self.0.detached(py, |partials| {
@@ -476,8 +479,8 @@ impl Partials {
 
     /// Return a pair's state: its `PositionInfo`, its `Ledgers`, and `(ledger_id, entry_id, size)` of its batches.
     ///
-    /// Raises `ProtocolError` for a flaw, for an acknowledgment of what was never published, and for a batch index
-    /// beyond its batch or in one of unknown size.
+    /// Raises `ProtocolError` for a flaw, for an acknowledgment of an entry that was never published, and for a batch
+    /// index beyond its batch or in a batch of unknown size.
     #[pyo3(signature = (pair, *, batch_index_acks=true))]
     #[expect(clippy::type_complexity, reason = "three values")]
     fn cursor(
@@ -495,12 +498,12 @@ impl Partials {
         Ok((PositionInfo::of(cursor.info), Ledgers::of(cursor.ledgers), sizes))
     }
 
-    /// Return the cursors of pairs as columns by name, and how many pairs were `taken`; stops after some `max_bytes`.
+    /// Return the cursors of pairs as columns by name, and the number of returned pairs (`taken`); stops after about
+    /// `max_bytes`.
     ///
     /// Texts, bytes and lists have int32 offsets. `errors` holds (row, message) of each pair that has no cursor, and
-    /// `deleted` the rows of subscriptions that are gone. `whole_acks` are pairs whose batch index
-    /// acknowledgments are ignored. `acked` counts the acknowledged messages of each ack set's batch; -n - 1 means n
-    /// at least.
+    /// `deleted` the rows of deleted subscriptions. `whole_acks` are pairs whose batch index acknowledgments are
+    /// ignored. `acked` counts the acknowledged messages of each ack set's batch; -n - 1 means at least n.
     #[pyo3(signature = (pairs, whole_acks=None, max_bytes=4_194_304))]
     fn cursors<'py>(
         &self,
@@ -528,7 +531,7 @@ impl Partials {
     }
 }
 
-/// What [`Partials::flaw`] returns.
+/// The result of [`Partials::flaw`].
 #[derive(IntoPyObject)]
 struct FlawFound {
     file: String,
@@ -538,7 +541,7 @@ struct FlawFound {
 }
 
 impl Partials {
-    /// Memory for copies: that of the last call, unless another thread has it.
+    /// Returns memory for copies: that of the last call, unless another thread uses it.
     fn copies(&self) -> Copies {
         self.1.lock().ok().and_then(|mut kept| kept.take()).unwrap_or_default()
     }
@@ -553,7 +556,7 @@ impl Partials {
         }
     }
 
-    /// Holds the partials, of which this pair and this file are known.
+    /// Locks the partials, after checking that they have this pair and this file.
     fn known(
         &self,
         py: Python<'_>,
@@ -569,17 +572,17 @@ impl Partials {
     }
 }
 
-/// Rows whose copies are kept for the next call: some tens of MB.
+/// The copies of at most this many rows, some tens of MB, are kept for the next call.
 const COPIES_KEPT_MAX: usize = 1 << 20;
 
-/// Copies of the columns of events, which no other thread writes to, in memory that is used again.
+/// Copies of the columns of events, which no other thread can write to, in memory that is reused.
 #[derive(Default)]
 struct Copies {
     integers: [Vec<i64>; 8],
     codes: [OwnCodes; 4],
 }
 
-/// A copy, which no other thread writes to.
+/// A copy, which no other thread can write to.
 #[derive(Default)]
 struct OwnCodes {
     codes: Vec<i32>,
@@ -608,7 +611,7 @@ impl OwnCodes {
     }
 }
 
-/// Texts or bytes one after the other, as Arrow has them; without a copy, as they may take some 100 MB.
+/// Concatenated texts or bytes, as in Arrow; not copied, because they may take 100 MB.
 #[derive(IntoPyObject)]
 struct PyTexts<'py> {
     offsets: Offsets<'py>,
@@ -621,7 +624,7 @@ impl<'py> PyTexts<'py> {
     }
 }
 
-/// Partials as rows: how many pairs were taken, and of each row the pair, the ledger or null, and the state.
+/// Partials as rows: the number of encoded pairs, and for each row the pair, the ledger or null, and the state.
 #[derive(IntoPyObject)]
 struct PartialRows<'py> {
     taken: u32,
@@ -630,7 +633,7 @@ struct PartialRows<'py> {
     states: PyTexts<'py>,
 }
 
-/// Ack sets: where those of each row begin, their positions as texts, where the words of each begin, the words, and
+/// Ack sets: the start of each row's sets, their positions as texts, the start of each set's words, the words, and
 /// the acknowledged messages.
 #[derive(IntoPyObject)]
 struct AckSets<'py> {
@@ -641,7 +644,7 @@ struct AckSets<'py> {
     acked: Array<'py>,
 }
 
-/// Ledgers: where those of each row begin, their ids and numbers of entries.
+/// Ledgers: the start of each row's ledgers, their ids and numbers of entries.
 #[derive(IntoPyObject)]
 struct LedgerColumns<'py> {
     offsets: Offsets<'py>,

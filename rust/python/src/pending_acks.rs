@@ -1,4 +1,4 @@
-//! The class `PendingAcks`; what calls Python code is in `handlers`, iteration in `iterator`.
+//! The class `PendingAcks`; calls of Python code are in `handlers`, iteration is in `iterator`.
 
 mod handlers;
 mod iterator;
@@ -21,10 +21,10 @@ type Columns<'py> = (Array<'py, i64>, Array<'py, i64>, Array<'py, i64>, Array<'p
 type Pickled<'py> = (Array<'py, i64>, Array<'py, i64>, Array<'py, i64>, Array<'py, i64>, bool);
 type Entry = (i64, i64, PendingAck);
 
-/// The position after all others: everything is up to it.
+/// The position after all others.
 const LAST: (i64, i64) = (i64::MAX, i64::MAX);
 
-/// What was sent to one consumer and is not acknowledged yet: a mapping from `Position` to `PendingAck`.
+/// The entries that were sent to one consumer and are not acknowledged: a mapping from `Position` to `PendingAck`.
 ///
 /// Semantics are those of Apache Pulsar's `PendingAcksMap`. Ids are any int64, `remaining` is 0 to 2**31 − 1
 /// (0 is a value, not an absence), `sticky_key_hash` is 32 signed bits; anything else is a `ValueError`.
@@ -38,7 +38,7 @@ const LAST: (i64, i64) = (i64::MAX, i64::MAX);
 /// Parameters
 /// ----------
 /// entries : mapping or iterable of pairs, optional
-///     The first entries: positions and `(remaining, sticky_key_hash)`. No handler is called.
+///     The initial entries: positions and `(remaining, sticky_key_hash)`. No handler is called.
 /// add_handler : callable, optional
 ///     `add_handler(ledger_id, entry_id, sticky_key_hash)` is called before each add; a false result refuses it.
 /// remove_handler : RemoveHandler, optional
@@ -192,12 +192,12 @@ impl PendingAcks {
         self.acks.locked(py).contains(ledger_id.0, entry_id.0)
     }
 
-    /// What cannot be a position is not in the map.
+    /// False for an object that is not a position.
     fn __contains__(&self, py: Python<'_>, position: &Bound<'_, PyAny>) -> bool {
         position.extract::<Pair>().is_ok_and(|position| self.contains(py, position.0, position.1))
     }
 
-    /// Return, for each position, given as two int64 arrays, whether it is pending.
+    /// Return a bool array: whether each position of two int64 arrays is pending.
     fn contains_many<'py>(
         &self,
         py: Python<'py>,
@@ -260,7 +260,7 @@ impl PendingAcks {
         }
     }
 
-    /// Take `acked` messages off an entry's remaining count; return whether that was done.
+    /// Subtract `acked` from an entry's remaining count; return whether the count changed.
     ///
     /// False, and nothing changes, if the entry is not pending or the count would leave 0 to 2**31 − 1. At 0
     /// the entry stays until it is removed.
@@ -281,7 +281,7 @@ impl PendingAcks {
         Ok(self.acks.locked(py).discard(ledger_id.0, entry_id.0))
     }
 
-    /// Remove an entry if this is its value; return whether it was.
+    /// Remove an entry if it has this value; return whether it was removed.
     #[pyo3(signature = (ledger_id, entry_id, remaining, sticky_key_hash, /))]
     fn remove_if_value(
         &self,
@@ -469,7 +469,7 @@ impl PendingAcks {
         self.copy(py)
     }
 
-    /// A pickle has what a copy has: the entries and whether it is closed.
+    /// A pickle has the entries and whether the map is closed, like a copy.
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Pickled<'py>)> {
         let (py, acks) = (slf.py(), slf.get());
         let (ledger_ids, entry_ids, remaining, hashes) = acks.to_arrays(py);
@@ -482,7 +482,7 @@ impl PendingAcks {
     }
 }
 
-/// Refuses a callback that nobody can call, before anything is changed.
+/// Refuses an object that is not callable, before anything is changed.
 fn check_callable(callback: &Bound<'_, PyAny>) -> PyResult<()> {
     if callback.is_callable() {
         return Ok(());

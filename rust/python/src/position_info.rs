@@ -5,9 +5,8 @@ pub(crate) mod managed_cursor_info;
 
 use std::collections::BTreeMap;
 
-use ackwell_core::position_info::{AckSets, BROKER_ENTRY_BYTES_MAX, Limits, Loss};
+use ackwell_core::position_info::{AckSets, FormChoice, Limits, Loss};
 use ackwell_core::{self as core, Form, Position};
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple, PyType};
 
@@ -16,16 +15,13 @@ use crate::range_set::PositionRangeSet;
 
 pyo3::import_exception!(ackwell.errors, StateTooLargeError);
 
-/// Returns `decode` of a class for what was pickled: it was in memory before, whatever its size.
+/// Returns `decode` of a class without a memory limit, because a pickled state has been in memory before.
 pub(crate) fn decode_without_limit<'py>(class: &Bound<'py, PyType>) -> PyResult<Bound<'py, PyAny>> {
     let limit = PyDict::new(class.py());
     limit.set_item("max_bytes", isize::MAX)?;
     let partial = class.py().import("functools")?.getattr("partial")?;
     partial.call((class.getattr("decode")?,), Some(&limit))
 }
-
-/// The name of the form that chooses between Pulsar's two.
-const AUTO: &str = "pulsar-auto";
 
 /// A persisted cursor: the mark-delete position and everything acknowledged beyond it.
 ///
@@ -42,17 +38,17 @@ const AUTO: &str = "pulsar-auto";
 ///     Entries of which a part is acknowledged: signed 64-bit words of a Java `BitSet`, lowest bit first,
 ///     bit set = not yet acknowledged.
 /// properties : mapping of str to int
-///     What the client stored with its last cumulative ack.
+///     The properties that the client sent with its last cumulative ack.
 /// redelivery_counts : mapping of Position to int
-///     How often an entry was delivered again. Only the form `compact` holds it.
+///     The number of redeliveries of an entry. Only the form `compact` holds it.
 /// idle_since : int, optional
-///     Since when the cursor is idle, in ms since the epoch (Pulsar 5.0.1).
+///     The time since which the cursor is idle, in ms since the epoch (Pulsar 5.0.1).
 /// spanning_ranges : iterable of (Position, Position)
 ///     Ranges over a ledger's end, as brokers before 2.4 wrote them. Which entries of the lower ledgers
 ///     they hold depends on the ledgers; their part in the upper ledger also is in
 ///     `individually_deleted` after decoding.
 /// unknown_fields : bytes
-///     Protocol Buffers fields that this version does not know; they are written back as they are.
+///     Unknown Protocol Buffers fields; they are written back unchanged.
 ///
 /// Examples
 /// --------
@@ -66,8 +62,7 @@ const AUTO: &str = "pulsar-auto";
 #[pyclass(frozen, module = "ackwell")]
 pub(crate) struct PositionInfo {
     state: core::PositionInfo,
-    /// The bytes it was decoded from, and their form: an unchanged state is written back as it was,
-    /// with the order of its writer.
+    /// The bytes it was decoded from, and their form. An unchanged state is written back as the same bytes.
     original: Option<(Py<PyBytes>, Form)>,
 }
 
@@ -78,31 +73,6 @@ impl PositionInfo {
 
     pub(crate) fn state(&self) -> &core::PositionInfo {
         &self.state
-    }
-
-    /// The form to write in, and the limits that go with it.
-    fn form(
-        &self,
-        py: Python<'_>,
-        form: Option<&str>,
-        broker: &str,
-        limits: &mut Limits,
-    ) -> PyResult<Form> {
-        match form {
-            None => Ok(self.original.as_ref().map_or(Form::PulsarRanges, |original| original.1)),
-            Some(AUTO) => {
-                limits.max_bytes.get_or_insert(BROKER_ENTRY_BYTES_MAX);
-                let major = major_version(broker)?;
-                Ok(py.detach(|| self.state.smaller_pulsar_form(major)))
-            }
-            Some(name) => Form::named(name).ok_or_else(|| {
-                let known: Vec<_> = Form::ALL.iter().map(|form| form.name()).collect();
-                PyValueError::new_err(format!(
-                    "form {name:?}: expected one of {}, {AUTO}",
-                    known.join(", ")
-                ))
-            }),
-        }
     }
 
     fn encode_within<'py>(
@@ -168,8 +138,8 @@ impl PositionInfo {
 
     /// Read a state in any form, recognised by its content.
     ///
-    /// Raises `CorruptStateError` with the offset where reading stopped, and `LimitError` when the decoded
-    /// state would take more than `max_bytes` of memory. Lets other threads run meanwhile.
+    /// Raises `CorruptStateError` with the offset at which reading stopped, and `LimitError` if the decoded state
+    /// would take more than `max_bytes` of memory. Other threads run during the call.
     ///
     /// >>> PositionInfo.decode(bytes.fromhex("0803 1005")).position
     /// Position(ledger_id=3, entry_id=5)
@@ -191,7 +161,7 @@ impl PositionInfo {
         Ok(Self { state, original: Some((data.clone().unbind(), form)) })
     }
 
-    /// Write the state as bytes; nothing is cut.
+    /// Encode the state; raise an error if the form or a limit cannot hold all of it.
     ///
     /// Parameters
     /// ----------
@@ -207,7 +177,7 @@ impl PositionInfo {
     /// Raises
     /// ------
     /// StateTooLargeError
-    ///     When a limit, or what the form can hold, would cut the state; its `report` says exactly what.
+    ///     If a limit or the form would cut the state; its `report` lists the exact loss.
     ///
     /// >>> PositionInfo(3, 5, [(3, 6, 8)]).encode("pulsar-ranges", max_ranges=0)
     /// Traceback (most recent call last):
@@ -230,7 +200,7 @@ impl PositionInfo {
         Ok(bytes)
     }
 
-    /// Write as much of the state as form and limits hold; return `(bytes, LossReport)`.
+    /// Encode as much of the state as the form and the limits allow; return `(bytes, LossReport)`.
     ///
     /// A cut keeps the first ranges, which are nearest to the mark-delete position. Parameters as for `encode`.
     ///
@@ -253,12 +223,16 @@ impl PositionInfo {
             max_ledgers: limit(max_ledgers, "max_ledgers")?,
             max_bytes: limit(max_bytes, "max_bytes")?,
         };
-        let form = self.form(py, form, broker, &mut limits)?;
+        let choice = match form {
+            Some(name) => FormChoice::named(name, broker).map_err(raise)?,
+            None => FormChoice::Form(self.original.as_ref().map_or(Form::PulsarRanges, |o| o.1)),
+        };
+        let form = py.detach(|| self.state.choose_form(choice, &mut limits));
         let (bytes, loss) = self.encode_within(py, form, limits)?;
         Ok((bytes, loss_report(py, loss)?))
     }
 
-    /// A changed copy; `changes` are the constructor's arguments.
+    /// Return a changed copy; `changes` are arguments of the constructor.
     ///
     /// >>> PositionInfo(3, 5).replace(entry_id=6).position
     /// Position(ledger_id=3, entry_id=6)
@@ -307,19 +281,19 @@ impl PositionInfo {
         words_dict(py, &self.state.batch_deleted)
     }
 
-    /// What the client stored with its last cumulative ack; a copy.
+    /// The properties that the client sent with its last cumulative ack; a copy.
     #[getter]
     fn properties(&self) -> BTreeMap<String, i64> {
         self.state.properties.clone()
     }
 
-    /// How often entries were delivered again; a copy.
+    /// The numbers of redeliveries of entries; a copy.
     #[getter]
     fn redelivery_counts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         counts_dict(py, &self.state.redelivery_counts)
     }
 
-    /// Since when the cursor is idle, in ms since the epoch, or None.
+    /// The time since which the cursor is idle, in ms since the epoch, or None.
     #[getter]
     fn idle_since(&self) -> Option<i64> {
         self.state.idle_since
@@ -331,7 +305,7 @@ impl PositionInfo {
         spanning_tuple(py, &self.state.spanning_ranges)
     }
 
-    /// Protocol Buffers fields that this version does not know.
+    /// Unknown Protocol Buffers fields.
     #[getter]
     fn unknown_fields(&self) -> &[u8] {
         &self.state.unknown_fields
@@ -360,7 +334,7 @@ impl PositionInfo {
     fn __reduce__<'py>(
         slf: &Bound<'py, Self>,
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
-        // A state that was not decoded is pickled in the form that holds all of it.
+        // A state that was not decoded is pickled in the compact form, which can hold all of it.
         let form = slf.get().original.is_none().then(|| Form::Compact.name());
         let bytes = slf.call_method1("encode", (form,))?;
         Ok((decode_without_limit(&slf.get_type())?, PyTuple::new(slf.py(), [bytes])?))
@@ -384,13 +358,6 @@ const FIELDS: [&str; 9] = [
     "spanning_ranges",
     "unknown_fields",
 ];
-
-/// The major version of a broker, `4` of `4.2.4`.
-fn major_version(broker: &str) -> PyResult<u32> {
-    broker.split('.').next().and_then(|major| major.parse().ok()).ok_or_else(|| {
-        PyValueError::new_err(format!("broker {broker:?}: expected a version such as 4.2.4"))
-    })
-}
 
 /// Calls `each` for the items of a mapping.
 fn each_item<'py, T>(

@@ -18,10 +18,10 @@ type Columns<'py> = (Array<'py, i64>, Array<'py, i64>, Array<'py, i64>);
 
 /// Acknowledged positions, kept as open-closed ranges ledger by ledger: Pulsar's individually deleted messages.
 ///
-/// `len` and iteration go by ranges `(ledger_id, lower_entry_exclusive, upper_entry_inclusive)`, as Pulsar
-/// prints them: ranges never span ledgers, and entries 0 to 5 are `(-1, 5]`. `in`, `cardinality` and
-/// `positions` go by positions. Each ledger is held as one range, a window of bits or a tree of ranges,
-/// whichever is smallest, so neither a hole at every second entry nor entries 0 and 2**40 cost much.
+/// `len` and iteration go by ranges `(ledger_id, lower_entry_exclusive, upper_entry_inclusive)`, as Pulsar prints
+/// them: ranges never span ledgers, and entries 0 to 5 are `(-1, 5]`. `in`, `cardinality` and `positions` go by
+/// positions. Each ledger is stored as one range, a window of bits or a tree of ranges, whichever is smallest, so
+/// neither a hole at every second entry nor entries 0 and 2**40 cost much.
 ///
 /// Parameters
 /// ----------
@@ -213,7 +213,7 @@ impl PositionRangeSet {
 
     /// Remove every position at or before this one and return how many there were.
     ///
-    /// What is left is not moved, so a mark-delete position may advance entry by entry.
+    /// The remaining positions are not moved, so a mark-delete position may advance entry by entry.
     fn remove_up_to(&self, py: Python<'_>, ledger_id: Int, entry_id: Int) -> u128 {
         self.0.locked(py).remove_up_to(ledger_id.0, entry_id.0)
     }
@@ -223,12 +223,12 @@ impl PositionRangeSet {
         self.0.locked(py).clear();
     }
 
-    /// Whether a position is acknowledged; one that cannot exist is not.
+    /// Return whether a position is acknowledged; False for an invalid position.
     fn contains(&self, py: Python<'_>, ledger_id: Int, entry_id: Int) -> bool {
         self.0.locked(py).contains(ledger_id.0, entry_id.0)
     }
 
-    /// Return, for each position of two int64 arrays, whether it is acknowledged, as a bool array.
+    /// Return a bool array: whether each position of two int64 arrays is acknowledged.
     ///
     /// >>> PositionRangeSet([(3, -1, 5)]).contains_many([3, 3], [5, 6])
     /// array([ True, False])
@@ -274,7 +274,7 @@ impl PositionRangeSet {
         Ok(array(py, words))
     }
 
-    /// Return the first range; None if there is none.
+    /// Return the first range; None for an empty set.
     fn first_range(&self, py: Python<'_>) -> Option<RangeTuple> {
         self.0.locked(py).first_range().map(tuple)
     }
@@ -292,7 +292,7 @@ impl PositionRangeSet {
         self.0.locked(py).range_containing(ledger_id.0, entry_id.0).map(tuple)
     }
 
-    /// Iterate over the ranges in order, as they are now: later changes do not show.
+    /// Iterate over the ranges in order, as they are now; later changes have no effect.
     fn ranges(&self, py: Python<'_>) -> RangeIterator {
         RangeIterator::of(self.0.locked(py).clone())
     }
@@ -323,14 +323,14 @@ impl PositionRangeSet {
         (array(py, ledger_ids), array(py, lowers), array(py, uppers))
     }
 
-    /// Return a set with the positions of both.
+    /// Return a set with the positions of both sets.
     fn union(&self, py: Python<'_>, other: &Self) -> Self {
         let union = self.copy(py);
         union.__ior__(py, other);
         union
     }
 
-    /// Return a set with the positions that the other does not have.
+    /// Return a set with the positions that are not in the other set.
     fn difference(&self, py: Python<'_>, other: &Self) -> Self {
         let theirs = other.0.locked(py).clone();
         let difference = self.copy(py);
@@ -338,12 +338,12 @@ impl PositionRangeSet {
         difference
     }
 
-    /// Return an independent copy, at the speed of copying its memory.
+    /// Return an independent copy. It costs as much as copying its memory.
     fn copy(&self, py: Python<'_>) -> Self {
         Self::of(self.0.locked(py).clone())
     }
 
-    /// The true bytes on the heap.
+    /// The bytes allocated on the heap.
     #[getter]
     fn nbytes(&self, py: Python<'_>) -> usize {
         self.0.locked(py).heap_bytes()
@@ -359,7 +359,7 @@ impl PositionRangeSet {
     }
 
     fn __ior__(&self, py: Python<'_>, other: &Self) {
-        // One lock at a time: `a |= b` beside `b |= a` must not wait on each other, nor `a |= a` on itself.
+        // One lock at a time, so that `a |= b` and `b |= a` do not wait for each other, nor `a |= a` for itself.
         let theirs = other.0.locked(py).clone();
         self.0.detached(py, |set| set.union_with(&theirs));
     }
@@ -421,7 +421,7 @@ impl PositionRangeSet {
     }
 }
 
-/// The ranges of a set as it was, fetched a batch at a time.
+/// The ranges of a copy of a set, fetched in batches.
 #[pyclass(frozen, module = "ackwell")]
 struct RangeIterator(Shared<Ranges>);
 
@@ -461,7 +461,7 @@ impl RangeIterator {
     }
 }
 
-/// The positions of a set as it was; what is left of the range it is in.
+/// The positions of a copy of a set, and the rest of the current range.
 #[pyclass(frozen, module = "ackwell")]
 struct PositionIterator(Shared<(RangeIterator, Option<PositionRange>)>);
 

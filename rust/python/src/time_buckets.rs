@@ -37,15 +37,16 @@ delayed_index! {
     /// bits : int
     ///     Buckets are `2**bits` ms wide.
     /// mode : {"round_down", "round_up", "bucket_end"}
-    ///     When all messages of a bucket are due. "round_down": at the multiple of `2**bits` at or before their time,
+    ///     The time at which all messages of a bucket are due. "round_down": at the multiple of `2**bits` at or
+    ///     before their time,
     ///     up to `2**bits - 1` ms early, as apache/pulsar#23611 did. "round_up": at the multiple at or after, never
     ///     early, as Pulsar 4.2.4 does with the strict cut-off. "bucket_end": at the last ms before the next
     ///     multiple, never early, as 4.2.4 does with the lenient cut-off.
     ///
     /// Notes
     /// -----
-    /// Ledger and entry ids are at least 0 (`ValueError`). Times in and out are int64 milliseconds; the times
-    /// that come out are the buckets'. A message is new if no message of its bucket has its position.
+    /// Ledger and entry ids are at least 0 (`ValueError`). Times are int64 milliseconds; returned times are those of
+    /// the buckets. A message is new if no message of its bucket has its position.
     ///
     /// Examples
     /// --------
@@ -110,7 +111,7 @@ delayed_index! {
 
         /// Restore what `to_bytes` saved.
         ///
-        /// `CorruptStateError` with the offset for anything else, a newer version named; `LimitError` for more
+        /// Raises `CorruptStateError` with the offset for invalid bytes or a newer version, and `LimitError` for more
         /// than 2^32 messages.
         #[staticmethod]
         fn from_bytes(py: Python<'_>, data: &[u8]) -> PyResult<Self> {
@@ -132,7 +133,7 @@ delayed_index! {
 
         /// Add the entry ids of a portable roaring bitmap; return how many were new.
         ///
-        /// `CorruptStateError` for bytes that are no such bitmap.
+        /// Raises `CorruptStateError` for bytes that are not such a bitmap.
         #[pyo3(signature = (deliver_at_ms, ledger_id, data, *, wide = false))]
         fn add_roaring(
             &self,

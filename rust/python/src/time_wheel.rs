@@ -63,7 +63,7 @@ delayed_index! {
 
         /// Restore what `to_bytes` saved.
         ///
-        /// `CorruptStateError` with the offset for anything else, a newer version named; `LimitError` for more
+        /// Raises `CorruptStateError` with the offset for invalid bytes or a newer version, and `LimitError` for more
         /// than 2^32 messages.
         #[staticmethod]
         fn from_bytes(py: Python<'_>, data: &[u8]) -> PyResult<Self> {

@@ -12,7 +12,7 @@ use crate::shared::Shared;
 /// Parameters
 /// ----------
 /// kinds : list of (str, bool)
-///     The kinds of events, and whether each may happen to a topic as a whole; codes are places in this list.
+///     The kinds of events, and whether each may apply to a whole topic; codes are indexes of this list.
 #[pyclass(frozen, module = "ackwell._native")]
 pub(crate) struct TraceReader(Shared<trace::TraceReader>);
 
@@ -23,13 +23,13 @@ impl TraceReader {
         Self(Shared::new(trace::TraceReader::new(kinds)))
     }
 
-    /// Begin another trace: set the topic and the subscription that its lines may leave out.
+    /// Begin another trace: set the topic and the subscription of lines that do not name them.
     #[pyo3(signature = (topic=None, subscription=None))]
     fn set_defaults(&self, py: Python<'_>, topic: Option<&str>, subscription: Option<&str>) {
         self.0.locked(py).set_defaults(topic, subscription);
     }
 
-    /// Return the topics, the subscriptions and the transactions that were met, from these numbers on.
+    /// Return the topics, the subscriptions and the transactions that were read, from these numbers on.
     fn names(&self, py: Python<'_>, starts: [usize; 3]) -> [Vec<String>; 3] {
         let reader = self.0.locked(py);
         let rest = |names: &Names, from: usize| {
@@ -39,10 +39,11 @@ impl TraceReader {
         std::array::from_fn(|index| rest(names[index], starts[index]))
     }
 
-    /// Read lines of `data[start:end]`, the first of which has the number `line`, up to one that is not plain.
+    /// Read lines of `data[start:end]`, the first of which has the number `line`, up to the first line that is not
+    /// plain.
     ///
-    /// Return how many bytes and lines were read, the end of the line that is not plain or None, and the columns
-    /// by name. Lets other threads run meanwhile.
+    /// Return the number of bytes and lines read, the end of the line that is not plain or None, and the columns by
+    /// name. Other threads run during the call.
     fn read<'py>(
         &self,
         py: Python<'py>,

@@ -1,4 +1,4 @@
-//! `CommandAck`: any bytes are a command or a typed refusal.
+//! `CommandAck`: any bytes decode to a command or a typed error.
 #![no_main]
 
 use ackwell_core::{CommandAck, Error};

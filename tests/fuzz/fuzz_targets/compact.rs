@@ -1,4 +1,4 @@
-//! The compact form behind its checksum: the body is the fuzzer's, the header is made to fit it.
+//! The compact form with a valid checksum: the fuzzer gives the body, and the header is computed.
 #![no_main]
 
 use ackwell_core::{Form, PositionInfo};

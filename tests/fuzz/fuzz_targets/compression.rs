@@ -1,4 +1,4 @@
-//! Every decompressor with a size that lies: exactly that many bytes, or a typed error.
+//! Every decompressor with a wrong size: exactly that many bytes, or a typed error.
 #![no_main]
 
 use ackwell_core::Compression;

@@ -1,4 +1,4 @@
-//! The saved forms of `TimeBuckets` and `TimeWheel` behind their checksums: the body is the fuzzer's.
+//! The saved forms of `TimeBuckets` and `TimeWheel` with a valid checksum: the fuzzer gives the body.
 #![no_main]
 
 use ackwell_core::{DelayedIndex, TimeBuckets, TimeWheel};

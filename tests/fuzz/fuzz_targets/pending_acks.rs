@@ -1,4 +1,4 @@
-//! `PendingAcks`: any sequence of operations does what it does to a sorted map, in every form of a ledger.
+//! `PendingAcks`: any sequence of operations has the same effect as on a sorted map, in every form of a ledger.
 #![no_main]
 
 #[path = "../../rust/pending_acks/operation.rs"]
@@ -11,7 +11,7 @@ use operation::{Model, Operation};
 /// Enough for every switch of form; the invariants are checked after each.
 const OPERATIONS_MAX: usize = 64;
 
-/// Eight bytes an operation: kind, ledger, entry (two bytes and how they are spread), value, length.
+/// Eight bytes an operation: kind, ledger, entry (two bytes and their spread), value, length.
 fn operation(bytes: &[u8; 8]) -> Operation {
     let [kind, ledger, low, high, spread, remaining, hash, length] = *bytes;
     let within = i64::from(u16::from_le_bytes([low, high]));

@@ -1,4 +1,4 @@
-//! `PositionInfo` in Pulsar's forms: any bytes are a state that comes back in every form, or a typed error.
+//! `PositionInfo` in Pulsar's forms: any bytes decode to a state that round-trips in every form, or a typed error.
 #![no_main]
 
 use ackwell_core::{Form, PositionInfo};

@@ -1,10 +1,10 @@
-//! The operations of `PendingAcks` beside those of a sorted map: the model tests and the fuzz target run them.
+//! The operations of `PendingAcks` and of a sorted map, for the model tests and the fuzz target.
 
 use std::collections::BTreeMap;
 
 use ackwell_core::{PendingAck, PendingAcks};
 
-/// What a map holds, by the standard library.
+/// The content of a map, in a standard collection.
 pub(crate) type Model = BTreeMap<(i64, i64), PendingAck>;
 
 /// A call of `PendingAcks`; ledger first, entry second.
@@ -21,13 +21,13 @@ pub(crate) enum Operation {
     RemoveIfValue(i64, i64, PendingAck),
     RemoveAllUpTo(i64, i64),
     TakeAllUpTo(i64, i64),
-    /// Takes all up to a position, notifies of so many, adds one entry meanwhile, and fails.
+    /// Removes all up to a position; after some notifications, adds one entry and fails.
     TakeAndFail(i64, i64, u16, PendingAck),
     Clear,
 }
 
 impl Operation {
-    /// Does it to both and expects the same answer.
+    /// Applies the operation to both and compares the results.
     pub(crate) fn apply(&self, acks: &mut PendingAcks, model: &mut Model) {
         match *self {
             Self::Add(ledger, entry, value) => {
@@ -123,12 +123,12 @@ fn run(first: i64, length: u16) -> impl Iterator<Item = i64> + Clone {
     (0..i64::from(length)).filter_map(move |step| first.checked_add(step))
 }
 
-/// A batch that leaves its page, comes back, and names some entries twice.
+/// A batch that leaves its page, returns to it, and contains some entries twice.
 fn twice(first: i64, length: u16) -> impl Iterator<Item = i64> + Clone {
     run(first, length).chain(run(first, length).step_by(3))
 }
 
-/// Leaves in `model` what is at or before `at`, and returns the rest.
+/// Splits `model` at `at`: keeps the entries up to it and returns the rest.
 fn split_off_after(model: &mut Model, at: (i64, i64)) -> Model {
     let mut kept = model.split_off(&at);
     if let Some(value) = kept.remove(&at) {

@@ -1,4 +1,4 @@
-//! Ack sets: a map of positions, whatever the order in which they come.
+//! Ack sets: a map of positions, for any order of insertion.
 
 use std::collections::BTreeMap;
 

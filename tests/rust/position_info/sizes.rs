@@ -1,5 +1,5 @@
-//! How small the forms must be. Every state here is one that a broker of today loses on a restart, in part
-//! or whole, or writes at many times the size.
+//! Upper bounds of encoded sizes. A broker of today loses each of these states on a restart, in part or whole, or
+//! writes it at many times the size.
 
 use ackwell_core::position_info::{Limits, RESULT_BYTES_MAX};
 use ackwell_core::{Form, Position, PositionInfo};
@@ -34,8 +34,8 @@ fn compact(info: &PositionInfo) -> usize {
     bytes.len()
 }
 
-/// A backlog over `ledgers` ledgers of `length` entries, of which every entry for which `acked` says so is
-/// acknowledged; returns the number of entries and of unacknowledged ones.
+/// A backlog over `ledgers` ledgers of `length` entries, of which the entries that `acked` accepts are acknowledged;
+/// returns the number of entries and of unacknowledged ones.
 fn backlog(ledgers: i64, length: i64, mut acked: impl FnMut() -> bool) -> (PositionInfo, u64, u64) {
     let mut info = PositionInfo::new(Position::new(10, -1));
     let (mut holes, mut columns) = (0, [Vec::new(), Vec::new()]);

@@ -4,7 +4,7 @@ use ackwell_core::{Form, Position, PositionInfo};
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 
-/// Ids that meet: few ledgers, entries near each other, and now and then a far one.
+/// Ids that repeat: few ledgers, entries close to each other, and sometimes a far one.
 fn ids() -> impl Strategy<Value = (i64, i64)> {
     (
         prop_oneof![8 => 0i64..5, 1 => any::<i64>().prop_map(|id| id & i64::MAX)],

@@ -2,7 +2,7 @@
 //! ledger.
 //!
 //! ```text
-//! magic "AKPT" · version 2 · flags · seek · order · settings · flaw · deleted · trimmed · ledger · CRC-32 of all before it
+//! magic "AKPT" · version 2 · flags · seek · order · settings · flaw · deleted · trimmed · ledger · CRC-32 of the rest
 //! seek      file, sequence, ledger id, entry id
 //! order     file and sequence of the first acknowledgment, file and sequence of the last
 //! settings  file, sequence, JSON text

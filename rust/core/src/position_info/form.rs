@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::error::{Error, Result};
+
 /// How a state is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
@@ -37,6 +39,40 @@ impl Form {
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|form| form.name() == name)
+    }
+}
+
+/// A form by name, or the rule that chooses one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FormChoice {
+    /// This form.
+    Form(Form),
+    /// The smaller of Pulsar's forms that a broker of this major version reads, at most as large as an entry may be.
+    PulsarAuto {
+        /// The major version, 4 of 4.2.4.
+        broker_major: u32,
+    },
+}
+
+impl FormChoice {
+    /// The name of [`Self::PulsarAuto`].
+    pub const PULSAR_AUTO: &str = "pulsar-auto";
+
+    /// The choice of this name; `broker` is a version such as 4.2.4.
+    ///
+    /// # Errors
+    /// [`Error::Value`] for an unknown name, and for `pulsar-auto` with an invalid version.
+    pub fn named(name: &str, broker: &str) -> Result<Self> {
+        if name == Self::PULSAR_AUTO {
+            let major = broker.split('.').next().and_then(|major| major.parse().ok());
+            return major.map(|broker_major| Self::PulsarAuto { broker_major }).ok_or_else(|| {
+                Error::Value(format!("broker {broker:?}: expected a version such as 4.2.4"))
+            });
+        }
+        Form::named(name).map(Self::Form).ok_or_else(|| {
+            let known = Form::ALL.map(Form::name).join(", ");
+            Error::Value(format!("form {name:?}: expected one of {known}, {}", Self::PULSAR_AUTO))
+        })
     }
 }
 

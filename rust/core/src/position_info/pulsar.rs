@@ -4,7 +4,8 @@
 //! field 3 and field 6 are present, field 3 wins, as in a broker.
 
 use super::budget::Budget;
-use super::form::Form;
+use super::form::{Form, FormChoice};
+use super::limits::Limits;
 use super::messages::{
     checked_position, each_long_list_word, long_list_key, long_list_length, put_batches,
     put_long_properties, put_range, put_words, read_batch, read_long_property, read_range,
@@ -30,13 +31,25 @@ const USUAL_RANGE_BYTES: usize = 20;
 const MESSAGE_BYTES_MAX: usize = i32::MAX as usize;
 
 /// The bytes of an entry that a bookie takes by default: a frame of 5 MiB, less room for its header.
-pub const BROKER_ENTRY_BYTES_MAX: usize = (5 << 20) - (1 << 10);
+const BROKER_ENTRY_BYTES_MAX: usize = (5 << 20) - (1 << 10);
 
 /// The first major version whose every release reads [`Form::PulsarLongArray`] (apache/pulsar#9292).
 const LONG_ARRAY_SINCE_MAJOR: u32 = 4;
 
 impl PositionInfo {
-    /// The smaller of Pulsar's forms that a broker of this major version reads: `pulsar-auto`.
+    /// Decides the form of an encoding, and limits `pulsar-auto` to the size of a broker's entry.
+    #[must_use]
+    pub fn choose_form(&self, choice: FormChoice, limits: &mut Limits) -> Form {
+        match choice {
+            FormChoice::Form(form) => form,
+            FormChoice::PulsarAuto { broker_major } => {
+                limits.max_bytes.get_or_insert(BROKER_ENTRY_BYTES_MAX);
+                self.smaller_pulsar_form(broker_major)
+            }
+        }
+    }
+
+    /// The smaller of Pulsar's forms that a broker of this major version reads.
     #[must_use]
     pub fn smaller_pulsar_form(&self, broker_major: u32) -> Form {
         if broker_major < LONG_ARRAY_SINCE_MAJOR {

@@ -1,7 +1,7 @@
 //! The Python code that `PendingAcks` calls: its two handlers, and callbacks of single calls.
 //!
-//! All of it runs while nothing is locked. When which entry leaves, and what becomes of entries after a failure, is
-//! the core's rule (`ackwell_core::pending_acks::Removal`); here each entry is only passed on.
+//! It runs while nothing is locked. The core decides when an entry is removed and which entries return after a
+//! failure (`ackwell_core::pending_acks::Removal`); this module only passes each entry on.
 
 use ackwell_core::PendingAck;
 use ackwell_core::pending_acks::Removal;
@@ -36,7 +36,7 @@ impl Handlers {
         self.remove.is_some()
     }
 
-    /// Whether the add handler allows an entry; not called once the map is closed, which refuses by itself.
+    /// Whether the add handler allows an entry. It is not called for a closed map, which refuses every entry.
     #[inline]
     pub(super) fn allow(&self, py: Python<'_>, acks: &Acks, entry: Entry) -> PyResult<bool> {
         match &self.add {

@@ -33,8 +33,8 @@ pub(crate) fn compress<'py>(
 
 /// Decompress bytes to exactly `size` bytes.
 ///
-/// Raises `CorruptStateError` when they do not, and `LimitError` when `size` is more than `max_bytes`. Takes
-/// at most twice the memory of the actual result.
+/// Raises `CorruptStateError` if the size differs, and `LimitError` if `size` is more than `max_bytes`. Takes at most
+/// twice the memory of the actual result.
 #[pyfunction]
 #[pyo3(
     signature = (data, compression, size, max_bytes=Int(67_108_864)),

@@ -23,7 +23,7 @@ use crate::convert::{Int, natural, raise};
 /// cursor_properties : dict of str to str
 ///     Properties of the subscription.
 /// unknown_fields : bytes
-///     Protocol Buffers fields that this version does not know; they are written back as they are.
+///     Unknown Protocol Buffers fields; they are written back unchanged.
 ///
 /// Examples
 /// --------
@@ -36,7 +36,7 @@ use crate::convert::{Int, natural, raise};
 pub(crate) struct ManagedCursorInfo {
     record: core::ManagedCursorInfo,
     compression: Option<Compression>,
-    /// The bytes it was decoded from: an unchanged record is written back as it was.
+    /// The bytes it was decoded from. An unchanged record is written back as the same bytes.
     original: Option<Py<PyBytes>>,
 }
 
@@ -62,10 +62,10 @@ impl ManagedCursorInfo {
         Ok(Self { record, compression: None, original: None })
     }
 
-    /// Read a value of the metadata store, with or without the header of compressed ones.
+    /// Read a value of the metadata store, with or without the header of compressed values.
     ///
-    /// Raises `CorruptStateError` with the offset where reading stopped (in the decompressed message, if that
-    /// is at fault), and `LimitError` when message or result would take more than `max_bytes`.
+    /// Raises `CorruptStateError` with the offset at which reading stopped (in the decompressed message, if the error
+    /// is there), and `LimitError` if the message or the result would take more than `max_bytes`.
     #[classmethod]
     #[pyo3(
         signature = (data, *, max_bytes=Int(67_108_864)),
@@ -86,7 +86,7 @@ impl ManagedCursorInfo {
 
     /// Write the value; `compression` is NONE, LZ4, ZLIB, ZSTD or SNAPPY, each with the header.
     ///
-    /// Without one: as it was decoded, to the same bytes; else without a header.
+    /// By default, a decoded record is written as the same bytes, any other without a header.
     #[pyo3(signature = (compression=None))]
     fn encode<'py>(
         &self,
@@ -125,13 +125,13 @@ impl ManagedCursorInfo {
         self.record.cursor_properties.clone()
     }
 
-    /// Protocol Buffers fields that this version does not know.
+    /// Unknown Protocol Buffers fields.
     #[getter]
     fn unknown_fields(&self) -> &[u8] {
         &self.record.unknown_fields
     }
 
-    /// How it was compressed when it was decoded, or None without a header.
+    /// The compression of the decoded bytes, or None without a header.
     #[getter(compression)]
     fn original_compression(&self) -> Option<&'static str> {
         self.compression.map(Compression::name)

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 
-/// A structure behind a lock.
+/// A structure with a lock.
 pub(crate) struct Shared<T>(Mutex<T>);
 
 impl<T: Send> Shared<T> {

@@ -1,11 +1,11 @@
 //! The lock under a global interpreter lock.
 //!
-//! **Representation.** A flag beside the structure marks it as held. Only a thread attached to the interpreter reads
-//! and sets the flag, and one thread is attached at a time: so this needs no atomic read-modify-write, of
-//! which a mutex takes two, longer than most scalar calls. A batch sets the flag and works detached; a
-//! thread that finds the flag set detaches and waits for the batch's mutex.
+//! **Representation.** A flag next to the structure marks it as held. Only a thread attached to the interpreter reads
+//! and sets the flag, and one thread is attached at a time. So it needs no atomic read-modify-write; a mutex needs
+//! two, which take longer than most scalar calls. A batch sets the flag and works detached; a thread that finds the
+//! flag set detaches and waits for the batch's mutex.
 //!
-//! **Invariant.** The structure is accessed only through a `Held`, and there is one at a time.
+//! **Invariant.** The structure is accessed only through a `Held`, and at most one exists at a time.
 
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
@@ -15,11 +15,11 @@ use std::sync::{Mutex, PoisonError};
 
 use pyo3::prelude::*;
 
-/// A structure behind a lock.
+/// A structure with a lock.
 pub(crate) struct Shared<T> {
     /// Set by attached threads, cleared by the one that set it.
     is_held: AtomicBool,
-    /// Locked while a batch works detached: what other threads wait for.
+    /// Locked while a batch runs detached; other threads wait for it.
     batch: Mutex<()>,
     value: UnsafeCell<T>,
 }
@@ -49,7 +49,7 @@ impl<T: Send> Shared<T> {
         if self.is_held.load(Ordering::Acquire) {
             self.wait(py);
         }
-        // This thread has been attached since the flag was seen clear, so nobody else has set it.
+        // This thread has stayed attached since it read the flag as clear, so no other thread has set it.
         self.is_held.store(true, Ordering::Relaxed);
         Held { shared: self, exclusive: PhantomData }
     }
@@ -63,7 +63,7 @@ impl<T: Send> Shared<T> {
         let held = self.locked(py);
         py.detach(|| {
             let _others_wait = self.batch.lock().unwrap_or_else(PoisonError::into_inner);
-            // Dropped before the mutex, also by a panic: a thread that wakes up finds the flag clear.
+            // Dropped before the mutex, also in a panic, so a thread that wakes up reads the flag as clear.
             let mut held = held;
             batch(&mut held)
         })
@@ -83,7 +83,7 @@ impl<T> Deref for Held<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: there is no other `Held`, and no `&mut` to this one.
+        // SAFETY: no other `Held` exists, and no `&mut` to this one.
         unsafe { &*self.shared.value.get() }
     }
 }
@@ -91,7 +91,7 @@ impl<T> Deref for Held<'_, T> {
 impl<T> DerefMut for Held<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: there is no other `Held`, and no other reference to this one.
+        // SAFETY: no other `Held` exists, and no other reference to this one.
         unsafe { &mut *self.shared.value.get() }
     }
 }
