@@ -1,11 +1,12 @@
-"""Check what changed since a branch, with the tests that judge it: `make check-changed`.
+"""Check the files that changed since a branch: `make check-changed`.
 
-`tests/mutants/judges.py` says which tests judge a module, the sharpest first; of each list the first few run.
-`make check` runs all that is fast.
+`tests/mutants/judges.py` lists the tests of each module, those that find most faults first; the first few of
+each list run. A data file has the tests of the modules that name it. `make check` runs all fast tests.
 """
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -20,18 +21,20 @@ GUARDS = [
     "tests/test_docs.py::test_the_pages_and_figures_that_are_written_are_the_newest",
     "tests/test_docs.py::test_every_setting_and_every_option_says_what_it_means",
 ]
-"""Quick, and what a new module, command or setting is forgotten in."""
+"""Quick tests that name what a new module, command or setting still lacks."""
+
+TOOLS = ("Makefile", "pyproject.toml", ".ci/", ".github/", ".pre-commit-config.yaml", "tests/mutants/")
 
 
 def changed_since(base: str) -> list[str]:
-    """Return the files that differ from where the work left `base`, those not committed or new included."""
+    """Return the files that differ from the fork point of `base`, uncommitted and new files included."""
     fork = _git("merge-base", base, "HEAD")
     files = {*_git("diff", "--name-only", *fork), *_git("ls-files", "--others", "--exclude-standard")}
     return sorted(path for path in files if (ROOT / path).is_file())
 
 
 def checks_of(path: str) -> list[str]:
-    """Return the tests of a file; none for what has none, or is not Python or a page.
+    """Return the tests of a file, an empty list for a file without tests.
 
     >>> checks_of("docs/tutorial.md")
     ['tests/test_docs.py']
@@ -40,12 +43,52 @@ def checks_of(path: str) -> list[str]:
     """
     if path.endswith(".md") or path.startswith("docs/"):
         return ["tests/test_docs.py"]
-    if not path.endswith(".py"):
-        return []
+    if path.startswith(TOOLS):
+        return [
+            "tests/test_make.py",
+            "tests/test_changed.py",
+            "tests/test_commits.py",
+            "tests/test_mutants.py",
+        ]
     if path.startswith("python/"):
-        module, *tests = judges(path)
-        return [module, *tests[:FEW]]
-    return [path] if Path(path).name.startswith("test_") else []
+        if path.endswith(".py"):
+            module, *tests = judges(path)
+            return [module, *tests[:FEW]]
+        if path.endswith(".pyi"):
+            return ["tests/test_stubs.py"]
+        name = Path(path).name
+        return [
+            *_tests_naming(name, "tests/"),
+            *(test for module in _naming(name, "python/ackwell") for test in checks_of(module)),
+        ]
+    if not path.startswith("tests/") or path.startswith(("tests/pulsar/", "tests/rust/", "tests/fuzz/")):
+        return []
+    if Path(path).name.startswith("test_"):
+        return [path]
+    folder = str(Path(path).parent)
+    if Path(path).stem in ("conftest", "__init__"):
+        return [folder] if folder != "tests" else []
+    # A module of helpers, vectors or answers.
+    name = path.removesuffix(".py").replace("/", ".") if path.endswith(".py") else Path(path).name
+    return _tests_naming(name, folder)
+
+
+def _tests_naming(text: str, folder: str) -> list[str]:
+    """Return the first few test files that contain a text, those of a folder first."""
+    tests = [path for path in _naming(text, "tests") if Path(path).name.startswith("test_")]
+    return sorted(tests, key=lambda test: not test.startswith(folder))[:FEW]
+
+
+def _naming(text: str, folder: str) -> list[str]:
+    """Return the Python files of a folder that contain a text, also as `from package import module`."""
+    package, _, module = text.rpartition(".")
+    imported = re.compile(rf"from {re.escape(package)} import .*\b{re.escape(module)}\b")
+    found = []
+    for path in sorted((ROOT / folder).rglob("*.py")):
+        source = path.read_text()
+        if text in source or (package and imported.search(source)):
+            found.append(str(path.relative_to(ROOT)))
+    return found
 
 
 def main(base: str, marked: str) -> int:

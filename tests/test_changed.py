@@ -17,8 +17,8 @@ pytestmark = pytest.mark.checkout
         ("docs/tutorial.md", ["tests/test_docs.py"]),
         ("CHANGELOG.md", ["tests/test_docs.py"]),
         ("tests/cursor/test_cursor.py", ["tests/cursor/test_cursor.py"]),
-        ("tests/commands.py", []),
-        ("Makefile", []),
+        ("python/ackwell/_native.pyi", ["tests/test_stubs.py"]),
+        ("tests/pulsar/kit.py", []),
         ("rust/core/src/ledgers.rs", []),
     ],
 )
@@ -31,6 +31,34 @@ def test_a_module_has_its_examples_and_its_first_judges() -> None:
     assert module == "python/ackwell/subscription/reads.py"
     assert 1 <= len(tests) <= FEW
     assert all(Path(ROOT, test).is_file() for test in tests)
+
+
+@pytest.mark.parametrize(
+    ("path", "test"),
+    [
+        ("python/ackwell/broker/codes.toml", "tests/diagnosis/test_codes.py"),
+        ("python/ackwell/broker/settings.txt", "tests/broker/test_stats.py"),
+        ("python/ackwell/diagnosis/doctor.schema.json", "tests/cli/test_doctor.py"),
+        ("tests/vectors/reports.json", "tests/diagnosis/test_reports.py"),
+        ("tests/replay/oracle.py", "tests/replay/test_kinds.py"),
+        ("tests/commands.py", "tests/cli/test_doctor.py"),
+        ("Makefile", "tests/test_make.py"),
+    ],
+)
+def test_a_data_file_or_a_helper_has_the_tests_of_what_names_it(path: str, test: str) -> None:
+    assert (ROOT / path).is_file()
+    assert test in checks_of(path)
+
+
+def test_every_data_file_of_the_package_has_tests() -> None:
+    data = [
+        path
+        for path in (ROOT / "python/ackwell").rglob("*.*")
+        if path.suffix in (".toml", ".txt", ".json", ".html")
+    ]
+    assert len(data) >= 5
+    for path in data:
+        assert checks_of(str(path.relative_to(ROOT))), path
 
 
 def test_the_guards_that_always_run_exist() -> None:

@@ -75,7 +75,7 @@ def test_the_pages_and_figures_that_are_written_are_the_newest(tmp_path: Path) -
         for path in tmp_path.iterdir()
         if path.read_text() != (homes[path.suffix[1:]] / path.name).read_text()
     ]
-    assert stale == [], "run docs/pages.py and docs/figures.py, and commit what they write"
+    assert stale == [], ".venv/bin/python docs/pages.py and docs/figures.py write these files; commit them"
     assert len(list(tmp_path.iterdir())) >= 7
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import TYPE_CHECKING, Any
 
 from tests.cluster.fake_admin import broker, served
 from tests.commands import command
 from tests.diagnosis.test_delivery import told
+from tests.pauses import recorded_pauses
 
 if TYPE_CHECKING:
     import pytest
@@ -30,11 +30,10 @@ def judged(*arguments: str, rate: dict[str, int] | None = None, **changes: Any) 
 
 
 def test_one_look_does_not_tell_slow_from_still_and_two_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    slept: list[float] = []
-    monkeypatch.setattr(time, "sleep", slept.append)
+    slept = recorded_pauses(monkeypatch, "ackwell.cli.doctor_command")
     assert judged("--restart", "graceful")[1] == "second-dump"
     assert judged("--watch", "7", "--restart", "graceful") == (4, "read-lost-shared")
-    assert 7.0 in slept
+    assert slept == [7.0]
 
 
 def test_watching_needs_a_broker() -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import threading
-import time
 import urllib.request
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from ackwell.cluster.admin import Admin
 from ackwell.cluster.endpoint import Endpoint
 from ackwell.errors import StatsError
 from tests.cluster.fake_admin import FakeBroker, broker
+from tests.pauses import recorded_pauses
 
 PATH = "/admin/v2/brokers/version"
 
@@ -22,19 +22,10 @@ PATH = "/admin/v2/brokers/version"
 @pytest.fixture(autouse=True)
 def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Return the pauses that would have been made, without their chance."""
-    pauses: list[float] = []
-    sleep, here = time.sleep, threading.get_ident()
-
-    def pause(seconds: float) -> None:
-        # A thread that another test has left asleep goes on sleeping.
-        if threading.get_ident() == here:
-            pauses.append(seconds)
-        else:
-            sleep(seconds)
-
-    monkeypatch.setattr(time, "sleep", pause)
-    monkeypatch.setattr("random.uniform", lambda low, high: (low + high) / 2)
-    return pauses
+    monkeypatch.setattr(
+        "ackwell.cluster.endpoint.random", SimpleNamespace(uniform=lambda low, high: (low + high) / 2)
+    )
+    return recorded_pauses(monkeypatch, "ackwell.cluster.endpoint")
 
 
 def get(url: str, path: str = PATH, **options: Any) -> bytes:

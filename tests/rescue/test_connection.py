@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from ackwell.errors import ErrorCode, StatsError
 from ackwell.position import Position
 from ackwell.protocol.constants import CommandType, LookupType, SubscriptionType
 from ackwell.rescue import BrokerError, Connection, RefusedError
+from tests.pauses import recorded_pauses
 from tests.rescue.scripted import Answer, FakeAdmin, Script, scripted
 from tests.rescue.test_plan import answer
 
@@ -27,9 +27,7 @@ LOOKUP = "/lookup/v2/topic/persistent/public/default/orders"
 @pytest.fixture(autouse=True)
 def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Return the pauses that would have been made."""
-    pauses: list[float] = []
-    monkeypatch.setattr(time, "sleep", pauses.append)
-    return pauses
+    return recorded_pauses(monkeypatch, "ackwell.rescue.connection")
 
 
 @pytest.fixture

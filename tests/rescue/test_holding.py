@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from ackwell.errors import StatsError
 from ackwell.rescue import Connection, RefusedError, held, hold, release
 from ackwell.rescue.checksums import with_sha256
 from ackwell.rescue.holding import HOLD, read_journal
+from tests.pauses import recorded_pauses
 from tests.rescue.scripted import FakeAdmin
 
 TOPIC, NAME = "persistent://public/default/orders", "bil/ling"
@@ -24,10 +24,7 @@ RATE = {"dispatchThrottlingRateInMsg": 7}
 @pytest.fixture(autouse=True)
 def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Return the pauses that would have been made."""
-    pauses: list[float] = []
-    monkeypatch.setattr(time, "sleep", pauses.append)
-    monkeypatch.setattr(time, "time", lambda: 1_234.5678)
-    return pauses
+    return recorded_pauses(monkeypatch, "ackwell.rescue.holding", now_s=1_234.5678)
 
 
 def connection(answers: dict[str, Any]) -> tuple[Connection, FakeAdmin]:

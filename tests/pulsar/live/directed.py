@@ -39,7 +39,9 @@ UNLIMITED = {
     "maxUnackedMessagesPerSubscription": 200_000,
     "managedLedgerMaxEntriesPerLedger": 5_000,
     "managedLedgerMaxUnackedRangesToPersist": 10_000,
+    "acknowledgmentAtBatchIndexLevelEnabled": True,
 }
+"""Every setting that a case changes: a running broker keeps the values of the case before."""
 
 
 class Directed(NamedTuple):
@@ -53,6 +55,7 @@ class Directed(NamedTuple):
 
     @property
     def sequence(self) -> Sequence:
+        assert set(self.settings) <= set(UNLIMITED), "the next case would run under this one's settings"
         return Sequence(0, self.type, UNLIMITED | dict(self.settings), True, ())
 
 
