@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 
 import pytest
@@ -25,8 +26,8 @@ def short_switch_interval() -> Iterator[None]:
     sys.setswitchinterval(before)
 
 
-def while_saving(acknowledge: Callable[[int], object], save: Callable[[], object]) -> int:
-    """Acknowledge every entry in one thread and save in another; return the number of errors."""
+def while_saving(acknowledge: Callable[[int], object], save: Callable[[], object]) -> None:
+    """Acknowledge every entry in one thread and save in another."""
     done = threading.Event()
 
     def work() -> None:
@@ -36,14 +37,10 @@ def while_saving(acknowledge: Callable[[int], object], save: Callable[[], object
 
     thread = threading.Thread(target=work)
     thread.start()
-    shown = 0
     while not done.is_set():
-        try:
+        with suppress(ProtocolError):
             save()
-        except ProtocolError:
-            shown += 1
     thread.join()
-    return shown
 
 
 def scattered(entry_id: int) -> int:
@@ -52,7 +49,7 @@ def scattered(entry_id: int) -> int:
 
 
 def test_what_a_thread_acknowledges_in_a_cursor_while_another_saves_it_is_in_the_next_save() -> None:
-    ledgers, shown = Ledgers({3: ENTRIES + 1}), 0
+    ledgers = Ledgers({3: ENTRIES + 1})
     for _ in range(5):
         ledger = MemoryLedger()
         store, cursor = MemoryStore(ledger), Cursor(ledgers)
@@ -64,10 +61,9 @@ def test_what_a_thread_acknowledges_in_a_cursor_while_another_saves_it_is_in_the
             else:
                 cursor.ack(3, entry_id)
 
-        shown += while_saving(acknowledge, partial(cursor.save, store))
+        while_saving(acknowledge, partial(cursor.save, store))
         cursor.save(store)
         assert Cursor.load(MemoryStore(ledger), ledgers) == cursor
-    assert shown
 
 
 class Interrupted(set[Position]):
@@ -106,7 +102,7 @@ def test_what_changes_while_a_save_begins_or_ends_is_in_the_next_save(ends: bool
 
 
 def test_what_a_thread_acknowledges_in_a_subscription_while_another_saves_it_is_in_the_next_save() -> None:
-    ledgers, shown = Ledgers({3: ENTRIES + 1}), 0
+    ledgers = Ledgers({3: ENTRIES + 1})
     for _ in range(3):
         ledger = MemoryLedger()
         store, subscription = MemoryStore(ledger), Subscription("Shared", ledgers)
@@ -115,7 +111,40 @@ def test_what_a_thread_acknowledges_in_a_subscription_while_another_saves_it_is_
         def acknowledge(number: int, subscription: Subscription = subscription) -> None:
             subscription.ack("a", 3, scattered(number))
 
-        shown += while_saving(acknowledge, partial(subscription.save, store))
+        while_saving(acknowledge, partial(subscription.save, store))
         subscription.save(store)
         assert Subscription.load("Shared", MemoryStore(ledger), ledgers).cursor == subscription.cursor
-    assert shown
+
+
+class InterruptedStore(MemoryStore):
+    """A store that calls a function once, while a save appends its entry."""
+
+    def __init__(self, ledger: MemoryLedger, interrupt: Callable[[], object]) -> None:
+        super().__init__(ledger)
+        self._interrupt: list[Callable[[], object]] = [interrupt]
+
+    def append(self, data: bytes) -> int:
+        while self._interrupt:
+            self._interrupt.pop()()
+        return super().append(data)
+
+
+def acknowledge_in_a_thread(acknowledge: Callable[[int, int], object], entry_id: int) -> None:
+    thread = threading.Thread(target=acknowledge, args=(3, entry_id))
+    thread.start()
+    thread.join()
+
+
+def test_a_save_raises_if_another_thread_acknowledges_and_the_next_save_has_the_acknowledgment() -> None:
+    ledgers = Ledgers({3: 10})
+    cursor, subscription = Cursor(ledgers), Subscription("Shared", ledgers)
+    for state, acknowledge in ((cursor, cursor.ack), (subscription, partial(subscription.ack, None))):
+        ledger = MemoryLedger()
+        acknowledge(3, 2)
+        store = InterruptedStore(ledger, partial(acknowledge_in_a_thread, acknowledge, 5))
+        with pytest.raises(ProtocolError, match="another thread"):
+            state.save(store)
+        state.save(store)
+        assert (
+            str(Cursor.load(MemoryStore(ledger), ledgers).individually_deleted) == "[(3:1..3:2],(3:4..3:5]]"
+        )
