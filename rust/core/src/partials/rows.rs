@@ -47,9 +47,12 @@ impl Partials {
                 add_flawed(given[row] as usize);
             });
         } else {
-            for row in order_by_pair_group(pairs, self.pairs.len()) {
-                if !self.take_row(rows, pairs[row as usize], row as usize) {
-                    add_flawed(row as usize);
+            let has_groups = self.pairs.len() > 2 * PAIRS_PER_GROUP;
+            let order = has_groups.then(|| order_by_pair_group(pairs, self.pairs.len()));
+            for at in 0..pairs.len() {
+                let row = order.as_ref().map_or(at, |order| order[at] as usize);
+                if !self.take_row(rows, pairs[row], row) {
+                    add_flawed(row);
                 }
             }
         }

@@ -2,7 +2,7 @@ package ackwell.peers;
 
 /**
 * A: timed by the CPU time of the thread (and wall
- * time beside it). args: label impl fork dataset... Windows are cut by CPU time: WARM of them warm
+ * time next to it). args: label impl fork dataset... Windows are cut by CPU time: WARM of them warm
  * up, N are reported.
  */
 public final class AMain {

@@ -1,7 +1,7 @@
 package ackwell.peers;
 
 /**
- * Common face of every PendingAcksMap variant; one implementation is loaded per fork, so calls stay
+ * Common interface of every PendingAcksMap variant; one implementation is loaded per fork, so calls stay
  * monomorphic.
  */
 public interface PendingStore {

@@ -49,7 +49,7 @@ public final class DMain {
         }
     }
 
-    /** Pulsar 5.0.1's, which no other package may name. */
+    /** The class of Pulsar 5.0.1, which is not visible in other packages. */
     @SuppressWarnings("unchecked")
     static LongPairRangeSet<Position> positionRangeSet() {
         try {
@@ -249,7 +249,7 @@ public final class DMain {
                 new double[] {g[0]},
                 "bytes",
                 String.format(",\"ranges\":%d,\"acked\":%d,\"objects\":%d", ranges, n, g[1]));
-        // Everything up to the middle of a ledger in the middle, of a set that has it all.
+        // Everything up to the middle of a ledger in the middle, of a complete set.
         List<LongPairRangeSet<Position>> whole = new ArrayList<>();
         for (int made = 0; made < (big ? 0 : 7); made++) {
             LongPairRangeSet<Position> t = make(impl);

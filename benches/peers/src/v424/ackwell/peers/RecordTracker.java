@@ -9,7 +9,7 @@ import java.time.ZoneOffset;
 import java.util.Random;
 
 /**
- * What the released tracker answers to random calls, as JSON lines for tests/vectors/delayed.jsonl: a line for each
+ * Records the answers of the released tracker to random calls, as JSON lines for tests/vectors/delayed.jsonl: a line for each
  * tracker, with its tick, its cut-off and its calls. An add is [now, deliver_at, entry, tracked, paused], a pop
  * [now, entries].
  */

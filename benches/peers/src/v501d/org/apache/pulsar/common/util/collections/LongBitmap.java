@@ -4,10 +4,10 @@ import org.roaringbitmap.BitSetUtil;
 import org.roaringbitmap.RoaringBitmap;
 
 /**
- * What {@code PositionRangeSet} of Pulsar 5.0.1 asks of a bitmap, on a plain RoaringBitmap.
+ * The bitmap methods that {@code PositionRangeSet} of Pulsar 5.0.1 calls, on a plain RoaringBitmap.
  *
- * <p>Its own is in pulsar-common 5.0.1, which Maven Central does not have; that one holds a lock around
- * each call, which this one leaves out, so the peer is no slower than Pulsar's.
+ * <p>Pulsar's bitmap is in pulsar-common 5.0.1, which Maven Central does not have. It locks around
+ * each call; this one does not, so the peer is at least as fast as Pulsar.
  */
 public interface LongBitmap {
     void add(long value);
