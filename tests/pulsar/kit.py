@@ -100,10 +100,13 @@ class Broker:
             "ACKWELL_PULSAR_PORTS": " ".join(map(str, self.ports)),
         }
         self._settings: dict[str, str] = {}
+        self._before_changes: dict[str, str] = {}
+        """The value that each setting had before `configure` changed it."""
 
     def start(self, **settings: str) -> None:
-        """Start it on the data it had; settings stay for the next start."""
+        """Start the broker on its earlier data; the settings also hold for later starts."""
         self._settings.update(settings)
+        self._before_changes.clear()
         self._run("start.sh", *(f"{key}={value}" for key, value in self._settings.items()))
 
     def stop(self, *, crash: bool = False) -> None:
@@ -121,8 +124,16 @@ class Broker:
         return found
 
     def configure(self, **settings: object) -> None:
-        """Change settings of the running broker, for topics loaded later."""
-        self._door("conf", **{name: str(value).lower() for name, value in settings.items()})
+        """Change settings of the running broker for topics that it loads later.
+
+        Settings that an earlier call changed, and that are not given now, get their first value back.
+        """
+        if settings.keys() - self._before_changes.keys():
+            runtime = self.admin("GET", "brokers/configuration/runtime")
+            self._before_changes = {name: runtime[name] for name in settings} | self._before_changes
+        changes = self._before_changes | {name: str(value).lower() for name, value in settings.items()}
+        if changes:
+            self._door("conf", **changes)
 
     def flush(self, topic: str, subscription: str) -> None:
         """Write the cursor."""

@@ -1,4 +1,4 @@
-"""How many messages a number of entries holds: an entry holds one message, or a batch of them."""
+"""Count messages in entries: an entry holds one message, or a batch of several."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class PositionSet(Protocol):
     """A set of positions."""
 
     def __contains__(self, position: tuple[int, int], /) -> bool:
-        """Return whether it holds a position."""
+        """Return whether the set contains a position."""
 
 
 class CountedAckSets(AckSets, ABC):
-    """Ack sets whose acknowledged messages are counted already, by batch sizes of their own."""
+    """Ack sets whose acknowledged messages are already counted."""
 
     @abstractmethod
     def first(self, count: int) -> AckSets:
@@ -38,11 +38,11 @@ class CountedAckSets(AckSets, ABC):
 
 
 class CountedSizes(Mapping[tuple[int, int], int], ABC):
-    """Sizes by position, whose sum over ranges is found without looking at each."""
+    """Batch sizes by position that can be summed over ranges without a loop over positions."""
 
     @abstractmethod
     def sum_of(self, ranges: PositionRangeSet | None) -> tuple[int, int]:
-        """Return how many entries there are, all or those in `ranges`, and their messages."""
+        """Return the number of entries, all or those in `ranges`, and of their messages."""
 
 
 class Bounds(NamedTuple):
@@ -57,7 +57,7 @@ class Bounds(NamedTuple):
 
     @property
     def exact(self) -> int | None:
-        """The number, if both bounds are equal."""
+        """The number if both bounds are equal, else None."""
         return self.at_least if self.at_least == self.at_most else None
 
     def plus_up_to(self, more: int | None) -> Bounds:
@@ -81,11 +81,11 @@ class Bounds(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchSizes:
-    """The messages of each entry: those of `of`, and `each` in all others (None: not known).
+    """The number of messages in each entry: from `of`, and `each` for all others (None: unknown).
 
-    Where an entry's size is not known, `total_messages` in `total_entries` bounds what it can hold:
-    the entries not counted hold at least one message each. `backlog_messages` in `backlog_entries` are those
-    that are not wholly acknowledged, if the broker was asked to count them.
+    If the size of an entry is unknown, `total_messages` in `total_entries` bounds it: every other entry
+    holds at least one message. `backlog_messages` in `backlog_entries` count the entries that are not wholly
+    acknowledged, if the broker was asked to count them.
 
     >>> BatchSizes(each=10).acked(3)
     Bounds(at_least=30, at_most=30)
@@ -111,9 +111,9 @@ class BatchSizes:
         *,
         within: PositionSet | None = None,
     ) -> Bounds:
-        """Count the acknowledged messages of `entries` whole entries and of `partial` ones.
+        """Count the acknowledged messages in `entries` whole entries and in the ack sets of `partial`.
 
-        `within` holds those entries listed in `of` that are among the whole ones.
+        `within` contains the entries of `of` that are among the whole ones.
         """
         partial = partial or {}
         if not entries and not partial:
@@ -133,7 +133,7 @@ class BatchSizes:
             return Bounds(at_least, None)
         others = self.total_entries - entries - len(partial)
         if not partial and self.backlog_messages is not None and self.backlog_entries is not None:
-            # The whole ones hold what the backlog does not, and those of them not counted one each.
+            # The whole entries hold all messages outside the backlog, at least one in each entry.
             whole = self.total_entries - self.backlog_entries
             messages = self.total_messages - self.backlog_messages
             if 0 <= entries == whole <= messages:
@@ -144,7 +144,7 @@ class BatchSizes:
         return Bounds(at_least, max(at_least, self.total_messages - others - unacked))
 
     def _listed(self, each: int, within: PositionSet | None) -> int:
-        """Return how many messages more than `each` the entries of `of` hold, if they are `within`."""
+        """Return how many messages the entries of `of` in `within` hold beyond `each` per entry."""
         from ackwell import PositionRangeSet
 
         if isinstance(self.of, CountedSizes) and (within is None or isinstance(within, PositionRangeSet)):
@@ -153,9 +153,9 @@ class BatchSizes:
         return sum(n - each for p, n in self.of.items() if within is None or p in within)
 
     def most_hidden(self, entries: int | None) -> int | None:
-        """Bound the acknowledged messages inside `entries` entries that are not wholly acknowledged.
+        """Bound the acknowledged messages inside `entries` partly acknowledged entries.
 
-        Each of them has at least one message that is not acknowledged. None: no bound is known.
+        Each of them has at least one unacknowledged message. None if no bound is known.
 
         >>> BatchSizes(each=1).most_hidden(5), BatchSizes(each=10).most_hidden(5)
         (0, 45)
@@ -178,7 +178,7 @@ class BatchSizes:
     def unacked(self, entries: int) -> Bounds:
         """Count the unacknowledged messages of `entries` entries that are not wholly acknowledged.
 
-        Each of them has at least one; others may be acknowledged, as ack sets say that are not looked at.
+        Each of them has at least one. The method does not look at ack sets.
 
         >>> sizes = BatchSizes(each=None, total_messages=20, total_entries=10)
         >>> sizes.unacked(3)
@@ -189,14 +189,14 @@ class BatchSizes:
             (self.total_messages, self.total_entries),
             (self.backlog_messages, self.backlog_entries),
         ):
-            # The others hold at least one message each.
+            # Each other entry holds at least one message.
             if entries and messages is not None and of is not None and entries <= of <= messages:
                 bound = messages - (of - entries)
                 most = bound if most is None else min(most, bound)
         return Bounds(entries, 0 if not entries else most)
 
     def most_acked(self, unacked_entries: int | None) -> int | None:
-        """Bound all messages that are acknowledged, if so many entries are not wholly; None: no bound.
+        """Bound the acknowledged messages if `unacked_entries` are not wholly acknowledged; None: no bound.
 
         >>> BatchSizes(each=None, total_messages=20, total_entries=10).most_acked(3)
         17
@@ -206,12 +206,12 @@ class BatchSizes:
         return max(self.total_messages - unacked_entries, 0)
 
     def _acked_in(self, position: tuple[int, int], words: Sequence[int]) -> Bounds:
-        """Count the acknowledged messages of one entry in which those of `words` are not."""
+        """Count the acknowledged messages of one entry; the bits of `words` are the unacknowledged ones."""
         unacked = from_words(words)
         unacked_count, highest = unacked.bit_count(), last_unacked(unacked)
         size = self.of.get(position, self.each)
         if size is not None and size > max(highest, 1):
             return Bounds(size - unacked_count, size - unacked_count)
-        # The words end at the last unacknowledged message, so later ones do not show; an ack
-        # set is kept because at least one message was acknowledged.
+        # The words end at the last unacknowledged message, so they do not show the size. An ack set exists
+        # only if at least one message was acknowledged.
         return Bounds(max(highest + 1 - unacked_count, 1), None)

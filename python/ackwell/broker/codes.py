@@ -1,4 +1,4 @@
-"""Every code that the doctor names, with what it means and what helps: the entries of `codes.toml`."""
+"""The codes of the doctor's findings, with explanations and remedies, from `codes.toml`."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ class Code:
         )
 
     def steps(self, topic: str, subscription: str) -> list[str]:
-        """Return what helps, as lines that can be copied; names with odd characters are quoted."""
+        """Return the remedies as lines to copy; names with special characters are quoted."""
         return [with_names(line, topic, subscription) for line in self.do]
 
 
 def with_names(text: str, topic: str, subscription: str) -> str:
-    """Put names where a text says `{topic}` and `{subscription}`, quoted for a shell.
+    """Replace `{topic}` and `{subscription}` by the names, quoted for a shell.
 
     >>> with_names("ackwell holes {topic}", "a topic", "sub")
     "ackwell holes 'a topic'"

@@ -1,4 +1,4 @@
-"""Times in milliseconds as dates: one reading of every number a broker or a producer may have written."""
+"""Convert times in milliseconds to dates, for any int64 that a broker or producer may write."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Final

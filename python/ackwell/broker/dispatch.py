@@ -1,7 +1,7 @@
-"""What a broker says of the delivery of a subscription: its consumers, their permits, what its cursor reads.
+"""The state of delivery that a broker reports: consumers, their permits, and the reads of the cursor.
 
-Half of it is in `stats`, half in `stats-internal`. What neither shows is None, and never a guess: older
-versions show less.
+One half is in `stats`, the other in `stats-internal`. A value that neither shows is None, never a guess;
+older versions show less.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ THROTTLED: Final = tuple(
     for what in ("Msg", "Bytes")
     for whose in ("Subscription", "Topic", "Broker")
 )
-"""Counters of how often a dispatch rate made the dispatcher wait."""
+"""Counters of the times that a dispatch rate made the dispatcher wait."""
 
 HOLD: Final[dict[str, Any]] = {
     "dispatchThrottlingRateInMsg": 1,
@@ -37,12 +37,12 @@ class ConsumerStats:
     permits: int
     unacked: int
     blocked: bool
-    """It has as many unacknowledged messages as it may have."""
+    """Whether the consumer has reached its limit of unacknowledged messages."""
     messages_out: int | None
     draining_hashes: int
-    """Hashes that another consumer owns now, and of which this one still has messages."""
+    """Hashes that another consumer owns now while this one still has messages of them."""
     slots: int | None
-    """How many sticky-key hashes it owns."""
+    """The number of sticky-key hashes that the consumer owns."""
     connected_since: str | None
     last_acked_ms: int | None
 
@@ -54,59 +54,59 @@ class DispatchStats:
     kind: SubscriptionType | None
     consumers: tuple[ConsumerStats, ...]
     active: str | None
-    """The consumer that gets everything, on Exclusive and Failover."""
+    """The active consumer of an Exclusive or Failover subscription."""
     backlog_messages: int | None
     in_replay: int | None
-    """Entries that were read, and wait to be delivered."""
+    """Entries that were read and wait for delivery."""
     delayed: int
     unacked: int
     blocked: bool
-    """All consumers together have as many unacknowledged messages as they may have."""
+    """Whether all consumers together have reached the limit of unacknowledged messages."""
     messages_out: int | None
     rate_out: float
-    """Messages a second, over the last minute."""
+    """Messages per second over the last minute."""
     total_permits: int | None
     out_of_order: bool
     sticky: bool
-    """Each consumer of Key_Shared names the hashes that it wants."""
+    """Whether each consumer of Key_Shared names the hashes that it owns."""
     open_transactions: int
     throttled: int | None
-    """How often a dispatch rate made the dispatcher wait; None if the broker does not count it."""
+    """The times that a dispatch rate made the dispatcher wait; None if the broker does not count them."""
     rate_limit: Mapping[str, Any] | None
-    """The dispatch rate of the subscription's own, where it was asked for."""
+    """The dispatch rate of the subscription, if the broker was asked for it."""
     last_delivered_ms: int | None
     last_acked_ms: int | None
     oldest_age_seconds: int | None
 
     pending_read: bool | None
-    """The dispatcher says that it waits for entries to be read."""
+    """Whether the dispatcher reports a pending read of new entries."""
     pending_replay_read: bool | None
-    """The same, of entries that were read before."""
+    """Whether the dispatcher reports a pending read of entries that were read before."""
     cursor_reads: bool | None
-    """The cursor has a read under way, or waits for the next entry."""
+    """Whether the cursor has a read in progress, or waits for the next entry."""
     consumed: int | None
-    """The cursor's count of acknowledged entries since it was loaded."""
+    """The acknowledged entries that the cursor has counted since it was loaded."""
     cursor_state: str | None
 
     @property
     def held(self) -> bool:
-        """Whether a hold of `ackwell rescue` stops the delivery, or was left behind."""
+        """Whether a hold of `ackwell rescue` stops delivery, also one that was not released."""
         return self.rate_limit is not None and self.rate_limit.items() >= HOLD.items()
 
     @property
     def draining(self) -> int:
-        """How many hashes drain."""
+        """The number of draining hashes."""
         return sum(consumer.draining_hashes for consumer in self.consumers)
 
     @property
     def holders(self) -> list[ConsumerStats]:
-        """The consumers that have unacknowledged messages, the most first."""
+        """The consumers with unacknowledged messages, most messages first."""
         holding = (consumer for consumer in self.consumers if consumer.unacked > 0)
         return sorted(holding, key=lambda consumer: -consumer.unacked)
 
 
 IntegerReader = Callable[[Mapping[str, Any], str, int], int]
-"""Reads an int64 of an answer, a third argument if it is missing; raises `ValueError` for what is not one."""
+"""Read an int64 of an answer, or return the third argument if it is missing; else raise `ValueError`."""
 
 
 def dispatch_of(
@@ -116,7 +116,7 @@ def dispatch_of(
     policies: Mapping[str, Any],
     integer: IntegerReader,
 ) -> DispatchStats:
-    """Read a subscription's part of `stats`, and of `stats-internal` (empty if there is no such answer)."""
+    """Read a subscription's part of `stats` and of `stats-internal` (empty without such an answer)."""
 
     def optional(values: Mapping[str, Any], name: str) -> int | None:
         return None if values.get(name) is None else integer(values, name, 0)
@@ -184,7 +184,7 @@ def _text(value: Any) -> str | None:
 
 
 def _rate(value: Any) -> float:
-    # As it was given: an integer may be larger than any float.
+    # Not converted: an integer may be larger than any float.
     return value if isinstance(value, int | float) else 0.0
 
 

@@ -1,7 +1,7 @@
-"""The JSON documents of a file: how many there are, what is around them, and why one cannot be read.
+"""Find the JSON documents of a file, skip the text around them, and explain errors.
 
-A dump may be large, and most of one is the text of ranges. So a long text of ranges stays in the bytes that
-were read and is parsed from there, in pieces. The topics of one document are decoded one after the other.
+A dump may be large, and most of it is the text of ranges. A long text of ranges is parsed in pieces,
+straight from the bytes of the file. The topics of one document are decoded one after the other.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ HOW_TO: Final = "expected the answer of `pulsar-admin topics stats-internal TOPI
 GZIP_MAGIC: Final = b"\x1f\x8b"
 
 STATS_BYTES_MAX: Final = 512 << 20
-"""The most that one file may hold; a `stats-internal` of a million ranges has about 30 MB."""
+"""The largest file; a `stats-internal` of a million ranges has about 30 MB."""
 
 PIECE_BYTES: Final = 1 << 20
-"""A text of ranges that is longer stays in the bytes, and is parsed in pieces of this length."""
+"""A longer text of ranges is parsed in pieces of this length."""
 
 _LONG_RANGES: Final = re.compile(rb'("individuallyDeletedMessages"\s*:\s*)"(\[[^"\\]{%d,})"' % PIECE_BYTES)
 
 _UTF_16_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
-"""What PowerShell's `>` writes first."""
+"""The byte order marks that PowerShell's `>` writes."""
 
 _JSON_BEGINS: Final = re.compile(r'^(?:\{|\[(?=\s*(?:["{\[\].\d-]|$)))', re.MULTILINE)
-"""Not the `[` of a shell's prompt."""
+"""Match the start of a document, but not the `[` of a shell prompt."""
 
 _MEMBER_BEGINS: Final = re.compile(r'"?[^"\s]*"\s*:')
 
@@ -45,26 +45,26 @@ _TOPIC_BEGINS: Final = re.compile(r"\{\s*(?=[^:]*://)" + _KEY)
 _MEMBER: Final = re.compile(r"\s*,\s*" + _KEY)
 
 _PLACE: Final = "ackwell:ranges"
-"""The key of the stand-in for a long text of ranges while the rest is decoded."""
+"""The key of the placeholder for a long text of ranges while the rest is decoded."""
 
 
 @dataclass(frozen=True, slots=True)
 class LongRanges:
-    """A text of ranges that stayed in the bytes of its file."""
+    """A text of ranges in the bytes of its file."""
 
     data: bytes
     start: int
     end: int
 
     def ranges(self) -> PositionRangeSet:
-        """Parse it; raises `CorruptStateError` with the offset in the text, as for a short one."""
+        """Parse the text. Raises `CorruptStateError` with the offset in the text, as for a short text."""
         from ackwell import PositionRangeSet
 
         found = PositionRangeSet()
         start = self.start + 1
         try:
             while start < self.end:
-                # A piece ends where a range does; the bracket that closes the whole text ends the last one.
+                # A piece ends at the end of a range; the last one ends with the bracket of the whole text.
                 end = self.data.find(b"]", min(start + PIECE_BYTES, self.end - 1), self.end) + 1 or self.end
                 piece = self.data[start:end].decode().removeprefix(",")
                 found |= PositionRangeSet.parse(f"[{piece}" if end == self.end else f"[{piece}]")
@@ -83,8 +83,9 @@ def json_document(data: bytes, source: str) -> Any:
 def documents_of(data: bytes, source: str, *, pasted: bool = False) -> Iterator[tuple[str | None, Any]]:
     """Yield the JSON documents of a file, which may follow one another, each with the topic above it.
 
-    The members of an object from topic to answer are documents of their own. A long text of ranges is a
-    `LongRanges`. X    is not JSON.
+    Each member of an object from topic to answer is yielded as a separate document. A long text of ranges is
+    a `LongRanges`. With `pasted`, text that is not valid JSON is first cleaned by `clean_pasted`. Raises
+    `StatsError` if something is not JSON.
     """
     if data[:2] == GZIP_MAGIC:
         data = _decompressed(data, source)
@@ -102,7 +103,7 @@ def documents_of(data: bytes, source: str, *, pasted: bool = False) -> Iterator[
         try:
             yield from islice(_documents(decoder, clean_pasted(text).strip(), source), count, None)
         except StatsError:
-            # It says where in the text that was given.
+            # The first error has the place in the original text.
             raise error from None
 
 

@@ -1,7 +1,7 @@
-"""JSON as people paste it: quoted, cut short with `...`, with comments and a comma too many.
+"""Clean JSON that was pasted by hand: with quotation marks, `...`, comments, or superfluous commas.
 
-Nothing is made up. A list that says `...` is replaced by the text `...`, so that whoever needs the list finds
-no list there. An object that says `...` keeps the members that it shows.
+No value is invented. A list that contains `...` is replaced by the text `...`, so a reader that needs the
+list reports an error. An object that contains `...` keeps its visible members.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from typing import Final
 
 PASTED_CHARS_MAX: Final = 16 << 20
-"""A longer text was not pasted by hand."""
+"""The longest text that is treated as pasted by hand."""
 
 _QUOTED: Final = re.compile(r"^[ \t]*>[ \t]?", re.MULTILINE)
 _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*|/\*.*?\*/|\.{3,}|\s+|[\w+-][\w.+-]*|.', re.DOTALL)
@@ -18,7 +18,7 @@ _LEFT_OUT: Final = '"..."'
 
 
 def clean_pasted(text: str) -> str:
-    r"""Return a text with its quotation marks of mail, comments, elisions and needless commas taken out.
+    r"""Return a text without mail quotation marks, comments, elisions and superfluous commas.
 
     O(characters).
 
@@ -37,7 +37,7 @@ def clean_pasted(text: str) -> str:
 
 
 class _JsonWriter:
-    """The text so far, and which brackets of it are open."""
+    """The text so far, and its open brackets."""
 
     def __init__(self) -> None:
         self.parts: list[str] = []
@@ -46,7 +46,7 @@ class _JsonWriter:
         self._last = ""
 
     def leave_out(self) -> None:
-        """Mark the open list as one that was cut short; a member without a value gets the mark itself."""
+        """Mark the open list as cut short; a member without a value gets the mark as its value."""
         if self._last == ":":
             self._put(_LEFT_OUT)
         elif self._opened and self.parts[self._opened[-1]] == "[":

@@ -1,22 +1,22 @@
-"""What a broker forgets when it restarts: the acknowledged messages that would be delivered again.
+"""Predict which acknowledged messages a broker loses in a restart, and delivers again.
 
-A broker holds all acknowledgments in memory and writes only part of them. Where it writes decides
-what it keeps:
+A broker holds all acknowledgments in memory and persists only a part of them. The place that it writes to
+decides which part:
 
 - **The cursor ledger** (BookKeeper), while the broker runs, and on a graceful close with more ranges
   than `managedLedgerMaxUnackedRangesToPersistInMetadataStore`. In the *ranges form* it keeps the
   first limit + 1 ranges (the + 1 is apache/pulsar#25548). In the *long-array form* it writes ledger
   after ledger whole until the acknowledged **entries** written so far exceed the limit: the limit
-  counts entries there, not ranges. Batch indexes are kept up to a limit of their own.
+  counts entries there, not ranges. A separate limit applies to batch indexes.
 - **The metadata store**, on a graceful close with fewer ranges, without an open cursor ledger, or when
   BookKeeper refuses the entry for its size. Always in the ranges form; the batch indexes written there
   are not read back (apache/pulsar#20585, apache/pulsar#26475).
 
-A *crash* finds what was written last. Writes are limited to one a second, and what that holds back is
-written within `managedLedgerCursorPositionFlushSeconds`. `RestartLoss.messages` is for a state that was
-written as it is now, `RestartLoss.messages_before_flush` for a crash before that. A seek writes its position
-with the acknowledgments from before it: until a whole entry is acknowledged, a crash finds more
-acknowledged than the broker held, never less.
+A *crash* leaves the last written state. A broker writes a cursor at most once per second, and writes a
+delayed change within `managedLedgerCursorPositionFlushSeconds`. `RestartLoss.messages` assumes that the
+current state is written; `RestartLoss.messages_before_flush` assumes a crash before that write. A seek writes
+its position with the earlier acknowledgments: until a whole entry is acknowledged, a crash restores more
+acknowledgments than the broker held, never fewer.
 
 Derived from recorded restarts of Apache Pulsar 4.2.4 and from reading 4.0.8 and 4.2.4, which agree.
 """
@@ -51,24 +51,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class RestartLoss:
-    """What one restart forgets; the module describes the rules."""
+    """The loss of one restart; the module describes the rules."""
 
     restart: Restart
     place: Literal["cursor ledger", "metadata store"]
-    """Where the state is read back from."""
+    """The place from which the state is read back."""
     form: Literal["pulsar-ranges", "pulsar-long-array"]
-    """The form it has there."""
+    """The form of the state in that place."""
     entries: int
-    """How many wholly acknowledged entries come back."""
+    """Wholly acknowledged entries that are delivered again."""
     partial_entries: int
-    """Of how many further entries the acknowledged messages come back."""
+    """Further entries of which some acknowledged messages are delivered again."""
     messages: Bounds
-    """Acknowledged messages that come back when the state was written as it is now: the best case."""
+    """Acknowledged messages that are delivered again if the current state is written: the best case."""
     messages_before_flush: Bounds
     """The same for a crash before the last changes are written: the worst case."""
     reasons: tuple[Reason, ...]
     ranges: PositionRangeSet = field(repr=False, compare=False)
-    """Which wholly acknowledged entries come back."""
+    """The wholly acknowledged entries that are delivered again."""
 
 
 def restart_loss(
@@ -84,13 +84,13 @@ def restart_loss(
 ) -> RestartLoss:
     """Return which acknowledged messages are delivered again after a restart, and why.
 
-    A state without ack sets is one whose source does not show them: then every entry that may hold several
-    messages may hold acknowledged ones, and the counts are intervals. With ledgers only entries that exist
-    are counted. Without `cursor_ledger`, one is open as soon as any entry was wholly acknowledged. Without
-    `batch_sizes`, an entry without ack set holds one message. `persisted_mark_delete`, if it is known,
-    narrows the worst case of a crash, and so does a bound of the entries whose acknowledgment was not written
-    yet, by a state that was within its limits. `hidden` bounds the acknowledged messages inside of batches
-    for a state without ack sets. O(ranges + ack sets).
+    If the state has no ack sets, its source does not show them. Every entry that may hold several messages
+    may then hold acknowledged ones, and the counts are intervals. With ledgers only existing entries count.
+    Without `cursor_ledger`, a cursor ledger is open as soon as an entry was wholly acknowledged. Without
+    `batch_sizes`, an entry without an ack set holds one message. `persisted_mark_delete` narrows the worst
+    case of a crash, and so does `unwritten_entries`, a bound on the entries whose acknowledgment is not
+    written yet. `hidden` bounds the acknowledged messages inside batches of a state without ack sets.
+    O(ranges + ack sets).
 
     >>> from ackwell import Position, PositionRangeSet
     >>> from ackwell.cursor.state import CursorState
@@ -110,7 +110,7 @@ def restart_loss(
     entries = lost.cardinality
     partial: AckSets
     if isinstance(held.batch_deleted, CountedAckSets):
-        # What is kept are the first.
+        # The first ack sets survive.
         partial = held.batch_deleted.behind(len(persisted.ack_sets))
     else:
         partial = {p: words for p, words in held.batch_deleted.items() if p not in persisted.ack_sets}
@@ -135,7 +135,7 @@ def restart_loss(
         surely = hidden.at_least if loses_hidden_ack_sets(settings, restart, ledger, persisted) else 0
         messages = Bounds(messages.at_least + surely, messages.plus_up_to(hidden.at_most).at_most)
         persisted.reasons.append(hidden_reason(hidden))
-    # Whatever comes back was acknowledged.
+    # Only acknowledged messages can be lost.
     most = sizes.most_acked(unacked_entries(held)) if not sizes.of else None
     messages = messages.up_to(most)
     before_flush = messages
@@ -171,7 +171,7 @@ def restart_loss(
 
 
 def acked_within(stats: SubscriptionStats) -> int | None:
-    """Bound the acknowledged messages of batches of which others are not; None if no bound is known."""
+    """Bound the acknowledged messages inside partly acknowledged batches; None if no bound is known."""
     if stats.batch_deleted is not None:
         return stats.batch_sizes.acked(0, stats.batch_deleted).at_most
     return stats.batch_sizes.most_hidden(stats.backlog_entries)
@@ -179,7 +179,7 @@ def acked_within(stats: SubscriptionStats) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class _WhollyAcknowledged:
-    """Everything that is acknowledged whole."""
+    """The set of wholly acknowledged entries."""
 
     mark_delete: Position
     ranges: PositionRangeSet

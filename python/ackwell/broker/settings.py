@@ -1,8 +1,8 @@
-"""The broker settings that decide what survives a restart, and what is delivered, by the broker's names.
+"""The broker settings that affect restarts and delivery, under the broker's names.
 
-Only these matter; every other setting of Apache Pulsar 4.0.8 or 4.2.4 (`settings.txt`)
-is accepted and has no effect, so a whole `broker.conf` can be passed. A name neither of them knows is
-refused: a misspelt limit that silently fell back to its default would make every prediction wrong.
+Every other setting of Apache Pulsar 4.0.8 or 4.2.4 (`settings.txt`) is accepted and has no effect, so a
+whole `broker.conf` can be passed. An unknown name is refused: a misspelt limit with its default value would
+make every prediction wrong.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ackwell.integers import INT64_MAX
 from ackwell.protocol.constants import FRAME_PADDING_BYTES, MAX_MESSAGE_BYTES
 
 VERSIONS: Final = ("4.0", "4.2", "5.0")
-"""The broker versions whose defaults are known; a patch release has those of its minor version."""
+"""The broker versions with known defaults; a patch release has the defaults of its minor version."""
 
 _NOT_IN_SERVICE_CONFIGURATION: Final = ("bookkeeper_", "brokerClient_")
 """Prefixes under which a broker passes settings on to its BookKeeper and Pulsar clients."""
@@ -33,7 +33,7 @@ def _setting(name: str, default: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSettings:
-    """What a broker is set to, as far as it decides what is forgotten or delivered; defaults are of 4.2.
+    """The settings of a broker that affect restarts and delivery; the defaults are those of 4.2.
 
     >>> settings = BrokerSettings.of("4.0").with_values(["managedLedgerMaxUnackedRangesToPersist=500"])
     >>> settings.max_unacked_ranges_to_persist, settings.persist_individual_ack_as_long_array
@@ -45,34 +45,34 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
     """
 
     NEWEST_VERSION: ClassVar[str] = "4.2"
-    """The version that is taken if none is known: the newest that is released."""
+    """The default version if none is known: the newest release line with known defaults."""
 
     max_unacked_ranges_to_persist: int = _setting("managedLedgerMaxUnackedRangesToPersist", 10_000)
-    """How many ranges of acknowledged entries are written to the cursor ledger."""
+    """The most ranges of acknowledged entries that are written to the cursor ledger."""
     max_unacked_ranges_to_persist_in_metadata_store: int = _setting(
         "managedLedgerMaxUnackedRangesToPersistInMetadataStore", 1_000
     )
-    """How many are written to the metadata store, if there is no cursor ledger."""
+    """The most ranges that are written to the metadata store instead of a cursor ledger."""
     max_unacked_ranges_to_persist_in_zookeeper: int = _setting(
         "managedLedgerMaxUnackedRangesToPersistInZooKeeper", -1
     )
-    """The older name of the setting above; wins if it is greater than 0."""
+    """The older name of the setting above; it takes precedence if it is greater than 0."""
     max_batch_deleted_index_to_persist: int = _setting("managedLedgerMaxBatchDeletedIndexToPersist", 10_000)
-    """How many partly acknowledged batches are written."""
+    """The most partly acknowledged batches that are written."""
     persist_individual_ack_as_long_array: bool = _setting(
         "managedLedgerPersistIndividualAckAsLongArray", True
     )
-    """Write ranges as arrays of words instead of lists of positions."""
+    """Whether ranges are written as arrays of words instead of lists of positions."""
     unacked_ranges_open_cache_set_enabled: bool = _setting(
         "managedLedgerUnackedRangesOpenCacheSetEnabled", True
     )
-    """Off, the broker keeps ranges in another structure, which has no long-array form."""
+    """If off, the broker keeps ranges in a structure without a long-array form."""
     acknowledgment_at_batch_index_level_enabled: bool = _setting(
         "acknowledgmentAtBatchIndexLevelEnabled", True
     )
-    """Keep acknowledgments of parts of a batch."""
+    """Whether acknowledgments of single messages of a batch are kept."""
     cursor_position_flush_seconds: int = _setting("managedLedgerCursorPositionFlushSeconds", 60)
-    """How long a change may wait in memory when the write rate limit held it back."""
+    """The longest time that a change waits in memory if the write rate limit delays it."""
     max_message_size_bytes: int = _setting("maxMessageSize", MAX_MESSAGE_BYTES)
     """The most bytes of a message, and of a state in one entry."""
     netty_max_frame_size_bytes: int = _setting(
@@ -80,36 +80,36 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
     )
     """The bookies' own limit; a setting of BookKeeper, not of the broker."""
     max_unacked_messages_per_consumer: int = _setting("maxUnackedMessagesPerConsumer", 50_000)
-    """At this many a consumer gets no more. This and the five below decide what is delivered."""
+    """The unacknowledged messages at which delivery to a consumer stops."""
     max_unacked_messages_per_subscription: int = _setting("maxUnackedMessagesPerSubscription", 200_000)
-    """At this many all consumers together get no more."""
+    """The unacknowledged messages of all consumers at which delivery to the subscription stops."""
     look_ahead_per_consumer: int = _setting("keySharedLookAheadMsgInReplayThresholdPerConsumer", 2_000)
-    """At so many entries that wait for their key, for each consumer, nothing new is read."""
+    """The entries per consumer that wait for their key at which reading new entries stops."""
     look_ahead_per_subscription: int = _setting(
         "keySharedLookAheadMsgInReplayThresholdPerSubscription", 20_000
     )
-    """The same for the subscription."""
+    """The same limit for the subscription."""
     fixed_delay_lookahead: int = _setting("delayedDeliveryFixedDelayDetectionLookahead", 50_000)
-    """At so many delayed messages, all with one delay, nothing new is read until the first is due."""
+    """The delayed messages with one fixed delay at which reading stops until the first is due."""
     pause_on_ack_state: bool = _setting("dispatcherPauseOnAckStatePersistentEnabled", False)
-    """Nothing new is read while there are more ranges than can be written."""
+    """Whether reading stops while there are more ranges than can be written."""
     transaction_coordinator_enabled: bool = _setting("transactionCoordinatorEnabled", False)
-    """Whether clients can acknowledge in transactions; the consumers' counters follow before these end."""
+    """Whether clients can acknowledge in transactions; consumers' counters change before these end."""
     ranges_beyond_limit: int = 1
-    """How many ranges more than the limit the ranges form keeps: 1 up to 4.2 (apache/pulsar#25548), 0 in 5.0.
+    """The ranges beyond the limit that the ranges form keeps: 1 up to 4.2 (apache/pulsar#25548), 0 in 5.0.
 
-    A property of the broker's version, not a setting.
+    It depends on the version of the broker and is not a setting.
     """
     reads_batch_indexes_back: bool = False
     """Whether it reads batch indexes back from the metadata store, by patch version (apache/pulsar#26474)."""
     releases_passed_messages: bool = True
-    """Whether what is skipped, cleared or expired leaves the counts of its consumers: not in 4.0."""
+    """Whether consumers' counts drop messages that are skipped, cleared or expired: not in 4.0."""
 
     @classmethod
     def of(cls, version: str) -> Self:
         """Return the defaults of a broker version such as `4.0`, `4.2`, `4.2.4` or `5.0.0-M1`.
 
-        Raises `ValueError` for one whose defaults are not known.
+        Raises `ValueError` if the defaults of the version are not known.
         """
         minor = minor_version(version)
         if minor not in VERSIONS:
@@ -129,14 +129,14 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
 
     @classmethod
     def nearest(cls, version: str) -> Self:
-        """Return the defaults of the newest known version that is not newer, else of the oldest known one."""
+        """Return the defaults of the newest known version up to `version`, else of the oldest known one."""
         number = release_number(minor_version(version))
         known = [minor for minor in VERSIONS if release_number(minor) <= number]
         defaults = cls.of(known[-1] if known else VERSIONS[0])
         return replace(defaults, reads_batch_indexes_back=_reads_batch_indexes_back(version))
 
     def with_known(self, values: Mapping[str, str]) -> Self:
-        """Take over a broker's own list of settings; those that do not matter here are ignored.
+        """Apply a broker's list of settings; settings without an effect here are ignored.
 
         Raises `ValueError` for a value of the wrong type.
         """
@@ -189,7 +189,7 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
 
     @property
     def max_entry_bytes(self) -> int:
-        """The largest entry that BookKeeper accepts from this broker."""
+        """The size of the largest entry that BookKeeper accepts from this broker."""
         return min(self.max_message_size_bytes + FRAME_PADDING_BYTES, self.netty_max_frame_size_bytes)
 
 
@@ -199,7 +199,7 @@ def _reads_batch_indexes_back(version: str) -> bool:
 
 @cache
 def known_names() -> frozenset[str]:
-    """Every setting that a broker of a known version has."""
+    """Return the name of every setting of the known broker versions."""
     text = files("ackwell.broker").joinpath("settings.txt").read_text(encoding="ascii")
     return frozenset(text.split())
 
@@ -217,7 +217,7 @@ def _integer(name: str, value: str) -> int:
 
 
 def _boolean(name: str, value: str) -> bool:
-    # As the broker reads it: anything but "true" would be false, so a typing error is refused here.
+    # A broker reads every other text as false, so a misspelt value is refused here.
     if value.lower() not in ("true", "false"):
         raise ValueError(f"{name} is true or false, not {value!r}")
     return value.lower() == "true"

@@ -1,10 +1,14 @@
-"""What a broker says of its subscriptions: `stats-internal`, alone or together with `stats`.
+"""Read a broker's reports about its subscriptions: `stats-internal`, alone or together with `stats`.
 
-Read are the answer of `pulsar-admin topics stats-internal`, `partitioned-stats-internal`, several of
-them in one file (one after the other, each perhaps under a line with its topic; as an array; or as an
-object from topic to answer), the two answers about one topic in one file, and recorded
-objects `{internalStats, stats, cursor}`; each also gzipped, and as people paste them. The content decides
-which it is. What the file leaves out is `None` in `SubscriptionStats`, never a guess.
+The content of a file decides its kind. Each kind may be gzipped or pasted by hand:
+
+- the answer of `pulsar-admin topics stats-internal` or `partitioned-stats-internal`;
+- several answers in one file: one after the other, each optionally under a line with its topic; as an array;
+  or as an object from topic to answer;
+- the two answers about one topic in one file;
+- recorded objects `{internalStats, stats, cursor}`.
+
+A value that the file does not show is `None` in `SubscriptionStats`, never a guess.
 """
 
 from __future__ import annotations
@@ -35,12 +39,12 @@ if TYPE_CHECKING:
 
 
 _TIME_END_MS: Final = 253_402_300_800_000
-"""The year 10000, which no calendar here has."""
+"""The year 10000, which `datetime` cannot represent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerSize:
-    """A ledger of the topic, as the broker lists it."""
+    """A ledger of the topic as the broker lists it."""
 
     ledger_id: int
     entries: int
@@ -74,29 +78,29 @@ class SubscriptionStats(CursorState):
     internal_cursor: bool
     """A cursor of the broker itself: `stats` does not list it."""
     backlog_end: Position | None = None
-    """The last entry of the backlog as it was counted; None if it was not, or holds markers."""
+    """The last entry of the counted backlog; None if it was not counted, or contains markers."""
     markers_only: bool = False
-    """The backlog was counted, and holds nothing but markers of transactions or of replication."""
+    """Whether the backlog was counted and contains only markers of transactions or replication."""
     properties: Mapping[str, Any] = field(default_factory=dict)
-    """The cursor's own, such as the compacted ledger of `__compaction`; not those of the subscription."""
+    """Properties of the cursor, such as the compacted ledger of `__compaction`; not of the subscription."""
     untouched: bool = False
-    """No consumer has come since the broker loaded it: its type is `None` until the first does."""
+    """Whether no consumer has connected since the broker loaded the topic; the type is `None` until then."""
     shows_cursor: bool = True
-    """False for an answer of `stats` alone: positions, ranges and ledgers are not known, and empty here."""
+    """False for an answer of `stats` alone: positions, ranges and ledgers are unknown and empty."""
 
     @property
     def blocked_ms(self) -> int | None:
-        """For how long the mark-delete position has not moved, as far as the source shows."""
+        """The time since the mark-delete position last moved; None if the source does not show it."""
         if self.time_ms is None or self.mark_delete_moved_ms is None:
             return None
         return max(self.time_ms - self.mark_delete_moved_ms, 0)
 
     @property
     def quiet_ms(self) -> int | None:
-        """For how long nothing was acknowledged, as far as the source shows; None if it does not.
+        """The time since the last acknowledgment; None if the source does not show it.
 
-        A broker shows when each connected consumer last acknowledged. One that left shows in the counters,
-        unless it never received anything.
+        A broker shows when each connected consumer last acknowledged. The counters show that a disconnected
+        consumer received messages.
         """
         dispatch = self.dispatch
         if self.time_ms is None or dispatch is None or not dispatch.consumers:
@@ -111,7 +115,7 @@ class SubscriptionStats(CursorState):
 
     @property
     def backlog_entries(self) -> int:
-        """How many existing entries are not wholly acknowledged."""
+        """The number of existing entries that are not wholly acknowledged."""
         last = self.ledgers.last_position
         if last is None or self.mark_delete_position >= last:
             return 0
@@ -120,16 +124,16 @@ class SubscriptionStats(CursorState):
 
 
 class UnreadableSource(NamedTuple):
-    """A source that could not be used: reported and counted, while the others are judged."""
+    """A source that cannot be read. It is reported and counted; the others are examined."""
 
     source: str
     topic: str | None
-    """Where the source is one topic."""
+    """The topic, if the source has only one."""
     reason: str
 
 
 def read_each(sources: Iterable[str | Path]) -> Iterator[SubscriptionStats | UnreadableSource]:
-    """Yield every subscription of files and folders; a file that cannot be used is an `UnreadableSource`."""
+    """Yield every subscription of files and folders, or an `UnreadableSource` for a file."""
     for source in sources:
         try:
             files = stats_files(source)
@@ -146,7 +150,7 @@ def read_each(sources: Iterable[str | Path]) -> Iterator[SubscriptionStats | Unr
 def newest(
     found: Iterable[SubscriptionStats | UnreadableSource], unread: list[UnreadableSource]
 ) -> dict[tuple[str, str], SubscriptionStats]:
-    """Return the newest dump of each topic and subscription; what cannot be used joins `unread`."""
+    """Return the newest dump of each topic and subscription; append unreadable sources to `unread`."""
     newest: dict[tuple[str, str], SubscriptionStats] = {}
     for each in found:
         if isinstance(each, UnreadableSource):
@@ -175,16 +179,16 @@ def stats_files(source: str | Path) -> list[Path]:
 def read_stats(source: str | Path) -> Iterator[SubscriptionStats]:
     """Yield every subscription of a file, or of each `.json` and `.json.gz` file under a folder.
 
-    Raises `StatsError`, which names the file and what is wrong with it.
+    Raises `StatsError`, which names the file and the error.
     """
     for file in stats_files(source):
         yield from parse_stats(_read(file), str(file), name=file.name)
 
 
 def parse_stats(data: bytes, source: str, *, name: str | None = None) -> Iterator[SubscriptionStats]:
-    """Yield every subscription of one answer; `name` is its topic if nothing in it names one.
+    """Yield every subscription of one answer; `name` is its topic if the answer does not name one.
 
-    Raises `StatsError` when it is not such an answer, or when it lacks what a cursor needs.
+    Raises `StatsError` if the data is not such an answer, or if it lacks a field that a cursor needs.
     """
     for found in parse_each(data, source, name=name):
         if isinstance(found, UnreadableSource):
@@ -197,11 +201,11 @@ def parse_each(
 ) -> Iterator[SubscriptionStats | UnreadableSource]:
     """Yield every subscription of one answer, and an `UnreadableSource` for each that cannot be read.
 
-    Raises `StatsError` when it is not the answer of a broker.
+    Raises `StatsError` if the data is not an answer of a broker.
     """
     found, document = False, None
     documents = documents_of(data, source, pasted=True)
-    # A dump may be large: its bytes are released as soon as they are not needed.
+    # A dump may be large, so its bytes are released early.
     del data
     for heading, document in _of_one_topic(documents):
         for key, answer in answers_of(document, heading or name or source):
@@ -216,7 +220,7 @@ def parse_each(
 
 
 def _of_one_topic(documents: Iterator[tuple[str | None, Any]]) -> Iterator[tuple[str | None, Any]]:
-    """Join the two answers about one topic if a file holds these and nothing else, in either order."""
+    """Join the two answers about one topic if a file contains only these two, in either order."""
     first = list(islice(documents, 3))
     if len(first) == 2 and all(isinstance(document, dict) for _, document in first):
         (above, one), (below, other) = first
@@ -246,7 +250,7 @@ def _read(path: Path) -> bytes:
 
 def answers_of(value: Any, topic: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Find the answers of brokers in a document, each with the topic that is its key."""
-    # Not by recursion: JSON may be nested deeper than calls may be.
+    # A loop: JSON may be nested deeper than the limit of recursion.
     left: list[tuple[Any, str]] = [(value, topic)]
     while left:
         value, topic = left.pop()
@@ -264,7 +268,7 @@ def answers_of(value: Any, topic: str) -> Iterator[tuple[str, Mapping[str, Any]]
 
 
 def _stats_of(value: Any, topic: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Find answers of `stats` in a document; those of partitions instead of their sum."""
+    """Find answers of `stats` in a document; of a partitioned topic, those of its partitions."""
     left: list[tuple[Any, str]] = [(value, topic)]
     while left:
         value, topic = left.pop()
@@ -281,7 +285,7 @@ def _stats_of(value: Any, topic: str) -> Iterator[tuple[str, Mapping[str, Any]]]
 
 
 def _description_of(document: Any) -> str:
-    """Describe a JSON document without an answer, as far as its keys show."""
+    """Describe a JSON document without an answer by its keys."""
     if isinstance(document, dict):
         if isinstance(document.get("reason"), str):
             return f"the admin API refused: {document['reason']}"
@@ -348,7 +352,7 @@ def _subscriptions(
 def _of_stats_alone(
     stats: Mapping[str, Any], topic: str, source: str
 ) -> Iterator[SubscriptionStats | UnreadableSource]:
-    """Yield what `topics stats` shows: consumers and permits, and nothing of the cursor."""
+    """Yield subscriptions of `topics stats`, which shows consumers and permits, but not the cursor."""
     cursor = {"markDeletePosition": "-1:-1", "individuallyDeletedMessages": "[]"}
     answer = {"internalStats": {"ledgers": [], "cursors": dict.fromkeys(stats["subscriptions"], cursor)}}
     for found in _subscriptions({**answer, "stats": stats}, topic, source):
@@ -362,7 +366,7 @@ def _reason_of(error: Exception) -> str:
     if isinstance(error, KeyError):
         return f"no {error.args[0]!r} in the answer; {HOW_TO}"
     if isinstance(error, AttributeError):
-        # What Python says of an object without a member is not the user's concern.
+        # Python's message about a missing attribute does not help the user.
         return f"not as a broker answers; {HOW_TO}"
     return str(error)
 
@@ -416,7 +420,7 @@ def _object(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def _integer(values: Mapping[str, Any], name: str, missing: int | None = None) -> int:
-    """Return an int64 of an answer; `missing` is returned for one that is not there."""
+    """Return an int64 of an answer, or `missing` if the answer does not have it."""
     value = values[name] if missing is None else values.get(name, missing)
     if not isinstance(value, int) or isinstance(value, bool) or not INT64_MIN <= value <= INT64_MAX:
         raise ValueError(f"{name} is {_shortened(value)}; expected an integer of 64 bits")
@@ -424,7 +428,7 @@ def _integer(values: Mapping[str, Any], name: str, missing: int | None = None) -
 
 
 def _time(values: Mapping[str, Any], name: str) -> int | None:
-    """Return a time in ms, None without one; a year beyond 9999 is not a time."""
+    """Return a time in ms, or None; a time after the year 9999 is an error."""
     if values.get(name) is None:
         return None
     time_ms = _integer(values, name)
@@ -441,7 +445,7 @@ def _text(values: Mapping[str, Any], name: str) -> str | None:
 
 
 def _shortened(value: Any) -> str:
-    """Return a value as an error shows it."""
+    """Return a value in the short form of error messages."""
     return reprlib.repr(value)
 
 
@@ -489,20 +493,20 @@ def _ack_sets(memory: Mapping[str, Any]) -> AckSets | None:
     if "batchDeletedIndexes" in memory:
         shown = _object(memory, "batchDeletedIndexes")
         return {_position(position): to_words(from_words(words)) for position, words in shown.items()}
-    # Not even a cursor without a ledger that delivered nothing proves that there are none: a client
-    # acknowledges parts of batches that it received before the topic was loaded.
+    # A cursor without a ledger that delivered nothing may have ack sets, too: a client may acknowledge
+    # messages of batches that it received before the topic was loaded.
     return None
 
 
 def _batch_sizes(
     internal: Mapping[str, Any], stats: Mapping[str, Any], backlog: Mapping[str, Any]
 ) -> BatchSizes:
-    """Return what the counters prove of the messages in an entry.
+    """Derive batch sizes from the counters, if they prove them.
 
-    The counters cover all entries only while the broker has seen all of them published. As many messages as
-    entries then mean one message in each, unless entries without messages (markers of transactions and
-    of replication) make up for batches. Otherwise the totals are a bound. `avgMessagesPerEntry`, a rounded
-    moving mean of each consumer, proves nothing of any entry, and neither does a whole-number mean.
+    The counters cover all entries only if the broker has seen all of them published. Equal numbers of
+    messages and entries then mean one message per entry, unless the topic has entries without messages
+    (markers of transactions or replication). Otherwise the totals are a bound. `avgMessagesPerEntry` is a
+    rounded moving mean per consumer and proves nothing about an entry; neither does a whole-number mean.
     `backlog` is the answer of `analyze-backlog`, or empty.
     """
     messages, entries = _integer(stats, "msgInCounter", 0), _integer(internal, "entriesAddedCounter", 0)
@@ -516,14 +520,14 @@ def _batch_sizes(
     if covered and not markers and messages > entries:
         sizes = replace(sizes, total_messages=messages, total_entries=entries)
     if _is_whole(backlog) and not markers:
-        # A marker is an entry without a message, and counted apart.
+        # A marker is an entry without a message; the answer counts markers separately.
         entries, counted = (_integer(backlog, each) + _markers(backlog) for each in ("entries", "messages"))
         sizes = replace(sizes, backlog_entries=entries, backlog_messages=counted)
     return sizes
 
 
 def _is_whole(backlog: Mapping[str, Any]) -> bool:
-    """Return whether an answer of `analyze-backlog` is there, and counted all."""
+    """Return whether `analyze-backlog` answered and counted the whole backlog."""
     return backlog.get("aborted") is False
 
 
@@ -535,16 +539,16 @@ def _backlog_end(backlog: Mapping[str, Any]) -> Position | None:
     last = backlog.get("lastMessageId")
     if not _is_whole(backlog) or _markers(backlog) or not isinstance(last, str):
         return None
-    # It may name a batch index, too.
+    # The id may contain a batch index.
     return _position(":".join(last.split(":")[:2]))
 
 
 _MARKER_SIGNS: Final = ("ongoingTxnCount", "abortedTxnCount", "committedTxnCount", "replication")
-"""Not 0 or empty in `stats`: the topic may hold entries without messages."""
+"""Fields of `stats` that are not 0 or empty if the topic may hold entries without messages."""
 
 
 def ledger_sizes(internal: Mapping[str, Any]) -> tuple[LedgerSize, ...]:
-    """List the ledgers; the one being written is listed with 0 entries, and known by the last entry."""
+    """List the ledgers. The broker lists the open one with 0 entries; the last entry gives its size."""
     last = _position(internal.get("lastConfirmedEntry", "-1:-1"))
     listed = internal["ledgers"]
     if not isinstance(listed, list) or not all(isinstance(info, dict) for info in listed):
@@ -572,7 +576,7 @@ _MANAGED_LEDGER: Final = re.compile(r"pulsar/managed-ledger=base64:([A-Za-z0-9+/
 
 
 def topic_of(internal: Mapping[str, Any]) -> str | None:
-    """Read the topic from a ledger's metadata, if it was asked for (`stats-internal --metadata`)."""
+    """Read the topic from the metadata of a ledger, which `stats-internal --metadata` includes."""
     for info in internal["ledgers"]:
         found = _MANAGED_LEDGER.search(_text(info, "metadata") or "")
         if found:

@@ -1,8 +1,8 @@
-"""What a broker writes of a cursor, and reads back: the rules of `restart`, each in a function.
+"""The rules by which a broker persists a cursor and reads it back, one function per rule.
 
-A `MemoryState` is what the broker holds; `read_back` gives what of it comes back after a restart: some of its
-ranges, and the positions of ack sets, with the reasons for all that is cut. Both are sets of our own, so
-that a command which only predicts need not load NumPy, which takes longer than the prediction.
+`MemoryState` is the state in the broker's memory. `read_back` returns the ranges and ack sets that survive a
+restart, with a reason for each cut. The module does not use NumPy: importing it would take longer than a
+prediction.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ackwell.cursor.state import AckSets
 
 Restart = Literal["graceful", "crash"]
-"""A graceful restart, or a topic unload, closes the cursor; a crash leaves what was written last."""
+"""A graceful restart, or a topic unload, closes the cursor; a crash leaves the last written state."""
 
 RESTARTS: Final[tuple[Restart, ...]] = ("graceful", "crash")
 
@@ -33,7 +33,7 @@ RESTART_NAMES: Final[dict[Restart, str]] = {
     "graceful": "graceful restart, unload or move",
     "crash": "crash",
 }
-"""What an operator calls them."""
+"""The restarts in an operator's words."""
 
 CursorLedger = Literal["open", "read-only", "none"]
 """The ledger the cursor writes to: *open* from its first whole-entry acknowledgment on; *read-only*
@@ -124,23 +124,23 @@ class MemoryState(CursorState):
 
 @dataclass(slots=True)
 class Persisted:
-    """What a restart reads back: some of the ranges, and the first of the ack sets."""
+    """The part of a state that a restart reads back: some of the ranges, and the first ack sets."""
 
     place: Literal["cursor ledger", "metadata store"]
     form: Literal["pulsar-ranges", "pulsar-long-array"]
     ranges: PositionRangeSet
     ack_sets: AckSets = field(default_factory=dict)
     uncertain_ack_sets: AckSets = field(default_factory=dict)
-    """Ack sets that may or may not have been written: no acknowledgment since says which."""
+    """Ack sets that may or may not have been written; the state does not show it."""
     may_be_empty: bool = False
-    """Whether more than the state decides if any of it is read back."""
+    """Whether it depends on more than the state whether anything is read back."""
     reasons: list[Reason] = field(default_factory=list)
 
 
 def read_back(
     state: MemoryState, settings: BrokerSettings, restart: Restart, ledger: CursorLedger
 ) -> Persisted:
-    """Decide where the state is written, and what of it."""
+    """Return the place to which the state is written, and the part of it that survives."""
     if restart == "crash":
         return _after_crash(state, settings, ledger)
     to_ledger = ledger == "open" and len(state.individually_deleted) > settings.metadata_store_ranges
@@ -184,7 +184,7 @@ def _in_ledger(state: MemoryState, settings: BrokerSettings) -> Persisted:
         persisted = Persisted("cursor ledger", "pulsar-long-array", ranges)
         reason = _entry_limit(state, ranges, limit)
     else:
-        # Without a single ledger within the limit the broker falls back to the ranges form.
+        # If no ledger fits the limit, the broker falls back to the ranges form.
         persisted = Persisted("cursor ledger", "pulsar-ranges", _first_ranges(state, settings))
         reason = _range_limit(state, persisted.ranges, limit)
     persisted.reasons += reason
@@ -192,9 +192,8 @@ def _in_ledger(state: MemoryState, settings: BrokerSettings) -> Persisted:
     size = _entry_bytes(state, persisted, settings.max_entry_bytes)
     if size is None:
         return persisted
-    # The broker then writes to the metadata store, unless that refuses the size too (ZooKeeper takes
-    # 1 MB); and between two attempts its record points at an empty cursor ledger, so that a crash
-    # there forgets everything.
+    # The broker then writes to the metadata store, which may refuse the size, too (ZooKeeper accepts 1 MB).
+    # Between two attempts its record points at an empty cursor ledger: a crash then loses everything.
     fallback = _in_metadata_store(state, settings)
     fallback.may_be_empty = True
     fallback.reasons.insert(0, _too_large(size, settings.max_entry_bytes))
@@ -202,7 +201,7 @@ def _in_ledger(state: MemoryState, settings: BrokerSettings) -> Persisted:
 
 
 def _in_metadata_store(state: MemoryState, settings: BrokerSettings) -> Persisted:
-    """Write to the metadata store: the ranges form, its batch indexes never read back."""
+    """Write to the metadata store: always in the ranges form; most versions do not read ack sets back."""
     limit = settings.max_unacked_ranges_to_persist
     persisted = Persisted("metadata store", "pulsar-ranges", _first_ranges(state, settings))
     persisted.reasons += _range_limit(state, persisted.ranges, limit)
@@ -214,7 +213,7 @@ def _in_metadata_store(state: MemoryState, settings: BrokerSettings) -> Persiste
 
 
 def not_read_back(ack_sets: int) -> Reason:
-    """Return why ack sets that went to the metadata store come back."""
+    """Return why ack sets that a close wrote to the metadata store are lost."""
     return Reason(
         "batch-index-not-read-back",
         f"the batch indexes of {_entries(ack_sets)} go to the metadata store on "
@@ -223,7 +222,7 @@ def not_read_back(ack_sets: int) -> Reason:
 
 
 def _first_ranges(state: MemoryState, settings: BrokerSettings) -> PositionRangeSet:
-    """Return the ranges that are written: the limit, and before 5.0 one more, so never none."""
+    """Return the ranges that are written: the limit, and one more before 5.0, so at least one."""
     written = max(settings.max_unacked_ranges_to_persist, 0) + settings.ranges_beyond_limit
     if len(state.individually_deleted) <= written:
         return state.individually_deleted
@@ -231,7 +230,7 @@ def _first_ranges(state: MemoryState, settings: BrokerSettings) -> PositionRange
 
 
 def _first_ledgers(state: MemoryState, limit: int) -> PositionRangeSet:
-    """A ledger is written whole unless the entries acknowledged in those before it exceed the limit."""
+    """Return the ledgers that are written: those before which at most `limit` entries are acknowledged."""
     ledger_ids = state.individually_deleted.ledger_ids()
     acked = accumulate(map(state.individually_deleted.cardinality_of, ledger_ids), initial=0)
     beyond = [ledger_id for ledger_id, before in zip(ledger_ids, acked, strict=False) if before > limit]
@@ -268,7 +267,7 @@ def _persist_ack_sets(persisted: Persisted, state: MemoryState, settings: Broker
 
 
 def _mark_uncertain(persisted: Persisted, state: MemoryState, settings: BrokerSettings) -> None:
-    """Take for uncertain what covered ack sets, gone by now, may have left no place for."""
+    """Mark ack sets as uncertain if covered ones, now dropped, may have taken their places."""
     limit = settings.max_batch_deleted_index_to_persist
     sure = max(limit - state.passed, 0)
     if len(persisted.ack_sets) <= sure or isinstance(persisted.ack_sets, CountedAckSets):
@@ -298,7 +297,7 @@ def _entry_bytes(state: MemoryState, persisted: Persisted, limit: int) -> int | 
         return None
     written = CursorState(state.mark_delete_position, persisted.ranges, persisted.ack_sets)
     size = size_in(written.to_position_info(), persisted.form)
-    # A bit set of Java ends at 2^31 entries of a ledger; one with so many acknowledged is larger anyway.
+    # A Java bit set ends at 2^31 entries of a ledger; a ledger with more exceeds the limit in any case.
     size = limit + 1 if size is None else size
     return size if size > limit else None
 
@@ -315,8 +314,8 @@ def keeps_hidden_ack_sets(
 ) -> bool:
     """Return whether ack sets that the source does not show are all read back.
 
-    Each holds at least one acknowledged message. `written`: nothing that was acknowledged before waits to be
-    written. Otherwise those that the mark-delete position has passed may count for the limit once more.
+    Each holds at least one acknowledged message. With `written`, every acknowledgment is already written.
+    Otherwise ack sets that the mark-delete position has passed may count for the limit once more.
     """
     entries = unacked_entries(state)
     if entries is None or state.ledgers is None:
@@ -335,7 +334,7 @@ def loses_hidden_ack_sets(
 ) -> bool:
     """Return whether none of the ack sets that the source does not show is read back."""
     if restart == "crash":
-        # Those of a cursor ledger that is only read are there still.
+        # A cursor ledger that is only read still holds its ack sets.
         return ledger == "none"
     return (
         persisted.place == "metadata store"
@@ -360,7 +359,7 @@ def entries_up_to(ledgers: Ledgers, position: Position, after: tuple[int, int] |
     first = ledgers.first_position
     if first is None:
         return 0
-    # What was never written is at -1:-1, before the first.
+    # A position that was never written is -1:-1, before the first entry.
     start = first if after is None else max(first, after)
     return ledgers.entries_between(start, position) if start < position else 0
 
@@ -391,7 +390,7 @@ def _entry_limit(state: MemoryState, kept: PositionRangeSet, limit: int) -> Iter
 
 
 def hidden_reason(hidden: Bounds) -> Reason:
-    """List what the admin API leaves out."""
+    """Return the reason for acknowledged messages that the admin API does not show."""
     up_to = "an unknown number of" if hidden.at_most is None else f"up to {hidden.at_most:,}"
     some = "; the counters of the consumers prove that there are some" if hidden.at_least else ""
     return Reason(
