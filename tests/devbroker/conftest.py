@@ -1,4 +1,4 @@
-"""A dev broker and a real client for each test."""
+"""A dev broker, reset before each test, and a real client."""
 
 from __future__ import annotations
 
@@ -13,11 +13,18 @@ from ackwell.devbroker import Broker
 pulsar = pytest.importorskip("pulsar")
 
 
-@pytest.fixture
-def broker() -> Iterator[Broker]:
+@pytest.fixture(scope="module")
+def module_broker() -> Iterator[Broker]:
     with Broker() as made:
         yield made
-        made.validate()
+
+
+@pytest.fixture
+def broker(module_broker: Broker) -> Iterator[Broker]:
+    """Return the module's broker in its initial state."""
+    module_broker.reset()
+    yield module_broker
+    module_broker.validate()
 
 
 @pytest.fixture

@@ -138,7 +138,7 @@ def test_events_have_numbers_in_their_order_and_publishes_of_one_moment_are_one_
     recorder.clear()
     assert recorder.events() == []
     recorder.record("t", "", Kind.GAP)
-    assert recorder.events()[0].sequence == 11
+    assert recorder.events()[0].sequence == 1
 
 
 def test_the_oldest_events_go_first() -> None:

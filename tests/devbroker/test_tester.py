@@ -115,8 +115,18 @@ def test_a_reset_broker_is_as_new_and_at_the_same_address(broker: Broker, connec
     with pytest.raises(KeyError):
         broker.messages("orders")
     filled(connect(broker), 1)
-    assert bodies(broker.messages("orders")) == [b"0"]
+    (message,) = broker.messages("orders")
+    assert (message.data, message.position, message.producer) == (b"0", (0, 0), "standalone-0-0")
+    assert broker.events[0].sequence == 1
     assert not broker.faults.any
+
+
+def test_a_reset_starts_a_crashed_broker_again(broker: Broker, connect: Any) -> None:
+    url = broker.url
+    broker.crash()
+    broker.reset()
+    filled(connect(broker), 1)
+    assert (broker.url, bodies(broker.messages("orders"))) == (url, [b"0"])
 
 
 def test_the_next_acks_of_one_subscription_are_lost(broker: Broker, client: Any) -> None:

@@ -272,15 +272,20 @@ class AsyncBroker:
         TopicName.parse(f"persistent://{namespace}/topic")
         self.state.shared.policies.setdefault(namespace, {})
 
-    def reset(self) -> None:
+    async def reset(self) -> None:
         """Return to the initial state: break all connections, delete all data, policies, events and faults.
 
-        The addresses stay the same, so one broker can serve many tests. A broker that crashed has to
-        `restart` first.
+        The addresses stay the same, and ids begin again, so one broker can serve many tests in any order. A
+        crashed broker listens again.
         """
         self._abort_connections()
+        # The callbacks of the closed connections run before the state is cleared.
+        await asyncio.sleep(0)
         self.clock.reset()
         self.state.reset()
+        if self.crashed:
+            self.crashed = False
+            await self.start()
 
     def crash(self) -> None:
         """Stop at once, as a killed process does: send nothing and close nothing in order."""

@@ -76,8 +76,9 @@ class BrokerState:
         for topic in list(self.topics.values()):
             self.delete_topic(topic.name)
         kept = self.partitioned, self.made_tenants, self.schemas.versions, self.coordinator.open
-        for each in (*kept, self.shared.policies):
+        for each in (*kept, self.shared.policies, self.shared.counters):
             each.clear()
+        self._names = self._consumers = 0
         self.shared.clear()
         self._begin()
         self.shared.save()

@@ -150,7 +150,7 @@ class Recorder:
     def clear(self) -> None:
         """Drop all events."""
         self._rows.clear()
-        self._forgotten = self._sequence
+        self._sequence = self._forgotten = 0
 
     def events(self) -> list[Event]:
         """Return the events in order."""

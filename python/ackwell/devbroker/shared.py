@@ -156,6 +156,8 @@ class Shared:
         """Clear the run queue, the faults and the events."""
         for each in (self._woken, self._unsaved, self._calls_when_durable, self.faults, self.recorder):
             each.clear()
+        self.faults.seed(0)
+        self.full = False
 
     def save(self) -> None:
         """Write and commit all changes."""

@@ -156,7 +156,7 @@ class Broker:
     backlog = _called(AsyncBroker.backlog)
     create_topic = _called(AsyncBroker.create_topic)
     create_namespace = _called(AsyncBroker.create_namespace)
-    reset = _called(AsyncBroker.reset)
+    reset = _awaited(AsyncBroker.reset)
     crash = _called(AsyncBroker.crash)
     restart = _awaited(AsyncBroker.restart)
     validate = _called(AsyncBroker.validate)
