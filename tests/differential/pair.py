@@ -7,21 +7,21 @@ from typing import Any
 
 from ackwell import AckwellError
 
+ATOMS = {int, bool, str, bytes, float, type(None)}
 REFUSALS = (AckwellError, ValueError, TypeError, KeyError, IndexError)
 
 
 def plain(value: object) -> object:
     """Convert a result to ints, tuples, lists and dicts, which compare across engines."""
+    if type(value) in ATOMS:
+        return value
     if hasattr(value, "tolist"):
         return value.tolist()
     if isinstance(value, Mapping):
         return {plain(key): plain(item) for key, item in value.items()}
     if isinstance(value, tuple | list):
-        return (
-            type(value)(plain(item) for item in value)
-            if type(value) in (tuple, list)
-            else tuple(plain(item) for item in value)
-        )
+        items = list(map(plain, value))
+        return items if type(value) is list else tuple(items)
     if hasattr(value, "validate") and hasattr(value, "__iter__"):
         return [plain(item) for item in value]
     return value

@@ -11,6 +11,7 @@ from ackwell import (
     PositionInfo,
 )
 from ackwell.saving.journal import Journal
+from ackwell.saving.recovery import LOADED_BYTES_MAX
 from ackwell.store import MemoryLedger, MemoryStore
 from tests.saving.helpers import STATES, loaded, saved
 
@@ -80,11 +81,15 @@ def test_a_save_above_the_limit_is_no_base_and_no_obstacle() -> None:
     assert loaded(ledger) == PositionInfo(3, 9)
 
 
-@pytest.mark.slow
-def test_a_million_redelivery_counts_in_a_delta_are_loaded() -> None:
+@pytest.mark.parametrize(
+    ("counts", "max_bytes"),
+    [(50_000, 64 << 20), pytest.param(1_000_000, LOADED_BYTES_MAX, marks=pytest.mark.proof)],
+)
+def test_many_redelivery_counts_in_a_delta_are_loaded(counts: int, max_bytes: int) -> None:
+    """`make proof` saves a million counts, which need the default limit; `make test` scales both down."""
     ledger = saved(PositionInfo(3, 5), PositionInfo(3, 6))
-    journal = Journal(MemoryStore(ledger))
+    journal = Journal(MemoryStore(ledger), max_bytes=max_bytes)
     journal.load()
-    many = PositionInfo(3, 6, redelivery_counts={(4, number): 1 for number in range(1_000_000)})
+    many = PositionInfo(3, 6, redelivery_counts={(4, number): 1 for number in range(counts)})
     assert journal.save(many).bytes < 200
     assert loaded(ledger) == many

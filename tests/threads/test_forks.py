@@ -47,7 +47,7 @@ def answer_of_child(acked: PositionRangeSet) -> bytes:
 def test_a_child_can_use_what_a_batch_held_when_the_process_forked() -> None:
     acked = PositionRangeSet()
     over, at_work = threading.Event(), threading.Event()
-    columns = np.arange(4_000_000) % 1_000, np.arange(4_000_000)
+    columns = np.arange(1_000_000) % 1_000, np.arange(1_000_000)
 
     def work() -> None:
         while not over.is_set():
