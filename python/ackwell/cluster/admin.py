@@ -1,4 +1,4 @@
-"""What a live broker answers: its topics, the statistics of their subscriptions, its version and settings."""
+"""Typed answers of a live broker: topics, statistics of their subscriptions, version and settings."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ if TYPE_CHECKING:
     from ackwell.cluster.endpoint import Answer, Endpoint
 
 PARTITIONS_MAX: Final = 100_000
-"""More partitions than any cluster serves of a topic."""
+"""The most partitions of a topic that are read."""
 
 REQUESTS_AT_ONCE: Final = 8
-"""Enough to hide the way there and back; an admin API serves people too."""
+"""Enough to hide the round-trip time without a high load on the admin API."""
 
 
 class TopicAnswer(NamedTuple):
-    """What the admin API says of one topic at one moment."""
+    """The answers of the admin API about one topic at one moment."""
 
     topic: str
     source: str
     time_ms: int | None
-    """By the broker's clock."""
+    """The time of the answer by the broker's clock."""
     internal: Mapping[str, Any]
     """The answer of `stats-internal`."""
     stats: Mapping[str, Any]
     """The answer of `stats`."""
     policies: Mapping[str, Mapping[str, Any]]
-    """By subscription: its dispatch rate in force, as `dispatchRate`, if it may hold messages back."""
+    """The effective dispatch rate by subscription, as `dispatchRate`, if it may delay messages."""
     backlogs: Mapping[str, Mapping[str, Any]] = {}
-    """By subscription: the answer of `analyze-backlog`, if it was asked for."""
+    """The answer of `analyze-backlog` by subscription, if it was requested."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the dump that `ackwell.broker.stats` reads."""
@@ -60,23 +60,23 @@ class TopicAnswer(NamedTuple):
         }
 
     def subscriptions(self) -> list[SubscriptionStats | UnreadableSource]:
-        """Return every subscription of the topic, and each that cannot be read as an `UnreadableSource`."""
+        """Return every subscription of the topic, or an `UnreadableSource` for it."""
         return list(from_answer(self.to_json(), self.topic, self.source))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerFacts:
-    """What a broker says of itself; what it does not say is None, with the reason in `assumed`."""
+    """The version and settings that a broker reports; a missing value is None, with a reason in `assumed`."""
 
     version: str | None
     settings: Mapping[str, str] | None
-    """The settings in force, under the broker's own names: those of its configuration, and dynamic ones."""
+    """The effective settings under the broker's names: its configuration, and the dynamic settings."""
     assumed: tuple[str, ...]
-    """Why a default has to be taken."""
+    """The reasons for using defaults."""
 
     @classmethod
     def of_json(cls, values: Mapping[str, Any]) -> Self:
-        """Read what a dump keeps of them; raises `KeyError` or `TypeError` for what is no such thing."""
+        """Read the facts in a dump; raises `KeyError` or `TypeError` if they are malformed."""
         version, settings, assumed = (values[name] for name in ("version", "settings", "assumed"))
         texts = chain(*settings.items()) if isinstance(settings, dict) else [settings]
         if not all(isinstance(each, str | None) for each in (version, *texts)):
@@ -85,11 +85,11 @@ class BrokerFacts:
 
 
 class PeekedEntry(NamedTuple):
-    """What a broker says of one entry."""
+    """The metadata that a broker reports for one entry."""
 
     published_ms: int | None
     due_ms: int | None
-    """When it may be delivered, if it is delayed."""
+    """The time from which a delayed entry may be delivered."""
     messages: int
 
 
@@ -97,7 +97,7 @@ class Admin:
     """The admin API of one cluster."""
 
     count_backlogs: bool = False
-    """Let the broker read each backlog that may hold batches, and count its messages (`analyze-backlog`)."""
+    """Whether the broker counts the messages of each backlog with `analyze-backlog`."""
 
     def __init__(self, endpoint: Endpoint, *, requests_at_once: int = REQUESTS_AT_ONCE) -> None:
         if requests_at_once < 1:
@@ -107,10 +107,10 @@ class Admin:
         self._cluster_hosts: Callable[[], frozenset[str]] = cache(self._listed_hosts)
 
     def topics(self, wanted: Sequence[str] = ()) -> Iterator[str | UnreadableSource]:
-        """Yield the persistent topics of `wanted`, in its order; without it, all of the cluster.
+        """Yield the persistent topics of `wanted`, in its order; without `wanted`, all of the cluster.
 
-        Each of `wanted` is a tenant, `tenant/namespace`, `persistent://tenant/namespace`, a topic, or a
-        partitioned topic by its base name. What cannot be listed is an `UnreadableSource`.
+        Each of `wanted` is a tenant, `tenant/namespace`, `persistent://tenant/namespace`, a topic, or the
+        base name of a partitioned topic. A name that cannot be listed yields an `UnreadableSource`.
         """
         if not wanted:
             tenants = self._names("tenants")
@@ -137,14 +137,14 @@ class Admin:
     def answers(
         self, wanted: Sequence[str] = (), *, wants: Callable[[str], bool] = lambda _: True
     ) -> Iterator[TopicAnswer | UnreadableSource]:
-        """Ask for the statistics of the wanted topics, several at once; yield them in their order.
+        """Yield the statistics of the wanted topics in their order; several requests run at once.
 
-        A topic that `wants` refuses is not asked for.
+        A topic that `wants` refuses is not requested.
         """
         topics = self.topics(wanted)
         chosen = (topic for topic in topics if isinstance(topic, UnreadableSource) or wants(topic))
         with ThreadPoolExecutor(self._requests_at_once) as pool:
-            # A few are asked for ahead, so that a cluster's answers never pile up in memory.
+            # Only a few requests run ahead, so the answers of a cluster do not fill the memory.
             waiting: deque[Future[TopicAnswer | UnreadableSource]] = deque()
             for topic in chosen:
                 waiting.append(pool.submit(self._answer, topic))
@@ -177,7 +177,7 @@ class Admin:
             raise StatsError("expected a message id", self.endpoint.address(path)) from None
 
     def peek(self, topic: str, position: Position) -> PeekedEntry:
-        """Return what the broker says of one entry; it reads the entry, and sends the whole of it.
+        """Return the metadata of one entry. The broker reads the entry and sends all of it.
 
         Raises `StatsError`.
         """
@@ -194,7 +194,7 @@ class Admin:
             raise StatsError(reason, self.endpoint.address(path)) from None
 
     def facts(self) -> BrokerFacts:
-        """Ask the broker for its version and settings; what it does not say is an assumption."""
+        """Ask the broker for its version and settings; list missing ones as assumptions."""
         assumed: list[str] = []
         version = settings = None
         try:
@@ -211,18 +211,18 @@ class Admin:
 
     @cached_property
     def cluster(self) -> str | None:
-        """The name of the cluster; None if the broker does not say it."""
+        """The name of the cluster; None if the broker does not report it."""
         names = self._names("clusters")
         if isinstance(names, UnreadableSource):
             return None
         return ", ".join(name for name in names if name != "global") or None
 
     def trusts(self, host: str) -> bool:
-        """Return whether the credentials may go to a host: the one asked, the cluster's, or a trusted one."""
+        """Return whether a host may get the credentials: the requested, a listed, or a trusted one."""
         return self.endpoint.trusts(host, self._cluster_hosts)
 
     def ask(self, path: str) -> Any:
-        """Return what a path answers, as JSON; None for an empty answer. Raises `StatsError`."""
+        """Return the JSON answer of a path; None for an empty answer. Raises `StatsError`."""
         answer = self._get(path)
         return self._parse(answer, self.endpoint.address(path)) if answer.body.strip() else None
 
@@ -244,7 +244,7 @@ class Admin:
             metadata = self._json(f"{topic_path(topic)}/partitions")
             count = metadata["partitions"] if isinstance(metadata, dict) else 0
         except (StatsError, KeyError):
-            # Whatever is wrong with the topic itself shows when its statistics are asked for.
+            # The request for its statistics will report the error.
             count = 0
         if type(count) is int and count > PARTITIONS_MAX:
             reason = f"the broker says that it has {count:,} partitions; at most {PARTITIONS_MAX:,} are read"
@@ -298,7 +298,7 @@ class Admin:
         found = {}
         for name, shown in (stats.get("subscriptions") or {}).items() if self.count_backlogs else ():
             if isinstance(shown, dict) and shown.get("msgBacklog"):
-                # What cannot be counted, as by a broker before 2.11, stays an interval.
+                # A broker before 2.11 cannot count a backlog; the number stays an interval.
                 with suppress(StatsError):
                     below = f"{path}/subscription/{quoted(name)}/analyzeBacklog"
                     answer = self.endpoint.change("POST", below, None, self._cluster_hosts)
@@ -306,9 +306,9 @@ class Admin:
         return found
 
     def _policies(self, path: str, stats: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-        """Ask for the dispatch rate of each subscription that a rate has held back; most never were.
+        """Get the dispatch rate of each subscription that a rate has throttled.
 
-        A broker of 4.0 does not count that, so there each subscription with a backlog is asked for.
+        A broker of 4.0 has no such counters, so each of its subscriptions with a backlog is requested.
         """
         found = {}
         for name, shown in (stats.get("subscriptions") or {}).items():
@@ -320,7 +320,7 @@ class Admin:
                 if counted
                 else shown.get("msgBacklog") and shown.get("consumers")
             ):
-                # A broker without policies of topics has none to show.
+                # A broker without topic policies has no rate.
                 with suppress(StatsError):
                     rate = self._json(f"{path}/{quoted(name)}/dispatchRate?applied=true")
                     found[name] = {"dispatchRate": rate}
@@ -336,11 +336,11 @@ class Admin:
         return self.endpoint.get(path, self._cluster_hosts)
 
     def _listed_hosts(self) -> frozenset[str]:
-        """Return the hosts of the cluster's brokers, as the broker that is asked lists them."""
+        """Return the hosts of the cluster's brokers, as the requested broker lists them."""
         hosts = set()
         clusters = self._names("clusters")
         for cluster in () if isinstance(clusters, UnreadableSource) else clusters:
-            # Asked without following anything elsewhere: this list decides where it may be followed.
+            # Redirects are not followed here: this list decides which hosts are trusted.
             try:
                 answer = self.endpoint.get(f"brokers/{_quoted(cluster)}", frozenset)
                 brokers = self._parse(answer, self.endpoint.address("brokers"))
@@ -352,21 +352,21 @@ class Admin:
 
 
 def topic_path(topic: str) -> str:
-    """Return a topic's part of an address; `ValueError` for what is not a name of a topic."""
+    """Return a topic's part of an address. Raises `ValueError` if the name is not a topic name."""
     domain, _, name = topic.partition("://")
     tenant, namespace, local = name.split("/", 2)
     return f"{domain}/{_quoted(tenant)}/{_quoted(namespace)}/{quoted(local)}"
 
 
 def _quoted(name: str) -> str:
-    """Quote a name of several parts, so that no part can be another path."""
+    """Quote each part of a name, so no part can lead to another path."""
     return "/".join(map(quoted, name.split("/")))
 
 
 def quoted(name: str) -> str:
-    """Return a name as one part of an address; one that is not Unicode is nobody's, so it is not found."""
+    """Return a name as one part of an address. A name that is not valid Unicode cannot exist: not found."""
     if name in (".", ".."):
-        # A server would take it for a way to another path.
+        # A server would resolve it to another path.
         return name.replace(".", "%2E")
     return quote(name, safe="", errors="surrogatepass")
 

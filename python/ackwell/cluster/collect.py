@@ -3,9 +3,9 @@
     OUT/2026-11-22T07-45-00Z/persistent%3A%2F%2Fpublic%2Fdefault%2Forders.1f2e3d4c.json.gz
     OUT/2026-11-22T07-45-00Z/collected.manifest
 
-Each file is written beside its place and then renamed, so a reader never sees half of one. The manifest is
-written last: a folder without one is a run that was cut off, and the next run resumes it. A lock keeps two
-runs out of one folder. `ackwell.broker.stats` and the pipeline read the files as they are.
+Files are written atomically, so a reader never sees a part of one. The manifest is written last: a folder
+without a manifest is an interrupted run, and the next run resumes it. A lock prevents two runs in one folder.
+`ackwell.broker.stats` and the pipeline read the files directly.
 """
 
 from __future__ import annotations
@@ -43,15 +43,14 @@ class CollectedTopic(NamedTuple):
 
     topic: str | None
     written: Path | None
-    """None if it could not be read."""
+    """None if the topic could not be read."""
     unread: UnreadableSource | None
 
 
 def collect(admin: Admin, folder: Path, wanted: Sequence[str], *, time_ms: int) -> Iterator[CollectedTopic]:
-    """Write a dump of each wanted topic; yield after each. A run that was cut off is resumed.
+    """Write a dump of each wanted topic and yield after each. Resume an interrupted run.
 
-    Raises `StoreError` where another run holds the folder. A topic that cannot be read is reported and left
-    out; it does not end the run.
+    Raises `StoreError` if another run uses the folder. A topic that cannot be read is reported and skipped.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with _locked(folder / _LOCK):
@@ -88,19 +87,19 @@ def _write(run: Path, answer: TopicAnswer) -> Path:
 
 
 def _file(run: Path, topic: str) -> Path:
-    """Return the file of a topic; no name, however long or odd, leads out of the folder or to another's."""
+    """Return the file of a topic. No name leads out of the folder or to the file of another topic."""
     digest = hashlib.sha256(topic.encode(errors="surrogatepass")).hexdigest()[:8]
     name = quote(topic, safe="", errors="replace").lstrip(".")
     return run / f"{name[:_NAME_BYTES_MAX]}.{digest}.json.gz"
 
 
 def _name(time_ms: int) -> str:
-    # No colon: a Windows file name has none.
+    # Windows does not allow a colon in a file name.
     return date_of(time_ms).strftime("%Y-%m-%dT%H-%M-%SZ")
 
 
 def _unfinished(folder: Path) -> Path | None:
-    """Return the newest run that was cut off."""
+    """Return the newest interrupted run."""
     runs = sorted(
         path for path in folder.glob("????-??-??T??-??-??Z") if path.is_dir() and not path.is_symlink()
     )
@@ -109,7 +108,7 @@ def _unfinished(folder: Path) -> Path | None:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Hold a lock that the operating system releases when the process ends, however it ends."""
+    """Hold a lock that the operating system releases when the process ends."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | NO_FOLLOW, 0o666)
     except OSError as error:
@@ -134,7 +133,7 @@ def _lock(descriptor: int) -> None:
 
 
 def collected_facts(sources: Sequence[str]) -> BrokerFacts | None:
-    """Return what the newest manifest under the sources says of the broker; None if there is none."""
+    """Return the broker facts of the newest manifest under the sources; None without a manifest."""
     manifests = [file for source in sources if source != "-" for file in Path(source).rglob(MANIFEST)]
     for file in sorted(manifests, key=lambda path: path.parent.name, reverse=True):
         try:

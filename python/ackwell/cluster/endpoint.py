@@ -1,12 +1,12 @@
-"""Ask a broker's admin API over HTTP: every request is a GET, but for those of `Endpoint.change`.
+"""Send requests to a broker's admin API over HTTP: GET only, except for `Endpoint.change`.
 
-Only `ackwell.rescue` calls `change`, and only if its caller said so.
+Only `ackwell.rescue` and the count of a backlog call `change`, if the caller asks for it.
 
-`urllib` of the standard library does it: nothing to install beside the operator's Python, proxies and
-certificates as the machine has them. Three rules keep the credentials safe:
+The module uses `urllib` of the standard library: it needs no installation and uses the proxies and
+certificates of the machine. Three rules keep the credentials safe:
 
-- A token or password is sent to the host that was asked and to hosts that the cluster lists, never elsewhere.
-- It is never sent over an unencrypted connection after an encrypted one.
+- A token or password goes only to the requested host and to hosts that the cluster lists.
+- It never goes over an unencrypted connection after an encrypted one.
 - No message and no `repr` shows it; an address is shown without its user and password.
 """
 
@@ -32,7 +32,7 @@ from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 from ackwell.errors import StatsError
 
 BODY_BYTES_MAX: Final = 256 << 20
-"""The most that one answer may hold; a `stats-internal` of a million ranges has about 30 MB."""
+"""The largest answer; a `stats-internal` of a million ranges has about 30 MB."""
 
 TIMEOUT_SECONDS_MAX: Final = 86_400
 
@@ -48,7 +48,7 @@ _STATUS: Final = {
 
 
 class Answer(NamedTuple):
-    """The body of an answer, and when the broker sent it by its own clock (None if it does not say)."""
+    """The body of an answer, and its time by the broker's clock (None if the answer has no date)."""
 
     body: bytes
     time_ms: int | None
@@ -57,19 +57,19 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:
-    """An admin address and how to speak to it; `token` is a JSON web token."""
+    """An admin address with credentials and TLS options; `token` is a JSON web token."""
 
     url: str = field(repr=False)
     token: str | None = field(default=None, repr=False)
     tls_trust_certificates: Path | None = None
-    """Certificates of the authorities to trust, as PEM; without it, those of the machine."""
+    """PEM file of the trusted authorities; without it, those of the machine."""
     tls_certificate: Path | None = None
     tls_key: Path | None = None
     tls_allow_insecure: bool = False
-    """Accept any certificate: for test clusters only."""
+    """Whether to accept any certificate; for test clusters only."""
     timeout_seconds: float = 30.0
     trusted_hosts: tuple[str, ...] = ()
-    """Hosts that may get the credentials beside those that the cluster lists."""
+    """Further hosts that may get the credentials, in addition to those that the cluster lists."""
 
     def __post_init__(self) -> None:
         try:
@@ -83,7 +83,7 @@ class Endpoint:
                 f"got {self.shown_url!r}"
             )
         if self.token and not (self.token.isascii() and self.token.isprintable()):
-            # In a header it would be an error that quotes it.
+            # The error of an invalid header would quote the token.
             raise ValueError("not a token: it has line ends or characters that no token has")
         if not 0 < self.timeout_seconds <= TIMEOUT_SECONDS_MAX:
             raise ValueError(
@@ -96,7 +96,7 @@ class Endpoint:
 
     @property
     def host(self) -> str:
-        """The host that is asked."""
+        """The requested host."""
         return self._parts.hostname or ""
 
     @property
@@ -106,7 +106,7 @@ class Endpoint:
         return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])).rstrip("/")
 
     def address(self, path: str) -> str:
-        """Return the address of a path below `/admin/v2/`, or of one that begins with `/`."""
+        """Return the address of a path below `/admin/v2/`, or of an absolute path that begins with `/`."""
         return f"{self.shown_url}{path}" if path.startswith("/") else f"{self.shown_url}/admin/v2/{path}"
 
     def trusts(self, host: str, cluster_hosts: Callable[[], frozenset[str]]) -> bool:
@@ -114,20 +114,17 @@ class Endpoint:
         return host in (self.host, *self.trusted_hosts) or host in cluster_hosts()
 
     def get(self, path: str, cluster_hosts: Callable[[], frozenset[str]]) -> Answer:
-        """Ask for a path; retry what may pass, with a pause that doubles.
+        """Get a path; retry temporary failures, with a pause that doubles.
 
-        `cluster_hosts` is called when a redirect leads to another host. Raises `StatsError`, which names
-        the address and what went wrong.
+        `cluster_hosts` is called if a redirect leads to another host. Raises `StatsError`, which names the
+        address and the failure.
         """
         return self._repeated("GET", path, None, cluster_hosts)
 
     def change(
         self, method: str, path: str, body: bytes | None, cluster_hosts: Callable[[], frozenset[str]]
     ) -> Answer:
-        """Send a request that changes something; as `get`, also in what is repeated.
-
-        So it must be one that does nothing more the second time.
-        """
+        """Send a request that changes something, with the retries of `get`: it must be idempotent."""
         return self._repeated(method, path, body, cluster_hosts)
 
     def _repeated(
@@ -160,7 +157,7 @@ class Endpoint:
                 answer: bytes = response.read(BODY_BYTES_MAX + 1)
                 received = response.headers
                 if response.length and len(answer) <= BODY_BYTES_MAX:
-                    # Asked for a number of bytes, it returns fewer without an error if the connection ends.
+                    # `read` with a size returns fewer bytes without an error if the connection ends.
                     raise http.client.IncompleteRead(answer, response.length)
         except urllib.error.HTTPError as error:
             message = f"HTTP {error.code}: {_error_reason(error)}"
@@ -172,7 +169,7 @@ class Endpoint:
                 raise _RetryableError(f"no connection: {error.reason}") from None
             raise StatsError(f"no connection: {error.reason}", address) from None
         except ValueError as error:
-            # Of a redirect to what is not an address.
+            # A redirect to an invalid address.
             raise StatsError(f"redirected to an address that cannot be read: {error}", address) from None
         except (TimeoutError, ConnectionError, http.client.HTTPException) as error:
             raise _RetryableError(f"the answer broke off: {error or type(error).__name__}") from None
@@ -192,7 +189,7 @@ class Endpoint:
 
     @cached_property
     def tls_context(self) -> ssl.SSLContext:
-        """Whom to trust, and as whom to appear, on encrypted connections."""
+        """The trusted authorities and the client certificate of encrypted connections."""
         context = ssl.create_default_context(cafile=self.tls_trust_certificates)
         if self.tls_certificate:
             context.load_cert_chain(self.tls_certificate, self.tls_key)
@@ -203,11 +200,11 @@ class Endpoint:
 
 
 class _RetryableError(Exception):
-    """A failure that another attempt may not meet."""
+    """A temporary failure: another attempt may succeed."""
 
 
 class _OwnerRedirectHandler(urllib.request.HTTPRedirectHandler):
-    """Follow a broker to the owner of a topic, with the credentials only where they may go."""
+    """Follow a redirect to the owner of a topic; send the credentials to trusted hosts only."""
 
     def __init__(self, endpoint: Endpoint, cluster_hosts: Callable[[], frozenset[str]]) -> None:
         self._endpoint = endpoint
@@ -254,7 +251,7 @@ def _time_ms_of(date: str | None) -> int | None:
 
 
 def _error_reason(error: urllib.error.HTTPError) -> str:
-    """Prefer the reason in the broker's JSON answer."""
+    """Return the reason in the broker's JSON answer, else a hint for the status."""
     hint = _STATUS.get(error.code, error.reason)
     try:
         reason = json.loads(error.read(1 << 16))["reason"]

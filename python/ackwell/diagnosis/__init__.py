@@ -1,5 +1,5 @@
-"""What an operator asks about a cursor: is it at risk, what does it hold, and what would help.
+"""Diagnose cursors for operators: risks of a restart, contents, and remedies.
 
-`doctor` predicts what a restart forgets, `inspection` reads persisted bytes, `holes` and `difference` explain
+`doctor` predicts the loss of a restart, `inspection` reads persisted bytes, `holes` and `difference` explain
 and compare states, and `report` makes the HTML page.
 """

@@ -1,6 +1,6 @@
-"""One run of the doctor: every diagnosis, what could not be read, and what was assumed of the broker.
+"""One run of the doctor: every diagnosis, the unreadable sources, and the assumptions about the broker.
 
-The terminal, the JSON, the Prometheus text and the page all show a `Checkup`, so their numbers agree.
+The table, the JSON, the Prometheus text and the HTML page all show a `Checkup`, so their numbers agree.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ SCHEMA_VERSION: Final = 1
 """The version of the JSON; it grows when a reader of an older one could misread a value."""
 
 JUDGED_VERSIONS: Final = ("4.0.7", "4.2.4", "5.0.0-M1")
-"""The broker versions whose restarts the predictions were compared with."""
+"""The broker versions whose real restarts were compared with the predictions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedBroker:
-    """The broker that a checkup judges by."""
+    """The version and settings of the broker on which a checkup is based."""
 
     version: str
     settings: BrokerSettings
     source: str
-    """Where version and settings come from."""
+    """The source of the version and the settings."""
     assumed: tuple[str, ...] = ()
-    """What the broker did not say, so that a default was taken."""
+    """The values that the broker did not report, for which a default is used."""
 
     @property
     def changed_settings(self) -> dict[str, int | bool]:
@@ -57,7 +57,7 @@ class JudgedBroker:
     def from_facts(
         cls, facts: BrokerFacts, version: str | None, assignments: Iterable[str] = ()
     ) -> JudgedBroker:
-        """Return the broker as it describes itself; `version` and `assignments` win over what it says."""
+        """Return the broker of reported facts; `version` and `assignments` take precedence over them."""
         named = version or facts.version or BrokerSettings.NEWEST_VERSION
         assumed = [*facts.assumed, *_unjudged(named)]
         settings = BrokerSettings.nearest(named)
@@ -81,9 +81,9 @@ def _unjudged(version: str) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkup:
-    """What the doctor found in one run.
+    """The findings of one run of the doctor.
 
-    Several dumps of one subscription, from different times, are its history: the newest one is judged.
+    Several dumps of one subscription form its history; the newest dump decides the verdict.
     """
 
     diagnoses: Sequence[Diagnosis]
@@ -107,7 +107,7 @@ class Checkup:
         sources: Sequence[str] = (),
         time_ms: int = 0,
     ) -> Checkup:
-        """Diagnose every subscription; a source that could not be read is counted, the others are judged."""
+        """Diagnose every subscription; count the sources that could not be read."""
         dumps: dict[tuple[str, str], list[SubscriptionStats]] = {}
         unread: list[UnreadableSource] = []
         for each in found:
@@ -137,27 +137,27 @@ class Checkup:
 
     @property
     def verdicts(self) -> dict[Verdict, int]:
-        """How many subscriptions have each verdict, the worst first."""
+        """The number of subscriptions with each verdict, worst first."""
         counts = Counter(diagnosis.verdict for diagnosis in self.diagnoses)
         return {verdict: counts[verdict] for verdict in sorted(Verdict, key=lambda v: -v.severity)}
 
     @property
     def worst(self) -> Verdict:
-        """The worst verdict; fine if nothing was judged."""
+        """The worst verdict; fine without a subscription."""
         return max((each.verdict for each in self.diagnoses), key=lambda v: v.severity, default=Verdict.FINE)
 
     @property
     def deliveries(self) -> dict[DeliveryVerdict, int]:
-        """How many subscriptions have each second verdict, the worst first."""
+        """The number of subscriptions with each delivery verdict, worst first."""
         counts = Counter(diagnosis.delivery.verdict for diagnosis in self.diagnoses)
         return {verdict: counts[verdict] for verdict in sorted(DeliveryVerdict, key=lambda v: -v.severity)}
 
     def messages_lost(self, restart: Restart) -> Bounds:
-        """Return how many acknowledged messages one kind of restart brings back, over all subscriptions."""
+        """Return the acknowledged messages that one kind of restart loses, over all subscriptions."""
         least, most = 0, 0
         unbounded = False
         for diagnosis in self.diagnoses:
-            # An answer of `stats` alone bounds nothing.
+            # An answer of `stats` alone gives no bound.
             unbounded = unbounded or not diagnosis.stats.shows_cursor
             for loss in diagnosis.restarts:
                 if loss.restart == restart:
@@ -169,11 +169,11 @@ class Checkup:
 
     @property
     def date(self) -> str:
-        """When the doctor ran, in ISO 8601, UTC."""
+        """The date of the run in ISO 8601, UTC."""
         return date_of(self.time_ms).isoformat(timespec="seconds")
 
     def header(self) -> dict[str, Any]:
-        """Return what holds for the whole run as JSON values: version, broker, totals, unread sources.
+        """Return the facts of the whole run as JSON values: version, broker, totals, unreadable sources.
 
         `doctor.schema.json` beside this file describes it together with its `subscriptions`.
         """
@@ -224,13 +224,13 @@ class Checkup:
 
 
 TREND_MS: Final = 600_000
-"""What changed in less time says little of the days to come."""
+"""A shorter history is not extrapolated."""
 
 YEAR_MS: Final = 365 * 86_400_000
 
 
 def _trend(history: Sequence[Diagnosis]) -> Iterator[str]:
-    """Tell what grows from the first dump to the newest, and when a limit is reached at this rate."""
+    """Describe growth from the first dump to the newest, and when a limit will be reached at this rate."""
     first, last = history[0], history[-1]
     begin_ms, end_ms = first.stats.time_ms, last.stats.time_ms
     if begin_ms is None or end_ms is None or end_ms - begin_ms < TREND_MS:
@@ -241,7 +241,7 @@ def _trend(history: Sequence[Diagnosis]) -> Iterator[str]:
         grown = usage.used - used.get(usage.setting, usage.used)
         if grown > 0 and usage.used < usage.limit:
             full_ms = end_ms + (usage.limit - usage.used) * (end_ms - begin_ms) // grown
-            # What lies further ahead than a year is no forecast.
+            # More than a year ahead is not a useful forecast.
             if full_ms - end_ms < YEAR_MS:
                 yield f"{usage.setting}: at the rate since {since} its limit is reached on {_day(full_ms)}"
     for what, then, now in (

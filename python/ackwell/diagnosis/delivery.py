@@ -34,12 +34,12 @@ class DeliveryVerdict(StrEnum):
 
     DELIVERING = "delivering"
     IDLE = "idle"
-    """Nothing is left to deliver."""
+    """No message is left to deliver."""
     WAITING = "waiting"
     """By design: a rule of the broker holds messages back."""
     CANNOT_TELL = "cannot tell"
     STALLED = "stalled"
-    """It looks like a defect of the broker, or of a client."""
+    """Probably a defect of the broker or of a client."""
 
     @property
     def severity(self) -> int:
@@ -49,18 +49,18 @@ class DeliveryVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryDiagnosis:
-    """The second verdict on one subscription."""
+    """Whether one subscription delivers, and why not."""
 
     verdict: DeliveryVerdict
     code: Code
     consumer: str | None = None
-    """Whose permits, limit or unacknowledged messages it is."""
+    """The consumer whose permits, limit or unacknowledged messages are the cause."""
     details: tuple[str, ...] = ()
-    """What the numbers say: who holds how many, how far from which limit."""
+    """The relevant numbers: messages per consumer, and limits."""
     since_ms: int | None = None
-    """When something was last delivered or acknowledged, if the source shows it."""
+    """The time of the last delivery or acknowledgment, if the source shows it."""
     suspected: Code | None = None
-    """The defect that one dump alone looks like."""
+    """The defect that one dump suggests but does not prove."""
 
     def to_json(self, stats: SubscriptionStats) -> dict[str, Any]:
         """Return it as JSON values."""
@@ -81,11 +81,11 @@ class DeliveryDiagnosis:
         }
 
     def until(self, stats: SubscriptionStats) -> str:
-        """Return what ends the wait, empty if no rule is the reason."""
+        """Return the event that ends the wait; empty if no rule is the reason."""
         return with_names(self.code.until, stats.topic, stats.subscription)
 
     def steps(self, stats: SubscriptionStats) -> list[str]:
-        """Return what helps, as lines that can be copied."""
+        """Return the remedies as lines to copy."""
         return self.code.steps(stats.topic, stats.subscription)
 
 
@@ -98,17 +98,17 @@ BY_DESIGN: Final = {
     Undelivered.FIXED_DELAY: "fixed-delay",
     Undelivered.PAUSED: "paused",
 }
-"""The codes of the model's own reasons."""
+"""The codes for the reasons of the model."""
 
 AT_A_LIMIT: Final = (Undelivered.CONSUMER_BLOCKED, Undelivered.SUBSCRIPTION_BLOCKED)
 
 SLOTS: Final = 65_535
-"""How many hashes the consumers of a broker own together; hash 0 is nobody's."""
+"""The hashes that all consumers own together; hash 0 has no owner."""
 
 
 @cache
 def _limits(settings: BrokerSettings) -> SubscriptionSettings:
-    """Return a broker's settings as the model's; the subscription's limit is shown, not counted."""
+    """Return a broker's settings as the model's; `stats` shows if the subscription's limit is reached."""
     return SubscriptionSettings.pulsar(
         "4.2",
         max_unacked_per_consumer=max(settings.max_unacked_messages_per_consumer, 0),
@@ -121,18 +121,18 @@ def _limits(settings: BrokerSettings) -> SubscriptionSettings:
 
 @cache
 def _defects(version: str) -> tuple[Code, ...]:
-    """Return the defects that a broker of a version may have, in the order in which they are looked for."""
+    """Return the defects that a broker of a version may have, in the order of examination."""
     return tuple(each for each in codes().values() if each.when and each.has(version))
 
 
 @cache
 def _conditions(when: tuple[str, ...]) -> list[tuple[str, bool]]:
-    """Return the facts that a defect names, and whether each has to hold or must not."""
+    """Return the facts that a defect names, each with the value that it must have."""
     return [(each.removeprefix("!"), not each.startswith("!")) for each in when]
 
 
 class DeliveryFacts:
-    """What one dump, and one before it, say of a subscription; the booleans are what defects are known by."""
+    """Facts about a subscription from one dump and an earlier one; defects are conditions on the booleans."""
 
     def __init__(
         self, stats: SubscriptionStats, dispatch: DispatchStats, settings: BrokerSettings, still: bool
@@ -140,7 +140,7 @@ class DeliveryFacts:
         self._stats = stats
         self.dispatch = dispatch
         self.still = still
-        """There was a dump before this one, and nothing moved since."""
+        """Whether there is an earlier dump, and nothing has moved since."""
         kind = dispatch.kind or SubscriptionType.EXCLUSIVE
         self.one_active = kind in (SubscriptionType.EXCLUSIVE, SubscriptionType.FAILOVER)
         self.individual = not self.one_active
@@ -159,7 +159,7 @@ class DeliveryFacts:
             ranges=len(stats.individually_deleted),
         )
         consumers = dispatch.consumers
-        # Somebody could get a message, by permits and limits.
+        # Permits and limits allow delivery to at least one consumer.
         self.somebody_can = self.reason is None
         self.in_replay = bool(dispatch.in_replay)
         self.delayed = dispatch.delayed > 0
@@ -167,9 +167,9 @@ class DeliveryFacts:
         self.draining_without_unacked = any(each.draining_hashes and each.unacked <= 0 for each in consumers)
         self.pending_read = dispatch.pending_read is True
         self.pending_replay_read = dispatch.pending_replay_read is True
-        # A source that does not show it cannot prove that nothing reads.
+        # If the source does not show reads, assume one.
         self.cursor_reads = dispatch.cursor_reads is not False
-        # Older brokers show a reader's cursor as `Uninitialized` for as long as it lives, and it reads.
+        # Older brokers show the cursor of a reader as `Uninitialized`, although it reads.
         closed = dispatch.cursor_state not in (None, "Open", "NoLedger", "SwitchingLedger")
         self.cursor_closed = closed and stats.durable and dispatch.cursor_reads is not True
         self.negative_permits = (
@@ -189,12 +189,12 @@ class DeliveryFacts:
 
     @property
     def undelivered(self) -> bool:
-        """Something can be delivered: it was not read yet, or waits to be delivered again."""
+        """Whether an entry can be delivered: not read yet, or waiting for redelivery."""
         return self.unread or self.in_replay
 
     @cached_property
     def unread(self) -> bool:
-        """Entries after the read position exist, and are not acknowledged."""
+        """Whether unacknowledged entries exist after the read position."""
         stats = self._stats
         if not stats.shows_cursor:
             dispatch = self.dispatch
@@ -203,7 +203,7 @@ class DeliveryFacts:
         read, last, first = stats.read_position, stats.ledgers.last_position, stats.ledgers.first_position
         if read is None or last is None or first is None or read > last:
             return False
-        # A cursor at the start may read at -1:-1, before the first ledger.
+        # The read position of a new cursor may be -1:-1, before the first ledger.
         start = max(read, Position(first.ledger_id, 0))
         before = start.ledger_id, max(start.entry_id - 1, -1)
         behind = stats.individually_deleted.copy()
@@ -212,7 +212,7 @@ class DeliveryFacts:
 
     @property
     def _holder(self) -> ConsumerStats | None:
-        """Return who has the most unacknowledged messages, or all of them."""
+        """Return the active consumer, or the one with the most unacknowledged messages."""
         if self.one_active:
             return next((each for each in self.dispatch.consumers if each.name == self.dispatch.active), None)
         return next(iter(self.dispatch.holders), None)
@@ -222,7 +222,7 @@ class DeliveryFacts:
         return all(bool(getattr(self, name)) is wanted for name, wanted in _conditions(defect.when))
 
     def by_design(self) -> tuple[str, ConsumerStats | None] | None:
-        """Return the code of the rule that holds messages back, and whose it is; None if there is none."""
+        """Return the code of the rule that holds messages back, and its consumer; None without a rule."""
         dispatch = self.dispatch
         if self._stats.markers_only:
             return "only-markers", None
@@ -231,7 +231,7 @@ class DeliveryFacts:
         if not self.undelivered and self._all_delivered_or_delayed:
             if self.delayed:
                 return "delayed", self._holder
-            # A broker reads again what was with the last consumer only when the next one comes.
+            # A broker rereads the messages of the last consumer only when the next consumer connects.
             return ("with-consumers" if dispatch.consumers else "no-consumer"), self._holder
         if self.held:
             return "hold", None
@@ -243,17 +243,17 @@ class DeliveryFacts:
 
     @cached_property
     def _all_delivered_or_delayed(self) -> bool:
-        """Return whether what is left was all delivered, or is delayed."""
+        """Return whether every remaining message is delivered or delayed."""
         dispatch = self.dispatch
         if self.unread or self.in_replay:
             return False
         if dispatch.in_replay is not None or self.one_active:
             return True
-        # An older broker does not say what waits to be delivered again.
+        # An older broker does not report the entries that wait for redelivery.
         return dispatch.unacked + dispatch.delayed >= (dispatch.backlog_messages or 0)
 
     def _replay_rule(self) -> tuple[str, ConsumerStats | None] | None:
-        """Return what holds back entries that were read before."""
+        """Return the rule that holds back entries that were read before."""
         dispatch = self.dispatch
         if not self.key_shared:
             return None
@@ -267,12 +267,12 @@ class DeliveryFacts:
             return "no-owner", None
         for reason, consumer in zip(self.reasons, dispatch.consumers, strict=True):
             if reason is not None:
-                # What waits may be for this one.
+                # The waiting entries may be for this consumer.
                 return BY_DESIGN[reason], consumer
         return None
 
     def _responsible_consumer(self) -> ConsumerStats | None:
-        """Return the consumer that the model's reason is about: the active one, else the fullest."""
+        """Return the consumer of the model's reason: the active one, else the one with most messages."""
         if self.one_active:
             return self._holder
         reasons = zip(self.dispatch.consumers, self.reasons, strict=True)
@@ -287,7 +287,7 @@ def delivery_of(
     *,
     version: str = "4.2",
 ) -> DeliveryDiagnosis:
-    """Return whether a subscription delivers, and why not; `before` is the same subscription some time ago.
+    """Return whether a subscription delivers, and why not; `before` is an earlier dump of it.
 
     O(consumers + ledgers + ranges).
     """
@@ -304,14 +304,14 @@ def delivery_of(
     if moved is None and before is not None and before.dispatch is not None:
         return _found("reloaded", stats)
     facts = DeliveryFacts(stats, dispatch, settings, still=moved is False)
-    # The rate is one of the last minute: who is at a limit now gets no more until somebody acknowledges.
+    # The rate covers the last minute. Consumers at a limit get no messages until an acknowledgment.
     if moved or (moved is None and dispatch.rate_out > 0 and facts.reason not in AT_A_LIMIT):
         return _found("delivering")
     if _is_throttled(facts, before):
         return _found("dispatch-rate", stats)
     defect = next(filter(facts.fits, _defects(version)), None)
     rule = facts.by_design()
-    # A flag that cannot be right makes the model's reason a symptom.
+    # If a flag of the broker is inconsistent, the reason of the model is only a symptom.
     if rule is not None and (defect is None or "somebody_can" in defect.when):
         return _found(rule[0], stats, rule[1], settings)
     if not stats.shows_cursor and defect is None:
@@ -330,7 +330,7 @@ def _is_throttled(facts: DeliveryFacts, before: SubscriptionStats | None) -> boo
 
 
 def _moved(before: SubscriptionStats, now: SubscriptionStats) -> bool | None:
-    """Return whether anything was delivered or acknowledged between two dumps; None: it cannot be said."""
+    """Return whether anything was delivered or acknowledged between two dumps; None if unknown."""
     old, new = before.dispatch, now.dispatch
     if old is None or new is None:
         return None
@@ -395,7 +395,7 @@ def _details(
 
 
 def _oldest(stats: SubscriptionStats) -> Iterator[str]:
-    """Name the oldest unacknowledged entry, who has it, and since when, as far as the source shows it."""
+    """Name the oldest unacknowledged entry, its consumer and its age, as far as the source shows them."""
     oldest = oldest_unacked(stats)
     if oldest is None:
         return

@@ -1,8 +1,8 @@
-"""What changed between two states of a cursor: acknowledged since, and no longer acknowledged.
+"""Compare two states of a cursor: entries acknowledged since, and entries no longer acknowledged.
 
-A state is read from persisted bytes of any form, or from the answer of a broker; only the latter has
-how many entries a ledger has. If neither does, a ledger is taken to end at the greatest entry that either
-state names. Two folders of answers are compared subscription by subscription.
+A state is read from persisted bytes of any form, or from the answer of a broker. Only an answer contains the
+number of entries in a ledger; otherwise a ledger ends at the greatest entry in either state. Two folders of
+answers are compared subscription by subscription.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Name: TypeAlias = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What changed from one state to another."""
+    """The difference from one state to another."""
 
     acked: PositionRangeSet
     """Whole entries acknowledged in the second state and not in the first."""
@@ -39,7 +39,7 @@ class Difference:
     ack_sets: Mapping[Position, tuple[Sequence[int] | None, Sequence[int] | None]]
     """Entries whose ack set differs, with both; None if one side has none."""
     ledgers_known: bool
-    """Whether the ends of ledgers are the broker's, or guessed from the states."""
+    """Whether the ends of ledgers are known from a broker, not guessed from the states."""
 
     def __bool__(self) -> bool:
         return bool(len(self.acked) or len(self.unacked) or self.ack_sets)
@@ -61,14 +61,14 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """What changed between two sources of many subscriptions each."""
+    """The differences between two sources with many subscriptions."""
 
     both: Mapping[Name, Difference]
     """Every subscription that both have, in order of the names."""
     only_before: Sequence[Name]
     only_after: Sequence[Name]
     unread: Sequence[UnreadableSource]
-    """Files that could not be used."""
+    """Files that could not be read."""
 
     def __bool__(self) -> bool:
         return bool(any(self.both.values()) or self.only_before or self.only_after)
@@ -256,7 +256,7 @@ def _refuse_two_topics(before: CursorState, after: CursorState) -> None:
 
 
 def _ledgers(states: Iterable[CursorState]) -> Ledgers:
-    """Join what the states know of ledgers, to the greatest entry that any of them names."""
+    """Return the ledgers of all states, each up to the greatest entry in any of them."""
     from ackwell import Ledgers
 
     sizes: dict[int, int] = {}

@@ -1,8 +1,8 @@
-"""Would a restart of this broker bring acknowledged messages back? A verdict for each subscription.
+"""Predict for each subscription whether a restart of its broker would lose acknowledgments.
 
-`diagnose` judges one subscription: both restarts predicted by `ackwell.broker.restart`, how near the state
-is to each limit, and what helps, each remedy tried on the state itself before it is named. The second
-verdict, whether it delivers, is that of `ackwell.diagnosis.delivery`.
+`diagnose` examines one subscription: it predicts both restarts with `ackwell.broker.restart`, compares the
+state with each limit, and lists remedies, each tried on the state first. The second verdict, whether the
+subscription delivers, comes from `ackwell.diagnosis.delivery`.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
     from ackwell.broker.stats import SubscriptionStats
 
 NEAR_A_LIMIT: Final = 0.8
-"""From this share of a limit on, a subscription is at risk: a busy one covers the rest within minutes."""
+"""The share of a limit from which a subscription is at risk: a busy one uses the rest within minutes."""
 
 
 class Verdict(StrEnum):
-    """What a restart does to a subscription, from good to bad."""
+    """The effect of a restart on a subscription, from good to bad."""
 
     FINE = "fine"
-    """Every acknowledgment survives, of those made up to now."""
+    """Every acknowledgment made so far survives."""
     UNPROVEN = "unproven"
-    """Nothing speaks for a loss, but the source does not show all that would rule it out."""
+    """No sign of a loss, but the source does not show everything that would exclude one."""
     AT_RISK = "at risk"
-    """All may survive, but something speaks for a loss, or a limit is near."""
+    """All acknowledgments may survive, but there is a sign of a loss, or a limit is near."""
     LOSING = "losing"
-    """Acknowledged messages come back."""
+    """Acknowledged messages are delivered again."""
 
     @property
     def severity(self) -> int:
@@ -52,10 +52,10 @@ _SEVERITY: Final = {verdict: severity for severity, verdict in enumerate(Verdict
 
 @dataclass(frozen=True, slots=True)
 class LimitUsage:
-    """How much of one limit the state uses; past it, acknowledgments are lost."""
+    """The part of a limit that the state uses; beyond the limit acknowledgments are lost."""
 
     setting: str
-    """The broker's name of the limit."""
+    """The broker's name for the limit."""
     what: str
     used: int
     limit: int
@@ -67,16 +67,16 @@ class LimitUsage:
 
     @property
     def is_near(self) -> bool:
-        """Whether a busy subscription covers the rest within minutes."""
+        """Whether a busy subscription uses the rest within minutes."""
         return self.share >= NEAR_A_LIMIT
 
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """A change of settings (`name=value`), or an action if there are none, and in `text` what it achieves."""
+    """A change of settings (`name=value`), or an action without settings; `text` describes the effect."""
 
     text: str
-    """`{topic}` and `{subscription}` stand for the names."""
+    """`{topic}` and `{subscription}` are placeholders for the names."""
     settings: tuple[str, ...] = ()
 
     def text_for(self, stats: SubscriptionStats) -> str:
@@ -86,19 +86,19 @@ class Remedy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """What was found out about one subscription."""
+    """The findings about one subscription."""
 
     stats: SubscriptionStats
     restarts: tuple[RestartLoss, ...]
     usage: tuple[LimitUsage, ...]
     remedies: tuple[Remedy, ...]
     notes: tuple[str, ...]
-    """What the source does not show, where that limits the prediction."""
+    """Limits of the prediction because of missing information, and observations."""
     delivery: DeliveryDiagnosis
     """Whether it delivers, and why not."""
 
     messages_lost: Bounds = field(init=False)
-    """Acknowledged messages that come back: from the best to the worst case of the worst restart."""
+    """Acknowledged messages that the worst restart loses, from its best to its worst case."""
     verdict: Verdict = field(init=False)
     """The worst over the examined restarts."""
 
@@ -110,7 +110,7 @@ class Diagnosis:
 
     @property
     def reasons(self) -> tuple[Reason, ...]:
-        """Why, without repetition, over all examined restarts."""
+        """The distinct reasons of all examined restarts."""
         return tuple(dict.fromkeys(reason for loss in self.restarts for reason in loss.reasons))
 
     def verdict_of(self, restart: Restart) -> Verdict:
@@ -178,9 +178,9 @@ def diagnose(
     before: SubscriptionStats | None = None,
     version: str = BrokerSettings.NEWEST_VERSION,
 ) -> Diagnosis:
-    """Return what a restart does to a subscription, and whether it delivers; O(ranges + ack sets).
+    """Return the findings about a subscription; O(ranges + ack sets).
 
-    `before` is the same subscription some time ago.
+    `before` is an earlier dump of the same subscription.
     """
     settings = settings or BrokerSettings()
     delivery = delivery_of(stats, settings, before, version=version)
@@ -202,7 +202,7 @@ def diagnose(
 
 
 def _shows_parts(stats: SubscriptionStats) -> bool:
-    """Return whether the counters speak for acknowledged parts of batches, which no answer shows."""
+    """Return whether the counters indicate acknowledged messages inside batches, which no answer shows."""
     dispatch = stats.dispatch
     if dispatch is None:
         return False
@@ -241,11 +241,11 @@ def predict(
 
 
 def _has_no_unwritten_parts(stats: SubscriptionStats, settings: BrokerSettings, restart: Restart) -> bool:
-    """Return whether a subscription that nobody used since it was loaded loses no ack sets."""
+    """Return whether a subscription without a consumer since it was loaded loses no ack sets."""
     if stats.cursor_ledger == "none":
-        # None were read when it was loaded.
+        # The broker loaded no ack sets.
         return not settings.reads_batch_indexes_back
-    # Those of its ledger are still there after a crash; a close writes elsewhere.
+    # A crash leaves the ack sets of the ledger; a close writes elsewhere.
     return stats.cursor_ledger == "read-only" and restart == "crash"
 
 
@@ -256,11 +256,12 @@ WRITE_MS: Final = 1_000
 def unwritten(
     stats: SubscriptionStats, settings: BrokerSettings, before: SubscriptionStats | None
 ) -> int | None:
-    """Bound the entries whose acknowledgment is not written yet; None if nothing shows it.
+    """Bound the entries whose acknowledgment is not written yet; None if no bound is known.
 
-    What is older than the flush interval is written. So nothing is left if the subscription was quiet for so
-    long, and otherwise what was acknowledged since a dump that is older than that, if all states since then
-    were within the limits and nobody moved the cursor back, which closes the consumers.
+    Acknowledgments older than the flush interval are written. Without an acknowledgment in that time, the
+    bound is 0. Otherwise it is the number of entries acknowledged since a dump that is older than the
+    interval. This requires that all states since then were within the limits, and that the cursor did not
+    move back, which would have closed the consumers.
     """
     waits_ms = settings.cursor_position_flush_seconds * 1_000 + WRITE_MS
     quiet_ms = stats.quiet_ms
@@ -287,7 +288,7 @@ def unwritten(
 
 
 def _unmoved(before: SubscriptionStats, now: SubscriptionStats) -> bool:
-    """Return whether nothing was acknowledged between two dumps, as far as the second could be written."""
+    """Return whether no acknowledgment arrived between two dumps."""
     assert before.dispatch is not None
     assert now.dispatch is not None
     since = before.time_ms or 0
@@ -336,7 +337,7 @@ def _usage(stats: SubscriptionStats, settings: BrokerSettings) -> Iterator[Limit
     name = "managedLedgerMaxUnackedRangesToPersist"
     ranges = stats.individually_deleted
     if settings.long_array:
-        # Losing begins with the ledger before which the limit was passed, so the last is not counted.
+        # A ledger is lost if the ledgers before it exceed the limit, so the last one does not count.
         yield LimitUsage(
             name, "acknowledged entries before the last ledger", _entries_before_last(stats), limit
         )
@@ -364,7 +365,7 @@ def _entries_before_last(stats: SubscriptionStats) -> int:
 
 
 def _cliff(stats: SubscriptionStats, settings: BrokerSettings, usage: LimitUsage) -> str:
-    """Tell what is forgotten once a limit is passed."""
+    """Describe the loss beyond a limit."""
     share = f"{usage.setting} is used to {usage.share:.0%}"
     ranges = stats.individually_deleted
     if usage.setting != "managedLedgerMaxUnackedRangesToPersist" or not settings.long_array:
@@ -440,7 +441,7 @@ def _settings_that_help(
     losses: Sequence[RestartLoss],
     changes: Sequence[str],
 ) -> Iterator[Remedy]:
-    """Try the changes on the state itself; name them only with what is then left."""
+    """Try the changes on the state; suggest them, with the remaining loss, only if they reduce it."""
     if not changes:
         return
     changed = _losses(stats, settings.with_values(changes), [loss.restart for loss in losses])
@@ -460,7 +461,7 @@ def _settings_that_help(
 
 
 def _with_headroom(needed: int) -> int:
-    """Round twice the need up to 1, 2 or 5 times a power of ten."""
+    """Return twice `needed`, rounded up to 1, 2 or 5 times a power of ten."""
     power = 1
     while True:
         for step in (1, 2, 5):
@@ -470,7 +471,7 @@ def _with_headroom(needed: int) -> int:
 
 
 def _discarded(stats: SubscriptionStats, before: SubscriptionStats | None) -> Iterator[str]:
-    """Name what a cursor ledger that could not be read has cost since the dump before."""
+    """Report a loss since the earlier dump because the broker could not read the cursor ledger."""
     if before is None or not before.properties or stats.properties:
         return
     was, now = before.mark_delete_position, stats.mark_delete_position

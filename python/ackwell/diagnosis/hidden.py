@@ -1,7 +1,7 @@
-"""How many messages are acknowledged inside of batches of which others are not.
+"""Bound the acknowledged messages inside partly acknowledged batches.
 
-No answer of a broker shows them, but its counters bound them. The messages of the backlog, less those that
-the consumers have and did not acknowledge, are all that can be; and if everything was delivered, some are.
+No answer of a broker shows them, but its counters bound them. At most all messages of the backlog are
+acknowledged, less the unacknowledged messages of the consumers. If everything was delivered, at least one is.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 def hidden_parts(stats: SubscriptionStats, settings: BrokerSettings) -> Bounds:
-    """Bound the acknowledged messages inside of batches that are not acknowledged whole; O(consumers)."""
+    """Bound the acknowledged messages inside partly acknowledged batches; O(consumers)."""
     if not settings.acknowledgment_at_batch_index_level_enabled or _acknowledged_nothing(stats):
         return Bounds(0, 0)
     most = stats.batch_sizes.most_hidden(stats.backlog_entries)
     dispatch, counted = stats.dispatch, _backlog_messages(stats)
     if dispatch is None or counted is None or not _counts_unacked(stats, dispatch, settings):
         return Bounds(0, most)
-    # Two counters of the same. The less favourable one decides.
+    # Two counters of the same messages; the less favourable one decides.
     fewest, most_unacked = sorted((dispatch.unacked, sum(each.unacked for each in dispatch.consumers)))
     if fewest < 0 or fewest > counted:
         return Bounds(0, most)
@@ -36,10 +36,10 @@ def hidden_parts(stats: SubscriptionStats, settings: BrokerSettings) -> Bounds:
 
 
 def _acknowledged_nothing(stats: SubscriptionStats) -> bool:
-    """Return whether no consumer that received any of the entries has acknowledged anything.
+    """Return whether no consumer that received any of the entries has acknowledged a message.
 
-    All were published since the broker loaded the topic, so who received them shows in the counters. An ack
-    set that a seek leaves behind does not, but a seek opens the cursor ledger.
+    All entries were published since the broker loaded the topic, so the counters show their consumers. They
+    do not show an ack set that remains after a seek, but a seek opens the cursor ledger.
     """
     dispatch = stats.dispatch
     return (
@@ -48,7 +48,7 @@ def _acknowledged_nothing(stats: SubscriptionStats) -> bool:
         and stats.cursor_ledger == "none"
         and _is_covered(stats)
         and dispatch.messages_out == sum(each.messages_out or 0 for each in dispatch.consumers)
-        # Where a broker does not show the time it proves nothing.
+        # A missing time proves nothing.
         and all(each.last_acked_ms == 0 for each in dispatch.consumers)
     )
 
@@ -60,16 +60,16 @@ def _is_covered(stats: SubscriptionStats) -> bool:
 
 
 def _backlog_messages(stats: SubscriptionStats) -> int | None:
-    """Return how many messages the batches of the backlog hold, if the broker counted just these."""
+    """Return the messages in the backlog, if the broker counted exactly these entries."""
     sizes = stats.batch_sizes
     return sizes.backlog_messages if sizes.backlog_entries == stats.backlog_entries else None
 
 
 def _counts_unacked(stats: SubscriptionStats, dispatch: DispatchStats, settings: BrokerSettings) -> bool:
-    """Return whether the consumers' counts of unacknowledged messages hold those of the backlog, each once.
+    """Return whether the consumers' counts of unacknowledged messages cover the backlog, each message once.
 
-    After an aborted transaction an entry may be with two consumers. 4.0 goes on counting what was skipped,
-    cleared or expired.
+    After an aborted transaction, two consumers may have the same entry. 4.0 still counts skipped, cleared
+    and expired messages.
     """
     if dispatch.kind not in (SubscriptionType.SHARED, SubscriptionType.KEY_SHARED) or not dispatch.consumers:
         return False
@@ -80,10 +80,10 @@ def _counts_unacked(stats: SubscriptionStats, dispatch: DispatchStats, settings:
 
 
 def _all_delivered(stats: SubscriptionStats, dispatch: DispatchStats) -> bool:
-    """Return whether every message of the backlog is with a consumer, or acknowledged.
+    """Return whether every message of the backlog is delivered or acknowledged.
 
-    If whole entries were acknowledged, the counts may be too low: several ids of one batch in a command are
-    counted each against what was acknowledged before the command.
+    If whole entries were acknowledged, the counts may be too low: a broker compares each of several ids of
+    one batch with the state before the command.
     """
     last = stats.ledgers.last_position
     return (

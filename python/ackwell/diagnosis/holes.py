@@ -1,7 +1,7 @@
-"""What blocks a subscription: the unacknowledged entries, of which the oldest pins all later ones.
+"""Find the unacknowledged entries that block a subscription.
 
-The mark-delete position is just before the oldest unacknowledged entry. From its ledger on no ledger can
-be deleted, however much of them is acknowledged: that is what a hole costs.
+The mark-delete position is just before the oldest unacknowledged entry. The broker can delete neither the
+ledger of this entry nor a later one, even if all other entries are acknowledged.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Hole:
 
     @property
     def entries(self) -> int:
-        """How many they are."""
+        """The number of entries."""
         return self.last.entry_id - self.first.entry_id + 1
 
     def __str__(self) -> str:
@@ -39,7 +39,7 @@ class Hole:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blockage:
-    """What the oldest hole of a subscription does."""
+    """The effect of the oldest hole of a subscription."""
 
     topic: str
     subscription: str
@@ -47,20 +47,20 @@ class Blockage:
     acked_after: int
     """Acknowledged entries after it, in whole ranges."""
     pinned_bytes: int
-    """The size of the ledgers that cannot be deleted, from the hole's on."""
+    """The size of the ledger of the hole and of all later ledgers, which cannot be deleted."""
     next_mark_delete: Position
-    """Where the mark-delete position goes once the hole is acknowledged."""
+    """The mark-delete position after the hole is acknowledged."""
     freed_bytes: int
     """The size of the ledgers that can then be deleted."""
     freed_ledgers: int
     blocked_ms: int | None
-    """For how long the mark-delete position has not moved, if the broker says it."""
+    """The time since the mark-delete position last moved, if the broker reports it."""
     message_age_seconds: int | None
-    """How old the oldest message of the backlog is, if the broker says it."""
+    """The age of the oldest message in the backlog, if the broker reports it."""
     holder: ConsumerStats | None
-    """The consumer that has the hole, if only one can; None if the source does not show it."""
+    """The consumer that has the hole, if only one can have it; None if the source does not show it."""
     on_hold: bool
-    """Whether a hold of `ackwell rescue` stops the delivery, or was left behind."""
+    """Whether a hold of `ackwell rescue` stops delivery, also one that was not released."""
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON values."""
@@ -118,7 +118,7 @@ def unacked_entries(stats: SubscriptionStats) -> Iterator[Position]:
 
 
 def blockage(stats: SubscriptionStats) -> Blockage | None:
-    """Return what the oldest hole does; None if all is acknowledged."""
+    """Return the effect of the oldest hole; None if all entries are acknowledged."""
     found = holes(stats)
     hole = next(found, None)
     if hole is None:
@@ -129,7 +129,7 @@ def blockage(stats: SubscriptionStats) -> Blockage | None:
     next_mark_delete = (
         stats.ledgers.previous_valid(*after) if after is not None else (last or stats.mark_delete_position)
     )
-    # A ledger can go once the mark-delete position has passed its last entry.
+    # A ledger can be deleted when the mark-delete position is at its last entry or later.
     pinned = [each for each in stats.ledger_sizes if each.ledger_id >= hole.first.ledger_id]
     freed = [each for each in pinned[:-1] if (each.ledger_id, each.entries - 1) <= next_mark_delete]
     return Blockage(
@@ -149,14 +149,14 @@ def blockage(stats: SubscriptionStats) -> Blockage | None:
 
 
 def oldest_unacked(stats: SubscriptionStats) -> Position | None:
-    """Return the entry that holds the mark-delete position back, None if all is acknowledged."""
+    """Return the oldest unacknowledged entry; None if all entries are acknowledged."""
     if not stats.backlog_entries:
         return None
     return stats.ledgers.next_valid(*stats.mark_delete_position)
 
 
 def holder_of(stats: SubscriptionStats, unacked: Position) -> ConsumerStats | None:
-    """Return who has an entry: the active consumer, or the only one with unacknowledged messages."""
+    """Return the consumer of an entry: the active one, or the only one with unacknowledged messages."""
     dispatch, read = stats.dispatch, stats.read_position
     if dispatch is None or read is None or unacked >= read:
         return None
@@ -166,7 +166,7 @@ def holder_of(stats: SubscriptionStats, unacked: Position) -> ConsumerStats | No
 
 
 class EntryListing:
-    """The oldest unacknowledged entries of a subscription, and what a broker says of them."""
+    """The oldest unacknowledged entries of a subscription, with the metadata that a broker reports."""
 
     def __init__(self, stats: SubscriptionStats, most: int) -> None:
         self._topic = stats.topic
@@ -176,13 +176,13 @@ class EntryListing:
         )
 
     def peek(self, admin: Admin, most: int) -> int:
-        """Ask for at most so many of the entries; return for how many."""
+        """Request the metadata of at most `most` entries; return the number of requests."""
         positions = list(islice(self._entries, max(most, 0)))
         for position in positions:
             try:
                 self._entries[position] = admin.peek(self._topic, position)
             except StatsError as error:
-                # One that cannot be read must not cost the others their times.
+                # Keep the error and go on with the other entries.
                 self._entries[position] = error.reason
         return len(positions)
 

@@ -1,9 +1,9 @@
-"""What persisted cursor bytes say, in any form: the content decides which it is.
+"""Decode persisted cursor bytes in any form; the content decides the form.
 
-Read are a PositionInfo (an entry of a cursor ledger), a ManagedCursorInfo (a value of the metadata
-store, also compressed), the entries of a large state with their footer (PIP-381), and ackwell's own
-form. Bytes name neither topic nor subscription and know no ledger's length; `Inspection.cannot_say`
-lists that instead of guessing.
+The forms are a PositionInfo (an entry of a cursor ledger), a ManagedCursorInfo (a value of the metadata
+store, also compressed), the entries of a large state with their footer (PIP-381), and ackwell's compact
+form. The bytes contain no topic, no subscription and no length of a ledger; `Inspection.cannot_say` lists
+the missing facts.
 """
 
 from __future__ import annotations
@@ -28,49 +28,49 @@ if TYPE_CHECKING:
     from ackwell.broker.settings import BrokerSettings
     from ackwell.position import Position
 
-#: What an entry may be compressed with.
+#: Compressions of an entry.
 COMPRESSIONS: Final = COMPRESSION_TYPES[1:]
 
 FORMS: Final = ("pulsar-ranges", "pulsar-long-array", "compact")
 
 _STATE_NAMES: Final = ("markDeletePosition", "individuallyDeletedMessages", "batchDeletedIndexes")
 
-#: How a compressed ManagedCursorInfo begins.
+#: The first bytes of a compressed ManagedCursorInfo.
 COMPRESSED_CURSOR_MAGIC: Final = b"\x47\x78"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inspection:
-    """What one persisted state says."""
+    """One decoded state."""
 
     source: str
     kind: Literal["PositionInfo", "ManagedCursorInfo"]
     size_bytes: int
-    """As it was stored: compressed, and all its entries together."""
+    """The stored size, compressed, of all entries together."""
     entries: int
-    """How many ledger entries it was joined from, the footer included."""
+    """The number of ledger entries, including the footer."""
     compression: str | None
     cursor_ledger_id: int | None
-    """Where a ManagedCursorInfo says that the newer state is; None if it is in the bytes themselves."""
+    """The cursor ledger with the newer state, from a ManagedCursorInfo; None if the bytes are the state."""
     info: PositionInfo | None
     """The state; None for a ManagedCursorInfo that only points at a cursor ledger."""
 
     @property
     def form(self) -> str | None:
-        """How acknowledged positions are written, None without any."""
+        """The form of the acknowledged positions; None without any."""
         if self.info is None or not len(self.info.individually_deleted):
             return None
-        # The metadata store holds ranges and nothing else.
+        # The metadata store holds only ranges.
         return "pulsar-ranges" if self.kind == "ManagedCursorInfo" else self.info.form
 
     def sizes(self) -> dict[str, int | None]:
-        """Return the bytes this state takes in each form; None if the form cannot hold all of it."""
+        """Return the size of this state in each form; None if the form cannot hold all of it."""
         return {} if self.info is None else {form: size_in(self.info, form) for form in FORMS}
 
     def restart_losses(
         self, settings: BrokerSettings | None = None, restarts: Sequence[Restart] = RESTARTS
     ) -> tuple[RestartLoss, ...]:
-        """Return what restarts of a broker would forget of this state, had it just written it."""
+        """Return the losses of restarts if a broker had just written this state."""
         if self.info is None:
             return ()
         state = CursorState.of(self.info)
@@ -83,20 +83,21 @@ class Inspection:
     def oldest_unacked(self) -> Position | None:
         """Return the entry after the mark-delete position.
 
-        Where that was the last of its ledger it is the next ledger's first; bytes do not show that.
+        If that position is the last of its ledger, the first entry of the next ledger follows instead; the
+        bytes do not show this.
         """
         return None if self.info is None else self.info.position._replace(entry_id=self.info.entry_id + 1)
 
     @property
     def cannot_say(self) -> tuple[str, ...]:
-        """List what the bytes do not hold."""
+        """List the facts that the bytes do not contain."""
         missing = ["topic", "subscription", "backlogEntries", "entries of ledgers", "batch sizes"]
         if self.cursor_ledger_id is not None:
             missing.append(f"the newest state: it is in cursor ledger {self.cursor_ledger_id}")
         return tuple(missing)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the state under the names of Pulsar's own tools; what the bytes cannot say is null."""
+        """Return the state under the names of Pulsar's tools; facts that are not in the bytes are null."""
         info = self.info
         return {
             "file": self.source,
@@ -117,7 +118,7 @@ class Inspection:
 
 @dataclass(frozen=True, slots=True)
 class StoredEntry:
-    """One stored value, and where it came from."""
+    """One stored value and its source."""
 
     source: str
     data: bytes = field(repr=False)
@@ -126,8 +127,8 @@ class StoredEntry:
 def inspect(data: bytes, *, source: str = "", compression: str | None = None) -> Inspection:
     """Read one stored value.
 
-    `compression` (one of `COMPRESSIONS`) is needed if an entry of PIP-381 was compressed, for
-    it does not say so itself. Raises `CorruptStateError` for bytes that are not a state.
+    `compression` (one of `COMPRESSIONS`) is needed for a compressed entry of PIP-381, because the entry does
+    not contain it. Raises `CorruptStateError` for bytes that are not a state.
 
     >>> inspect(bytes.fromhex("0803 1005")).info.position
     Position(ledger_id=3, entry_id=5)
@@ -136,9 +137,9 @@ def inspect(data: bytes, *, source: str = "", compression: str | None = None) ->
 
 
 def inspect_entries(entries: Sequence[StoredEntry], *, compression: str | None = None) -> list[Inspection]:
-    """Read several stored values; a footer takes the entries before it that belong to it.
+    """Read several stored values; join a footer with the entries before it that belong to it.
 
-    A value that no footer takes is read by itself.
+    Each other value is read separately.
     """
     read: list[Inspection] = []
     alone = 0
@@ -171,8 +172,8 @@ def is_store(path: str | Path) -> bool:
 def inspect_store(path: Path, ledger: str | None = None) -> list[Inspection]:
     """Read the newest state of each ledger in an SQLite file, or of the one named `ledger`.
 
-    The file is only read, and no owner is fenced. Raises `StoreError` for a file that is not ackwell's or has
-    no such ledger, and what `ackwell.saving.recovery.recover` raises.
+    The file is only read, and no owner is fenced. Raises `StoreError` for a file without ackwell's tables
+    or without this ledger, and the errors of `ackwell.saving.recovery.recover`.
     """
     from ackwell.engine import native_engine
     from ackwell.saving.recovery import recover
@@ -233,7 +234,7 @@ def _inspect(data: bytes, source: str, entries: int, compression: str | None) ->
 
 
 _LEDGER_INFO: Final = re.compile(rb"\x0a[\x02-\x7f]\x08")
-"""How a ManagedLedgerInfo begins: its first ledger, a message that begins with the ledger's id."""
+"""The first bytes of a ManagedLedgerInfo: its first ledger, a message that begins with the ledger id."""
 
 
 def _refuse_other_kinds(data: bytes) -> None:
@@ -272,7 +273,7 @@ def _cursor_info(data: bytes, source: str) -> Inspection:
 
 
 def _is_cursor_info(data: bytes) -> bool:
-    """Return a ManagedCursorInfo from a PositionInfo by its second and third field.
+    """Return whether bytes are a ManagedCursorInfo, and not a PositionInfo, by the second and third field.
 
     A PositionInfo begins with two required int64 fields and continues with messages (wire type 2) under
     number 3. A ManagedCursorInfo may lack the second; with it, it has an int64 under number 3, the entry of

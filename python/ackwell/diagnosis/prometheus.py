@@ -1,4 +1,4 @@
-"""A checkup, or the holes, as Prometheus text, for the textfile collector of the node exporter.
+"""Write a checkup, or the holes, as Prometheus text that the textfile collector can read.
 
 Names follow Prometheus' conventions: a prefix, base units, no counter that can fall. A number of
 messages is an interval with two samples, `_min` and `_max`; a bound that is not known is `+Inf`.

@@ -1,8 +1,8 @@
-"""What a seek, a reset, a skip, an expiry or a clear would do to a subscription, and whether it happened.
+"""Predict the effect of a seek, reset, skip, expiry or clear on a subscription, and verify it afterwards.
 
-The model of a broker of the version does it to a copy of the state, so the rules are those of
-`ackwell.subscription`, the search-based expiry included. Whole entries are exact. Messages are an interval if
-the source does not show how many an entry holds, or which of them are acknowledged inside a batch.
+The prediction applies the move to a copy of the state with the rules of `ackwell.subscription` for the
+broker's version. Numbers of whole entries are exact. Numbers of messages are an interval if the source does
+not show the sizes of batches, or the acknowledged messages inside a batch.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LATEST: Final = Position(INT64_MAX, INT64_MAX)
 
 
 class MoveKind(StrEnum):
-    """What is done."""
+    """The kinds of moves."""
 
     SEEK = "seek"
     RESET_CURSOR = "reset-cursor"
@@ -43,7 +43,7 @@ class MoveKind(StrEnum):
 
 
 class Move(NamedTuple):
-    """One of the moves: to or up to a position, or over a number of entries."""
+    """A move to or up to a position, or over a number of entries."""
 
     kind: MoveKind
     position: Position | None = None
@@ -52,7 +52,7 @@ class Move(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a move does; `before` and `after` are what is acknowledged whole, from the first entry on."""
+    """The effect of a move; `before` and `after` are the wholly acknowledged entries."""
 
     topic: str
     subscription: str
@@ -63,20 +63,20 @@ class Outcome:
     returned: Bounds
     """Acknowledged messages that are delivered again."""
     vanished: Bounds
-    """Messages that were not acknowledged, and are never delivered."""
+    """Unacknowledged messages that are never delivered."""
 
     @property
     def returned_entries(self) -> PositionRangeSet:
-        """The entries that are not acknowledged any more."""
+        """The entries that are no longer acknowledged."""
         return self.before - self.after
 
     @property
     def vanished_entries(self) -> PositionRangeSet:
-        """The entries that are acknowledged by it."""
+        """The entries that the move acknowledges."""
         return self.after - self.before
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON values, which `check_prediction` reads."""
+        """Return the outcome as JSON values for `check_prediction`."""
         position = self.move.position
         return {
             "topic": self.topic,
@@ -93,9 +93,9 @@ class Outcome:
 
 
 def what_if(stats: SubscriptionStats, move: Move, version: str = "4.2") -> Outcome:
-    """Return what a move would do to a subscription of a broker of `version`; O(ranges + ledgers).
+    """Predict the effect of a move on a subscription of a broker of `version`; O(ranges + ledgers).
 
-    Raises `ValueError` for a version that the model has no preset for.
+    Raises `ValueError` for a version without a preset.
     """
     settings = SubscriptionSettings.pulsar(version)
     ledgers = stats.ledgers.copy()
@@ -107,7 +107,7 @@ def what_if(stats: SubscriptionStats, move: Move, version: str = "4.2") -> Outco
     elif move.kind is MoveKind.CLEAR_BACKLOG:
         model.clear_backlog()
     elif move.kind is MoveKind.EXPIRE:
-        # Up to a position behind its last entry, the end among them, a broker expires nothing.
+        # A broker expires nothing if the position is after the last entry.
         if _to(move) <= (ledgers.last_position or EARLIEST):
             model.expire(*_to(move))
     else:
@@ -116,8 +116,8 @@ def what_if(stats: SubscriptionStats, move: Move, version: str = "4.2") -> Outco
     after = acknowledged(ledgers, cursor.mark_delete_position, cursor.individually_deleted)
     returned, vanished = before - after, after - before
     sizes, hidden = stats.batch_sizes, acked_within(stats)
-    # A move back drops the ack sets behind it. A move forward takes the unacknowledged part of a batch: one
-    # message at least.
+    # A move back drops the later ack sets. A move forward acknowledges at least one message of a partly
+    # acknowledged batch.
     goes_back = move.kind in (MoveKind.SEEK, MoveKind.RESET_CURSOR)
     again = sizes.acked(returned.cardinality).plus_up_to(hidden if goes_back else 0)
     return Outcome(
@@ -139,11 +139,11 @@ def _to(move: Move) -> Position:
 
 
 class MoveResult(StrEnum):
-    """Whether a move that was predicted took place."""
+    """Whether a predicted move took place."""
 
     YES = "it happened"
     NO = "it did not happen"
-    """Nothing that was to come back is unacknowledged, or nothing that was to vanish is acknowledged."""
+    """No predicted entry became unacknowledged, or none became acknowledged."""
     PARTLY = "it happened in part"
     NOTHING_TO_SEE = "it was to change nothing"
 
@@ -151,8 +151,8 @@ class MoveResult(StrEnum):
 def check_prediction(predicted: Mapping[str, Any], stats: SubscriptionStats) -> tuple[MoveResult, list[str]]:
     """Compare a prediction (`Outcome.to_json`) with the subscription afterwards.
 
-    What came back may have been acknowledged again meanwhile. If all of it was, this looks like a move that
-    did not happen, so ask soon. Raises `StatsError` if the prediction is not one.
+    Check soon after the move: if consumers have acknowledged all returned entries again, the result is that
+    the move did not happen. Raises `StatsError` if the prediction is malformed.
     """
     from ackwell import PositionRangeSet
 
@@ -162,7 +162,7 @@ def check_prediction(predicted: Mapping[str, Any], stats: SubscriptionStats) -> 
     except (KeyError, TypeError, ValueError) as error:
         raise StatsError(f"not the JSON of `ackwell what-if --json` ({error!r})", "the prediction") from None
     now = acknowledged(stats.ledgers, stats.mark_delete_position, stats.individually_deleted)
-    # What is acknowledged is deleted in time.
+    # A broker deletes acknowledged entries, so only existing ones count.
     back = existing(returned - now, stats.ledgers).cardinality
     taken = vanished.cardinality - existing(vanished - now, stats.ledgers).cardinality
     details = []

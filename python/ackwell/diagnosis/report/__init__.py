@@ -1,8 +1,8 @@
-"""One self-contained HTML page over diagnosed subscriptions: no network, phone and dark mode included.
+"""Write a self-contained HTML page about diagnosed subscriptions, without network access.
 
-Needs the extra `ackwell[report]` (Bokeh, which brings its own JavaScript along, and Jinja). What is at
-the top of the table is drawn in full detail, the rest coarser, within a budget of bytes that keeps the
-page quick to open; the page says which is which.
+The page needs the extra `ackwell[report]` (Bokeh, which includes its JavaScript, and Jinja). Maps at the top
+of the table are drawn in full detail and the others coarsely, within a budget of bytes that keeps the page
+quick to open. The page marks the detail of each map. It supports phones and dark mode.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class _Subscription:
     now: Diagnosis
     history: Sequence[Diagnosis]
     id: str
-    """The name of its row, the same on every page: what a link points to."""
+    """The id of its row, the same on every page, as a target of links."""
     verdicts: Sequence[Verdict]
     """One a kind of restart."""
     blocks: Sequence[tuple[str, str]]
@@ -109,7 +109,7 @@ def _details(subscriptions: Sequence[_Subscription]) -> dict[str, Any]:
     """Return why and what helps for each row that is not fine, or does not deliver, each text once.
 
     A row is `[reasons, remedies, notes, delivery]`, each a list of numbers of texts. Commands in them say
-    `TOPIC SUBSCRIPTION`: with the names each row would have texts of its own.
+    `TOPIC SUBSCRIPTION`: with the names, no two rows would share a text.
     """
     numbers: dict[str, int] = {}
 

@@ -1,4 +1,4 @@
-"""The map of a backlog: which entries are acknowledged, and which of them come back."""
+"""Draw the map of a backlog: acknowledged entries, and those that a restart loses."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def line_of(diagnosis: Diagnosis) -> Line:
 def blocks(diagnosis: Diagnosis) -> list[tuple[str, str]]:
     """Return the share of acknowledged entries along the backlog as runs of blocks: (kind, blocks).
 
-    The kind is `lost` where acknowledged entries come back, else `kept`.
+    The kind is `lost` if a restart loses acknowledged entries of the block, else `kept`.
     """
     line = line_of(diagnosis)
     if not line.length:
@@ -49,13 +49,13 @@ def blocks(diagnosis: Diagnosis) -> list[tuple[str, str]]:
 
 
 def _coming_back(diagnosis: Diagnosis) -> PositionRangeSet | None:
-    """Return the entries that the worst of the restarts brings back; None if no restart brings any."""
+    """Return the entries that the worst restart loses; None if no restart loses any."""
     worst = max(diagnosis.restarts, key=lambda loss: loss.entries, default=None)
     return worst.ranges if worst is not None and worst.entries else None
 
 
 def backlog_figure(diagnosis: Diagnosis, *, in_detail: bool) -> Figure:
-    """Draw the map: a row a ledger (or several, if they are many), coloured by what happens to it."""
+    """Draw the map: one row per ledger, or per several ledgers, coloured by state."""
     from bokeh.models import ColumnDataSource, FactorRange, HoverTool, NumeralTickFormatter, Quad, Range1d
     from bokeh.plotting import figure
 
@@ -100,7 +100,7 @@ def backlog_figure(diagnosis: Diagnosis, *, in_detail: bool) -> Figure:
 
 
 def history_figure(history: Sequence[Diagnosis]) -> Figure:
-    """Draw how ranges, backlog and what a restart brings back went over the dumps."""
+    """Draw ranges, backlog and loss on a restart over the dumps."""
     from bokeh.models import NumeralTickFormatter
     from bokeh.plotting import figure
 
@@ -131,7 +131,7 @@ def history_figure(history: Sequence[Diagnosis]) -> Figure:
 
 
 def _acknowledged(diagnosis: Diagnosis, line: Line) -> Iterator[Layer]:
-    """Return what survives, and what comes back: whole ranges are forgotten, never parts of one."""
+    """Return the layers of surviving and of lost entries; a restart loses only whole ranges."""
     left, right = line.runs(diagnosis.stats.individually_deleted)
     lost = np.zeros(len(left), np.bool_)
     coming_back = _coming_back(diagnosis)
