@@ -36,7 +36,7 @@ def test_a_transaction_holds_its_messages_until_it_ends() -> None:
     assert subscription.summary(0).unacked == 2
     assert subscription.cursor.backlog_entries == 3
     both = (MessageId(3, 1), MessageId(3, 0))
-    with pytest.raises(ProtocolError, match=r"transaction \(1, 1\), which is open"):
+    with pytest.raises(ProtocolError, match="transaction 1:1, which is open"):
         subscription.handle("a", CommandAck(1, message_ids=both, transaction=second))
     assert subscription.transactions == [first]
     assert subscription.abort(first) == 1

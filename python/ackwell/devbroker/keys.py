@@ -5,6 +5,8 @@ from __future__ import annotations
 from base64 import b64decode
 from typing import Any
 
+from ackwell.subscription.sticky_key import keyless_key
+
 
 def key_bytes(metadata: Any) -> bytes:
     """Return the bytes to hash, by the broker's rules; they are never empty."""
@@ -14,4 +16,4 @@ def key_bytes(metadata: Any) -> bytes:
     if metadata.partition_key:
         key: str = metadata.partition_key
         return b64decode(key) if metadata.partition_key_b64_encoded else key.encode()
-    return f"{metadata.producer_name}-{metadata.sequence_id}".encode()
+    return keyless_key(metadata.producer_name, metadata.sequence_id)

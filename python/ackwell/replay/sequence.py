@@ -328,8 +328,7 @@ def _position(event: Event) -> Position:
 
 def _transaction(name: str) -> TransactionId | None:
     """Read a transaction's name, `most:least`."""
-    most, _, least = name.partition(":")
     try:
-        return TransactionId(int(most), int(least))
+        return TransactionId.parse(name)
     except ValueError:
         return None

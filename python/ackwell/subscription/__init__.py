@@ -1,4 +1,4 @@
-"""Consumers, dispatch, acknowledgments and redelivery: a subscription's decisions, without any I/O."""
+"""A subscription without I/O: consumers, dispatch, acknowledgments and redelivery."""
 
 from ackwell.protocol.command_ack import (
     AckColumns,

@@ -1,12 +1,12 @@
-"""Which messages of one consumer were not acknowledged in time.
+"""Ack timeouts: find the messages that one consumer did not acknowledge in time.
 
-Messages delivered within one tick share a deadline, so the tracker is a row of `(deadline, position
-set)`: a bit for a message, and no work when it is acknowledged. When a deadline passes, the positions of
-its set that are still pending have timed out. A message that goes back before its deadline leaves its
-set, so that a later delivery of it has only its own deadline.
+Messages delivered within one tick share a deadline, so the tracker is a queue of `(deadline, position set)`
+pairs. A message costs one bit, and its acknowledgment costs nothing. When a deadline passes, the positions of
+its set that are still pending have timed out. A message that is returned before its deadline leaves its set,
+so that only the deadline of a later delivery counts.
 
-A message whose deadline is *extended* is put into a later set, and stays in the earlier one until that
-comes to the front. So an extension costs no search.
+Extending a deadline adds the message to a later set. The message also stays in the earlier set until that set
+reaches the front of the queue, so an extension needs no search.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class AckTimeouts(EqualByState):
         self._tick_ms = tick_ms
         self._sets: deque[tuple[int, PositionRangeSet]] = deque()
         self._extended: dict[Position, int] = {}
-        """The extended messages, each with the deadline that counts."""
+        """Position of each extended message → its current deadline."""
 
     def start(self, ledger_id: int, entry_id: int, now_ms: int) -> None:
         """Start the clock of one entry; O(1)."""
@@ -46,12 +46,12 @@ class AckTimeouts(EqualByState):
         self._open(now_ms).add_many(ledger_ids, entry_ids)
 
     def extend(self, position: Position, now_ms: int) -> None:
-        """Start the clock of an entry anew; O(1)."""
+        """Restart the clock of an entry; O(1)."""
         self._open(now_ms).add(*position)
         self._extended[position] = self._sets[-1][0]
 
     def stop(self, ledger_id: int, entry_id: int) -> None:
-        """Stop the clock of an entry that is not pending any more; O(timeout / tick)."""
+        """Stop the clock of an entry that is no longer pending; O(timeout / tick)."""
         for _, positions in self._sets:
             positions.remove(ledger_id, entry_id)
         if self._extended:
@@ -63,7 +63,7 @@ class AckTimeouts(EqualByState):
         self._extended.clear()
 
     def pop_due(self, now_ms: int) -> list[Position]:
-        """Return, and forget, what was delivered so long ago; the caller has what is still pending."""
+        """Remove and return the positions whose deadline has passed; the caller skips those not pending."""
         due: list[Position] = []
         while self._sets and self._sets[0][0] <= now_ms:
             deadline_ms, positions = self._sets.popleft()
@@ -92,7 +92,7 @@ class AckTimeouts(EqualByState):
         return sum(positions.nbytes for _, positions in self._sets) + self._extended.__sizeof__()
 
     def _open(self, now_ms: int) -> PositionRangeSet:
-        # Rounded up to the tick, so that nothing times out early.
+        # Rounded up to the tick, so that no message times out early.
         deadline = -(-(now_ms + self._timeout_ms) // self._tick_ms) * self._tick_ms
         if not self._sets or self._sets[-1][0] < deadline:
             self._sets.append((deadline, self._structures.position_range_set()))

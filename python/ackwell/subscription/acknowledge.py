@@ -1,7 +1,7 @@
-"""What an acknowledgment does: to the cursor, to who has the message, to what waits for it.
+"""Apply acknowledgments to the cursor, the consumers and the waiting messages.
 
-The rules are the broker's. The cursor (`ackwell.cursor`) has those of the mark-delete position, this
-file those around it. Checks come before changes: an acknowledgment that is refused has no effect.
+The rules are the broker's. `ackwell.cursor` implements the rules of the mark-delete position, this module the
+others. Checks come before changes, so an acknowledgment that is refused has no effect.
 """
 
 from __future__ import annotations
@@ -22,21 +22,20 @@ if TYPE_CHECKING:
 
 
 class Acknowledgments:
-    """Applies acknowledgments, plain ones and those of transactions."""
+    """Applies plain acknowledgments and those of transactions."""
 
     def __init__(self, state: State) -> None:
         self._state = state
 
     @property
     def last_position(self) -> Position | None:
-        """The last entry of the topic; what is ahead of it was never published."""
+        """The last entry of the topic. Positions ahead of it were never published."""
         return self._state.cursor.ledgers.last_position
 
     def check_exists(self, position: Position) -> bool:
-        """Return whether an entry exists; `ProtocolError` for one ahead of the last.
+        """Return whether an entry exists; raise `ProtocolError` if it is ahead of the last one.
 
-        One of a ledger that is unknown, trimmed or shorter is the broker's range that covers nothing:
-        ignored.
+        False for an entry of an unknown, trimmed or shorter ledger, which a broker ignores.
         """
         ledgers = self._state.cursor.ledgers
         if ledgers.contains(*position):
@@ -50,7 +49,7 @@ class Acknowledgments:
         return False
 
     def ack(self, consumer: Consumer | None, ledger_id: int, entry_id: int) -> bool:
-        """Acknowledge one whole entry; return whether it was not before."""
+        """Acknowledge one whole entry; return whether this changed anything."""
         state = self._state
         try:
             changed = state.cursor.ack(ledger_id, entry_id)
@@ -70,7 +69,7 @@ class Acknowledgments:
         return changed
 
     def ack_many(self, consumer: Consumer | None, ledger_ids: Int64s, entry_ids: Int64s) -> int:
-        """Acknowledge many whole entries; return how many were not before.
+        """Acknowledge many whole entries; return the number that changed.
 
         Nothing changes if one is ahead of the last position (`ProtocolError`) or negative (`ValueError`).
         """
@@ -86,11 +85,11 @@ class Acknowledgments:
         return changed
 
     def check_existing(self, ledger_ids: Int64s, entry_ids: Int64s) -> None:
-        """Raise `ProtocolError` if one of these entries is ahead of the last."""
+        """Raise `ProtocolError` if an entry is ahead of the last position."""
         self._existing(ledger_ids, entry_ids)
 
     def partial_ack_keeps_blocked(self) -> bool:
-        """Return whether some consumer is blocked, and a part of a batch does not unblock it."""
+        """Return whether a consumer is blocked and acknowledging part of a batch does not unblock it."""
         state = self._state
         return not state.settings.partial_ack_unblocks and any(each.blocked for each in state.consumers)
 
@@ -102,7 +101,7 @@ class Acknowledgments:
         return ledger_ids[existing], entry_ids[existing]
 
     def ack_batch(self, consumer: Consumer | None, position: Position, unacked_bits: int) -> bool:
-        """Acknowledge the messages of a batch whose bit is clear; return whether that changed anything."""
+        """Acknowledge the messages of a batch whose bit is clear; return whether this changed anything."""
         state = self._state
         if not unacked_bits:
             return self.ack(consumer, *position)
@@ -116,7 +115,7 @@ class Acknowledgments:
         if state.settings.plain_acks_conflict and state.policy.individual:
             state.transactions.note_plain_ack(position, ~unacked_bits)
             if state.transactions.kept.get(position) == WHOLE:
-                # Nobody gets it any more, although the cursor does not have it.
+                # It is never delivered again, although the cursor does not count it as acknowledged.
                 state.consumers.remove_pending(*position, consumer)
                 state.replay.discard(*position)
         if changed:
@@ -127,9 +126,9 @@ class Acknowledgments:
     def ack_cumulative(
         self, position: Position, ack_set: Sequence[int], properties: Mapping[str, int] | None = None
     ) -> bool:
-        """Acknowledge everything up to a position, and in it the messages whose bit is clear.
+        """Acknowledge everything before a position, and the messages of its entry whose bit is clear.
 
-        `properties` as in `Cursor.ack_cumulative`.
+        `properties` are those of `Cursor.ack_cumulative`.
         """
         if not self.check_exists(position):
             if self._state.cursor.settings.refuse_cumulative_behind:
@@ -140,7 +139,7 @@ class Acknowledgments:
         return changed
 
     def unacked_bits(self, position: Position) -> int:
-        """Return the messages of a partly acknowledged entry that are with its consumer; else all."""
+        """Return the bits of an entry's messages that are neither acknowledged nor held; `WHOLE` is all."""
         unacked = self._state.cursor.unacked_bits(*position)
         bits = WHOLE if unacked is None else unacked
         return bits & ~self._state.transactions.held_bits(position)
@@ -148,12 +147,12 @@ class Acknowledgments:
     def hold(
         self, consumer: Consumer | None, transaction: TransactionId, messages: Sequence[MessageId]
     ) -> int:
-        """Hold these messages in a transaction; return how many entries it holds more of.
+        """Hold messages in a transaction; return the number of entries it holds more of.
 
-        Refused (`ProtocolError`) when one is acknowledged already, or held by an open transaction.
+        Raises `ProtocolError` if one is already acknowledged, or held by an open transaction.
         """
         cursor, transactions = self._state.cursor, self._state.transactions
-        wanted: dict[Position, HeldEntry] = {}
+        held_entries: dict[Position, HeldEntry] = {}
         for message in messages:
             position, bits = message.position, _acked_bits(message)
             if not cursor.ledgers.contains(*position):
@@ -163,13 +162,13 @@ class Acknowledgments:
             if cursor.is_acked(*position) or (unacked is not None and bits != WHOLE and bits & ~unacked):
                 raise _refused(f"{position} is already acknowledged")
             transactions.check(position, bits)
-            before = wanted[position].acked_bits if position in wanted else 0
+            before = held_entries[position].acked_bits if position in held_entries else 0
             if before & bits:
                 raise _refused(f"{position} is listed twice in one acknowledgment")
-            wanted[position] = HeldEntry(before | bits, message.batch_size or 1, 0)
-        for position, held in wanted.items():
+            held_entries[position] = HeldEntry(before | bits, message.batch_size or 1, 0)
+        for position, held in held_entries.items():
             self._hold(consumer, transaction, position, held)
-        return len(wanted)
+        return len(held_entries)
 
     def hold_cumulative(self, transaction: TransactionId, position: Position, unacked_bits: int) -> None:
         """Hold everything up to a position in a transaction."""
@@ -179,7 +178,7 @@ class Acknowledgments:
         self._state.transactions.hold_cumulative(transaction, HeldCumulative(position, unacked_bits))
 
     def commit(self, transaction: TransactionId) -> int:
-        """Acknowledge what a transaction holds; return the entries that changed."""
+        """Acknowledge the messages that a transaction holds; return the number of entries that changed."""
         state = self._state
         content = self._end(transaction)
         changed = 0
@@ -194,9 +193,9 @@ class Acknowledgments:
         return changed
 
     def abort(self, transaction: TransactionId) -> int:
-        """Release what a transaction holds; return how many entries go back to be delivered again.
+        """Release the messages that a transaction holds; return the number of entries to redeliver.
 
-        Where consumers share they go back entry by entry; else everything unacknowledged is read again.
+        On Shared and Key_Shared each entry is queued; otherwise everything unacknowledged is read again.
         """
         state = self._state
         content = self._end(transaction)
@@ -207,30 +206,30 @@ class Acknowledgments:
         for position, held in content.entries.items():
             if state.delayed is not None and state.delayed.contains(*position):
                 continue
-            # Where all that was held is acknowledged meanwhile, another transaction may hold the rest.
+            # The entry may be acknowledged by now, or another transaction may hold the rest of it.
             if not state.unread.needs_delivery(*position):
                 continue
             if position < state.unread.position:
                 state.consumers.take_back(*position)
                 state.backoffs.stop(*position)
                 state.counts.increment(*position)
-                # It may have been read past while it was held, its time of delivery not looked at.
+                # Reading may have passed the held entry without checking its delivery time.
                 state.replay.add_unseen(position, held.sticky_key_hash or None)
             elif state.settings.idle_reads_again:
-                # A broker counts it, although it reads it anew.
+                # A broker counts it, although it reads it for the first time.
                 state.counts.increment(*position)
             state.transactions.clear_waiting(position)
             state.stop_retrying(*position)
         return len(content.entries)
 
     def _commit_cumulative(self, position: Position, ack_set: Sequence[int]) -> bool:
-        """Acknowledge up to a position; return False if the cursor is there already."""
+        """Acknowledge everything up to a position; return False if the cursor is already there."""
         if position <= self._state.cursor.mark_delete_position:
             return False
         return self.ack_cumulative(position, ack_set, {})
 
     def _end(self, transaction: TransactionId) -> Transaction:
-        """Close a transaction, or only its cumulative part if a broker looks no further."""
+        """Close a transaction, or only its cumulative part if the broker ignores the rest."""
         transactions = self._state.transactions
         if self._state.settings.cumulative_hides_individual and transactions.cumulative:
             return transactions.end_cumulative(transaction)
@@ -246,15 +245,15 @@ class Acknowledgments:
         state.transactions.hold(transaction, position, held._replace(sticky_key_hash=sticky_key_hash))
         unacked = self.unacked_bits(position)
         before = value[0] if value is not None else 0
-        # Without an acknowledged index the cursor does not know the batch's size; the entry does. One is left
-        # at least: the client may have named another size, and nothing else would deliver the rest.
+        # Without an acknowledged index, only the pending entry has the batch's size. At least one message
+        # remains, because the client may have named a wrong size, and no other event would deliver the rest.
         remaining = unacked.bit_count() if unacked >= 0 else max(before - held.acked_bits.bit_count(), 1)
         self._lower(position, remaining, owner, unblocks=state.settings.transaction_part_unblocks)
 
     def _lower(
         self, position: Position, remaining: int, consumer: Consumer | None, *, unblocks: bool
     ) -> None:
-        """Lower what remains of an entry; to nothing, if transactions hold all that is unacknowledged."""
+        """Set the remaining messages of an entry; none if transactions hold all unacknowledged ones."""
         state = self._state
         if state.unread.needs_delivery(*position):
             state.consumers.reduce(position, remaining, consumer, unblocks=unblocks)
@@ -265,7 +264,7 @@ class Acknowledgments:
             state.replay.discard(*position)
 
     def _keep_waiting(self, position: Position) -> None:
-        """Let a message that waits hold back its hash until the transactions that hold it end."""
+        """Keep the hash of a waiting message blocked until the transactions that hold it end."""
         state = self._state
         sticky_key_hash = state.replay.hash_of(position)
         if state.holds_waiting and sticky_key_hash is not None:
@@ -275,7 +274,7 @@ class Acknowledgments:
 
 
 def _acked_bits(message: MessageId) -> int:
-    """Return the messages that an acknowledgment inside a transaction names."""
+    """Return the bits of the messages that an acknowledgment in a transaction names."""
     unacked = from_words(message.ack_set)
     sized = message.batch_size is not None and message.batch_size >= 1
     if not unacked and not (message.ack_set and sized):

@@ -1,4 +1,4 @@
-"""What the consumers of a Failover subscription learn when the active one changes."""
+"""Notifications to the consumers of a Failover subscription when the active one changes."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ class ActiveChange(NamedTuple):
 
 
 class Removal(NamedTuple):
-    """What the removal of a consumer led to."""
+    """The result of removing a consumer."""
 
     entries: int
-    """How many of its entries go back to be delivered again."""
+    """The number of its entries to redeliver."""
     active_changes: list[ActiveChange]
-    """On Failover, the notifications of the others."""
+    """On Failover, the notifications for the other consumers."""
 
 
 def active_changes(
     consumers: Consumers, before: Consumer | None, active: Consumer | None, joined: Consumer | None = None
 ) -> list[ActiveChange]:
-    """Return the notifications to send: to all if the active one changed, else to the one that joined."""
+    """Return the notifications to send: to all if the active one changed, else to a consumer that joined."""
     if active is before:
         return [] if joined is None else [ActiveChange(joined.key, joined is active)]
     return [ActiveChange(each.key, each is active) for each in consumers]

@@ -1,7 +1,7 @@
-"""Checks of arguments, before anything is changed.
+"""Checks of arguments.
 
-Every public method of a subscription checks all its arguments first, so a call that is refused has no
-effect. A wrong type is a `TypeError`, a value outside its domain a `ValueError`.
+Every public method of a subscription checks all its arguments before it changes anything, so a call that
+raises has no effect. A wrong type raises `TypeError`, a value outside its domain `ValueError`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 INT32_MIN: Final = -(2**31)
 INT32_MAX: Final = 2**31 - 1
 TIME_MAX_MS: Final = 2**62
-"""Far beyond any clock; a delay can be added to it without overflow."""
+"""Later than any clock. Adding a delay to it does not overflow."""
 
 
 def integer(name: str, value: int, minimum: int = INT64_MIN, maximum: int = INT64_MAX) -> int:
@@ -46,24 +46,24 @@ def integer(name: str, value: int, minimum: int = INT64_MIN, maximum: int = INT6
 
 
 def position(ledger_id: int, entry_id: int, ledger_id_min: int = 0, entry_id_min: int = 0) -> Position:
-    """Return the position of two ids, which are at least 0 by default."""
+    """Check two ids and return their position; the default minimum of both is 0."""
     return Position(
         integer("ledger_id", ledger_id, ledger_id_min), integer("entry_id", entry_id, entry_id_min)
     )
 
 
 def time_ms(name: str, value: int) -> int:
-    """Return a time in milliseconds."""
+    """Check and return a time in milliseconds."""
     return integer(name, value, -TIME_MAX_MS, TIME_MAX_MS)
 
 
 def batch_size(value: int) -> int:
-    """Return a batch size; `LimitError` for one that no broker could hold."""
+    """Check and return a batch size; `LimitError` if it is more than a broker can hold."""
     return check_batch_size(integer("batch_size", value))
 
 
 def transaction(value: TransactionId) -> TransactionId:
-    """Return a transaction's id, whose halves are unsigned 64-bit integers."""
+    """Check and return a transaction id, whose halves are unsigned 64-bit integers."""
     most_bits, least_bits = value
     return TransactionId(
         integer("most_bits", most_bits, 0, UINT64_MAX), integer("least_bits", least_bits, 0, UINT64_MAX)
@@ -73,7 +73,7 @@ def transaction(value: TransactionId) -> TransactionId:
 def position_columns(
     ledger_ids: ArrayLike, entry_ids: ArrayLike
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return two columns of one length that hold no negative id."""
+    """Check and return two columns of equal length without negative ids."""
     ledgers, entries = as_int64(ledger_ids), as_int64(entry_ids)
     same_length(ledgers, entries)
     if len(ledgers) and (ledgers.min() < 0 or entries.min() < 0):
@@ -91,7 +91,7 @@ def position_list(pairs: Iterable[tuple[int, int]]) -> list[Position]:
 
 
 def ack_set_words(ack_set: Sequence[int]) -> tuple[int, ...]:
-    """Return the words of an ack set; `LimitError` for more than a batch can have."""
+    """Check and return the words of an ack set; `LimitError` for more than a batch can have."""
     if isinstance(ack_set, (str, bytes)):
         raise TypeError(f"ack_set is {ack_set!r}; expected 64-bit words")
     found = tuple(ack_set)
@@ -100,7 +100,7 @@ def ack_set_words(ack_set: Sequence[int]) -> tuple[int, ...]:
 
 
 def check_hash(sticky_key_hash: int) -> int:
-    """Return a sticky-key hash, which is a signed 32-bit integer."""
+    """Check and return a sticky-key hash, which is a signed 32-bit integer."""
     return integer("sticky_key_hash", sticky_key_hash, INT32_MIN, INT32_MAX)
 
 

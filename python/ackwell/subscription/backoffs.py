@@ -1,8 +1,8 @@
 """Negatively acknowledged messages that wait for the end of their back-off.
 
-A min-heap of deadlines beside position → deadline. An entry that stops waiting leaves only the mapping;
-its deadline in the heap is void and is dropped when it comes to the top, so every operation is O(log n),
-amortised.
+A min-heap of deadlines and a map from position to deadline. An entry that stops waiting leaves the map only.
+Its deadline in the heap is then void, and is dropped when it reaches the top. Every operation is amortised
+O(log n).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Backoffs(EqualByState):
-    """Position → when it goes back to be delivered again."""
+    """Position → the time at which the entry is queued for redelivery."""
 
     __slots__ = ("_backoff", "_deadlines", "due_ms")
 
@@ -28,40 +28,40 @@ class Backoffs(EqualByState):
         self._backoff = backoff
         self._deadlines: TripleLongHeap = structures.triple_heap()
         self.due_ms: dict[Position, int] = {}
-        """The entries that wait; only this class changes it."""
+        """Position → deadline in milliseconds. Only this class changes it."""
 
     def __len__(self) -> int:
         return len(self.due_ms)
 
     def start(self, position: Position, now_ms: int, redelivery_count: int) -> None:
-        """Let an entry wait; a second negative acknowledgment before the end restarts the wait."""
+        """Start the back-off of an entry, or restart it."""
         due_ms = now_ms + self._backoff.delay_ms(redelivery_count)
         self._deadlines.add(due_ms, *position)
         self.due_ms[position] = due_ms
 
     def stop(self, ledger_id: int, entry_id: int) -> None:
-        """Let an entry wait no longer."""
+        """End the back-off of an entry."""
         if self.due_ms:
             self.due_ms.pop(Position(ledger_id, entry_id), None)
 
     def stop_many(self, ledger_ids: Int64s, entry_ids: Int64s) -> None:
-        """Let many entries wait no longer."""
+        """End the back-offs of many entries."""
         if self.due_ms:
             for pair in zip(ledger_ids.tolist(), entry_ids.tolist(), strict=True):
                 self.due_ms.pop(Position(*pair), None)
 
     def forget_up_to(self, position: Position) -> None:
-        """Let nothing at or before a position wait."""
+        """End the back-offs of all entries up to and including a position."""
         for waiting in [each for each in self.due_ms if each <= position]:
             del self.due_ms[waiting]
 
     def clear(self) -> None:
-        """Let nothing wait."""
+        """End all back-offs."""
         self._deadlines.clear()
         self.due_ms.clear()
 
     def pop_due(self, now_ms: int) -> list[Position]:
-        """Return, and forget, the entries whose back-off is over."""
+        """Remove and return the entries whose back-off is over."""
         found = []
         while (due_ms := self.next_due_ms()) is not None and due_ms <= now_ms:
             _, ledger_id, entry_id = self._deadlines.pop()
@@ -71,7 +71,7 @@ class Backoffs(EqualByState):
         return found
 
     def next_due_ms(self) -> int | None:
-        """Return when the next back-off ends, or `None`. Amortised O(log n)."""
+        """Return the time at which the next back-off ends, or `None`. Amortised O(log n)."""
         if not self.due_ms:
             if len(self._deadlines):
                 self._deadlines.clear()
@@ -88,9 +88,9 @@ class Backoffs(EqualByState):
         return self._deadlines.nbytes + self.due_ms.__sizeof__()
 
     def validate(self) -> None:
-        """Check the heap, and that a deadline ends every wait."""
+        """Check the heap, and that it holds a deadline for every back-off."""
         self._deadlines.validate()
         deadlines = {((ledger, entry), due_ms) for due_ms, ledger, entry in self._deadlines}
         assert deadlines >= {(tuple(position), due_ms) for position, due_ms in self.due_ms.items()}, (
-            "a back-off that no deadline ends"
+            "a back-off has no deadline"
         )

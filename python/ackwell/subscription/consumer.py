@@ -1,4 +1,4 @@
-"""One consumer, as its subscription sees it."""
+"""The state that a subscription keeps for one consumer."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from ackwell.subscription.ack_timeouts import AckTimeouts
 
 ConsumerKey: TypeAlias = str | int
-"""What identifies a consumer in every call: its `consumer_id` if it was added with one, else its name."""
+"""The identity of a consumer in every call: its `consumer_id` if it was added with one, else its name."""
 
 NO_EPOCH: Final = -1
-"""The epoch of a consumer whose client has none, as on the wire (`DEFAULT_CONSUMER_EPOCH`)."""
+"""The epoch of a consumer whose client sends none, as on the wire (`DEFAULT_CONSUMER_EPOCH`)."""
 
 
 class Consumer(EqualByState):
-    """What one consumer may still get, and what it received and has not acknowledged.
+    """The permits of one consumer, and its delivered, unacknowledged entries.
 
-    `unacked` is the sum of the remaining messages in `pending`; only `Consumers` changes both.
+    `unacked` is the sum of the remaining messages in `pending`. Only `Consumers` changes both.
     """
 
     __slots__ = (
@@ -53,20 +53,20 @@ class Consumer(EqualByState):
         self.priority = priority
         """0 is served first."""
         self.epoch = epoch
-        """How often the client asked for redelivery; a delivery of an older epoch is out of date."""
+        """The number of redelivery requests of the client. A delivery of an older epoch is out of date."""
         self.permits = 0
-        """Messages that it asked for and did not get; a batch may take it below 0, as in the broker."""
+        """The requested messages not delivered yet. A batch may take it below 0, as in the broker."""
         self.withheld = 0
-        """Permits that came while it was blocked, which a broker grants when it is not any more."""
+        """Permits that arrived while it was blocked. A broker grants them when it is unblocked."""
         self.mean_batch_size = 0.0
-        """Messages in an entry that it got, the newest reads first; 0 before the first (see `reads`)."""
+        """The moving average of messages in a delivered entry; 0 before the first (see `reads`)."""
         self.pending = pending
         """Position → (remaining messages, sticky-key hash)."""
         self.as_delivered: dict[Position, int] = {}
-        """Position → batch size, if a broker of 4.0 reports that and not what remains."""
+        """Position → batch size, which a broker of 4.0 reports instead of the remaining messages."""
         self.unacked = 0
         self.blocked = False
-        """It reached its limit of unacknowledged messages, and is not yet down to half of it."""
+        """Whether it reached its limit of unacknowledged messages and is not yet down to half of it."""
         self.timeouts = timeouts
 
     def __repr__(self) -> str:

@@ -1,15 +1,14 @@
-"""The connected consumers, with everything that was delivered to them and is not acknowledged.
+"""The connected consumers with their pending entries: delivered and not acknowledged.
 
-Only this file changes a consumer's pending entries and the counters over them. A counter moves by
-the difference between the old and the new remaining count of an entry that is really pending, never by
-what a client claims to have acknowledged, so it cannot drift or become negative
-(apache/pulsar#759, #96, #6510: negative counters that stop dispatch).
+Only this module changes pending entries and their counters. A counter changes by the difference between the
+old and the new remaining count of an entry that is pending, and never by the number that a client claims to
+have acknowledged. So it cannot drift or become negative (apache/pulsar#759, #96, #6510: negative counters
+that stop dispatch).
 
-Two limits hold deliveries back. At the limit of one consumer it is blocked until half of its messages
-are acknowledged, or until it gives messages back. At the limit of the subscription no new entry is
-delivered until less than half are left; an entry that was given back is delivered again as soon as the
-count is below the limit. With `subscription_limit_at_read` the second limit stops only the reading of
-new entries, as in the broker.
+Two limits stop deliveries. A consumer at its limit is blocked until half of its messages are acknowledged, or
+until it returns messages. At the limit of the subscription no new entry is delivered until less than half of
+the messages remain; a returned entry is redelivered as soon as the count is below the limit. With
+`subscription_limit_at_read` the second limit stops only the reading of new entries, as in the broker.
 """
 
 from __future__ import annotations
@@ -34,11 +33,11 @@ if TYPE_CHECKING:
 
 
 NO_LIMIT: Final = 2**62
-"""More messages than there can be."""
+"""A limit above any number of messages."""
 
 
 class _ByKey(dict["ConsumerKey", "Consumer"]):
-    """Key → consumer, found without a call of Python for one that is here."""
+    """Key → consumer. Finding a connected consumer calls no Python code."""
 
     __slots__ = ()
 
@@ -66,18 +65,18 @@ class Consumers(EqualByState):
         self._structures = structures
         self.set_limits(settings)
         self.by_key = _ByKey()
-        """Who is connected, by key; a key of nobody is a `ProtocolError`."""
+        """Key → connected consumer; an unknown key raises `ProtocolError`."""
         self.unacked = 0
-        """Messages pending at all consumers together."""
+        """The messages pending at all consumers."""
         self.blocked = False
-        """The subscription reached its limit, and is not yet below half of it."""
+        """Whether the subscription reached its limit and is not yet below half of it."""
         self.draining = DrainingHashes()
 
     def set_limits(self, settings: SubscriptionSettings) -> None:
-        """Take other limits; who is blocked is looked at with the next acknowledgment."""
+        """Change the limits. The next acknowledgment updates the blocked flags."""
         self._settings = settings
         self.full_at = settings.max_unacked_per_consumer or NO_LIMIT
-        """As many messages fill a consumer."""
+        """The limit of one consumer."""
         self._blocked_at = settings.max_unacked_per_subscription or NO_LIMIT
 
     def __getitem__(self, key: ConsumerKey) -> Consumer:
@@ -90,16 +89,16 @@ class Consumers(EqualByState):
         return len(self.by_key)
 
     def keys(self) -> list[ConsumerKey]:
-        """Return what identifies each consumer."""
+        """Return the key of each consumer."""
         return list(self.by_key)
 
     @property
     def entries(self) -> int:
-        """Entries pending at all consumers together."""
+        """The entries pending at all consumers."""
         return sum(len(consumer.pending) for consumer in self)
 
     def join(self, key: ConsumerKey, name: str, priority: int, epoch: int) -> Consumer:
-        """Add a consumer without permits; `ProtocolError` for a key in use."""
+        """Add a consumer without permits; `ProtocolError` if its key is in use."""
         if key in self.by_key:
             raise ProtocolError(f"consumer {key!r} is already connected", code=ErrorCode.CONSUMER_BUSY)
         settings, timeouts = self._settings, None
@@ -122,10 +121,10 @@ class Consumers(EqualByState):
         sticky_key_hash: int,
         now_ms: int,
     ) -> None:
-        """Deliver one entry that is with nobody to a consumer."""
+        """Deliver one entry, which is not pending elsewhere, to a consumer."""
         consumer.pending.add(ledger_id, entry_id, remaining, sticky_key_hash)
         consumer.permits -= remaining
-        # As `_grow`, without the call: this is the way of every message.
+        # Does the same as `_grow` without a call, because every message passes here.
         consumer.unacked += remaining
         self.unacked += remaining
         if consumer.unacked >= self.full_at:
@@ -138,7 +137,7 @@ class Consumers(EqualByState):
             self.draining.count_delivered(consumer.key, sticky_key_hash)
 
     def count(self, consumer: Consumer, messages: int) -> None:
-        """Count so many messages as delivered to a consumer; `deliver_many` notes which."""
+        """Count messages as delivered to a consumer; `deliver_many` adds the entries."""
         consumer.permits -= messages
         self._grow(consumer, messages)
 
@@ -151,7 +150,7 @@ class Consumers(EqualByState):
         sticky_key_hashes: Int64s | None,
         now_ms: int,
     ) -> None:
-        """Note many entries, whose messages are counted, as delivered; `None` for one message, or hash 0."""
+        """Add delivered entries whose messages are counted; `None` is one message each, or hash 0."""
         import numpy as np
 
         if remaining is None:
@@ -166,12 +165,12 @@ class Consumers(EqualByState):
                 self.draining.count_delivered(consumer.key, sticky_key_hash)
 
     def report_batch_size(self, consumer: Consumer, position: Position, batch_size: int) -> None:
-        """Report the batch size of a pending entry instead of what remains of it, if the broker does."""
+        """Report the batch size of a pending entry instead of the remaining messages, if the broker does."""
         if not self._settings.partial_ack_lowers_pending:
             consumer.as_delivered[position] = batch_size
 
     def pending(self, consumer: Consumer) -> dict[Position, PendingAck]:
-        """Return a consumer's pending entries, with the counts that the broker would report."""
+        """Return a consumer's pending entries with the counts that the broker would report."""
         pending = {Position(*position): value for position, value in consumer.pending.items()}
         for position, batch_size in consumer.as_delivered.items():
             if position in pending:
@@ -179,7 +178,7 @@ class Consumers(EqualByState):
         return pending
 
     def owner(self, ledger_id: int, entry_id: int, guess: Consumer | None = None) -> Consumer | None:
-        """Find who has an entry: the consumer that speaks of it, or any other (O(consumers))."""
+        """Return the consumer that has an entry: first `guess`, then any other (O(consumers))."""
         if guess is not None and guess.pending.contains(ledger_id, entry_id):
             return guess
         for consumer in self:
@@ -190,7 +189,7 @@ class Consumers(EqualByState):
     def remove_pending(
         self, ledger_id: int, entry_id: int, guess: Consumer | None = None
     ) -> tuple[Consumer, int] | None:
-        """Take an entry from the consumer that has it; return the consumer and the hash."""
+        """Remove a pending entry; return its consumer and its hash, or `None` if it is not pending."""
         consumer = self.owner(ledger_id, entry_id, guess)
         value = None if consumer is None else consumer.pending.remove_and_get(ledger_id, entry_id)
         if consumer is None or value is None:
@@ -206,14 +205,14 @@ class Consumers(EqualByState):
     def take_back(
         self, ledger_id: int, entry_id: int, guess: Consumer | None = None
     ) -> tuple[Consumer, int] | None:
-        """Do the same for an entry that may be delivered again, and stop its clock: O(timeout / tick)."""
+        """Remove a pending entry that may be redelivered, and stop its timeout; O(timeout / tick)."""
         settled = self.remove_pending(ledger_id, entry_id, guess)
         if settled is not None and settled[0].timeouts is not None:
             settled[0].timeouts.stop(ledger_id, entry_id)
         return settled
 
     def remove_acknowledged(self, ledger_id: int, entry_id: int, guess: Consumer | None) -> None:
-        """Take an acknowledged entry from the consumer that has it, in the fewest calls."""
+        """Remove an acknowledged entry from its consumer, in the fewest calls."""
         if guess is not None and not self.draining.pending:
             remaining = guess.pending.get_remaining(ledger_id, entry_id)
             if remaining is not None:
@@ -225,20 +224,20 @@ class Consumers(EqualByState):
         self.remove_pending(ledger_id, entry_id)
 
     def remove_acknowledged_many(self, guess: Consumer | None, ledger_ids: Int64s, entry_ids: Int64s) -> None:
-        """Take many acknowledged entries from the consumers that have them, this one first."""
+        """Remove many acknowledged entries from their consumers, `guess` first."""
         left = len(ledger_ids)
         others = (consumer for consumer in self if consumer is not guess)
         for consumer in (*(() if guess is None else (guess,)), *others):
             if left <= 0:
                 return
-            # An entry is pending at one consumer only, so those that were taken do no harm to the next.
+            # An entry is pending at one consumer only, so removed entries do not affect the next one.
             if len(consumer.pending):
                 left -= self._take_many(consumer, ledger_ids, entry_ids)
 
     def reduce(
         self, position: Position, remaining: int, guess: Consumer | None = None, *, unblocks: bool
     ) -> None:
-        """Lower what remains of a pending entry; at 0 it is not pending any more."""
+        """Lower the remaining messages of a pending entry; at 0 the entry is removed."""
         consumer = self.owner(*position, guess)
         if consumer is None:
             return
@@ -254,7 +253,10 @@ class Consumers(EqualByState):
             self._shrink(consumer, before - remaining, unblocks=unblocks)
 
     def take_all(self, consumer: Consumer) -> tuple[Int64s, Int64s, Int64s, Int64s]:
-        """Take everything from a consumer: ledger ids, entry ids, remaining, hashes, in position order."""
+        """Remove all pending entries of a consumer.
+
+        Returns ledger ids, entry ids, remaining messages and hashes, in position order.
+        """
         pending = consumer.pending.to_arrays()
         consumer.pending.clear()
         consumer.as_delivered.clear()
@@ -266,12 +268,12 @@ class Consumers(EqualByState):
         return pending
 
     def unblock_returning(self, consumer: Consumer) -> None:
-        """Unblock a consumer that gave messages back: it is to get them, or others, again."""
+        """Unblock a consumer that returned messages, so that it can get more."""
         if self._settings.redelivery_unblocks or consumer.unacked < self.full_at:
             self._unblock(consumer)
 
     def grant(self, consumer: Consumer, permits: int) -> None:
-        """Let a consumer get so many more messages."""
+        """Add permits to a consumer."""
         if self.is_full(consumer):
             consumer.blocked = True
         if consumer.blocked and self._settings.reads_by_permits:
@@ -280,17 +282,17 @@ class Consumers(EqualByState):
             consumer.permits += permits
 
     def is_full(self, consumer: Consumer) -> bool:
-        """Return whether a consumer has as many messages as it may; it is blocked then, as a rule."""
+        """Return whether a consumer is at its limit; it is usually blocked then."""
         return consumer.unacked >= self.full_at
 
     def may_take_of_key(self, consumer: Consumer) -> bool:
-        """Return whether its limit lets a consumer of Key_Shared get a message that is read."""
+        """Return whether the limit of a Key_Shared consumer permits one more message."""
         if consumer.blocked and not self._settings.key_shared_ignores_blocked:
             return False
         return consumer.unacked < self.full_at
 
     def forget_up_to(self, position: Position) -> None:
-        """Drop what is pending at or before a position, which is acknowledged."""
+        """Remove the pending entries up to and including a position, which are acknowledged."""
         for consumer in self:
             gone = consumer.pending.take_all_up_to(*position)
             for entry in [each for each in consumer.as_delivered if each <= position]:
@@ -302,23 +304,23 @@ class Consumers(EqualByState):
                         self.draining.count_removed(consumer.key, sticky_key_hash)
 
     def allowance(self, consumer: Consumer, *, new: bool = True) -> int:
-        """Return how many messages a consumer may be sent before its permits or a limit stop it.
+        """Return the number of messages that a consumer can get before its permits or a limit stop it.
 
-        The entry that passes the limit is still sent whole, as the broker sends a batch.
+        The entry that exceeds the limit is still delivered whole, as the broker delivers a batch.
         """
         if consumer.blocked:
             return 0
         allowance = min(consumer.permits, self.room(new=new))
         if self._settings.max_unacked_per_consumer:
             left = self._settings.max_unacked_per_consumer - consumer.unacked
-            # One that is full and not blocked asked for redelivery.
+            # A consumer that is full and not blocked has requested redelivery.
             allowance = min(allowance, max(left, 1))
         return max(allowance, 0)
 
     def all_fit(self, consumers: Sequence[Consumer], messages: Sequence[float], largest: int) -> bool:
-        """Return whether so many messages are sure to pass no limit, whichever reads bring them.
+        """Return whether the consumers can get these messages without reaching a limit, in any reads.
 
-        `largest` is the size of the largest entry. The permits that are left make the next read a full one.
+        `largest` is the size of the largest entry. Enough permits must remain for the next read to be full.
         """
         at_once = self.read_max
         total = sum(messages)
@@ -327,10 +329,10 @@ class Consumers(EqualByState):
             return False
         return all(
             not each.blocked
-            and wanted <= each.permits
-            and each.unacked + wanted + at_once * max(each.mean_batch_size + 1, largest) <= self.full_at
-            for each, wanted in zip(consumers, messages, strict=True)
-            if wanted
+            and number <= each.permits
+            and each.unacked + number + at_once * max(each.mean_batch_size + 1, largest) <= self.full_at
+            for each, number in zip(consumers, messages, strict=True)
+            if number
         )
 
     @property
@@ -340,16 +342,16 @@ class Consumers(EqualByState):
 
     @property
     def read_max(self) -> int:
-        """The most entries of one read."""
+        """The maximum number of entries in one read."""
         return self._settings.read_batch_size
 
     def readable(self) -> int:
-        """Return how many entries a broker reads at once: one for each permit, whoever has it."""
+        """Return the number of entries that a broker reads at once: one for each permit of any consumer."""
         first = next((each.permits for each in self if each.permits > 0 and not each.blocked), 1)
         return max(first, sum(each.permits for each in self))
 
     def room(self, *, new: bool = True) -> int:
-        """Return how many messages all consumers together may be sent before the subscription's limit."""
+        """Return the number of messages that can be delivered before the subscription's limit."""
         limit = self._settings.max_unacked_per_subscription
         if not limit or self._settings.subscription_limit_at_read:
             return NO_LIMIT
@@ -364,7 +366,7 @@ class Consumers(EqualByState):
         )
 
     def validate(self) -> None:
-        """Check the pending entries of every consumer, and that only they are reported."""
+        """Check the pending entries of every consumer, and that each reported entry is pending."""
         for consumer in self:
             consumer.pending.validate()
             assert all(consumer.pending.contains(*position) for position in consumer.as_delivered)
@@ -389,7 +391,7 @@ class Consumers(EqualByState):
         return found
 
     def _wrongly_blocked(self, consumer: Consumer, unacked: int) -> bool:
-        """Return whether the flag cannot be right; between half and all of the limit it may be either."""
+        """Return whether the blocked flag is wrong; between half and all of the limit it may be either."""
         settings, limit = self._settings, self._settings.max_unacked_per_consumer
         if limit == 0:
             return consumer.blocked
@@ -399,12 +401,12 @@ class Consumers(EqualByState):
         return unacked >= limit and not settings.redelivery_unblocks
 
     def _take_many(self, consumer: Consumer, ledger_ids: Int64s, entry_ids: Int64s) -> int:
-        """Take those of the entries that a consumer has; return how many."""
+        """Remove the entries that a consumer has; return their number."""
         import numpy as np
 
         one_each = consumer.unacked == len(consumer.pending) and not self._settings.cursor.replace_ack_sets
         if one_each and not self.draining.pending and not consumer.as_delivered:
-            # No entry has less than one message, so each has one, and nothing is to be looked up.
+            # Each entry has at least one message, so here each has exactly one and needs no lookup.
             removed = consumer.pending.remove_many(ledger_ids, entry_ids)
             self._shrink(consumer, removed)
             return removed
@@ -438,7 +440,7 @@ class Consumers(EqualByState):
             self.blocked = True
 
     def _shrink(self, consumer: Consumer, messages: int, *, unblocks: bool = True) -> None:
-        # The flags are checked on every way down, not on some of them (apache/pulsar#22657).
+        # Every decrease checks the flags (apache/pulsar#22657: some did not).
         consumer.unacked -= messages
         self.unacked -= messages
         if consumer.blocked and unblocks and consumer.unacked * 2 <= self.full_at:
@@ -453,7 +455,7 @@ class Consumers(EqualByState):
 
 
 def _blocked(now: bool, unacked: int, limit: int) -> bool:
-    """Return what a flag must be: between half and all of the limit it may be either."""
+    """Return the right value of a blocked flag: between half and all of the limit, the current one."""
     if limit == 0 or unacked * 2 < limit:
         return False
     return True if unacked >= limit else now

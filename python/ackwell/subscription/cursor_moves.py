@@ -1,7 +1,7 @@
 """Moves of the whole subscription: seek, skip, expiry, a cleared backlog, another type.
 
-An administrator moves a subscription, not a consumer, so what is illegal for a consumer of a Shared
-subscription, acknowledging everything up to a position, is legal here.
+An administrator moves a subscription. Acknowledging everything up to a position is illegal for a consumer of
+a Shared subscription, but legal here.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 
 class CursorMoves:
-    """Moves the cursor and brings everything else into line with it."""
+    """Moves the cursor, and updates the other state accordingly."""
 
     def __init__(self, state: State) -> None:
         self._state = state
 
     def seek(self, position: Position, ack_set: tuple[int, ...]) -> None:
-        """Make a position the next to be read, of a batch only the messages whose bit is set."""
-        # With its position the cursor loses the redelivery counts, which are carried with it.
+        """Make a position the next to read; with an ack set, only the messages whose bit is set."""
+        # A reset of the cursor drops the redelivery counts as well, because the cursor carries them.
         self._state.cursor.reset(*position, ack_set)
         self._state.start_over()
 
     def change_type(self, kind: SubscriptionType, selector: Selector | None) -> None:
-        """Become a subscription of another type; `ProtocolError` while a consumer is connected."""
+        """Change the subscription type; `ProtocolError` while a consumer is connected."""
         state = self._state
         if len(state.consumers):
             raise ProtocolError(
@@ -41,7 +41,7 @@ class CursorMoves:
         state.change_type(kind, selector)
 
     def acknowledge_up_to(self, position: Position) -> int:
-        """Acknowledge everything up to a position; return how many entries were not before."""
+        """Acknowledge everything up to a position; return the number of entries that changed."""
         state = self._state
         before = state.cursor.backlog_entries
         last = state.cursor.ledgers.last_position
@@ -56,20 +56,20 @@ class CursorMoves:
         state.forget_acknowledged()
         return before - state.cursor.backlog_entries
 
-    def expire(self, wanted: Position) -> int:
-        """Acknowledge everything up to a position, or as far as a broker would get."""
+    def expire(self, requested: Position) -> int:
+        """Acknowledge everything up to a position, or up to the end of a broker's search."""
         state = self._state
         by_search = state.settings.expires_by_search
-        position = found_by_search(state.cursor, wanted) if by_search else wanted
+        position = found_by_search(state.cursor, requested) if by_search else requested
         return 0 if position is None else self.acknowledge_up_to(position)
 
     def skip(self, entries: int) -> int:
-        """Acknowledge the first `entries` that are not acknowledged; return how many there were."""
+        """Acknowledge the first `entries` unacknowledged entries; return the number that existed."""
         position = self._unacknowledged(entries)
         return 0 if position is None else self.acknowledge_up_to(position)
 
     def clear_backlog(self) -> int:
-        """Acknowledge every entry that exists; return how many were not before."""
+        """Acknowledge every existing entry; return the number that changed."""
         state = self._state
         last = state.cursor.ledgers.last_position
         cleared = 0 if last is None else self.acknowledge_up_to(last)
@@ -78,7 +78,7 @@ class CursorMoves:
         return cleared
 
     def _unacknowledged(self, count: int) -> Position | None:
-        """Return the last of the first so many entries that are not acknowledged."""
+        """Return the last of the first `count` unacknowledged entries."""
         import numpy as np
 
         cursor, found, left = self._state.cursor, None, count

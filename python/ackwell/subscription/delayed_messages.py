@@ -1,4 +1,4 @@
-"""What a subscription asks of the tracker of delayed messages; `ackwell.delayed` has one."""
+"""The protocol of a tracker of delayed messages; `ackwell.delayed` implements it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ if TYPE_CHECKING:
 
 
 class DelayedMessages(Protocol):
-    """Positions with a time of delivery; each counts once."""
+    """A set of positions, each with a delivery time."""
 
     def add(self, deliver_at_ms: int, ledger_id: int, entry_id: int, now_ms: int) -> bool:
-        """Track a message; `False`, and nothing is tracked, when it is due already."""
+        """Track a message; return `False` without tracking it if it is already due."""
 
     def contains(self, ledger_id: int, entry_id: int) -> bool:
-        """Return whether a position waits here."""
+        """Return whether a position is tracked."""
 
     def has_due(self, now_ms: int) -> bool:
         """Return whether a message is due."""
@@ -26,20 +26,20 @@ class DelayedMessages(Protocol):
         now_ms: int,
         max: int,  # noqa: A002
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Take due messages out: times, ledger ids, entry ids."""
+        """Remove due messages; return their times, ledger ids and entry ids."""
 
     @property
     def waits_for_fixed_delay(self) -> bool:
-        """Whether it is useless to read on: what is read later is due later."""
+        """Whether reading on is useless, because later messages are due later."""
 
     def note_undelayed(self) -> None:
-        """Note a message without a delay, or one already due, that was not added."""
+        """Note a message that was not added because it has no delay or is already due."""
 
     def next_wakeup_ms(self) -> int | None:
-        """Return when the next message is due."""
+        """Return the time at which the next message is due, or `None`."""
 
     def clear(self) -> None:
-        """Forget every message."""
+        """Remove all messages."""
 
     def __len__(self) -> int: ...
 

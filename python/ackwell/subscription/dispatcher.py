@@ -173,7 +173,7 @@ class Dispatcher:
         return self._grouped(new, owners, now_ms, counted=False)
 
     def _grouped(self, new: Entries, owners: Owners, now_ms: int, *, counted: bool) -> list[Delivery]:
-        """Deliver entries to their owners; -1 is no owner."""
+        """Deliver entries to their owners; -1 marks an entry without one."""
         consumers = list(self._state.consumers)
         # With one consumer, the entries without an owner are the last ones.
         groups = (
@@ -260,8 +260,8 @@ class Dispatcher:
     def _whole_reads(self, entries: Entries) -> tuple[int, Owners]:
         """Decide whole reads of plain entries, up to the first read of which an entry waits.
 
-        Returns the number of entries that are decided, and the owner of each; -1 is no owner. Their messages
-        are counted.
+        Returns the number of entries that are decided, and the owner of each; -1 marks an entry without one.
+        Their messages are counted.
         """
         import numpy as np
 

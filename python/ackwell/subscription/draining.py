@@ -1,8 +1,8 @@
-"""Hashes that changed their owner while messages of theirs are still pending with the old one.
+"""Draining hashes: hashes that changed their owner while the old owner has pending messages of them.
 
-Order per key requires that the new owner gets nothing of a hash before the old one has finished. Only a
-consumer that joins or leaves moves hashes, so the pending messages are searched then, and a dispatch or
-an acknowledgment costs nothing while no hash drains (Pulsar's `DrainingHashesTracker`).
+Order per key requires that the new owner gets no message of a hash before the old owner has finished. Only a
+join or a leave moves hashes, so the pending messages are searched only then. While no hash drains, a dispatch
+or an acknowledgment costs nothing (Pulsar's `DrainingHashesTracker`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class DrainingHashes(EqualByState):
-    """Hash → its new owner, and consumer → how many of its pending entries have that hash."""
+    """Hash → its new owner, and the number of pending entries of each consumer."""
 
     __slots__ = ("pending",)
 
@@ -26,22 +26,22 @@ class DrainingHashes(EqualByState):
         self.pending: dict[int, tuple[ConsumerKey | None, dict[ConsumerKey, int]]] = {}
 
     def reassign(self, consumers: Iterable[Consumer], selector: Selector) -> None:
-        """Find what drains now that the selector has changed; O(pending entries)."""
+        """Find the draining hashes after a change of the selector; O(pending entries)."""
         self.pending = drained(consumers, selector)
 
     def blocks(self, consumer: ConsumerKey, sticky_key_hash: int) -> bool:
-        """Return whether another consumer still has entries of this hash."""
+        """Return whether another consumer has pending entries of this hash."""
         _, holders = self.pending.get(sticky_key_hash, (None, {}))
         return any(holder != consumer for holder in holders)
 
     def count_delivered(self, consumer: ConsumerKey, sticky_key_hash: int) -> None:
-        """Count one more pending entry of a hash that drains."""
+        """Count one more pending entry if its hash drains."""
         if sticky_key_hash in self.pending:
             _, holders = self.pending[sticky_key_hash]
             holders[consumer] = holders.get(consumer, 0) + 1
 
     def count_removed(self, consumer: ConsumerKey, sticky_key_hash: int) -> None:
-        """Count one pending entry less; the last one sets the hash free."""
+        """Count one pending entry less; after the last one the hash no longer drains."""
         _, holders = self.pending.get(sticky_key_hash, (None, {}))
         if consumer in holders:
             holders[consumer] -= 1
@@ -49,12 +49,12 @@ class DrainingHashes(EqualByState):
                 self._remove(consumer, sticky_key_hash)
 
     def forget_consumer(self, consumer: ConsumerKey) -> None:
-        """Forget a consumer that has nothing pending any more."""
+        """Remove a consumer that has no pending entries."""
         for sticky_key_hash in [key for key, (_, holders) in self.pending.items() if consumer in holders]:
             self._remove(consumer, sticky_key_hash)
 
     def audit(self, consumers: Iterable[Consumer], selector: Selector) -> list[str]:
-        """Recount; describe what differs."""
+        """Count again; describe a difference."""
         found = drained(consumers, selector)
         return [] if found == self.pending else [f"draining hashes are {self.pending}, found {found}"]
 

@@ -1,9 +1,9 @@
-"""Stage, save, confirm: an acknowledgment is never reported durable before it is.
+"""Receipts of acknowledgments: returned only after the acknowledgment is durable.
 
 An acknowledgment changes the state in memory at once, so that no consumer gets the message again. Its receipt
-waits here until a saved state holds it, and no log is trimmed beyond `mark_delete`, the durable position.
-(apache/pulsar#25528: a broker that reports and trims before it writes loses that when the write fails.)
-When a save fails, the receipts wait for the next one.
+waits here until a saved state includes it. The durable position `mark_delete` limits how far a log may be
+trimmed. (apache/pulsar#25528: a broker that answers and trims before it writes loses acknowledgments if the
+write fails.) After a failed save the receipts wait for the next one.
 """
 
 from __future__ import annotations
@@ -31,47 +31,47 @@ class StagedState(NamedTuple):
 
     info: PositionInfo
     receipts_before: int
-    """How many receipts, of all that ever waited, this state is the reason for."""
+    """The number of receipts, counted from the first ever added, that this state makes durable."""
 
 
 class Durability(EqualByState):
-    """Which acknowledgments are durable, and whose receipts wait."""
+    """The durable position, and the receipts that wait for a save."""
 
     def __init__(self, cursor: Cursor) -> None:
         self._waiting: list[Receipt | None] = []
-        # None if the consumer has left: a staged state counts it all the same.
+        # `None` replaces the receipt of a consumer that left, because staged states count it.
         self._given = 0
         self.mark_delete: Position = cursor.mark_delete_position
-        """Everything up to here is acknowledged in a durable state."""
+        """The last position up to which a durable state has everything acknowledged."""
 
     def add(self, receipt: Receipt) -> None:
-        """Add a receipt that waits for the next state that is staged."""
+        """Add a receipt, which the next staged state includes."""
         self._waiting.append(receipt)
 
     def forget(self, consumer: ConsumerKey) -> None:
-        """Drop the receipts for a consumer that left; the next one of its name gets none of them."""
+        """Drop the receipts of a consumer that left, so that a later one of its name gets none of them."""
         self._waiting = [
             None if receipt is not None and receipt.consumer == consumer else receipt
             for receipt in self._waiting
         ]
 
     def stage(self, info: PositionInfo) -> StagedState:
-        """Return the state with the number of receipts whose acknowledgments it holds."""
+        """Return the state with the number of receipts that it makes durable."""
         return StagedState(info, self.waiting_now())
 
     def waiting_now(self) -> int:
-        """Return how many receipts, of all that ever waited, a state of this moment is the reason for."""
+        """Return the number of receipts, counted from the first, that a state staged now makes durable."""
         return self._given + len(self._waiting)
 
     def confirm(self, staged: StagedState) -> list[Receipt]:
-        """Note that a state is durable, and return the receipts that were not returned yet.
+        """Record that a state is durable, and return the receipts that it releases.
 
-        States are confirmed in the order in which they were staged.
+        Confirm states in the order in which they were staged.
         """
         return self.saved(Position(*staged.info.position), staged.receipts_before)
 
     def saved(self, mark_delete: Position, receipts_before: int) -> list[Receipt]:
-        """Do the same for a state with this mark-delete position, and `waiting_now` of its moment."""
+        """Confirm a state, given its mark-delete position and `waiting_now` at the time of staging."""
         due = max(receipts_before - self._given, 0)
         given, self._waiting = self._waiting[:due], self._waiting[due:]
         self._given += due
@@ -80,5 +80,5 @@ class Durability(EqualByState):
 
     @property
     def waiting(self) -> int:
-        """How many receipts wait for a save."""
+        """The number of receipts that wait for a save."""
         return len(self._waiting)

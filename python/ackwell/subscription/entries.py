@@ -1,4 +1,4 @@
-"""Columns of entries offered for dispatch: what the messages say about themselves."""
+"""Columns of entries that are offered for dispatch, with the metadata of their messages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Entries(NamedTuple):
-    """Columns of one length; `None` for one that is the same everywhere: 1 message, hash 0, no delay."""
+    """Columns of equal length. `None` means sizes of 1, hashes of 0, or no delays."""
 
     ledger_ids: Int64s
     entry_ids: Int64s
@@ -55,15 +55,15 @@ class Entries(NamedTuple):
 
     @property
     def entries(self) -> int:
-        """How many entries there are."""
+        """The number of entries."""
         return len(self.ledger_ids)
 
     def pick(self, which: Bools | slice) -> Entries:
-        """Return some of the entries."""
+        """Return the entries that a mask or slice selects."""
         return Entries(*(None if column is None else column[which] for column in self))  # type: ignore[arg-type]
 
     def split(self, read_position: tuple[int, int]) -> tuple[Entries, Entries]:
-        """Split into those read before, and the new ones from the read position on."""
+        """Split into the entries before the read position and those from it on."""
         ledger_id, entry_id = read_position
         if not self.entries or (int(self.ledger_ids[0]), int(self.entry_ids[0])) >= read_position:
             return self.pick(slice(0)), self
@@ -71,7 +71,7 @@ class Entries(NamedTuple):
         return self.pick(~new), self.pick(new)
 
     def at(self, indexes: list[int]) -> Entries:
-        """Return the entries at these places, which are in order."""
+        """Return the entries at ascending indexes."""
         import numpy as np
 
         if len(indexes) == self.entries:
@@ -80,11 +80,11 @@ class Entries(NamedTuple):
         return Entries(*(None if column is None else column[places] for column in self))  # type: ignore[arg-type]
 
     def grouped(self, owners: NDArray[np.signedinteger], count: int) -> list[Entries]:
-        """Split the entries by owner, 0 to `count - 1`, each group in order; -1 is in none."""
+        """Split the entries by owner, 0 to `count - 1`, each group in order; -1 is in no group."""
         import numpy as np
 
         if count <= 4 and self.hashes is None:
-            # Few consumers in turn: long runs, which a mask takes fast.
+            # Few consumers have long runs, which a mask selects fast.
             return [self.pick(owners == index) for index in range(count)]
         # A stable sort of small integers is a radix sort: one pass for any number of owners.
         order = np.argsort(owners.astype(np.int16, copy=False), kind="stable")
@@ -93,18 +93,18 @@ class Entries(NamedTuple):
         return [ordered.pick(slice(ends[index], ends[index + 1])) for index in range(count)]
 
     def rows(self) -> Iterable[tuple[int, int, int, int, int]]:
-        """Return the entries one by one, with the values of columns that were left out."""
+        """Return the entries as rows, with the default values of missing columns."""
         sizes = repeat(1) if self.sizes is None else self.sizes.tolist()
         hashes = repeat(0) if self.hashes is None else self.hashes.tolist()
         times = repeat(0) if self.deliver_at_ms is None else self.deliver_at_ms.tolist()
         return zip(self.ledger_ids.tolist(), self.entry_ids.tolist(), sizes, hashes, times)  # noqa: B905
 
     def has_delayed(self, now_ms: int) -> bool:
-        """Return whether one of the entries is to be delivered later."""
+        """Return whether an entry has a delivery time after now."""
         return self.deliver_at_ms is not None and bool((self.deliver_at_ms > now_ms).any())
 
     def matches(self, ledger_ids: Int64s, entry_ids: Int64s) -> bool:
-        """Return whether the entries are exactly these."""
+        """Return whether the entries have exactly these positions."""
         import numpy as np
 
         return np.array_equal(self.entry_ids, entry_ids) and np.array_equal(self.ledger_ids, ledger_ids)

@@ -1,9 +1,9 @@
-"""How far a broker expires messages: its search for the last entry to expire, with where it gives up.
+"""The broker's search for the last entry to expire, including the point at which it stops early.
 
-Up to an entry of a closed ledger it expires at once. In the ledger that is still written to it looks, first
-at the last entry of the topic and then by halves, for the last entry at or before the one asked for. It ends
-with what it has found so far as soon as it would look at an entry behind which everything is acknowledged.
-So a subscription whose newest entries are acknowledged expires less than it was asked to, often one entry.
+For an entry of a closed ledger the broker expires up to that entry. In the open ledger it searches for the
+last entry at or before the requested one: first at the last entry of the topic, then by bisection. The search
+ends with the entry found so far as soon as everything after the next probed entry is acknowledged. So a
+subscription whose newest entries are acknowledged expires less than requested, often one entry.
 (`PersistentMessageExpiryMonitor.expireMessages`, `OpFindNewest`, `ManagedCursorImpl.hasMoreEntries`.)
 """
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from ackwell.cursor import Cursor
 
 
-def found_by_search(cursor: Cursor, wanted: Position) -> Position | None:
-    """Return up to where a broker expires; `None` for nothing. O(ledgers · log entries)."""
+def found_by_search(cursor: Cursor, requested: Position) -> Position | None:
+    """Return the last position that a broker expires, or `None`. O(ledgers · log entries)."""
     ledgers = cursor.ledgers
-    if ledgers.contains(*wanted) and ledgers.state(wanted.ledger_id) == "closed":
-        return wanted
+    if ledgers.contains(*requested) and ledgers.state(requested.ledger_id) == "closed":
+        return requested
     last, last_unacked = ledgers.last_position, _last_unacknowledged(cursor)
     if last is None or last_unacked is None:
         return None
     first = ledgers.next_valid(*cursor.mark_delete_position)
-    if first > wanted:
+    if first > requested:
         return None
     found, low, high = first, 0, ledgers.entries_between(cursor.mark_delete_position, last)
-    if last <= last_unacked and last <= wanted:
+    if last <= last_unacked and last <= requested:
         return last
     if last > last_unacked:
         return found
@@ -38,11 +38,11 @@ def found_by_search(cursor: Cursor, wanted: Position) -> Position | None:
         middle = low + max((high - low) // 2, 1)
         if high <= low:
             return found
-        looked_at = _entry_after(ledgers, first, middle)
-        if looked_at is None:
+        probed = _entry_after(ledgers, first, middle)
+        if probed is None:
             return found
-        if looked_at <= wanted:
-            found, low = looked_at, middle
+        if probed <= requested:
+            found, low = probed, middle
         else:
             high = middle - 1
 
@@ -60,7 +60,7 @@ def _last_unacknowledged(cursor: Cursor) -> Position | None:
 
 
 def _entry_after(ledgers: Ledgers, first: Position, count: int) -> Position | None:
-    """Return the entry so many after the first."""
+    """Return the entry that is `count` entries after the first."""
     for ledger_id, entries in ledgers:
         if ledger_id < first.ledger_id:
             continue

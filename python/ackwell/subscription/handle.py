@@ -1,4 +1,4 @@
-"""A client's acknowledgment command, checked as a whole and then applied."""
+"""Check a client's acknowledgment command as a whole, then apply it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from ackwell.subscription.consumer import Consumer
 
 ChunkEntries = Callable[["Position", "Position"], Iterable["Position"]]
-"""Names the entries of a message that was sent in chunks, from its first and its last."""
+"""Returns the entries of a chunked message, given its first and its last entry."""
 
 
 def apply_cumulative(acks: Acknowledgments, command: AckColumns) -> int:
-    """Apply a cumulative command; return how many entries it changed."""
+    """Apply a cumulative command; return the number of entries that it changed."""
     if len(command.ledger_ids) != 1:
         raise ProtocolError(
             f"a cumulative acknowledgment of {len(command.ledger_ids)} messages; expected one",
@@ -38,7 +38,7 @@ def apply_cumulative(acks: Acknowledgments, command: AckColumns) -> int:
 def apply_individual(
     acks: Acknowledgments, who: Consumer, command: AckColumns, chunk_entries: ChunkEntries | None
 ) -> int:
-    """Apply an individual command; return how many entries it changed."""
+    """Apply an individual command; return the number of entries that it changed."""
     if chunk_entries is not None and any(each.first_chunk is not None for each in command.others.values()):
         parts = (part for message in command.message_ids() for part in _parts(message, chunk_entries))
         command = command.with_message_ids(list(parts))
@@ -53,17 +53,17 @@ def apply_individual(
         try:
             return acks.ack_many(who, ledger_ids, entry_ids)
         except ValueError:
-            pass  # Some id is negative.
+            pass  # An id is negative.
     in_part = {row: (command.position(row), from_words(command.ack_set(row))) for row in rows}
     for position, _ in in_part.values():
         acks.check_exists(position)
-    # Ids before 0 (earliest, latest) name no entry.
+    # Negative ids (earliest, latest) do not name an entry.
     whole = (ledger_ids >= 0) & (entry_ids >= 0)
     whole[rows] = False
     if not acks.partial_ack_keeps_blocked():
         changed = acks.ack_many(who, ledger_ids[whole], entry_ids[whole])
         return changed + sum(acks.ack_batch(who, position, bits) for position, bits in in_part.values())
-    # Whether somebody is unblocked depends on the order. All whole ids have to exist before one is applied.
+    # The order decides whether a consumer is unblocked. All whole ids must exist before one is applied.
     acks.check_existing(ledger_ids[whole], entry_ids[whole])
     changed, start = 0, 0
     for row, (position, bits) in in_part.items():
@@ -75,7 +75,7 @@ def apply_individual(
 
 
 def accepted_part(acks: Acknowledgments, command: AckColumns) -> AckColumns:
-    """Return what a broker applies of a command that is refused as a whole."""
+    """Return the part that a broker applies of a command that is refused as a whole."""
     if command.ack_type is AckType.CUMULATIVE:
         return command.first(0)
     last, rows = acks.last_position, range(len(command.ledger_ids))
@@ -85,12 +85,12 @@ def accepted_part(acks: Acknowledgments, command: AckColumns) -> AckColumns:
 
 
 def signed(properties: Iterable[tuple[str, int]]) -> dict[str, int]:
-    """Return a command's properties as the cursor has them: on the wire their values are unsigned."""
+    """Return a command's properties with signed values, as in the cursor; on the wire they are unsigned."""
     return {name: signed64(value) for name, value in properties}
 
 
 def check(command: CommandAck) -> None:
-    """Raise `TypeError` or `ValueError` for a command with values that no wire can carry."""
+    """Raise `TypeError` or `ValueError` if the wire format cannot represent a value of the command."""
     if not isinstance(command, CommandAck):
         raise TypeError(f"command is {command!r}; expected a CommandAck or its bytes")
     for message in command.message_ids:
@@ -112,5 +112,5 @@ def _parts(message: MessageId, chunk_entries: ChunkEntries) -> Iterable[MessageI
         return (message,)
     first, last = message.first_chunk.position, message.position
     if first > last:
-        raise ProtocolError(f"a message in chunks from {first} back to {last}")
+        raise ProtocolError(f"a chunked message has its last chunk {last} before its first {first}")
     return [MessageId(*position) for position in chunk_entries(first, last)]

@@ -23,9 +23,9 @@ def policy_of(
     topic: str | None,
     partition: int | None,
 ) -> Policy:
-    """Return the policy of a type."""
+    """Return the policy of a subscription type."""
     if not (selector is None or isinstance(selector, Selector)):
-        raise TypeError(f"selector is {selector!r}; expected one with the methods of Selector")
+        raise TypeError(f"selector is {selector!r}; expected an object with the methods of Selector")
     if kind is SubscriptionType.SHARED:
         return RoundRobin(consumers, settings.round_robin_batch_size)
     if kind is SubscriptionType.KEY_SHARED:

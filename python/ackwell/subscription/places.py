@@ -1,4 +1,4 @@
-"""Where each entry of a subscription is: the check that none is lost, and none is in two places."""
+"""Check that each entry of a subscription is in exactly one place: none is lost or duplicated."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 def check_places(state: State) -> None:
     """Raise `AssertionError` unless each existing entry is in exactly one place. O(entries).
 
-    The places are: acknowledged, held whole by an open transaction, pending at a consumer, queued to be
-    delivered again, delayed, a dead letter, unread. An acknowledged entry may still be in the tracker of
-    delayed messages, and one held by a transaction too: the tracker drops it when its time comes.
+    The places are: acknowledged, held whole by an open transaction, pending at a consumer, queued for
+    redelivery, delayed, a dead letter, unread. The tracker of delayed messages may still
+    contain an entry that is acknowledged or held by a transaction; it drops it at its delivery time.
     """
     places = _places(state)
     seen = state.structures.position_range_set()
@@ -34,16 +34,16 @@ def check_places(state: State) -> None:
     if state.policy.individual:
         for position in (_read(state) - seen).positions():
             is_delayed = delayed is not None and delayed.contains(*position)
-            assert is_delayed, f"{position} is nowhere"
+            assert is_delayed, f"{position} is in no place"
     for place in ("pending", "queued", "a dead letter"):
         for position in places[place].positions():
             assert position < state.unread.position, f"{position} is {place} and unread"
 
 
 def _places(state: State) -> dict[str, PositionRangeSet]:
-    """Return the positions of each place but the unread and the delayed ones.
+    """Return the positions of each place except unread and delayed.
 
-    What was acknowledged in parts to the end, and is kept apart from the cursor, counts as held.
+    An entry whose parts are all acknowledged, but kept apart from the cursor, counts as held.
     """
     new = state.structures.position_range_set
     pending = new()
@@ -62,7 +62,7 @@ def _places(state: State) -> dict[str, PositionRangeSet]:
         "in a transaction": held,
         "pending": pending,
         "queued": state.replay.as_set(),
-        # One that is acknowledged or held was dropped from the dead letters, or is dropped when it ends.
+        # An acknowledged entry was dropped from the dead letters; a held one is dropped at the commit.
         "a dead letter": state.counts.dead - acknowledged - held,
     }
 

@@ -1,7 +1,8 @@
-"""Positions by sticky-key hash: the first one of a hash says which messages would overtake it.
+"""Positions by sticky-key hash. Messages of a hash after its first position here would overtake it.
 
-A position is kept twice: in a map, position → hash, and in a sorted list of its hash, there as one integer,
-so that a comparison is one of two integers. Memory follows the positions, not the keys.
+A position is stored twice: in a map from position to hash, and in the sorted list of its hash. The list
+stores positions as single integers, so that comparisons are fast. Memory grows with the positions, not the
+keys.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class PositionsByHash(EqualByState):
         self._hashes: PendingAcks = structures.pending_acks()
         self._sorted: dict[int, list[int]] = {}
         self.active = False
-        """Whether any position is here."""
+        """Whether it contains any position."""
 
     def __len__(self) -> int:
         return len(self._hashes)
@@ -36,44 +37,44 @@ class PositionsByHash(EqualByState):
         return position in self._hashes
 
     def add(self, ledger_id: int, entry_id: int, sticky_key_hash: int) -> None:
-        """Put a position in, or change its hash. O(log positions of the hash) if it is the last of it."""
+        """Add a position, or change its hash. O(log positions of the hash) if it is the last of its hash."""
         self.discard(ledger_id, entry_id)
         self._hashes.add(ledger_id, entry_id, 1, sticky_key_hash)
         insort(self._sorted.setdefault(sticky_key_hash, []), ledger_id << 63 | entry_id)
         self.active = True
 
     def discard(self, ledger_id: int, entry_id: int) -> None:
-        """Take a position out, if it is here."""
+        """Remove a position, if present."""
         value = self._hashes.remove_and_get(ledger_id, entry_id)
         if value is not None:
             self._drop(ledger_id, entry_id, value[1])
             self.active = bool(self._sorted)
 
     def remove_up_to(self, position: Position) -> None:
-        """Take out everything at or before a position."""
+        """Remove all positions up to and including one."""
         ledger_ids, entry_ids, _, hashes = self._hashes.take_all_up_to(*position)
         for row in zip(ledger_ids.tolist(), entry_ids.tolist(), hashes.tolist(), strict=True):
             self._drop(*row)
         self.active = bool(self._sorted)
 
     def clear(self) -> None:
-        """Take everything out."""
+        """Remove all positions."""
         self._hashes.clear()
         self._sorted.clear()
         self.active = False
 
     def hash_of(self, position: Position) -> int | None:
-        """Return the hash of a position; `None` if it is not here."""
+        """Return the hash of a position; `None` if it is absent."""
         value = self._hashes.get(position)
         return None if value is None else value[1]
 
     def has_earlier(self, ledger_id: int, entry_id: int, sticky_key_hash: int) -> bool:
-        """Return whether an earlier position of this hash is here. O(1)."""
+        """Return whether an earlier position of this hash is present. O(1)."""
         waiting = self._sorted.get(sticky_key_hash)
         return waiting is not None and waiting[0] < ledger_id << 63 | entry_id
 
     def has_any(self, sticky_key_hashes: Int64s) -> bool:
-        """Return whether a position of one of these hashes is here. O(hashes)."""
+        """Return whether a position of any of these hashes is present. O(hashes)."""
         return not self._sorted.keys().isdisjoint(sticky_key_hashes.tolist())
 
     def positions(self) -> dict[Position, int]:
@@ -87,7 +88,7 @@ class PositionsByHash(EqualByState):
         return self._hashes.nbytes + self._sorted.__sizeof__() + lists
 
     def validate(self) -> None:
-        """Check that the map and the lists hold the same positions."""
+        """Check that the map and the lists contain the same positions."""
         self._hashes.validate()
         assert self.active == (len(self._hashes) > 0)
         expected: dict[int, list[int]] = {}

@@ -1,8 +1,8 @@
-"""One read of a broker, on which it decides at once: how many of its entries each consumer may get.
+"""One read of a broker, and the number of its entries that each consumer may get.
 
-A broker reads as many entries as its consumers have permits, and hands them out by what it can count before:
-on Shared a consumer's share by the mean size of the entries read, on Key_Shared entries instead of messages.
-So batches take permits below 0 and pass limits. What nobody gets was read, and waits in the replay queue.
+A broker reads as many entries as its consumers have permits. It decides on the whole read before it counts
+the messages: on Shared by the mean size of the entries read, on Key_Shared by entries instead of messages. So
+batches can take permits below 0 and exceed limits. Entries that no consumer gets wait in the replay queue.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from ackwell.subscription.consumers import Consumers
 
 _WEIGHT = 0.9
-"""`Consumer.avgPercent`: how much of the mean size before stays in the new one."""
+"""`Consumer.avgPercent`: the weight of the previous mean size in the new one."""
 
 
 class Read:
-    """The read under way: so many entries, which hold so many messages."""
+    """The current read: a number of entries with a number of messages."""
 
     __slots__ = ("_allowed", "_consumers", "_mean", "_messages", "_sent", "_settings")
 
@@ -29,36 +29,36 @@ class Read:
         self._settings = consumers.settings
         self._mean = max(messages // entries, 1)
         self._messages = messages
-        """The messages of the entries that nobody got yet."""
+        """The messages of the entries that are not delivered yet."""
         self._allowed: dict[ConsumerKey, int] = {}
         self._sent: dict[ConsumerKey, tuple[int, int]] = {}
 
     def share(self, consumer: Consumer) -> int:
-        """Return how many entries a consumer of Shared gets in a row, at least one."""
+        """Return the number of entries that a Shared consumer gets in one turn, at least one."""
         messages = min(self._messages, consumer.permits)
         if self._settings.max_unacked_per_consumer:
             messages = min(messages, max(self._consumers.full_at - consumer.unacked, 0))
         return max(min(self._settings.round_robin_batch_size, -(-messages // self._mean)), 1)
 
     def allows(self, consumer: Consumer) -> int:
-        """Return how many entries more of this read a consumer of Key_Shared may get."""
+        """Return the number of further entries that a Key_Shared consumer may get of this read."""
         allowed = self._allowed.get(consumer.key)
         if allowed is None:
             allowed = self._allowed[consumer.key] = self._entries_for(consumer)
         return allowed
 
     def reserve(self, consumer: Consumer) -> None:
-        """Count an entry that a consumer of Key_Shared is to get."""
+        """Reserve one entry for a Key_Shared consumer."""
         self._allowed[consumer.key] -= 1
 
     def count_sent(self, key: ConsumerKey, messages: int, entries: int = 1) -> None:
-        """Count entries that went out to a consumer."""
+        """Count entries that were delivered to a consumer."""
         self._messages -= messages
         before, sent = self._sent.get(key, (0, 0))
         self._sent[key] = before + messages, sent + entries
 
     def end(self) -> None:
-        """Bring the mean size of each consumer's entries up to date."""
+        """Update the mean entry size of each consumer."""
         for key, (messages, entries) in self._sent.items():
             average(self._consumers.by_key[key], (messages,), (entries,))
 
@@ -72,7 +72,7 @@ class Read:
 
 
 def average(consumer: Consumer, messages: Iterable[float], entries: Iterable[int]) -> None:
-    """Bring the mean size of a consumer's entries up to date with what it got, read by read."""
+    """Update a consumer's mean entry size with the messages and entries of each read."""
     mean = consumer.mean_batch_size
     for each, number in zip(messages, entries, strict=True):
         if number:

@@ -1,4 +1,4 @@
-"""What takes a message back from its consumer, to be delivered again."""
+"""Redelivery: return messages from their consumers to the replay queue."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 
 class Redelivery:
-    """Consumers that leave, requests, negative acknowledgments, timeouts, ends of delays."""
+    """Handles consumers that leave, requests, negative acknowledgments, timeouts and ends of delays."""
 
     def __init__(self, state: State) -> None:
         self._state = state
 
     def remove_consumer(self, consumer: Consumer) -> int:
-        """Remove a consumer; its entries go back with their counts as they are. Return how many."""
+        """Remove a consumer; return the number of its entries, which keep their redelivery counts."""
         state = self._state
         ledger_ids, entry_ids, _, hashes = state.consumers.take_all(consumer)
         state.consumers.drop(consumer)
@@ -34,7 +34,7 @@ class Redelivery:
         return len(ledger_ids)
 
     def redeliver(self, consumer: Consumer, positions: Iterable[Position] | None, *, counted: bool) -> int:
-        """Take back all that a consumer has, or the listed entries; return how many."""
+        """Return a consumer's entries, all or the listed ones, to the queue; return their number."""
         state = self._state
         if not state.policy.individual:
             if state.policy.active is consumer:
@@ -52,7 +52,7 @@ class Redelivery:
         return returned
 
     def nack(self, consumer: Consumer, position: Position, now_ms: int) -> bool:
-        """Let an entry wait out its back-off; return whether it was pending at this consumer."""
+        """Start the back-off of an entry; return whether it was pending at this consumer."""
         state = self._state
         if state.policy.individual:
             value = consumer.pending.get(position)
@@ -66,7 +66,7 @@ class Redelivery:
         return has
 
     def extend(self, consumer: Consumer, positions: Iterable[Position] | None, now_ms: int) -> int:
-        """Start the ack timeout of entries anew, of all that a consumer has or of those listed."""
+        """Restart the ack timeout of a consumer's entries, all or the listed ones; return their number."""
         if consumer.timeouts is None:
             return 0
         if positions is None:
@@ -77,7 +77,7 @@ class Redelivery:
         return len(pending)
 
     def advance(self, now_ms: int) -> int:
-        """Take back what is due; return how many entries are to be delivered again."""
+        """Queue the entries whose time has come; return their number."""
         state = self._state
         returned = self._end_delays(now_ms)
         for position in state.backoffs.pop_due(now_ms):
@@ -92,7 +92,7 @@ class Redelivery:
         return returned
 
     def next_due_ms(self) -> int | None:
-        """Return when `advance` has something to do next. O(consumers), amortised O(log waiting)."""
+        """Return the time at which `advance` next has work. O(consumers), amortised O(log waiting)."""
         state = self._state
         times = [state.backoffs.next_due_ms()]
         if state.delayed is not None:
@@ -101,7 +101,7 @@ class Redelivery:
         return min((time for time in times if time is not None), default=None)
 
     def later_of_key(self, consumer: Consumer, position: Position) -> list[Position]:
-        """Return what a consumer has of the hash of one of its entries, and later than that."""
+        """Return a consumer's later entries of the same hash as one of its entries."""
         value = consumer.pending.get(position)
         if value is None or not self._state.policy.by_key:
             return []
@@ -111,7 +111,10 @@ class Redelivery:
         return [later for later in (Position(*pair) for pair in pairs) if later > position]
 
     def _release(self, position: Position, consumer: Consumer | None = None, *, counted: bool = True) -> bool:
-        """Take an entry from its consumer (from this one only, if one is given); return whether it had it."""
+        """Return an entry from its consumer to the queue; return whether it was pending.
+
+        If a consumer is given, only its own entry is returned.
+        """
         state = self._state
         if consumer is not None and not consumer.pending.contains(*position):
             return False

@@ -1,7 +1,7 @@
-"""How often each message was redelivered, and which were redelivered too often.
+"""Redelivery counts, and the dead letters: messages that were redelivered too often.
 
-A message that a consumer gave back or did not acknowledge in time counts one redelivery more, until it is
-acknowledged. Unlike the broker's (apache/pulsar#25533) the counts are part of the saved state.
+The count of a message increases when its consumer returns it or does not acknowledge it in time. It ends with
+the acknowledgment. Unlike the broker's counts (apache/pulsar#25533), these are part of the saved state.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 
 class RedeliveryCounts:
-    """Position → count, and the positions that are dead letters."""
+    """Position → redelivery count, and the positions of the dead letters."""
 
     __hash__ = None  # type: ignore[assignment]
     __slots__ = ("_counts", "_dead", "_limit", "active", "changed")
 
     def __init__(self, structures: Structures, limit: int | None) -> None:
-        # The count is where a pending entry has its remaining messages.
+        # The field of the remaining messages stores the count.
         self._counts: PendingAcks = structures.pending_acks()
         self._dead: PositionRangeSet = structures.position_range_set()
         self._limit = limit
@@ -39,27 +39,27 @@ class RedeliveryCounts:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, RedeliveryCounts):
             return NotImplemented
-        # Not what changed since a save.
+        # The changes since a save do not count.
         return (self._counts, self._dead, self._limit) == (other._counts, other._dead, other._limit)
 
     def get(self, position: Position) -> int | None:
-        """Return the count of an entry, None for none."""
+        """Return the count of an entry, or `None`."""
         return self._counts.get_remaining(*position)
 
     def __len__(self) -> int:
         return len(self._counts)
 
     def count(self, ledger_id: int, entry_id: int) -> int:
-        """Return how often an entry was redelivered."""
+        """Return the redelivery count of an entry; 0 if it has none."""
         value = self._counts.get_remaining(ledger_id, entry_id) if self.active else None
         return 0 if value is None else value
 
     def counts(self) -> Iterator[tuple[Position, int]]:
-        """Iterate the entries redelivered and not acknowledged, with their counts."""
+        """Iterate the redelivered, unacknowledged entries with their counts."""
         return ((Position(*position), count) for position, (count, _) in self._counts.items())
 
     def counts_of(self, ledger_ids: Int64s, entry_ids: Int64s) -> Int64s | None:
-        """Return the counts of many entries; `None` if no entry at all has one."""
+        """Return the counts of many entries; `None` if no entry of the subscription has one."""
         if not self.active:
             return None
         import numpy as np
@@ -92,7 +92,7 @@ class RedeliveryCounts:
         self.active = True
 
     def is_dead(self, ledger_id: int, entry_id: int) -> bool:
-        """Return whether an entry was redelivered too often; it becomes a dead letter then."""
+        """Return whether an entry was redelivered too often; if so, add it to the dead letters."""
         if self._limit is None or self.count(ledger_id, entry_id) <= self._limit:
             return False
         self._dead.add(ledger_id, entry_id)
@@ -100,7 +100,7 @@ class RedeliveryCounts:
 
     @property
     def dead(self) -> PositionRangeSet:
-        """The dead letters that are not acknowledged; read only, for it is not a copy."""
+        """The unacknowledged dead letters. Do not change the set; it is not a copy."""
         return self._dead
 
     @property
@@ -125,7 +125,7 @@ class RedeliveryCounts:
             self.active = len(self._counts) > 0
 
     def forget_up_to(self, position: Position) -> None:
-        """Drop the counts of everything at or before a position."""
+        """Drop the counts of all entries up to and including a position."""
         if self.active:
             self.changed.update(takewhile(position.__ge__, (each for each, _ in self.counts())))
             self._counts.remove_all_up_to(*position)
@@ -152,5 +152,5 @@ class RedeliveryCounts:
         """Check the structures, and that every dead letter has a count."""
         self._counts.validate()
         self._dead.validate()
-        assert self.active == (len(self._counts) > 0), "counts that are never read"
+        assert self.active == (len(self._counts) > 0), "active does not match the counts"
         assert all(self._counts.contains(*position) for position in self._dead.positions())

@@ -1,12 +1,12 @@
-"""Positions that were read before and are to be delivered again; they go out first, in position order.
+"""The replay queue: positions that were read before and wait for redelivery, in position order.
 
-A position comes here when a consumer gives it back, when its delay is over, or when its key is busy at
-another consumer. A position is a bit in a range set; only a Key_Shared subscription remembers each hash
-as well, because a message may not overtake an older one of its key that waits here.
+They are delivered before unread entries. A position is added when a consumer returns it, when its delay ends,
+or when another consumer still has messages of its key. It costs one bit in a range set. Only a Key_Shared
+subscription also stores its hash, because a message must not overtake an older one of its key here.
 
-What a transaction held may have been read past without a look at the message. When the transaction is aborted
-such a position comes here *unseen*: whether its time of delivery has come is not known yet. If its hash is
-not known either, it may be of any key, and everything later waits until it was looked at.
+Reading may pass an entry that a transaction holds without examining its message. If the transaction is
+aborted, the position is added as *unseen*: its delivery time is unknown. If its hash is unknown too, it may
+be of any key, and every later message waits until it has been examined.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class ReplayQueue(EqualByState):
-    """A sorted set of positions, with hashes if order per key matters."""
+    """A sorted set of positions, with hashes on Key_Shared."""
 
     __slots__ = ("_by_hash", "_positions", "_unknown", "_unseen", "active")
 
@@ -36,19 +36,19 @@ class ReplayQueue(EqualByState):
         self._by_hash = PositionsByHash(structures) if by_key else None
         self._unseen: set[Position] = set()
         self._unknown: PositionRangeSet = structures.position_range_set()
-        """The unseen positions whose hash is not known."""
+        """The unseen positions without a known hash."""
         self.active = False
-        """Whether any position is here."""
+        """Whether it contains any position."""
 
     def __len__(self) -> int:
         return self._positions.cardinality
 
     def contains(self, ledger_id: int, entry_id: int) -> bool:
-        """Return whether a position is here."""
+        """Return whether a position is queued."""
         return self._positions.contains(ledger_id, entry_id)
 
     def add(self, ledger_id: int, entry_id: int, sticky_key_hash: int | None = None) -> None:
-        """Put a position in, with its hash if that is known."""
+        """Add a position, with its hash if known."""
         if self._by_hash is not None:
             self._seen(ledger_id, entry_id)
             if sticky_key_hash is None:
@@ -59,18 +59,18 @@ class ReplayQueue(EqualByState):
         self.active = True
 
     def add_unseen(self, position: Position, sticky_key_hash: int | None) -> None:
-        """Put a position in whose message may be one that is to be delivered later."""
+        """Add a position whose message may have a later delivery time."""
         self.add(*position, sticky_key_hash)
         self._unseen.add(position)
         if sticky_key_hash is None:
             self._unknown.add(*position)
 
     def is_unseen(self, ledger_id: int, entry_id: int) -> bool:
-        """Return whether a position came here by `add_unseen`."""
+        """Return whether a position was added by `add_unseen`."""
         return bool(self._unseen) and (ledger_id, entry_id) in self._unseen
 
     def add_many(self, ledger_ids: Int64s, entry_ids: Int64s, sticky_key_hashes: Int64s) -> None:
-        """Put many positions in."""
+        """Add many positions."""
         if self._by_hash is None:
             self._positions.add_many(ledger_ids, entry_ids)
             self.active = self._positions.cardinality > 0
@@ -80,7 +80,7 @@ class ReplayQueue(EqualByState):
             self.add(ledger_id, entry_id, sticky_key_hash)
 
     def discard(self, ledger_id: int, entry_id: int) -> bool:
-        """Take a position out; return whether it was there."""
+        """Remove a position; return whether it was queued."""
         if self._by_hash is not None:
             self._by_hash.discard(ledger_id, entry_id)
         self._seen(ledger_id, entry_id)
@@ -89,7 +89,7 @@ class ReplayQueue(EqualByState):
         return removed
 
     def remove_many(self, ledger_ids: Int64s, entry_ids: Int64s) -> None:
-        """Take many positions out, those of them that are there."""
+        """Remove many positions, as far as they are queued."""
         if self._by_hash is not None or self._unseen:
             for ledger_id, entry_id in zip(ledger_ids.tolist(), entry_ids.tolist(), strict=True):
                 self.discard(ledger_id, entry_id)
@@ -98,7 +98,7 @@ class ReplayQueue(EqualByState):
         self.active = self._positions.cardinality > 0
 
     def remove_up_to(self, position: Position) -> None:
-        """Take out everything at or before a position. O(those that are taken out, and unseen ones)."""
+        """Remove all positions up to and including one. O(removed positions + unseen ones)."""
         if not self.active or next(self._positions.positions()) > position:
             return
         if self._by_hash is not None:
@@ -114,25 +114,25 @@ class ReplayQueue(EqualByState):
         return self._positions.positions()
 
     def first(self, limit: int) -> list[Position]:
-        """Return the first few positions."""
+        """Return the first `limit` positions."""
         return list(islice(self._positions.positions(), limit))
 
     def hash_of(self, position: Position) -> int | None:
-        """Return a position's hash; `None` if it is not known."""
+        """Return a position's hash, or `None` if it is unknown."""
         return None if self._by_hash is None else self._by_hash.hash_of(position)
 
     def has_earlier(self, ledger_id: int, entry_id: int, sticky_key_hash: int) -> bool:
-        """Return whether an earlier message of this hash is here, which goes out first. O(1)."""
+        """Return whether an earlier message of this hash is queued, which must be delivered first. O(1)."""
         return self._by_hash is not None and self._by_hash.has_earlier(ledger_id, entry_id, sticky_key_hash)
 
     def has_earlier_unknown(self, ledger_id: int, entry_id: int) -> bool:
-        """Return whether an earlier message is here that is unseen, and its hash not known."""
+        """Return whether an earlier unseen message without a known hash is queued."""
         if not self._unseen or not self._unknown.cardinality:
             return False
         return next(self._unknown.positions()) < (ledger_id, entry_id)
 
     def clear(self) -> None:
-        """Take everything out."""
+        """Remove all positions."""
         self._positions.clear()
         if self._by_hash is not None:
             self._by_hash.clear()
@@ -141,7 +141,7 @@ class ReplayQueue(EqualByState):
         self.active = False
 
     def as_set(self) -> PositionRangeSet:
-        """Return the positions as a set; read only, for it is not a copy."""
+        """Return the positions as a set. Do not change it; it is not a copy."""
         return self._positions
 
     @property
@@ -151,7 +151,7 @@ class ReplayQueue(EqualByState):
         return self._positions.nbytes + hashes + self._unseen.__sizeof__()
 
     def validate(self) -> None:
-        """Check both structures, and that only positions have hashes or are unseen."""
+        """Check both structures, and that hashes and unseen marks belong to queued positions."""
         self._positions.validate()
         assert self.active == (self._positions.cardinality > 0)
         assert all(self._positions.contains(*position) for position in self._unseen)

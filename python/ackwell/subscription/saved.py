@@ -1,9 +1,8 @@
 """The saved state of a subscription: cursor, redelivery counts, open transactions in a `PositionInfo`.
 
-Counts have their place in the `compact` form. Open transactions and the type of the subscription are
-among the unknown fields, which every form and every reader keeps, under numbers far from those of
-Pulsar. Who has which message is not saved: after a restart no consumer is connected, and what is not
-acknowledged is delivered again.
+The `compact` form has a field for the counts. Open transactions and the subscription type are unknown fields,
+which every form and every reader preserves; their numbers are far from those of Pulsar. Pending entries are
+not saved: after a restart no consumer is connected, and unacknowledged messages are redelivered.
 """
 
 from __future__ import annotations
@@ -37,17 +36,17 @@ INT32_END: Final = 1 << 31
 
 
 class SavedPart:
-    """What a subscription saves with its cursor, as the cursor's `carried`."""
+    """The state that a subscription saves with its cursor, as the cursor's `carried`."""
 
     def __init__(self, state: State, idle_since: int | None, others: bytes) -> None:
         self._state = state
         self.idle_since = idle_since
         self._others = others
-        """The unknown fields that are not ours."""
+        """The unknown fields of other writers."""
 
     @property
     def unknown_fields(self) -> bytes:
-        """The type, the open transactions, and what was loaded and not understood."""
+        """The subscription type, the open transactions and the unknown fields of other writers."""
         name, transactions = bytes_field(SAVED_AS_FIELD, self._state.kind.encode()), self._state.transactions
         return self._others + name + encode_transactions(transactions)
 
@@ -57,7 +56,7 @@ class SavedPart:
         return self._state.counts.changed
 
     def count_of(self, position: Position) -> int | None:
-        """Return the redelivery count of an entry, None for none."""
+        """Return the redelivery count of an entry, or `None`."""
         return self._state.counts.get(position)
 
     def counts(self, _: Callable[[int, int], bool]) -> Mapping[Position, int]:
@@ -70,10 +69,10 @@ class SavedPart:
 
 
 def restore_carried(state: State) -> bytes:
-    """Restore what the cursor carries, counts and transactions; return the fields of others.
+    """Restore counts and transactions from the cursor; return the unknown fields of other writers.
 
-    From now on the cursor carries the subscription's part. Raises `CorruptStateError` if the state is not one
-    that a subscription saves.
+    From then on the cursor carries the subscription's part. Raises `CorruptStateError` for a state that a
+    subscription does not save.
     """
     cursor, carried = state.cursor, state.cursor.carried
     counts = carried.counts(cursor.is_acked)
@@ -92,7 +91,7 @@ def restore_carried(state: State) -> bytes:
 
 
 def encode_transactions(transactions: Transactions) -> bytes:
-    """Write the open transactions, one field each."""
+    """Encode the open transactions, one field for each."""
     out = b""
     for transaction, content in transactions.open.items():
         body = int_field(1, transaction.most_bits) + int_field(2, transaction.least_bits)
@@ -109,7 +108,7 @@ def encode_transactions(transactions: Transactions) -> bytes:
 
 
 def decode_transactions(unknown_fields: bytes) -> Transactions:
-    """Return the transactions among a state's unknown fields; `CorruptStateError` if they contradict."""
+    """Return the transactions among a state's unknown fields; `CorruptStateError` if they conflict."""
     transactions = Transactions()
     for field in Reader(unknown_fields).fields():
         if field.number == TRANSACTION_FIELD:
@@ -146,7 +145,7 @@ def _read_transaction(field: Field, transactions: Transactions) -> None:
             bodies.append(part)
     transaction = TransactionId(halves[1], halves[2])
     if transaction in transactions.open:
-        raise CorruptStateError(f"transaction {tuple(transaction)} is there twice", field.start)
+        raise CorruptStateError(f"transaction {tuple(transaction)} is listed twice", field.start)
     transactions.begin(transaction)
     for body in bodies:
         _read_held(body, transaction, transactions)
@@ -183,5 +182,5 @@ def _read_entry(field: Field) -> tuple[dict[int, int], list[int]]:
         else:
             numbers[part.number] = part.int64()
     if 1 not in numbers or 2 not in numbers or min(numbers[1], numbers[2]) < 0:
-        raise CorruptStateError("an acknowledgment of a transaction without a position", field.start)
+        raise CorruptStateError("an acknowledgment in a transaction has no position", field.start)
     return numbers, words

@@ -1,9 +1,9 @@
-"""Which consumer owns a sticky-key hash, in the three ways Pulsar has.
+"""Selectors: the three ways in which Pulsar assigns sticky-key hashes to consumers.
 
-A selector is a function from hash to consumer that changes only when a consumer joins or leaves.
-It holds sorted boundaries: a hash belongs to the first boundary at or above it. Joining and leaving
-cost O(points), selecting O(log points). A consumer is identified by its key (see `ConsumerKey`); its name,
-which others may have too, decides only where its points are.
+A selector is a function from hash to consumer that changes only when a consumer joins or leaves. It contains
+sorted boundaries: a hash belongs to the first boundary at or above it. Joining and leaving cost O(points),
+selecting O(log points). A consumer is identified by its key (see `ConsumerKey`). Its name, which need not be
+unique, decides only the places of its points.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ RING_POINTS: Final = 100
 
 @runtime_checkable
 class Selector(Protocol):
-    """What a Key_Shared subscription asks of its selector."""
+    """The protocol of a selector for a Key_Shared subscription."""
 
     slots: HashRange
-    """Where `sticky_key_hash` has to put the keys."""
+    """The slots to which `sticky_key_hash` must map the keys."""
 
     def add(
         self, consumer: ConsumerKey, hash_ranges: Sequence[HashRange] = (), *, name: str | None = None
     ) -> None:
-        """Add a consumer; `name` is its key's text if left out; `ProtocolError` if it can have no slot."""
+        """Add a consumer; `ProtocolError` if it cannot get a slot. The default `name` is its key as text."""
 
     def remove(self, consumer: ConsumerKey) -> None:
-        """Return its slots to the others."""
+        """Return the consumer's slots to the others."""
 
     def select(self, sticky_key_hash: int) -> ConsumerKey | None:
         """Return the owner of a slot, or `None` if it has none."""
@@ -58,11 +58,11 @@ class Selector(Protocol):
 
 
 class ConsistentHashing(EqualByState):
-    """Points on a ring: the default of 4.2, with 100 points a consumer.
+    """A ring with 100 points for each consumer: the default of 4.2.
 
     Point `i` of a consumer is at the slot of `name NUL n NUL i`, where `n` is the lowest number that no
-    other consumer of that name has. Where two points fall together the first keeps the slot, and the
-    other takes over when it leaves. Past the last point the ring wraps to the first.
+    other consumer of that name has. If two points share a slot, the first one owns it, and the
+    other takes over when the first leaves. Past the last point the ring wraps to the first.
 
     >>> ring = ConsistentHashing()
     >>> ring.add("a")
@@ -80,12 +80,12 @@ class ConsistentHashing(EqualByState):
         self._ring: dict[int, list[ConsumerKey]] = {}
         self._slots: list[int] = []
         self._names: dict[ConsumerKey, tuple[str, int]] = {}
-        """Consumer → its name, and its number among those of that name."""
+        """Consumer → its name, and its number among the consumers of that name."""
 
     def add(
         self, consumer: ConsumerKey, hash_ranges: Sequence[HashRange] = (), *, name: str | None = None
     ) -> None:
-        """Set the consumer's points; one whose points are all taken waits for a slot to become free."""
+        """Set the consumer's points. If all its slots are taken, it waits until one becomes free."""
         name = str(consumer) if name is None else name
         taken = {number for other, number in self._names.values() if other == name}
         self._names[consumer] = name, next(number for number in count() if number not in taken)
@@ -95,7 +95,7 @@ class ConsistentHashing(EqualByState):
             self._ring.setdefault(slot, []).append(consumer)
 
     def remove(self, consumer: ConsumerKey) -> None:
-        """Take the consumer's points off the ring."""
+        """Remove the consumer's points from the ring."""
         for slot in self._slots_of(consumer):
             self._ring[slot].remove(consumer)
             if not self._ring[slot]:
@@ -123,9 +123,9 @@ class ConsistentHashing(EqualByState):
 
 
 class AutoSplit(EqualByState):
-    """Halves: a consumer that joins takes the lower half of the widest range.
+    """Ranges that are split in half: a consumer that joins gets the lower half of the widest range.
 
-    A range that becomes free goes to its upper neighbour, the last one to its lower.
+    A range that becomes free goes to its upper neighbour; the last range goes to its lower neighbour.
 
     >>> split = AutoSplit()
     >>> split.add("a")
@@ -201,7 +201,7 @@ class StickyRanges(EqualByState):
     ) -> None:
         """Claim the ranges.
 
-        Raises `ProtocolError` if there are none or one is taken, `ValueError` for an empty one.
+        Raises `ProtocolError` if there is no range or one is taken, `ValueError` if a range is empty.
         """
         if not hash_ranges:
             raise ProtocolError(
@@ -221,7 +221,7 @@ class StickyRanges(EqualByState):
         self._ranges = sorted(claimed, key=lambda claim: claim[:2])
 
     def remove(self, consumer: ConsumerKey) -> None:
-        """Leave the consumer's ranges without owner."""
+        """Leave the consumer's ranges without an owner."""
         self._ranges = [claim for claim in self._ranges if claim[2] != consumer]
 
     def select(self, sticky_key_hash: int) -> ConsumerKey | None:
@@ -280,17 +280,17 @@ def owners_of_slots(selector: Selector, consumers: Sequence[ConsumerKey]) -> NDA
 
 
 class FailoverRing(EqualByState):
-    """The active consumer of a topic without partitions: points by name, the topic's own hash chooses.
+    """The ring that chooses the active consumer of a topic without partitions, by the topic's hash.
 
-    Unlike the Key_Shared ring it has the full 31-bit range, no separators, and a later consumer takes
-    a point that is taken.
+    Unlike the Key_Shared ring it uses the full 31-bit range and no separators, and a later consumer replaces
+    an earlier one at the same point.
     """
 
     def __init__(self, topic: str) -> None:
         self._hash = murmur3_32(topic.encode()) & 0x7FFF_FFFF
 
     def active(self, names: Sequence[str]) -> int:
-        """Return the index of the active one of these consumers, which are in order of name."""
+        """Return the index of the active consumer among consumers in order of name."""
         ring: dict[int, int] = {}
         for index, name in enumerate(names):
             for point in range(RING_POINTS):

@@ -1,4 +1,4 @@
-"""Why a subscription delivers nothing new: asked by its dispatcher, and of what a broker shows of its own."""
+"""Find out why a subscription does not read unread entries: ackwell's own, or one in a broker's stats."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def stall(
     fixed_delay: bool,
     ranges: int,
 ) -> Undelivered | None:
-    """Return why nothing new is read; None if nothing stops it. O(consumers).
+    """Return why no unread entry is read, or `None` if reading may continue. O(consumers).
 
-    `waiting` entries wait for their key, `fixed_delay` says whether reading on is useless because all delays
-    are the same, and the cursor has `ranges`.
+    `waiting` is the number of entries that wait for their key and `ranges` that of the cursor's ranges.
+    `fixed_delay` is true if reading on is useless, because all delays are equal.
     """
     reason = policy.stall(new=True)
     if reason is not None:
@@ -48,7 +48,7 @@ def stall(
 
 
 def _look_ahead(settings: SubscriptionSettings, consumers: int) -> int:
-    """Return how many entries may wait for their key."""
+    """Return the number of entries that may wait for their key."""
     limits = []
     if settings.look_ahead_per_consumer:
         limits.append(settings.look_ahead_per_consumer * consumers)
@@ -58,7 +58,7 @@ def _look_ahead(settings: SubscriptionSettings, consumers: int) -> int:
 
 
 class ConsumerView(NamedTuple):
-    """A consumer as its broker shows it."""
+    """A consumer in a broker's statistics."""
 
     name: str
     permits: int
@@ -68,7 +68,7 @@ class ConsumerView(NamedTuple):
 
 def explain_stall(
     kind: SubscriptionType,
-    seen: Sequence[ConsumerView],
+    views: Sequence[ConsumerView],
     settings: SubscriptionSettings,
     *,
     active: str | None = None,
@@ -77,9 +77,9 @@ def explain_stall(
     fixed_delay: bool = False,
     ranges: int = 0,
 ) -> tuple[Undelivered | None, list[Undelivered | None]]:
-    """Return why a subscription seen from outside reads nothing new, and why each consumer gets nothing.
+    """Return why a broker's subscription reads no unread entry, and why each consumer gets none.
 
-    `active` is the name of the active consumer, `blocked` says that the subscription is at its limit; the
+    `active` is the name of the active consumer. `blocked` is true if the subscription is at its limit. The
     other arguments are those of `stall`.
 
     >>> from ackwell.subscription.settings import SubscriptionSettings
@@ -98,13 +98,13 @@ def explain_stall(
     if kind is SubscriptionType.SHARED:
         policy = RoundRobin(consumers, settings.round_robin_batch_size)
     elif kind is SubscriptionType.KEY_SHARED:
-        # Whether anybody can get a message does not depend on who owns which hash.
+        # The owners of the hashes do not matter here.
         replay = ReplayQueue(structures, by_key=True)
         policy = ByKey(consumers, replay, ConsistentHashing(), in_key_order=False)
     else:
         policy = OneActive(consumers, exclusive=False, partition=None, topic=None, read_max=None)
     reasons: list[Undelivered | None] = []
-    for number, each in enumerate(seen):
+    for number, each in enumerate(views):
         consumer = consumers.join(number, each.name, 0, 0)
         consumer.permits, consumer.unacked, consumer.blocked = each.permits, each.unacked, each.blocked
         if not policy.by_key:

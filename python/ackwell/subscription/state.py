@@ -1,9 +1,9 @@
-"""Everything that a subscription holds, in one place that its parts share.
+"""The state of a subscription, which its parts share.
 
 Every existing entry is in exactly one of these places: acknowledged (`cursor`), held whole by an open
-transaction (`transactions`), pending at a consumer (`consumers`), queued to be delivered again
-(`replay`), waiting for its time (`delayed`), a dead letter (`counts`), or unread (`unread`). Where one
-consumer is active, what it was sent is not tracked: an entry before the read position is with it.
+transaction (`transactions`), pending at a consumer (`consumers`), queued for redelivery (`replay`), waiting
+for its delivery time (`delayed`), a dead letter (`counts`), or unread (`unread`). On Exclusive and Failover
+the pending entries are not tracked: the active consumer has every entry before the read position.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True)
 class State:
-    """The state that dispatch, acknowledgment, redelivery and seeks work on."""
+    """The state that dispatch, acknowledgments, redelivery and moves use."""
 
     kind: SubscriptionType
     topic: str | None
@@ -51,49 +51,51 @@ class State:
     unread: Unread
     policy: Policy
     tracker: DelayedMessages | None
-    """What the subscription was given to hold delayed messages."""
+    """The tracker of delayed messages that the subscription was created with."""
     delayed: DelayedMessages | None
-    """The same, if the type delays messages."""
+    """The tracker, if the subscription type delays messages; else `None`."""
     retrying: PositionsByHash
-    """The messages that hold back later ones of their hash and are not in the queue.
+    """The messages outside of the queue that block later ones of their hash.
 
-    They are with their consumer, in their back-off, or an open transaction acknowledged them while they
-    waited. Under `nack_holds_until_acked` also every other one that was negatively acknowledged and is not
-    acknowledged.
+    Each is pending in its back-off, or an open transaction acknowledged it while it waited. With
+    `nack_holds_until_acked` also every other message that was negatively acknowledged and is unacknowledged.
     """
 
     def change_type(self, kind: SubscriptionType, selector: Selector | None) -> None:
-        """Change to another type, with everything unacknowledged unread. No consumer is connected."""
+        """Change the subscription type and make everything unacknowledged unread.
+
+        No consumer may be connected.
+        """
         replay = ReplayQueue(self.structures, by_key=kind is SubscriptionType.KEY_SHARED)
         policy = policy_of(kind, self.consumers, replay, self.settings, selector, self.topic, self.partition)
         self.kind, self.replay, self.policy = kind, replay, policy
-        # The new type says what holds back its hash.
+        # The new type decides which messages block their hash.
         self.start_over()
         self.delayed = self.tracker if self.policy.individual else None
 
     def set_limits(self, settings: SubscriptionSettings) -> None:
-        """Take other limits."""
+        """Change the limits."""
         self.settings = settings
         self.consumers.set_limits(settings)
 
     @property
     def holds_waiting(self) -> bool:
-        """Whether a message that waits to be delivered again holds back later ones of its hash."""
+        """Whether a message that waits for redelivery blocks later ones of its hash."""
         return self.policy.in_key_order and self.settings.waiting_holds_key
 
     @property
     def holds_until_acked(self) -> bool:
-        """Whether a message that was negatively acknowledged does so until it is acknowledged."""
+        """Whether a negatively acknowledged message blocks later ones of its hash until acknowledged."""
         return self.policy.in_key_order and self.settings.nack_holds_until_acked
 
     def give_back(self, ledger_id: int, entry_id: int, sticky_key_hash: int) -> None:
-        """Queue an entry that its consumer had; it holds back its hash from there."""
+        """Queue an entry that its consumer had. From the queue it blocks its hash."""
         self.backoffs.stop(ledger_id, entry_id)
         self.replay.add(ledger_id, entry_id, sticky_key_hash)
         self.stop_retrying(ledger_id, entry_id)
 
     def give_back_many(self, ledger_ids: Int64s, entry_ids: Int64s, sticky_key_hashes: Int64s) -> None:
-        """Queue many entries that their consumer had."""
+        """Queue many entries that their consumers had."""
         self.backoffs.stop_many(ledger_ids, entry_ids)
         self.replay.add_many(ledger_ids, entry_ids, sticky_key_hashes)
         if self.retrying.active:
@@ -101,18 +103,18 @@ class State:
                 self.stop_retrying(*pair)
 
     def stop_retrying(self, ledger_id: int, entry_id: int) -> None:
-        """Note that an entry is queued or unread again, if its order is kept anyway."""
+        """Remove an entry that is queued or unread again from `retrying`, unless it blocks until acked."""
         if self.retrying.active and not self.settings.nack_holds_until_acked:
             self.retrying.discard(ledger_id, entry_id)
 
     def block_held_hashes(self) -> None:
-        """Let hold back their hashes what transactions hold of the messages that waited."""
+        """Block the key hashes of waiting messages that an open transaction acknowledged."""
         if self.holds_waiting:
             for position, sticky_key_hash in self._held_waiting().items():
                 self.retrying.add(*position, sticky_key_hash)
 
     def forget(self, ledger_id: int, entry_id: int) -> None:
-        """Drop what is known of an entry that is acknowledged, its consumer apart."""
+        """Drop an acknowledged entry from every part except its consumer."""
         if self.replay.active:
             self.replay.discard(ledger_id, entry_id)
         self.counts.reset(ledger_id, entry_id)
@@ -122,7 +124,7 @@ class State:
         self.transactions.forget_plain(Position(ledger_id, entry_id))
 
     def forget_many(self, ledger_ids: Int64s, entry_ids: Int64s) -> None:
-        """Drop what is known of many entries that are acknowledged, their consumers apart."""
+        """Drop many acknowledged entries from every part except their consumers."""
         if self.replay.active:
             self.replay.remove_many(ledger_ids, entry_ids)
         self.counts.reset_many(ledger_ids, entry_ids)
@@ -133,7 +135,7 @@ class State:
         self.transactions.forget_plain_many(ledger_ids, entry_ids)
 
     def forget_acknowledged(self) -> None:
-        """Drop what is at or before the mark-delete position, which moved past unacknowledged entries."""
+        """Drop all entries up to the mark-delete position, which moved past unacknowledged ones."""
         mark_delete = self.cursor.mark_delete_position
         self.consumers.forget_up_to(mark_delete)
         self.transactions.forget_plain_up_to(mark_delete)
@@ -142,17 +144,17 @@ class State:
         self.unread.skip_acknowledged()
 
     def forget_trimmed(self) -> None:
-        """Drop the entries of trimmed ledgers from what is to be delivered again.
+        """Drop the entries of trimmed ledgers from the queue.
 
-        Asked before each read, so it costs nothing for what is not trimmed. One in its back-off goes when
-        that ends.
+        It runs before each read, so it costs nothing while no ledger is trimmed. An entry in its back-off is
+        dropped when that ends.
         """
         trimmed_before = self.cursor.ledgers.trimmed_before
         if trimmed_before > 0 and (self.replay.active or self.counts.active or self.retrying.active):
             self._forget_waiting_up_to(Position(trimmed_before - 1, INT64_MAX))
 
     def start_over(self) -> None:
-        """Take back everything pending and read everything unacknowledged again; counts stay."""
+        """Return all pending entries and read everything unacknowledged again; counts stay."""
         for consumer in self.consumers:
             self.consumers.take_all(consumer)
         self.replay.clear()
@@ -164,7 +166,7 @@ class State:
         self.block_held_hashes()
 
     def validate(self) -> None:
-        """Check each part, and that each existing entry is in exactly one place. O(entries)."""
+        """Check each part. O(entries)."""
         self.cursor.validate()
         self.consumers.validate()
         self.replay.validate()
@@ -174,25 +176,25 @@ class State:
         self.transactions.validate()
 
     def audit_retrying(self) -> list[str]:
-        """Recompute what holds back its hash from outside of the queue; describe a difference."""
+        """Recompute the messages in `retrying`; describe a difference."""
         found: dict[Position, int] = {}
         if self.holds_waiting:
             for consumer in self.consumers:
                 waiting = (p for p in self.backoffs.due_ms if p in consumer.pending)
                 found.update((p, consumer.pending[p].sticky_key_hash) for p in waiting)
             found |= self._held_waiting()
-        # What is trimmed leaves with the next read.
+        # The next read drops trimmed entries.
         before = self.cursor.ledgers.trimmed_before
         found = {p: sticky_key_hash for p, sticky_key_hash in found.items() if p.ledger_id >= before}
         everything = self.retrying.positions().items()
         retrying = {p: sticky_key_hash for p, sticky_key_hash in everything if p.ledger_id >= before}
         if self.holds_until_acked:
             lost = found.items() - retrying.items() | {p for p in retrying if self.cursor.is_acked(*p)}
-            return [f"retrying are {retrying}, which does not fit {lost}"] if lost else []
-        return [] if found == retrying else [f"retrying are {retrying}, found {found}"]
+            return [f"retrying is {retrying}, which contradicts {lost}"] if lost else []
+        return [] if found == retrying else [f"retrying is {retrying}, expected {found}"]
 
     def _held_waiting(self) -> dict[Position, int]:
-        """Return what waited to be delivered again and is held whole by open transactions, with its hash."""
+        """Return the waiting messages that open transactions hold whole, with their hashes."""
         return {
             position: sticky_key_hash
             for position, sticky_key_hash in self.transactions.waited()
@@ -216,7 +218,7 @@ def new_state(
     partition: int | None,
     structures: Structures,
 ) -> State:
-    """Return the state of a subscription without consumers, everything unacknowledged unread."""
+    """Return the state of a subscription without consumers, with everything unacknowledged unread."""
     consumers = Consumers(structures, settings)
     replay = ReplayQueue(structures, by_key=kind is SubscriptionType.KEY_SHARED)
     transactions = Transactions(keeps_parts=settings.transactions_keep_parts)

@@ -1,12 +1,11 @@
-"""Sticky-key hashes: which slot of 65,536 a message's key falls in.
+"""Sticky-key hashes: the slot, of 65,536, of a message's key.
 
 Pulsar hashes the key's bytes with MurmurHash3 (x86, 32 bits, seed 0), clears the sign bit, and spreads
 the result over the slots of the selector: 1 to 65,535 with consistent hashing (4.2's default), 0 to
-65,535 with the others, where 0, which means "not set" to the dispatchers, becomes 1.
+65,535 with the others. There 0 becomes 1, because the dispatchers use 0 for "not set".
 
-Own code rather than a library: the algorithm is frozen and 20 lines long, an extension module for it
-alone would be the only compiled dependency besides our own, and the broker's own recorded ring (300
-points) checks every path of it.
+This is our own code instead of a library because the algorithm is fixed and 20 lines long, and a library
+would be the only other compiled dependency. A recorded ring of a broker (300 points) tests every path.
 """
 
 from __future__ import annotations
@@ -17,16 +16,16 @@ SLOTS: Final = 65_536
 """The size of the hash range: `2 << 15` in Pulsar's selectors."""
 
 HashRange = tuple[int, int]
-"""Slots from the first to the last, both included, as the broker's statistics print them."""
+"""The first and the last slot, both included, as in the broker's statistics."""
 
 FROM_ONE: Final[HashRange] = (1, SLOTS - 1)
-"""The slots of consistent hashing: 0 is left out."""
+"""The slots of consistent hashing, without 0."""
 
 FROM_ZERO: Final[HashRange] = (0, SLOTS - 1)
 """The slots of the other selectors."""
 
 NO_KEY: Final = b"NONE_KEY"
-"""What the broker hashes for a message without key, producer and sequence id."""
+"""The key that the broker hashes for a message without key, producer and sequence id."""
 
 _WORD: Final = 0xFFFF_FFFF
 _C1: Final = 0xCC9E_2D51
@@ -42,8 +41,8 @@ def sticky_key_hash(
 ) -> int:
     """Return the slot of a key, never 0; text counts as UTF-8.
 
-    Without a key the broker hashes `producer_name-sequence_id` (`Commands.resolveStickyKey`), so that
-    such messages spread over the consumers; without these too, one fixed key.
+    Without a key the broker hashes the `keyless_key`, so that such messages spread over the consumers.
+    Without producer name or sequence id it hashes one fixed key.
 
     >>> sticky_key_hash("k20"), sticky_key_hash("k20", FROM_ZERO)
     (27157, 12379)
@@ -53,10 +52,19 @@ def sticky_key_hash(
     if not (key is None or isinstance(key, (str, bytes))):
         raise TypeError(f"key is {key!r}; expected text or bytes")
     if key is None and producer_name is not None and sequence_id is not None:
-        key = f"{producer_name}-{sequence_id}"
+        key = keyless_key(producer_name, sequence_id)
     data = NO_KEY if key is None else key.encode() if isinstance(key, str) else key
     first, last = slots
     return (murmur3_32(data) & 0x7FFF_FFFF) % (last - first + 1) + first or 1
+
+
+def keyless_key(producer_name: str, sequence_id: int) -> bytes:
+    """Return the key of a message that has none (`Commands.resolveStickyKey`).
+
+    >>> keyless_key("p", 7)
+    b'p-7'
+    """
+    return f"{producer_name}-{sequence_id}".encode()
 
 
 def murmur3_32(data: bytes) -> int:

@@ -1,4 +1,4 @@
-"""The classes of an engine that a subscription makes objects of."""
+"""The classes of an engine from which a subscription creates its structures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Structures(NamedTuple):
-    """Classes rather than the engine, which is a module and cannot be copied or pickled."""
+    """The classes, instead of the engine, because a module cannot be copied or pickled."""
 
     pending_acks: type[PendingAcks]
     position_range_set: type[PositionRangeSet]

@@ -1,22 +1,21 @@
-"""A subscription without any I/O: events in, decisions out, time as an argument.
+"""A subscription without I/O: events in, decisions out, time as an argument.
 
 **The round.** The caller owns the log, the connections and the clock:
 
-1. `next_reads(limit, now_ms)` names the positions to read, those to deliver again first.
-2. The caller reads them and calls `dispatch` (or `dispatch_many`) with what the messages say about
-   themselves: batch size, sticky-key hash, time of delivery. The answer is who gets each.
-3. `ack`, `nack`, `redeliver`, `flow`, `remove_consumer`, as the clients ask for it.
-4. `save` makes the state durable, and only then returns the receipts of what was acknowledged.
+1. `next_reads(limit, now_ms)` returns the positions to read, queued ones first.
+2. The caller reads them and calls `dispatch` (or `dispatch_many`) with the batch size, sticky-key hash and
+   delivery time of each message. The answer is the consumer of each.
+3. The caller calls `ack`, `nack`, `redeliver`, `flow` and `remove_consumer` as the clients request.
+4. `save` makes the state durable, and then returns the receipts of the acknowledgments.
 
-**Where what is.** `State` lists the parts and where each entry can be; `validate` checks that it is in one
-place only. `Dispatcher`, `Acknowledgments`, `Redelivery` and `CursorMoves` are what happens to it.
+**Parts.** `State` lists the parts and the places in which an entry can be; `validate` checks that each entry
+is in one place. `Dispatcher`, `Acknowledgments`, `Redelivery` and `CursorMoves` change the state.
 
-**Refusals.** Every method checks its arguments before it changes anything: a call that raises has no
-effect. A `ProtocolError` carries the code with which a broker answers.
+**Errors.** Every method checks its arguments before it changes anything, so a call that raises has no effect.
+A `ProtocolError` has the error code of the broker's answer.
 
-**Threads.** A subscription belongs to one thread, or one event loop, at a time; nothing in it waits.
-Callers with more threads put one lock around it. Batch calls release the interpreter inside, and read the
-arrays that they were given meanwhile.
+**Threads.** Use a subscription from one thread, or one event loop, at a time, or protect it by a lock. No
+call blocks. Batch calls release the interpreter while they read the arrays of their arguments.
 """
 
 from __future__ import annotations
@@ -81,22 +80,22 @@ class Subscription:
     ledgers : Ledgers, optional
         The ledgers of the topic, shared with the code that publishes; a `cursor` brings its own.
     cursor : Cursor, optional
-        What is acknowledged already; its own settings count, not `settings.cursor`.
+        The acknowledged positions to start from. Its own settings apply, not `settings.cursor`.
     settings : SubscriptionSettings, optional
-        Limits and delays; `SubscriptionSettings.pulsar(version)` behaves as a broker does.
+        Limits and delays; `SubscriptionSettings.pulsar(version)` gives the behaviour of a broker.
     selector : Selector, optional
         How a Key_Shared subscription maps hashes to consumers; consistent hashing by default.
     delayed : DelayedMessages, optional
-        Holds messages until their time. Without it, and on Exclusive and Failover, where the broker does
-        not delay either, they go out at once.
+        Holds messages until their delivery time. Without it they are delivered at once; also on Exclusive
+        and Failover, as in the broker.
     topic, partition : str, int, optional
-        Choose the active consumer of a Failover subscription.
+        Determine the active consumer of a Failover subscription.
     chunk_entries : callable, optional
         `chunk_entries(first, last)` returns the entries of a message sent in chunks. Without it an
-        acknowledgment that names a first chunk acknowledges only the entry that it names, as in the
-        broker: entries of other producers can be between them.
+        acknowledgment with a first chunk acknowledges only its own entry, as in the broker, because entries
+        of other producers can be between the chunks.
     durable : bool
-        False for a reader's cursor: `save` writes nothing and returns the receipts at once.
+        False for a reader's cursor: `save` does not write, and returns the receipts at once.
     engine : Engine, optional
         The structures to use; the native ones by default.
 
@@ -174,7 +173,7 @@ class Subscription:
         return self._state.settings
 
     def limit_unacked(self, per_consumer: int, per_subscription: int) -> None:
-        """Set how many messages may be unacknowledged, from now on; 0 for any number.
+        """Change the limits of unacknowledged messages; 0 means unlimited.
 
         >>> from ackwell import Ledgers, Subscription
         >>> subscription = Subscription("Shared", Ledgers({3: 8}))
@@ -192,17 +191,17 @@ class Subscription:
 
     @property
     def cursor(self) -> Cursor:
-        """What is acknowledged."""
+        """The cursor: the acknowledged positions."""
         return self._state.cursor
 
     @property
     def delayed(self) -> DelayedMessages | None:
-        """The tracker of delayed messages that it was given."""
+        """The tracker of delayed messages, if it was created with one."""
         return self._state.delayed
 
     @property
     def validation_errors(self) -> Counter[ValidationError]:
-        """Messages that clients threw away, by the reason they gave."""
+        """The number of messages that clients discarded, by validation error."""
         return self._validation_errors
 
     # Consumers
@@ -216,14 +215,13 @@ class Subscription:
         hash_ranges: Sequence[HashRange] = (),
         epoch: int = NO_EPOCH,
     ) -> list[ActiveChange]:
-        """Add a consumer; it gets nothing before `flow`.
+        """Add a consumer, which gets no messages before `flow`.
 
-        In every other call it is identified by its `consumer_id`, or, added without one, by its name. Any
-        number of consumers can have one name and different ids. `priority` 0 is served first.
-        `hash_ranges` are what a consumer of `StickyRanges` brings. Returns what a Failover subscription
-        has to tell which consumer.
+        Other calls identify it by its `consumer_id`, or by its name if it was added without one. Consumers
+        with different ids can have the same name. `priority` 0 is served first. `hash_ranges` are the slots
+        of a consumer of `StickyRanges`. Returns the notifications to send on a Failover subscription.
 
-        Raises `ProtocolError` for a consumer that is connected already and for a second one of an
+        Raises `ProtocolError` for a consumer that is already connected and for a second one of an
         Exclusive subscription (`CONSUMER_BUSY`), and for a hash range that is taken
         (`CONSUMER_ASSIGN_ERROR`).
 
@@ -251,11 +249,11 @@ ActiveChange(consumer='a', active=True)])
         return self._active_changes(before, consumer)
 
     def remove_consumer(self, consumer: ConsumerKey) -> Removal:
-        """Remove a consumer; return how many of its entries go back, and the notifications to send.
+        """Remove a consumer; return the number of its entries to redeliver, and the notifications to send.
 
-        The entries keep their redelivery count: that its consumer left is not a failure of a message. On
-        Exclusive and Failover the next active consumer starts from the first unacknowledged message.
-        Receipts for this consumer are dropped.
+        The entries keep their redelivery counts, because a consumer that leaves is not a failure of the
+        message. On Exclusive and Failover the next active consumer starts at the first unacknowledged
+        message. The receipts of this consumer are dropped.
         """
         who, before = self._state.consumers[consumer], self._state.policy.active
         entries = self._redelivery.remove_consumer(who)
@@ -263,13 +261,13 @@ ActiveChange(consumer='a', active=True)])
         return Removal(entries, self._active_changes(before))
 
     def flow(self, consumer: ConsumerKey, permits: int) -> None:
-        """Let a consumer get so many more messages; 0 grants none."""
+        """Add permits to a consumer: the number of further messages that it may get."""
         permits = arguments.integer("permits", permits, 0, INT32_MAX)
         self._state.consumers.grant(self._state.consumers[consumer], permits)
 
     @property
     def permits(self) -> int:
-        """How many messages the consumers together asked for and did not get. O(consumers).
+        """The permits of all consumers. O(consumers).
 
         >>> from ackwell import Ledgers, Subscription
         >>> jobs = Subscription("Shared", Ledgers({3: 10}))
@@ -282,30 +280,30 @@ ActiveChange(consumer='a', active=True)])
         return sum(max(each.permits, 0) for each in self._state.consumers)
 
     def change_type(self, type: SubscriptionType | str, *, selector: Selector | None = None) -> None:  # noqa: A002
-        """Become a subscription of another type, as the broker does when the first consumer has another.
+        """Change the subscription type, as a broker does when the first consumer has another type.
 
         Raises `ProtocolError` (`CONSUMER_BUSY`) while a consumer is connected. Everything
-        unacknowledged is read again; redelivery counts stay, unless `idle_clears_counts` is set.
+        unacknowledged is read again. Redelivery counts stay, unless `idle_clears_counts` is set.
         """
         self._moves.change_type(SubscriptionType(type), selector)
 
     @property
     def consumers(self) -> list[ConsumerKey]:
-        """What identifies each connected consumer, in the order in which they joined."""
+        """The key of each connected consumer, in the order in which they joined."""
         return self._state.consumers.keys()
 
     @property
     def active_consumer(self) -> ConsumerKey | None:
-        """The one consumer that gets messages, on Exclusive and Failover."""
+        """The only consumer that gets messages, on Exclusive and Failover."""
         active = self._state.policy.active
         return active.key if active is not None else None
 
     def sticky_key_hash(
         self, key: str | bytes | None, *, producer_name: str | None = None, sequence_id: int | None = None
     ) -> int:
-        """Return the hash that `dispatch` needs for a message; 0 unless Key_Shared.
+        """Return the hash of a message for `dispatch`; 0 unless Key_Shared.
 
-        A message without a key is hashed by its producer and sequence id, as in the broker.
+        Without a key it is the hash of producer name and sequence id, as in the broker.
         """
         policy = self._state.policy
         slots = policy.selector.slots if isinstance(policy, ByKey) else FROM_ONE
@@ -315,23 +313,23 @@ ActiveChange(consumer='a', active=True)])
     # Dispatch
 
     def next_reads(self, limit: int, now_ms: int) -> list[Position]:
-        """Return the positions to read and `dispatch` next: those to deliver again first, in position order.
+        """Return the positions to read and `dispatch` next: queued ones first, in position order.
 
-        Empty when nobody can get a message now (see `stall`). Time moves on first: delays and back-offs
-        that are over, and acknowledgments that took too long.
+        Empty if no consumer can get a message now (see `stall`). Calls `advance` first, which queues the
+        messages whose delay, back-off or ack timeout has ended.
         """
         ledger_ids, entry_ids = self.next_reads_many(limit, now_ms)
         return [Position(*pair) for pair in zip(ledger_ids.tolist(), entry_ids.tolist(), strict=True)]
 
     def next_reads_many(self, limit: int, now_ms: int) -> tuple[Int64s, Int64s]:
-        """Do what `next_reads` does; return two int64 arrays, ledger ids and entry ids."""
+        """Return the positions of `next_reads` as two int64 arrays, ledger ids and entry ids."""
         limit = arguments.integer("limit", limit)
         self.advance(now_ms)
         return self._dispatcher.next_reads(limit)
 
     @property
     def stall(self) -> Undelivered | None:
-        """Why `next_reads` names no unread entry; `None` if nothing stops it."""
+        """Why `next_reads` returns no unread entry; `None` if reading may continue."""
         return self._dispatcher.stall()
 
     def dispatch(
@@ -344,14 +342,14 @@ ActiveChange(consumer='a', active=True)])
         sticky_key_hash: int = 0,
         deliver_at_ms: int = 0,
     ) -> ConsumerKey | Undelivered:
-        """Decide who gets an entry that `next_reads` named; an `Undelivered` says why nobody does now.
+        """Return the consumer that gets an entry of `next_reads`, or the reason why none gets it now.
 
-        The entry is then named again when its time has come, unless it is a dead letter (see
-        `dead_letters`) or acknowledged. `redelivery_count` and `ack_set` return what its delivery carries.
+        An undelivered entry is in `next_reads` again later, unless it is a dead letter (see `dead_letters`)
+        or acknowledged. `redelivery_count` and `ack_set` return the metadata of its delivery.
         Amortised O(1) on Shared, O(log points) on Key_Shared.
         """
         try:
-            # One pass over all six: it is an int below the limit if all of them are.
+            # One check for all six: the union of their bits is an int below the limit if each of them is.
             bits = ledger_id | entry_id | now_ms | batch_size | sticky_key_hash | deliver_at_ms
             usual = bits.__class__ is int and 0 <= bits <= TIME_MAX_MS
         except TypeError:
@@ -376,11 +374,11 @@ ActiveChange(consumer='a', active=True)])
         sticky_key_hashes: ArrayLike | None = None,
         deliver_at_ms: ArrayLike | None = None,
     ) -> list[Delivery]:
-        """Decide who gets which of many entries, int64 arrays of one length in the order of `next_reads`.
+        """Deliver many entries: int64 arrays of equal length in the order of `next_reads`.
 
-        The decisions are those of `dispatch`, one by one; entries that nobody gets now are in no
-        delivery. Where nothing is out of the ordinary whole runs are decided at once. Where the tracker
-        of delayed messages is full the entries from there on are left for the next call.
+        The decisions equal those of `dispatch` for each entry. Entries that no consumer gets now are in no
+        delivery. Runs without special cases are decided at once. If the tracker of delayed messages is full,
+        the remaining entries are left for the next call.
         """
         now_ms = arguments.time_ms("now_ms", now_ms)
         entries = Entries.of(ledger_ids, entry_ids, batch_sizes, sticky_key_hashes, deliver_at_ms)
@@ -390,19 +388,19 @@ ActiveChange(consumer='a', active=True)])
     def dead_letters(self) -> list[Position]:
         """The messages redelivered more than `max_redeliver_count` times.
 
-        They go to nobody any more. Write them to where dead letters go, then acknowledge them (with
-        `ack(None, …)`): until then they are unacknowledged, and a crash loses none.
+        They are no longer delivered. Write them to the dead letter topic, then acknowledge them with
+        `ack(None, …)`. Until then they are unacknowledged, so a crash loses none.
         """
         return list(self._state.counts.dead.positions())
 
     def redelivery_count(self, ledger_id: int, entry_id: int) -> int:
-        """Return how often an entry was redelivered; the next delivery carries it."""
+        """Return the redelivery count of an entry for its next delivery."""
         return self._state.counts.count(*arguments.position(ledger_id, entry_id))
 
     def ack_set(self, ledger_id: int, entry_id: int) -> tuple[int, ...] | None:
-        """Return the unacknowledged messages of a batch as words, which its delivery carries.
+        """Return the unacknowledged messages of a batch, as words, for its next delivery.
 
-        `None` for an entry of which no part is acknowledged or held by a transaction.
+        `None` if no message of the entry is acknowledged or held by a transaction.
         """
         return self._dispatcher.ack_set(arguments.position(ledger_id, entry_id))
 
@@ -416,10 +414,10 @@ ActiveChange(consumer='a', active=True)])
         batch_size: int = 1,
         sticky_key_hash: int = 0,
     ) -> None:
-        """Apply a delivery that somebody else decided, as when a broker's events are replayed.
+        """Record a delivery that was decided elsewhere, for example by a broker whose events are replayed.
 
-        Permits and limits count, and hold nothing back. The entry leaves the consumer that had it;
-        unread entries before it are to be delivered as before.
+        Permits and limits are counted but not enforced. The entry is removed from its previous consumer.
+        Unread entries before it are queued.
         """
         who, position = self._state.consumers[consumer], arguments.position(ledger_id, entry_id)
         now_ms = arguments.time_ms("now_ms", now_ms)
@@ -428,7 +426,7 @@ ActiveChange(consumer='a', active=True)])
 
     @property
     def read_position(self) -> Position:
-        """The first position that was not read yet; it need not exist."""
+        """The first unread position; it need not exist."""
         return Position(*self._state.unread.position)
 
     def holder(self, ledger_id: int, entry_id: int) -> ConsumerKey | None:
@@ -437,10 +435,10 @@ ActiveChange(consumer='a', active=True)])
         return None if owner is None else owner.key
 
     def pending(self, consumer: ConsumerKey) -> dict[Position, PendingAck]:
-        """Return what a consumer has and did not acknowledge, on Shared and Key_Shared. O(entries).
+        """Return the pending entries of a consumer, on Shared and Key_Shared. O(entries).
 
-        Each entry with its unacknowledged messages, or with its batch size if
-        `partial_ack_lowers_pending` is off, and its sticky-key hash.
+        Each has its number of unacknowledged messages, or its batch size if `partial_ack_lowers_pending` is
+        off, and its sticky-key hash.
         """
         return self._state.consumers.pending(self._state.consumers[consumer])
 
@@ -449,14 +447,14 @@ ActiveChange(consumer='a', active=True)])
     def ack(
         self, consumer: ConsumerKey | None, ledger_id: int, entry_id: int, ack_set: Sequence[int] = ()
     ) -> bool:
-        """Acknowledge an entry, or with an `ack_set` part of a batch; return whether that changed anything.
+        """Acknowledge an entry, or with an `ack_set` part of a batch; return whether this changed anything.
 
-        The broker's rules: the consumer that acknowledges need not be the one that has the message
-        (`None`: nobody who is connected); a second acknowledgment changes nothing; neither does one of a
-        ledger that is unknown or trimmed, or past the end of one that is closed. One ahead of the last
-        position is refused (`ProtocolError`), where a broker answers success and ignores it. `ack_set`
-        holds 64-bit words, least significant bit first, bit set = not acknowledged. O(log ledgers), and
-        O(consumers) if another has the message.
+        The rules are the broker's. The acknowledging consumer need not be the one that has the message;
+        `None` acknowledges without a consumer. Nothing changes if the message is already acknowledged, if its
+        ledger is unknown or trimmed, or if it is past the end of a closed ledger. A position ahead of the
+        last one raises `ProtocolError`; a broker answers success and ignores it. `ack_set` contains 64-bit
+        words, least significant bit first, bit set = not acknowledged. O(log ledgers), and O(consumers) if
+        another consumer has the message.
         """
         who = None if consumer is None else self._state.consumers.by_key[consumer]
         if ledger_id.__class__ is not int or entry_id.__class__ is not int or ledger_id < 0 or entry_id < 0:
@@ -468,9 +466,9 @@ ActiveChange(consumer='a', active=True)])
         return self._acks.ack(who, ledger_id, entry_id)
 
     def ack_many(self, consumer: ConsumerKey | None, ledger_ids: ArrayLike, entry_ids: ArrayLike) -> int:
-        """Acknowledge many whole entries, two int64 arrays; return how many were not before.
+        """Acknowledge many whole entries, two int64 arrays; return the number that changed.
 
-        As `ack`, but nothing at all changes when one of them is ahead of the last position.
+        The rules are those of `ack`, but nothing changes if one entry is ahead of the last position.
         """
         who = self._consumer(consumer)
         return self._acks.ack_many(who, as_int64(ledger_ids), as_int64(entry_ids))
@@ -478,9 +476,9 @@ ActiveChange(consumer='a', active=True)])
     def ack_cumulative(
         self, consumer: ConsumerKey | None, ledger_id: int, entry_id: int, ack_set: Sequence[int] = ()
     ) -> bool:
-        """Acknowledge everything up to an entry, with an `ack_set` only part of that last one.
+        """Acknowledge everything up to an entry; with an `ack_set`, only part of that last entry.
 
-        Illegal on Shared and Key_Shared (`ProtocolError`), where a broker answers success and ignores it.
+        Raises `ProtocolError` on Shared and Key_Shared; a broker answers success and ignores it.
         """
         self._consumer(consumer)
         position, words = arguments.position(ledger_id, entry_id), arguments.ack_set_words(ack_set)
@@ -488,7 +486,7 @@ ActiveChange(consumer='a', active=True)])
         return self._acks.ack_cumulative(position, words)
 
     def handle(self, consumer: ConsumerKey, command: CommandAck | AckColumns | bytes) -> int:
-        """Apply a client's acknowledgment command; return how many entries it changed.
+        """Apply a client's acknowledgment command; return the number of entries that it changed.
 
         The command is applied as a whole or not at all. Bytes that are not a command raise
         `CorruptStateError`. A command against the rules raises `ProtocolError`; a broker applies the part
@@ -518,10 +516,10 @@ ActiveChange(consumer='a', active=True)])
         return changed
 
     def accepted_part(self, command: AckColumns) -> AckColumns:
-        """Return what a broker applies of a command that `handle` refuses: the rest is ignored.
+        """Return the part of a command that a broker applies if `handle` refuses the command.
 
-        The ids before the first that is ahead of the last position; of a cumulative command none. The client
-        of a command without a transaction gets a success all the same.
+        These are the ids before the first one that is ahead of the last position; of a cumulative command
+        none. The broker ignores the rest, and still answers success to a command without a transaction.
         """
         if not isinstance(command, AckColumns):
             raise TypeError(f"command is {command!r}; expected AckColumns")
@@ -530,14 +528,14 @@ ActiveChange(consumer='a', active=True)])
     # Transactions
 
     def commit(self, transaction: TransactionId) -> int:
-        """Acknowledge what a transaction holds; return how many entries changed.
+        """Acknowledge the messages that a transaction holds; return the number of entries that changed.
 
-        A transaction that is not open holds nothing: a commit repeated after a crash is harmless.
+        A transaction that is not open holds no messages, so repeating a commit after a crash is harmless.
         """
         return self._acks.commit(arguments.transaction(transaction))
 
     def abort(self, transaction: TransactionId) -> int:
-        """Release what a transaction holds; return how many entries go back to be delivered again."""
+        """Release the messages that a transaction holds; return the number of entries to redeliver."""
         return self._acks.abort(arguments.transaction(transaction))
 
     @property
@@ -548,20 +546,20 @@ ActiveChange(consumer='a', active=True)])
     # Redelivery
 
     def nack(self, consumer: ConsumerKey, ledger_id: int, entry_id: int, now_ms: int) -> bool:
-        """Take a message back after its back-off; return whether this consumer has it.
+        """Redeliver a message after its back-off; return whether this consumer has it.
 
-        It stays with the consumer until then. On Exclusive and Failover, where order rules, everything
-        unacknowledged is read again then. On Key_Shared later messages of its hash wait for it, those that
-        are not delivered yet; `later_of_key` names the others.
+        The message stays with the consumer until then. On Exclusive and Failover everything unacknowledged is
+        read again, which preserves the order. On Key_Shared the undelivered later messages of its hash wait
+        for it; `later_of_key` returns the delivered ones.
         """
         who, position = self._state.consumers[consumer], arguments.position(ledger_id, entry_id)
         return self._redelivery.nack(who, position, arguments.time_ms("now_ms", now_ms))
 
     def later_of_key(self, consumer: ConsumerKey, ledger_id: int, entry_id: int) -> list[Position]:
-        """Return what a consumer has of the hash of one of its entries, and later than that. O(entries).
+        """Return a consumer's later entries of the same hash as one of its entries. O(entries).
 
-        A subscription cannot call back what a consumer has. A caller that wants order per key gives these
-        back unprocessed; they wait behind the first one. Empty unless Key_Shared.
+        A subscription cannot recall delivered messages. A caller that needs order per key returns these
+        entries unprocessed; they then wait for the first one. Empty unless Key_Shared.
 
         >>> from ackwell import Ledgers, Subscription
         >>> subscription = Subscription("Key_Shared", Ledgers({3: 4}))
@@ -586,13 +584,12 @@ ActiveChange(consumer='a', active=True)])
         counted: bool = True,
         epoch: int | None = None,
     ) -> int:
-        """Take back what a consumer has, all of it or the listed entries, and deliver it again at once.
+        """Redeliver a consumer's entries, all or the listed ones, at once; return their number.
 
-        Returns how many entries go back; each counts one redelivery more, unless `counted` is false because
-        the consumer did not process it. Entries the consumer does not have are ignored. On Exclusive and
-        Failover everything unacknowledged is read again (returns 0), for single messages would break the
-        order. A greater `epoch` becomes the consumer's: its client drops the deliveries of an older one
-        that are still on their way.
+        Each redelivery count increases by one, unless `counted` is false because the consumer did not process
+        the messages. Entries that the consumer does not have are ignored. On Exclusive and Failover
+        everything unacknowledged is read again, because single messages would break the order; the result is
+        0. A greater `epoch` becomes the consumer's epoch: its client drops deliveries of older epochs.
         """
         who = self._state.consumers[consumer]
         listed = None if positions is None else arguments.position_list(positions)
@@ -603,11 +600,10 @@ ActiveChange(consumer='a', active=True)])
     def extend(
         self, consumer: ConsumerKey, positions: Iterable[tuple[int, int]] | None = None, *, now_ms: int
     ) -> int:
-        """Start the ack timeout anew of what a consumer has, of all of it or of the listed entries.
+        """Restart the ack timeout of a consumer's entries, all or the listed ones; return their number.
 
-        For a consumer that needs longer than `ack_timeout_ms`. Returns of how many entries; 0 if there is
-        no timeout. Entries that the consumer does not have are ignored. A back-off is not changed.
-        O(1) an entry.
+        For a consumer that needs longer than `ack_timeout_ms`. Returns 0 without a timeout. Entries that the
+        consumer does not have are ignored. Back-offs do not change. O(1) for each entry.
 
         >>> from ackwell import Ledgers, Subscription, SubscriptionSettings
         >>> settings = SubscriptionSettings(ack_timeout_ms=10_000)
@@ -624,58 +620,56 @@ ActiveChange(consumer='a', active=True)])
         return self._redelivery.extend(who, listed, arguments.time_ms("now_ms", now_ms))
 
     def advance(self, now_ms: int) -> int:
-        """Let time pass; return how many entries are to be delivered again since."""
+        """Advance the time; return the number of entries that became due for redelivery."""
         now_ms = arguments.time_ms("now_ms", now_ms)
         self._update_oldest_hole(now_ms)
         return self._redelivery.advance(now_ms)
 
     def next_wakeup_ms(self) -> int | None:
-        """Return when `advance` has something to do next; `None` for never. Amortised O(log waiting)."""
+        """Return the time at which `advance` next has work, or `None`. Amortised O(log waiting)."""
         return self._redelivery.next_due_ms()
 
     # Moves by an administrator
 
     def seek(self, ledger_id: int, entry_id: int, ack_set: Sequence[int] = ()) -> None:
-        """Make this position the next to be read: what is before it is acknowledged, the rest is not.
+        """Make a position the next to read: earlier entries become acknowledged, the others unacknowledged.
 
-        `(-1, -1)` is the first entry that exists, `(2**63 - 1, 2**63 - 1)` the end. With an `ack_set`, of
-        the batch at the position only the messages whose bit is set are to be read. Consumers stay
-        connected and have nothing any more (a broker disconnects them). Open transactions keep what they
-        hold.
+        `(-1, -1)` is the first entry that exists, `(2**63 - 1, 2**63 - 1)` the end. With an `ack_set`,
+        only the messages of the batch whose bit is set are read. Consumers stay connected and lose their
+        pending entries (a broker disconnects them). Open transactions keep the messages that they hold.
         """
         self._moves.seek(arguments.position(ledger_id, entry_id, -1, -1), arguments.ack_set_words(ack_set))
 
     def skip(self, entries: int) -> int:
-        """Acknowledge the first so many unacknowledged entries, on any type; return how many there were."""
+        """Acknowledge the first unacknowledged entries, on any type; return how many existed."""
         return self._moves.skip(arguments.integer("entries", entries, 0))
 
     def clear_backlog(self) -> int:
-        """Acknowledge everything that exists, on any type; return how many entries were not before."""
+        """Acknowledge every existing entry, on any type; return the number that changed."""
         return self._moves.clear_backlog()
 
     def expire(self, ledger_id: int, entry_id: int) -> int:
-        """Acknowledge everything up to an entry, on any type; return how many entries were not before.
+        """Acknowledge everything up to an entry, on any type; return the number of entries that changed.
 
-        For messages past their time to live; which they are is the caller's to say. Under `expires_by_search`
-        a broker's search may end before that entry.
+        For messages past their time to live, which the caller determines. With `expires_by_search` the
+        broker's search may end before that entry.
         """
         return self._moves.expire(arguments.position(ledger_id, entry_id))
 
     # Durability
 
     def stage(self) -> StagedState:
-        """Return the state to be made durable, and the receipts that it is the reason for."""
+        """Return the state to make durable, with the number of receipts that it releases."""
         return self._durability.stage(self.cursor.to_position_info())
 
     def confirm(self, staged: StagedState) -> list[Receipt]:
-        """Note that a staged state is durable, and return the receipts that may be sent now."""
+        """Record that a staged state is durable, and return the receipts to send."""
         return self._durability.confirm(staged)
 
     def save(self, store: Store, *, replace: bool = False) -> list[Receipt]:
-        """Save the state in a store, and return the receipts that may be sent now.
+        """Save the state in a store, and return the receipts to send.
 
-        Errors are those of `Cursor.save`. After one of them nothing is confirmed, and the next save
-        confirms it.
+        Errors are those of `Cursor.save`. After an error no receipt is returned; the next save returns them.
         """
         receipts = self._durability.waiting_now()
         position = self.cursor.mark_delete_position
@@ -693,11 +687,11 @@ ActiveChange(consumer='a', active=True)])
         take_older: bool = False,
         **options: Any,
     ) -> Self:
-        """Return the subscription of the newest state in a store; a new one if none was saved.
+        """Return the subscription of the newest state in a store, or a new one if none was saved.
 
-        Nobody is connected, and everything that is neither acknowledged nor held by an open transaction is
-        unread. `options` are those of `Subscription`. Errors and `take_older` are those of `Cursor.load`;
-        `recovery` says how the state was found.
+        No consumer is connected. Everything that is neither acknowledged nor held by an open transaction is
+        unread. `options` are those of `Subscription`. Errors and `take_older` are those of `Cursor.load`.
+        `recovery` describes how the state was found.
         """
         settings: SubscriptionSettings = options.get("settings") or SubscriptionSettings()
         engine = options.get("engine")
@@ -713,34 +707,34 @@ ActiveChange(consumer='a', active=True)])
 
     @property
     def recovery(self) -> Recovery | None:
-        """What `load` found in the store, and how; None for a subscription that was not loaded."""
+        """The state that `load` found in the store, and how; `None` if the subscription was not loaded."""
         return self.cursor.recovery
 
     @property
     def durable_mark_delete_position(self) -> Position:
-        """How far a log may be trimmed: everything up to here is acknowledged in a durable state."""
+        """The position up to which the log may be trimmed: a durable state has everything acknowledged."""
         return self._durability.mark_delete
 
-    # What it looks like
+    # Inspection
 
     def summary(self, now_ms: int) -> Summary:
-        """Describe the subscription in numbers. O(consumers): once a second does no harm."""
+        """Return the numbers of the subscription. O(consumers), so cheap enough to call each second."""
         now_ms = arguments.time_ms("now_ms", now_ms)
         self._update_oldest_hole(now_ms)
         age_ms = 0 if self._oldest_hole is None else now_ms - self._oldest_hole_since_ms
         return summarize(self._state, self.stall, self._oldest_hole, age_ms)
 
     def audit(self) -> list[str]:
-        """Recompute every counter from what is there; describe each that differs. O(outstanding)."""
+        """Recompute every counter from the entries; describe each that differs. O(pending entries)."""
         state = self._state
         return state.consumers.audit() + state.policy.audit() + state.audit_retrying()
 
     def validate(self) -> None:
-        """Check the invariants; `AssertionError` names what does not hold. O(entries).
+        """Check the invariants; `AssertionError` names the one that is broken. O(entries).
 
-        The structures, the counters, and that each existing entry is in exactly one place: acknowledged,
-        held by an open transaction, pending at a consumer, queued to be delivered again, delayed, a dead
-        letter, or unread.
+        Checks the structures, the counters, and that each existing entry is in exactly one place:
+        acknowledged, held by an open transaction, pending at a consumer, queued for redelivery, delayed, a
+        dead letter, or unread.
         """
         self._state.validate()
         check_places(self._state)
@@ -753,7 +747,7 @@ ActiveChange(consumer='a', active=True)])
         return self._comparable() == other._comparable()
 
     def __copy__(self) -> Self:
-        """Return a subscription of its own, as `copy.deepcopy` does: the two share nothing."""
+        """Return a deep copy, which shares nothing with the original."""
         return deepcopy(self)
 
     def __repr__(self) -> str:
@@ -781,7 +775,7 @@ ActiveChange(consumer='a', active=True)])
         return active_changes(self._state.consumers, before, self._state.policy.active, joined)
 
     def _update_oldest_hole(self, now_ms: int) -> None:
-        """Note since when the oldest unacknowledged entry has been the oldest."""
+        """Record the time at which the oldest unacknowledged entry became the oldest."""
         hole = self._first_unacknowledged()
         if hole != self._oldest_hole:
             self._oldest_hole, self._oldest_hole_since_ms = hole, now_ms

@@ -1,4 +1,4 @@
-"""A subscription in numbers, gathered from counters that are kept up to date."""
+"""The summary of a subscription, from counters that are always up to date."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerSummary:
-    """One consumer: what it may get and what it has."""
+    """The permits and pending entries of one consumer."""
 
     consumer: ConsumerKey
-    """What identifies it."""
+    """Its key."""
     name: str
     permits: int
     unacked: int
@@ -34,31 +34,31 @@ class Summary(Drawn):
     """One subscription at one time."""
 
     backlog_entries: int
-    """Existing entries not wholly acknowledged, delivered or not."""
+    """Existing entries that are not wholly acknowledged, delivered or not."""
     unacked: int
-    """Messages with consumers, of all consumers together."""
+    """Pending messages of all consumers."""
     delayed: int
-    """Entries that wait for their time of delivery."""
+    """Entries that wait for their delivery time."""
     to_redeliver: int
-    """Entries that were read and are to be delivered again."""
+    """Entries that are queued for redelivery."""
     backing_off: int
-    """Entries negatively acknowledged, still with their consumer until their back-off is over."""
+    """Negatively acknowledged entries, which stay with their consumer until their back-off ends."""
     dead_letters: int
     in_transactions: int
-    """Entries that open transactions hold, wholly or in part."""
+    """Entries that open transactions hold, whole or in part."""
     blocked: bool
     stall: Undelivered | None
-    """Why nothing new is read; `None` if nothing stops it."""
+    """Why no unread entry is read; `None` if reading may continue."""
     oldest_hole: Position | None
-    """The first existing entry that is not acknowledged: it keeps the mark-delete position where it is."""
+    """The first existing entry that is not acknowledged. It stops the mark-delete position."""
     oldest_hole_age_ms: int
-    """For how long it has been the first; as exact as the calls with a time were frequent."""
+    """The time since it became the first, measured at the calls that pass a time."""
     consumers: tuple[ConsumerSummary, ...]
     nbytes: dict[str, int] = field(default_factory=dict)
     """Heap bytes of each structure."""
 
     def drawing(self) -> Drawing:
-        """Return what a notebook and a terminal show."""
+        """Return the drawing for a notebook or a terminal."""
         numbers = {each.name.replace("_", " "): getattr(self, each.name) for each in fields(self)}
         rows = [
             {each.name.replace("_", " "): getattr(consumer, each.name) for each in fields(consumer)}

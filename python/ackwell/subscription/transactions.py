@@ -1,8 +1,8 @@
-"""Acknowledgments inside transactions: pending until commit, dropped on abort, refused on conflict.
+"""Acknowledgments in transactions: applied at the commit, dropped at the abort, refused on conflict.
 
-An open transaction *holds* what it acknowledged: the message is with nobody, and is neither delivered
-again nor acknowledged. Two open transactions never hold the same message, so commits need no order. Each
-held entry keeps the batch size and hash it was delivered with, which an abort needs to deliver it again.
+An open transaction *holds* the messages that it acknowledged. A held message is not pending at a consumer,
+and is neither redelivered nor acknowledged. Two open transactions never hold the same message, so commits
+need no order. Each held entry keeps its batch size and hash, which an abort needs for its redelivery.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 
 
 class HeldEntry(NamedTuple):
-    """What a transaction holds of one entry."""
+    """The messages of one entry that a transaction holds."""
 
     acked_bits: int
     """Bit set = held; `WHOLE` for the entry."""
     batch_size: int
     sticky_key_hash: int
     waited: bool = False
-    """It waited to be delivered again, so it goes on to hold back later messages of its hash."""
+    """Whether it waited for redelivery, so that it still blocks later messages of its hash."""
 
 
 class HeldCumulative(NamedTuple):
-    """A cumulative acknowledgment: everything before `position`, and of it all but `unacked_bits`."""
+    """A cumulative acknowledgment: everything before `position`, and its messages except `unacked_bits`."""
 
     position: Position
     unacked_bits: int
@@ -66,18 +66,18 @@ class Transactions(EqualByState):
         self.open: dict[TransactionId, Transaction] = {}
         self._bits: dict[Position, int] = {}
         self.plain: dict[Position, int] = {}
-        """What was acknowledged of a batch and not in an open transaction, if that conflicts with one."""
+        """Position → bits acknowledged outside of open transactions, with which transactions conflict."""
         self.kept = self.plain if keeps_parts else {}
-        """The same if deliveries leave it out, although the cursor dropped it."""
+        """The same bits if deliveries leave them out although the cursor dropped them; else empty."""
 
     @property
     def entries(self) -> int:
-        """How many entries open transactions hold, wholly or in part."""
+        """The number of entries that open transactions hold, whole or in part."""
         return len(self._bits)
 
     @property
     def leaves_out(self) -> bool:
-        """Whether deliveries leave out anything beside what the cursor holds as acknowledged."""
+        """Whether deliveries leave out messages that the cursor does not have as acknowledged."""
         return bool(self.open or self.kept)
 
     @property
@@ -86,15 +86,15 @@ class Transactions(EqualByState):
         return any(content.cumulative is not None for content in self.open.values())
 
     def held_bits(self, position: Position) -> int:
-        """Return what open transactions hold of an entry; 0 for nothing."""
+        """Return the bits of an entry that open transactions hold."""
         return self._bits.get(position, 0)
 
     def left_out(self, position: Position) -> int:
-        """Return what a delivery of an entry leaves out beside what the cursor holds as acknowledged."""
+        """Return the bits that a delivery leaves out, in addition to those acknowledged in the cursor."""
         return self._bits.get(position, 0) | self.kept.get(position, 0)
 
     def holds_all(self, position: Position, unacked_bits: int | None) -> bool:
-        """Return whether nothing of an entry is left outside; `unacked_bits` if it is partly acknowledged."""
+        """Return whether deliveries leave out the whole entry, given its `unacked_bits` in the cursor."""
         bits = self.left_out(position)
         if bits in (0, WHOLE):
             return bits == WHOLE
@@ -105,7 +105,7 @@ class Transactions(EqualByState):
         return unacked_bits & ~bits == 0
 
     def batch_size(self, position: Position) -> int:
-        """Return the batch size that came with the acknowledgment of an entry that is held."""
+        """Return the batch size from the acknowledgment of a held entry."""
         return next(
             content.entries[position].batch_size
             for content in self.open.values()
@@ -113,13 +113,13 @@ class Transactions(EqualByState):
         )
 
     def held(self) -> Iterator[tuple[Position, int]]:
-        """Iterate the entries held, with their bits."""
+        """Iterate the held entries with their bits."""
         return iter(self._bits.items())
 
     def check(self, position: Position, acked_bits: int) -> None:
         """Raise `ProtocolError` if an open transaction, the same one included, holds any of these bits.
 
-        The whole entry conflicts also with one that names it and holds none, as in the broker.
+        The whole entry also conflicts with a transaction that lists it without any bits, as in the broker.
         """
         if position in self._bits:
             for transaction, content in self.open.items():
@@ -130,7 +130,10 @@ class Transactions(EqualByState):
             raise _conflict(f"{position} was acknowledged in part outside of the transaction")
 
     def check_cumulative(self, transaction: TransactionId, position: Position, unacked_bits: int) -> None:
-        """Raise `ProtocolError` if another transaction has acknowledged cumulatively, or this one as far."""
+        """Raise `ProtocolError` on a conflict of a cumulative acknowledgment.
+
+        Another open transaction has one, or this transaction has one that reaches as far.
+        """
         for other, content in self.open.items():
             held = content.cumulative
             if held is None:
@@ -141,22 +144,22 @@ class Transactions(EqualByState):
                 raise _conflict(f"{_name(transaction)} has already acknowledged up to {position}")
 
     def set_waiting(self, position: Position) -> None:
-        """Note that an entry waited to be delivered again when it came to be held as a whole."""
+        """Mark a held entry as waiting for redelivery when it became held as a whole."""
         self._mark(position, waited=True)
 
     def clear_waiting(self, position: Position) -> None:
-        """Note that an entry is to be delivered again, so that nothing of it is held for that reason."""
+        """Clear the waiting mark of an entry that is redelivered."""
         self._mark(position, waited=False)
 
     def waited(self) -> Iterator[tuple[Position, int]]:
-        """Iterate the entries that waited, with their hashes."""
+        """Iterate the entries with a waiting mark, with their hashes."""
         for content in self.open.values():
             for position, held in content.entries.items():
                 if held.waited:
                     yield position, held.sticky_key_hash
 
     def restore(self, other: Transactions) -> None:
-        """Take over what other transactions hold; none is open here yet."""
+        """Take over the transactions of another object; none may be open here."""
         self.open, self._bits = other.open, other._bits
 
     def begin(self, transaction: TransactionId) -> None:
@@ -164,13 +167,13 @@ class Transactions(EqualByState):
         self.open.setdefault(transaction, Transaction())
 
     def forget(self, position: Position) -> None:
-        """Let go of an entry that is acknowledged as a whole, in every transaction."""
+        """Remove an entry that is acknowledged as a whole from every transaction."""
         for content in self.open.values():
             content.entries.pop(position, None)
         self._bits.pop(position, None)
 
     def hold(self, transaction: TransactionId, position: Position, held: HeldEntry) -> None:
-        """Hold these bits of an entry, which `check` found free."""
+        """Hold bits of an entry that `check` accepted."""
         entries = self.open.setdefault(transaction, Transaction()).entries
         before = entries.get(position)
         entries[position] = (
@@ -179,7 +182,7 @@ class Transactions(EqualByState):
         self._bits[position] = self.held_bits(position) | held.acked_bits
 
     def hold_cumulative(self, transaction: TransactionId, held: HeldCumulative) -> None:
-        """Hold everything up to a position, which `check_cumulative` found free."""
+        """Hold everything up to a position that `check_cumulative` accepted."""
         self.open.setdefault(transaction, Transaction()).cumulative = held
 
     def _mark(self, position: Position, *, waited: bool) -> None:
@@ -189,7 +192,7 @@ class Transactions(EqualByState):
                 content.entries[position] = held._replace(waited=waited)
 
     def end(self, transaction: TransactionId) -> Transaction:
-        """Close a transaction and return what it held; nothing if it is not open."""
+        """Close a transaction and return its content, which is empty if it is not open."""
         content = self.open.pop(transaction, None) or Transaction()
         for position in content.entries:
             others = [other.entries[position] for other in self.open.values() if position in other.entries]
@@ -200,7 +203,7 @@ class Transactions(EqualByState):
         return content
 
     def end_cumulative(self, transaction: TransactionId) -> Transaction:
-        """Return what a transaction acknowledged cumulatively; it still holds the rest."""
+        """Remove and return the cumulative acknowledgment of a transaction, which keeps the rest."""
         content = self.open.get(transaction)
         if content is None or content.cumulative is None:
             return Transaction()
@@ -211,27 +214,27 @@ class Transactions(EqualByState):
         return ended
 
     def note_plain_ack(self, position: Position, acked_bits: int) -> None:
-        """Remember what a plain acknowledgment, or a commit, took of a batch."""
+        """Record the messages of a batch that a plain acknowledgment or a commit acknowledged."""
         self.plain[position] = self.plain.get(position, 0) | acked_bits
 
     def forget_plain(self, position: Position) -> None:
-        """Forget what plain acknowledgments took of an entry that is acknowledged as a whole."""
+        """Drop the record of an entry that is acknowledged as a whole."""
         if self.plain:
             self.plain.pop(position, None)
 
     def forget_plain_many(self, ledger_ids: NDArray[np.int64], entry_ids: NDArray[np.int64]) -> None:
-        """Do the same for many entries."""
+        """Drop the records of many entries."""
         if self.plain:
             for pair in zip(ledger_ids.tolist(), entry_ids.tolist(), strict=True):
                 self.plain.pop(Position(*pair), None)
 
     def forget_plain_up_to(self, position: Position) -> None:
-        """Do the same for everything up to a position."""
+        """Drop the records of all entries up to and including a position."""
         for entry in [each for each in self.plain if each <= position]:
             del self.plain[entry]
 
     def validate(self) -> None:
-        """Check that no message is held twice and that the union is the sum."""
+        """Check that no message is held twice, and that the bits are the union over the transactions."""
         union: dict[Position, int] = {}
         for content in self.open.values():
             for position, held in content.entries.items():
@@ -241,7 +244,7 @@ class Transactions(EqualByState):
 
 
 def _reach(unacked_bits: int) -> int:
-    """Return up to where a cumulative acknowledgment goes in its entry: past every index for the whole."""
+    """Return the first unacknowledged index of a cumulative acknowledgment; past all for the whole entry."""
     return first_unacked(unacked_bits) if unacked_bits else 2**63
 
 
@@ -250,4 +253,4 @@ def _conflict(message: str) -> ProtocolError:
 
 
 def _name(transaction: TransactionId) -> str:
-    return f"transaction ({transaction.most_bits}, {transaction.least_bits})"
+    return f"transaction {transaction}"

@@ -1,4 +1,4 @@
-"""Why an entry went to no consumer."""
+"""Reasons why an entry was not delivered."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import final
 
 @final
 class Undelivered(Enum):
-    """The answer of `dispatch` for an entry that goes to nobody now; it is false, a consumer's name is true.
+    """The answer of `dispatch` for an entry that no consumer gets now. It is falsy.
 
     >>> bool(Undelivered.NO_PERMITS)
     False
@@ -19,12 +19,12 @@ class Undelivered(Enum):
     CONSUMER_BLOCKED = "the consumer has too many unacknowledged messages"
     SUBSCRIPTION_BLOCKED = "all consumers together have too many unacknowledged messages"
     KEY_WAITS = "an older message of its key waits, or is with another consumer"
-    DELAYED = "its time of delivery has not come"
+    DELAYED = "its delivery time has not come"
     DEAD_LETTER = "it was redelivered too often"
     ACKNOWLEDGED = "it is acknowledged, or an open transaction holds it"
-    NOT_NEXT = "it is neither the next unread entry nor one to deliver again"
+    NOT_NEXT = "it is neither the next unread entry nor queued for redelivery"
     LOOK_AHEAD = "too many messages wait for their key to read on"
-    FIXED_DELAY = "as many messages of one fixed delay wait as are looked ahead for"
+    FIXED_DELAY = "the look-ahead limit of messages with one fixed delay is reached"
     PAUSED = "the cursor has more ranges than can be saved"
 
     def __bool__(self) -> bool:

@@ -1,4 +1,4 @@
-"""What was not read yet: the read position, and the positions that follow it."""
+"""The unread entries: the read position, and the positions after it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Unread(EqualByState):
-    """Walks the ledgers from the read position on, past what is acknowledged or held by a transaction."""
+    """Iterates the ledgers from the read position, without entries that are acknowledged or held."""
 
     __slots__ = ("_cursor", "_transactions", "ledgers", "position")
 
@@ -23,7 +23,7 @@ class Unread(EqualByState):
         self.ledgers = cursor.ledgers
         self._transactions = transactions
         self.position: tuple[int, int] = (0, 0)
-        """The first position that was not read yet; it need not exist."""
+        """The first unread position; it need not exist."""
         self.rewind()
 
     def rewind(self) -> None:
@@ -46,19 +46,19 @@ class Unread(EqualByState):
         return not self._transactions.holds_all(Position(ledger_id, entry_id), unacked)
 
     def is_next(self, ledger_id: int, entry_id: int) -> bool:
-        """Return whether this entry exists and no unread entry is between the read position and it."""
+        """Return whether this entry is the first unread one."""
         ledger_ids, entry_ids = self.first(1)
         return len(ledger_ids) > 0 and (int(ledger_ids[0]), int(entry_ids[0])) == (ledger_id, entry_id)
 
     def held_before(self, place: tuple[int, int]) -> list[Position]:
-        """Return the entries from the read position up to a place that transactions hold whole, in order."""
+        """Return the entries before a place, from the read position on, that transactions hold whole."""
         held = (position for position, _ in self._transactions.held() if self.position <= position < place)
         return sorted(
             each for each in held if not (self._cursor.is_acked(*each) or self.needs_delivery(*each))
         )
 
     def before(self, position: Position) -> list[Position]:
-        """Return the unread positions before this one."""
+        """Return the unread positions before a position."""
         count = self.ledgers.entries_between(self._just_before(), position)
         ledger_ids, entry_ids = self.first(count)
         pairs = zip(ledger_ids.tolist(), entry_ids.tolist(), strict=True)
@@ -69,7 +69,7 @@ class Unread(EqualByState):
         return Position(ledger_id, entry_id - 1)
 
     def first(self, limit: int) -> tuple[Int64s, Int64s]:
-        """Return the next unread positions, ledger ids and entry ids; the read position stays."""
+        """Return the next unread positions as ledger ids and entry ids; the read position stays."""
         import numpy as np
 
         found: list[tuple[Int64s, Int64s]] = []
@@ -80,7 +80,7 @@ class Unread(EqualByState):
                 ledger_id, entry_id = ledgers.next_valid(ledger_id, entry_id - 1)
                 if not ledgers.contains(ledger_id, entry_id):
                     break
-            # Half as much again, at least a page, so that a few holes need no second round.
+            # Half more than the limit, and 64, so that a few holes do not need a second round.
             end = min(ledgers.entries(ledger_id), entry_id + limit + limit // 2 + 64)
             entries = self._unacknowledged(ledger_id, np.arange(entry_id, end, dtype=np.int64))[:limit]
             found.append((np.full(len(entries), ledger_id, dtype=np.int64), entries))
