@@ -2,9 +2,9 @@
 
     python -m tests.clients.official SUITE [pytest arguments]
 
-The suite is copied to a temporary folder with its ports replaced, so that neither a broker of this machine
-nor another run is in the way. Four tests that dial an address outside this machine never run, nor do those
-that need containers or an identity provider of somebody else.
+The suite is copied to a temporary folder with its ports replaced, so that it does not collide with a broker
+on this machine or with another run. Four tests that connect to an address outside this machine never run,
+nor do tests that need containers or an external identity provider.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ NEVER = (
     "test_auto_cluster_failover_client",
     "test_service_info_provider_client",
 )
-"""They dial 192.0.2.x."""
+"""Tests that connect to 192.0.2.x."""
 
 OUT_OF_SCOPE = ("auto_cluster_failover_test.py", "oauth2_test.py")
-"""They start containers; they ask an identity provider on the internet."""
+"""Tests that start containers or ask an identity provider on the internet."""
 
 MODULES = (
     "pulsar_test.py",
@@ -45,7 +45,7 @@ SETTINGS = DevBrokerSettings(namespaces=("public/default", "public/default-2", "
 
 
 def authenticate(method: str, data: bytes) -> str | None:
-    """Give everybody who brings what the suite brings a role; refuse a wrong password."""
+    """Return a role for the credentials of the suite; refuse a wrong password."""
     if method == "basic":
         if data != b"admin:123456":
             raise PermissionError("Authentication failed: wrong user or password")
@@ -54,12 +54,12 @@ def authenticate(method: str, data: bytes) -> str | None:
 
 
 def authorize(role: str | None, namespace: str) -> bool:
-    """Let nobody without a role into `private/auth`."""
+    """Return whether a role may use a namespace; `private/auth` requires a role."""
     return namespace != "private/auth" or role is not None
 
 
 def copied(suite: Path, folder: Path, ports: dict[str, int]) -> Path:
-    """Copy the suite, with other ports and a token in place of its own."""
+    """Copy the suite, with other ports and another token."""
     for path in suite.rglob("*"):
         target = folder / path.relative_to(suite)
         if path.is_dir():

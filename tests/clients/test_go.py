@@ -1,4 +1,4 @@
-"""The Go client's checks on the dev broker, where Go is and the client's module is to be had."""
+"""The Go client's checks on the dev broker, if Go and the client's module are available."""
 
 from __future__ import annotations
 

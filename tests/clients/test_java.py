@@ -1,4 +1,4 @@
-"""The Java client's checks on the dev broker, where `make lab-test-pulsar` built the kit of Pulsar's jars."""
+"""The Java client's checks on the dev broker, if `make lab-test-pulsar` has built Pulsar's jars."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ def test_the_java_client_finds_a_broker_like_any_other(classpath: str) -> None:
 
 
 @pytest.mark.pulsar
-def test_the_java_clients_note_the_same_of_a_real_broker_and_of_ours(classpath: str, tmp_path: Path) -> None:
+def test_the_java_client_notes_the_same_for_a_real_broker_and_the_dev_broker(
+    classpath: str, tmp_path: Path
+) -> None:
     with Broker() as ours:
         notes = notes_of(run(classpath, "Notes.java", ours.url, ours.admin_url))
         ours.validate()
@@ -50,6 +52,6 @@ def test_the_java_clients_note_the_same_of_a_real_broker_and_of_ours(classpath: 
 
 
 def notes_of(done: subprocess.CompletedProcess[str]) -> list[str]:
-    """Return what the program notes, without what the client's log says."""
+    """Return the notes of the program without the client's log lines."""
     assert done.returncode == 0, done.stdout + done.stderr
     return [line for line in done.stdout.splitlines() if line.startswith("> ")]

@@ -1,4 +1,4 @@
-"""A session of the official client on Key_Shared: random nacks, consumers that come and go."""
+"""A session of the official client on Key_Shared: random nacks, consumers that open and close."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Session:
         self.consumers.pop(self.chance.randrange(len(self.consumers))).close()
 
     def run(self, nacks: int, nack: float = 0.98) -> None:
-        """Fail messages, this share of them, until there were so many nacks."""
+        """Nack a random share of the messages until the number of nacks is reached."""
         while self.nacks < nacks:
             if self.chance.random() < 0.02:
                 self.leave()
@@ -71,15 +71,15 @@ class Session:
             self.receive(nack)
 
     def drain(self) -> None:
-        """Acknowledge until nothing is left; the time limit of the run ends one that never does."""
+        """Acknowledge until the backlog is empty; the time limit of the run ends an endless loop."""
         while len(self.acked) < len(self.keys):
             self.receive(nack=0.0)
         for consumer in self.consumers:
-            # Its acknowledgments are sent before it closes.
+            # The client sends its acknowledgments before it closes.
             consumer.close()
 
     def keyed(self, events: Iterable[Event]) -> list[Event]:
-        """Return events with the keys of the messages that they speak of."""
+        """Return the events with the keys of their messages."""
         return [
             event._replace(key=self.keys.get((event.ledger_id or 0, event.entry_id or 0))) for event in events
         ]

@@ -1,8 +1,8 @@
 """A session at random on a broker with a file: transactions, broken connections, crashes and `kill -9`.
 
-The session keeps a model of what the broker has confirmed, and of what was asked and not answered. After each
-restart, and at the end, the broker must hold just that: what was asked may have happened or not, and what a
-transaction's unanswered end brings is there whole or not at all. `python -m tests.devbroker.killed_session 0
+The session keeps a model of confirmed changes and of unanswered requests. After each restart, and at the
+end, the broker must hold exactly the confirmed changes. An unanswered request may have been applied or not;
+the end of a transaction is applied completely or not at all. `python -m tests.devbroker.killed_session 0
 130` plays seeds and prints the figures.
 """
 
@@ -35,7 +35,7 @@ STEPS = 60
 TOPICS = ("persistent://public/default/orders", "persistent://public/default/bills")
 SUBSCRIPTIONS = tuple((topic, name) for topic in TOPICS for name in ("a", "b"))
 TYPES = (0, 1, 3)
-"""Exclusive, Shared, Key_Shared. Failover waits for a second of the machine's clock."""
+"""Exclusive, Shared, Key_Shared; Failover would wait for a second of the machine's clock."""
 PERMITS = 1_000
 
 Position = tuple[int, int]
@@ -43,13 +43,13 @@ Position = tuple[int, int]
 
 @dataclass(eq=False)
 class Transaction:
-    """A transaction, and what its end is known to be."""
+    """A transaction, and its requested or confirmed end."""
 
     fields: dict[str, Any]
     asked: TxnAction | None = None
-    """The end that was asked for."""
+    """The requested end."""
     ended: bool = False
-    """Whether that end was confirmed."""
+    """Whether the broker confirmed the end."""
 
     def __str__(self) -> str:
         return f"transaction {self.fields}: asked {self.asked}, {'ended' if self.ended else 'not confirmed'}"
@@ -64,13 +64,13 @@ class Message:
     size: int
     transaction: Transaction | None
     position: Position | None = None
-    """Where it is: from its receipt, or because it was delivered or found."""
+    """The position, from the receipt, a delivery or a query."""
     acked: dict[str, int] = field(default_factory=Counter)
-    """By subscription: which messages of it are acknowledged for good, as bits."""
+    """By subscription, the bits of the messages whose acknowledgment is confirmed."""
     perhaps: dict[str, int] = field(default_factory=Counter)
-    """By subscription: which were acknowledged without an answer."""
+    """By subscription, the bits of the messages whose acknowledgment has no answer."""
     within: list[tuple[str, int, Transaction, bool]] = field(default_factory=list)
-    """What was acknowledged in transactions, each with whether that was confirmed."""
+    """The acknowledgments in transactions, each with whether it was confirmed."""
 
     @property
     def everything(self) -> int:
@@ -78,7 +78,7 @@ class Message:
 
     @property
     def fate(self) -> bool | None:
-        """Whether it may be delivered: yes, no, or nobody can say."""
+        """Whether the entry may be delivered: yes, no, or unknown."""
         found = self.transaction
         if found is None:
             return True
@@ -89,17 +89,17 @@ class Message:
         return True if found.ended else None
 
     def surely(self, subscription: str) -> int:
-        """Return what must not be delivered: it was acknowledged, and that was confirmed."""
+        """Return the bits that must not be delivered, because their acknowledgment was confirmed."""
         bits = self.acked[subscription]
         for name, more, txn, confirmed in self.within:
             if name == subscription and confirmed:
-                # Held back while it is open, too.
+                # Also blocked while the transaction is open.
                 held = not txn.asked or txn.asked is TxnAction.COMMIT
                 bits |= more if held else 0
         return bits
 
     def possibly(self, subscription: str) -> int:
-        """Return what may be acknowledged."""
+        """Return the bits that may be acknowledged."""
         bits = self.acked[subscription] | self.perhaps[subscription]
         for name, more, txn, _confirmed in self.within:
             if name == subscription and not (txn.asked is TxnAction.ABORT and txn.ended):
@@ -108,7 +108,7 @@ class Message:
 
 
 class Process:
-    """A dev broker in a process of its own, always on the same ports and the same file."""
+    """A dev broker in a separate process, always on the same ports and the same file."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "broker.db"
@@ -157,7 +157,7 @@ def free_ports() -> list[int]:
 
 
 class Session:
-    """What one seed does, and what must be so after it."""
+    """The steps of one seed, and their checks."""
 
     def __init__(self, seed: int, broker: Process) -> None:
         self.chance = random.Random(seed)
@@ -165,7 +165,7 @@ class Session:
         self.messages: dict[str, Message] = {}
         self.transactions: list[Transaction] = []
         self.held: dict[tuple[str, str], dict[str, int]] = {each: {} for each in SUBSCRIPTIONS}
-        """By subscription: the messages that its consumer has, each with the bits that it got."""
+        """By subscription, the messages of its consumer, each with the delivered bits."""
         self.types = {each: self.chance.choice(TYPES) for each in SUBSCRIPTIONS}
         self.counts: Counter[str] = Counter()
         self._sequence = self._request = 0
@@ -177,7 +177,7 @@ class Session:
     # Connections
 
     def connect(self) -> None:
-        """Come with a producer of each topic and a consumer of each subscription."""
+        """Connect with a producer for each topic and a consumer for each subscription."""
         self.producing: RawClient = RawClient(self.broker)  # type: ignore[arg-type]
         self.consuming: RawClient = RawClient(self.broker)  # type: ignore[arg-type]
         for number, topic in enumerate(TOPICS):
@@ -195,7 +195,7 @@ class Session:
             }
             answer = int(CommandType.ERROR)
             while answer == CommandType.ERROR:
-                # The consumer of a connection that broke just now is perhaps still there.
+                # The consumer of a connection that just broke may still exist.
                 self.consuming.send(
                     CommandType.SUBSCRIBE,
                     topic=topic,
@@ -208,7 +208,7 @@ class Session:
             self.consuming.send(CommandType.FLOW, consumer_id=number, messagePermits=PERMITS)
 
     def disconnect(self) -> None:
-        """Break both connections, with what is still unanswered on them."""
+        """Break both connections, with unanswered requests on them."""
         self.producing.socket.close()
         self.consuming.socket.close()
         self._sent.clear()
@@ -232,7 +232,7 @@ class Session:
         step()
 
     def unanswered(self) -> bool:
-        """Decide whether to go on without an answer."""
+        """Decide at random whether to continue without an answer."""
         return self.chance.random() < 0.15
 
     def publish(self) -> None:
@@ -268,8 +268,8 @@ class Session:
         self.settle()
 
     def settle(self) -> None:
-        """Read everything that was answered and delivered."""
-        # What was delivered before an end is read before that end.
+        """Read all answers and deliveries."""
+        # Deliveries that precede the end of a transaction are read before it.
         for client in (self.consuming, self.producing):
             client.send(CommandType.PING)
             while (command := client.receive()).type != CommandType.PONG:
@@ -313,7 +313,7 @@ class Session:
         mine = self.held[topic, name]
         again_after_abort = any(
             subscription == name and txn.asked is TxnAction.ABORT
-            # On Exclusive an abort brings everything again, to keep the order.
+            # On Exclusive an abort redelivers everything, to keep the order.
             for each in (self.messages.values() if self.types[topic, name] == 0 else [message])
             if each.topic == topic
             for subscription, _, txn, _ in each.within
@@ -353,7 +353,7 @@ class Session:
             self.ack(number, ids, confirm, txn, 0)
 
     def note(self, message: Message, name: str, bits: int, txn: Transaction | None) -> Any:
-        """Note an acknowledgment that was asked for; return what notes its answer."""
+        """Add an acknowledgment to the model; return the function that adds its answer."""
         if txn is None:
             message.perhaps[name] |= bits
 
@@ -394,7 +394,7 @@ class Session:
             for each in self.messages.values()
             if each.topic == topic
             and (each.position is None or each.position <= last.position)
-            # One that waits for its transaction is behind whatever was delivered; one without a receipt
+            # An entry that waits for its transaction is after every delivered one; an entry without a receipt
             # may be anywhere.
             and each.position is not None
         ]
@@ -427,7 +427,7 @@ class Session:
         txn = self.some_open()
         if txn is None:
             return
-        # What was acknowledged in it on the other connection is done before.
+        # The acknowledgments on the other connection are handled first.
         self.settle()
         self.ask_end(txn)
         if not self.unanswered():
@@ -439,7 +439,7 @@ class Session:
         self._ends[request] = txn
         self.producing.send(CommandType.END_TXN, request_id=request, txn_action=txn.asked, **txn.fields)
 
-    # What goes wrong
+    # Failures
 
     def break_connections(self) -> None:
         self.work_unanswered()
@@ -475,7 +475,7 @@ class Session:
         self.compare()
 
     def work_unanswered(self) -> None:
-        """Ask for more, sometimes, and wait for nothing: the end comes in the middle of it."""
+        """Send more requests at random without waiting, so that the kill interrupts them."""
         while self.chance.random() < 0.7:
             txn = self.some_open()
             what = self.chance.randrange(3)
@@ -488,11 +488,11 @@ class Session:
             elif txn is not None:
                 self.ask_end(txn)
 
-    # What must be so
+    # Checks
 
     def resolve_ends(self) -> None:
-        """Find out which transactions ended whose end was not answered, and end the others."""
-        # What was delivered while they were open is read before they end; it comes behind the answer to the
+        """Query the transactions whose end was not answered, and end those that are open."""
+        # Deliveries while they were open are read before they end; they follow the answer to the
         # ping that came with the permits.
         self.settle()
         self.settle()
@@ -510,7 +510,7 @@ class Session:
             txn.ended = True
 
     def answer(self, kind: CommandType, **fields: Any) -> Any:
-        """Ask the coordinator, and return its answer; what else comes is read."""
+        """Send a request to the coordinator, read until its answer, and return the answer."""
         self.producing.send(kind, request_id=self.request(), **fields)
         wanted = CommandType[f"{kind.name}_RESPONSE"]
         while (command := self.producing.receive()).type != wanted:
@@ -518,7 +518,7 @@ class Session:
         return command.message
 
     def nothing_applied(self, txn: Transaction) -> None:
-        """An open transaction acknowledged nothing yet."""
+        """Check that an open transaction has acknowledged nothing yet."""
         for topic, name in SUBSCRIPTIONS:
             found = self.backlog(topic, name)
             for message in self.messages.values():
@@ -528,7 +528,7 @@ class Session:
                         assert not alone & ~found.get(message.name, 0), f"{txn} is applied in part: {message}"
 
     def compare(self) -> None:
-        """Compare what the broker holds with the model, and settle what nobody could say before."""
+        """Compare the broker's state with the model, and resolve the unknown parts of the model."""
         self.resolve_ends()
         self.settle()
         unknown = 0
@@ -544,7 +544,7 @@ class Session:
         self.counts["settled by asking"] += unknown
 
     def check(self, message: Message, name: str, bits: int) -> int:
-        """Compare one entry of one subscription; return whether nobody could say before."""
+        """Compare one entry of one subscription; return whether its state was unknown."""
         confirmed = message.position is not None
         if message.transaction is not None and message.transaction.asked is TxnAction.ABORT:
             assert not bits, f"{message.name} of an aborted transaction is in {name}'s backlog"
@@ -562,12 +562,12 @@ class Session:
         elif confirmed:
             assert maybe == message.everything, f"{name}: {message} was confirmed and is not there"
         if not confirmed and bits:
-            # It was stored, and nobody said so.
+            # It was stored without a receipt.
             return 1
         return int(maybe != surely)
 
     def backlog(self, topic: str, name: str) -> dict[str, int]:
-        """Ask the broker what a subscription has not acknowledged: bits by message."""
+        """Query the unacknowledged bits of a subscription, by message."""
         query = f"topic={quote(topic, safe='')}&subscription={name}"
         found: dict[str, int] = Counter()
         for each in self.broker.ask("GET", f"dev/backlog?{query}"):
@@ -575,7 +575,7 @@ class Session:
         return found
 
     def finish(self) -> None:
-        """End what is open; then another client gets what is not acknowledged, once, and nothing else."""
+        """End the open transactions; then another client must receive each unacknowledged message once."""
         self.settle()
         for txn in self.open_ones():
             self.ask_end(txn)
@@ -583,7 +583,7 @@ class Session:
         self.compare()
         self.disconnect()
         self.connect()
-        # What is delivered comes behind the answer to the ping that came with the permits.
+        # Deliveries follow the answer to the ping that was sent with the permits.
         self.settle()
         self.settle()
         for topic, name in SUBSCRIPTIONS:
@@ -593,7 +593,7 @@ class Session:
 
 
 def play(seed: int, folder: Path, steps: int = STEPS) -> Counter[str]:
-    """Play one session; return what was counted."""
+    """Play one session; return its counts."""
     with Process(folder) as broker:
         session = Session(seed, broker)
         try:
@@ -615,7 +615,7 @@ def main(first: int, last: int) -> int:
                 counts += play(seed, Path(folder))
                 counts["sessions without a difference"] += 1
                 print(seed, end=" ", flush=True)
-            except Exception as error:  # The series goes on.
+            except Exception as error:  # The series continues.
                 failed.append(seed)
                 print(f"seed {seed}: {type(error).__name__}: {error}", flush=True)
     print(f"{last - first} sessions, {len(failed)} different {failed}:", dict(counts), flush=True)

@@ -1,4 +1,4 @@
-"""What of `stats-internal` is state: the part that a loaded broker must show as the dump does."""
+"""The state in `stats-internal`: the part that must be equal in a dump and in the broker that loaded it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ OF_LEDGER = ("ledgerId", "entries", "size")
 
 
 def unread(answer: dict[str, Any]) -> set[str]:
-    """Return the subscriptions that delivered nothing since their topic was loaded, and have no consumer."""
+    """Return the subscriptions without a consumer and without deliveries since their topic was loaded."""
     cursors = answer.get("internalStats", answer)["cursors"]
     shown = answer.get("stats", {}).get("subscriptions", {})
     return {
@@ -24,8 +24,8 @@ def unread(answer: dict[str, Any]) -> set[str]:
 def state_of(answer: dict[str, Any], unread: set[str]) -> dict[str, Any]:
     """Return the state in an answer: `stats-internal`, or the same with `stats` and a memory dump.
 
-    Left out are counters since the topic was loaded, times, ids of cursor ledgers, subscriptions that go with
-    their readers, and but for those that are `unread` what their consumers moved: the read position.
+    It leaves out counters since the topic was loaded, times, ids of cursor ledgers, and non-durable
+    subscriptions. It includes the read position only of the `unread` subscriptions.
     """
     internal = answer.get("internalStats", answer)
     shown = answer.get("stats", {}).get("subscriptions", {})

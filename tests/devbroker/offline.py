@@ -1,7 +1,4 @@
-"""A dev broker without sockets, threads or time: connections are handed bytes, and what they write is read.
-
-The clock stands still until a test moves it, so every answer is the same each time.
-"""
+"""A dev broker without sockets and threads: tests pass bytes to connections and read their output."""
 
 from __future__ import annotations
 
@@ -29,14 +26,14 @@ if TYPE_CHECKING:
 
 ORDERS = "persistent://public/default/orders"
 NAMES = {CommandType.LOOKUP: "LookupTopic", CommandType.PARTITIONED_METADATA: "PartitionedTopicMetadata"}
-"""The messages that have another name than their command."""
+"""The messages whose name differs from their command."""
 BEGUN_MS = 1_700_000_000_000
 
 Result = TypeVar("Result")
 
 
 class Wire(asyncio.Transport):
-    """What a connection writes, and what it was asked to do."""
+    """A transport that stores the output of a connection and the calls to the transport."""
 
     def __init__(self, peer: tuple[str, int]) -> None:
         super().__init__({"peername": peer})
@@ -81,7 +78,7 @@ class Offline:
         self._loop.close()
 
     def run(self, work: Callable[[], Result]) -> Result:
-        """Do something in the broker's event loop."""
+        """Call a function in the broker's event loop."""
 
         async def work_() -> Result:
             return work()
@@ -92,14 +89,14 @@ class Offline:
         return Client(self, greet=greet, **fields)
 
     def events(self) -> list[Event]:
-        """Return what was recorded since the last call."""
+        """Return the events since the last call."""
         recorder = self.state.shared.recorder
         found = recorder.events()
         seen, self._seen = getattr(self, "_seen", 0), len(found)
         return found[seen:]
 
     def admin(self, method: str, path: str, body: Any = None, **query: str) -> Any:
-        """Make a request; return its answer, or the status and the reason of a refusal."""
+        """Send a request; return its answer, or the status and the reason of a refusal."""
         path, _, asked = path.partition("?")
         query |= dict(each.split("=", 1) for each in asked.split("&") if each)
         data = b"" if body is None else json.dumps(body).encode()
@@ -119,7 +116,7 @@ class Offline:
         return (found.body, found.headers) if isinstance(found, Raw) else found
 
     def topics(self, method: str, path: str, body: Any = None, **query: str) -> Any:
-        """Make a request about the topic `orders`, or what is behind it."""
+        """Send a request for the topic `orders` or for a path below it."""
         return self.admin(method, f"admin/v2/persistent/public/default/{path}", body, **query)
 
 
@@ -142,12 +139,12 @@ class Client:
             assert answer.type == CommandType.CONNECTED
 
     def write(self, data: bytes) -> list[DecodedCommand]:
-        """Hand the broker bytes."""
+        """Pass bytes to the broker."""
         self.broker.run(lambda: self.connection.data_received(data))
         return self.read()
 
     def read(self) -> list[DecodedCommand]:
-        """Return what the broker wrote since the last call."""
+        """Return the commands that the broker wrote since the last call."""
         data, self.wire.written = self.wire.written, b""
         frames = list(self._reader.feed(data))
         self.payloads = [each.payload for each in frames]
@@ -158,7 +155,7 @@ class Client:
         return self.write(frame(encode(command_type, messages.message(f"Command{name}")(**fields)), payload))
 
     def one(self, command_type: CommandType, payload: bytes = b"", **fields: Any) -> Any:
-        """Ask, and return the only answer's message."""
+        """Send a command, and return the message of its only answer."""
         (answer,) = self.ask(command_type, payload, **fields)
         return answer.message
 
@@ -184,7 +181,7 @@ class Client:
     def subscribe(
         self, subscription: str = "s", consumer_id: int = 1, permits: int = 100, **fields: Any
     ) -> Any:
-        """Subscribe; return the first answer. What is delivered then is the answer to the permits."""
+        """Subscribe; return the first answer. Deliveries are answers to the permits."""
         asked: dict[str, Any] = {"topic": "orders", "subType": 1, "initialPosition": 1, "request_id": 7}
         asked |= {"consumer_name": f"c{consumer_id}"} | fields
         (answer, *_) = self.ask(

@@ -1,4 +1,4 @@
-"""A client of a few lines, for what no official client does or can be asked to do."""
+"""A small client that can send commands which official clients do not send."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class RawClient:
         self.socket.sendall(frame(encode(command_type, messages.message(name)(**fields)), payload))
 
     def receive(self) -> DecodedCommand:
-        """Return the next command; `ConnectionError` where the broker closed the connection."""
+        """Return the next command; `ConnectionError` if the broker closed the connection."""
         while not self._frames:
             data = self.socket.recv(1 << 16)
             if not data:
@@ -76,7 +76,7 @@ class RawClient:
         return self.until(CommandType.SEND_RECEIPT, CommandType.SEND_ERROR)
 
     def until(self, *wanted: CommandType) -> Any:
-        """Return the next command of a type; deliveries and others before it are passed over."""
+        """Return the next command of a type; skip the commands before it."""
         while True:
             command = self.receive()
             if command.type in wanted:

@@ -1,4 +1,4 @@
-"""The admin REST API: what tests call, and what the doctor reads."""
+"""The admin REST API, as tests and the doctor use it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def status(broker: Broker, method: str, path: str, body: Any = None) -> int:
 
 @pytest.fixture
 def backlog(broker: Broker) -> Any:
-    """A topic with ten messages that a consumer has."""
+    """A topic with ten messages that were delivered to a consumer."""
     with RawClient(broker) as client:
         client.subscribe("orders", consumer_name="worker")
         client.produce("orders")
@@ -132,7 +132,9 @@ def test_the_doctor_reads_the_broker_as_it_reads_any(
         ("GET", "persistent/no/where/orders/stats", None, 404),
     ],
 )
-def test_what_cannot_be_is_refused(broker: Broker, method: str, path: str, body: Any, code: int) -> None:
+def test_impossible_arguments_are_refused(
+    broker: Broker, method: str, path: str, body: Any, code: int
+) -> None:
     call(broker, "PUT", PATH)
     call(broker, "PUT", f"{PATH}/subscription/s", "earliest")
     assert status(broker, method, path, body) == code

@@ -1,4 +1,4 @@
-"""What grows too old: messages by their namespace's time to live, consumed ledgers by its retention."""
+"""Expiry: messages by their namespace's time to live, consumed ledgers by its retention."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.devbroker.test_ledgers import ledgers
 
 
 def publish(broker: Broker, client: RawClient, number: int, size: int = 1) -> Any:
-    """Publish a message as of now, by the broker's clock."""
+    """Publish a message with the time of the broker's clock."""
     now_ms = broker.call(broker._broker.clock.now_ms)
     return client.publish(number, bytes(size), publish_time=now_ms).message_id
 
@@ -49,7 +49,7 @@ def test_a_message_older_than_its_time_to_live_counts_as_acknowledged() -> None:
         broker.validate()
 
 
-def test_no_time_to_live_is_no_age() -> None:
+def test_a_time_to_live_of_zero_expires_nothing() -> None:
     with Broker() as broker, RawClient(broker) as client:
         client.subscribe("t", permits=0)
         client.produce("t")
@@ -62,7 +62,7 @@ def test_no_time_to_live_is_no_age() -> None:
 def publish_and_consume(
     broker: Broker, client: RawClient, messages: int, size: int = 1, pause_minutes: int = 0
 ) -> None:
-    """Publish one message after the other, each acknowledged before the next one comes."""
+    """Publish messages one by one, and acknowledge each before the next."""
     client.subscribe("t")
     client.produce("t")
     for number in range(messages):
@@ -85,7 +85,7 @@ def publish_and_consume(
         ({"retentionTimeInMinutes": 10, "retentionSizeInMB": 1}, [2, 1], [1]),
     ],
 )
-def test_consumed_ledgers_are_kept_as_long_as_the_retention_says(
+def test_consumed_ledgers_are_kept_by_the_retention(
     retention: dict[str, Any] | None, kept_before: list[int], kept_after: list[int]
 ) -> None:
     with Broker(settings=DevBrokerSettings(entries_per_ledger=2)) as broker, RawClient(broker) as client:
@@ -100,7 +100,7 @@ def test_consumed_ledgers_are_kept_as_long_as_the_retention_says(
         broker.validate()
 
 
-def test_a_retention_that_ends_gives_back_what_it_kept() -> None:
+def test_removing_a_retention_deletes_consumed_ledgers() -> None:
     with Broker(settings=DevBrokerSettings(entries_per_ledger=2)) as broker, RawClient(broker) as client:
         endless = {"retentionTimeInMinutes": -1, "retentionSizeInMB": -1}
         assert status(broker, "POST", f"{NAMESPACE}/retention", endless)[0] == 204

@@ -1,4 +1,4 @@
-"""A broker with a file resumes after kill -9 where its receipts said it was."""
+"""A broker with a file keeps everything that has a receipt after kill -9."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SHARED = pulsar.ConsumerType.Shared
 
 @contextmanager
 def killed(path: Path) -> Iterator[str]:
-    """Run a broker in a process of its own; kill it at the end."""
+    """Run a broker in a separate process; kill it at the end."""
     command = [sys.executable, "-m", "ackwell", "dev-broker", "--port", "0", "--admin-port", "0"]
     with subprocess.Popen([*command, "--data", str(path)], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -36,7 +36,7 @@ def killed(path: Path) -> Iterator[str]:
 
 
 @pytest.mark.slow
-def test_a_killed_broker_resumes_where_its_receipts_said(tmp_path: Path, connect: Connect) -> None:
+def test_a_killed_broker_keeps_everything_with_a_receipt(tmp_path: Path, connect: Connect) -> None:
     path = tmp_path / "broker.db"
     with killed(path) as url:
         client = pulsar.Client(url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
@@ -87,7 +87,7 @@ def test_topics_partitions_schemas_and_redelivery_counts_are_kept(tmp_path: Path
         assert len(client.get_topic_partitions("orders")) == 2
         consumer = client.subscribe("orders", "billing", consumer_type=SHARED)
         counts = [consumer.receive(5000).redelivery_count() for _ in range(10)]
-        # Pulsar 4.2 forgets them when the last consumer leaves.
+        # Pulsar 4.2 drops them when the last consumer leaves.
         assert counts == [0] * 10
         found = broker._broker.state.schemas.get("persistent://public/default/orders")
         assert found is not None

@@ -1,4 +1,4 @@
-"""Each command of a client: its answer, its refusals, and what it changes."""
+"""Each command of a client: its answer, its refusals, and its effects."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_client_is_greeted_in_the_older_of_both_versions(broker: Offline, thei
     assert client.wire.high_water == 16 << 20
 
 
-def test_a_client_that_may_not_connect_is_told_why_and_let_go(broker: Offline) -> None:
+def test_a_client_that_may_not_connect_gets_the_reason_and_is_disconnected(broker: Offline) -> None:
     def authenticate(method: str, data: bytes) -> str | None:
         if (method, data) != ("token", b"secret"):
             raise PermissionError(f"{method} {data!r} is not enough")
@@ -92,7 +92,7 @@ def test_a_command_before_the_greeting_closes_the_connection(broker: Offline) ->
     assert client.connection.close_reason == "command 18 before CONNECT"
 
 
-def test_a_command_that_is_not_done_is_refused_where_it_has_a_request_id(client: Client) -> None:
+def test_an_unsupported_command_is_refused_if_it_has_a_request_id(client: Client) -> None:
     answer = client.one(CommandType.END_TXN_ON_PARTITION, request_id=4)
     refused(answer, ErrorCode.NOT_ALLOWED_ERROR, "does not support command 58")
     assert answer.request_id == 4
@@ -140,7 +140,7 @@ def test_a_topic_is_looked_up_here(broker: Offline, client: Client) -> None:
         client.one(CommandType.LOOKUP, topic="t", request_id=3).brokerServiceUrlTls
         == "pulsar+ssl://here:6651"
     )
-    # A lookup makes no topic.
+    # A lookup does not create a topic.
     assert broker.state.topics == {}
 
 
@@ -156,7 +156,7 @@ def test_a_topic_is_looked_up_here(broker: Offline, client: Client) -> None:
         ),
     ],
 )
-def test_a_lookup_that_fails_says_why(
+def test_a_failed_lookup_has_a_reason(
     client: Client, fields: dict[str, Any], code: ErrorCode, why: str
 ) -> None:
     answer = client.one(CommandType.LOOKUP, request_id=3, **fields)
@@ -172,13 +172,13 @@ def test_a_lookup_of_a_topic_that_may_not_be_made_fails() -> None:
     refused(client.produce(), ErrorCode.TOPIC_NOT_FOUND, f"Topic {ORDERS} does not exist")
     refused(client.subscribe().message, ErrorCode.TOPIC_NOT_FOUND, f"Topic {ORDERS} does not exist")
     assert partition_metadata(client, metadata_auto_creation_enabled=True).partitions == 0
-    # An operator makes it.
+    # An operator creates it.
     assert broker.topics("PUT", "orders") is None
     assert client.one(CommandType.LOOKUP, topic="orders", request_id=3).response == LookupType.CONNECT
     broker.close()
 
 
-def test_who_may_not_use_a_namespace_is_refused_everywhere(broker: Offline) -> None:
+def test_a_role_without_access_to_a_namespace_is_refused_everywhere(broker: Offline) -> None:
     broker.service.authenticate_by = lambda method, data: data.decode() or None
     broker.service.authorize_by = lambda role, namespace: (role, namespace) == ("writer", "public/default")
     client = broker.connect(auth_data=b"reader")
@@ -254,7 +254,7 @@ def test_a_producer_gets_its_name_and_may_send(client: Client) -> None:
     assert not first.HasField("topic_epoch")
     assert first.schema_version == b""
     assert client.produce(producer_id=2, producer_name="mine").producer_name == "mine"
-    # One that asks again gets the same answer, and is not a second one.
+    # A repeated command gets the same answer and does not add a producer.
     again = client.produce(producer_id=2, producer_name="other")
     assert (again.producer_name, again.producer_ready) == ("mine", True)
     producers = client.broker.state.topics[ORDERS].producers
@@ -272,7 +272,7 @@ def test_a_name_is_given_once_but_to_a_client_that_came_back(broker: Offline, cl
         taken,
     )
     client.ask(CommandType.CLOSE_PRODUCER, producer_id=1, request_id=2)
-    # A name of ours goes to the client that had it, if its epoch is newer.
+    # A generated name moves to a client with a newer epoch.
     client.produce(producer_name="p", user_provided_producer_name=False, epoch=3)
     for epoch in (0, 3):
         refused(
@@ -305,7 +305,7 @@ def test_producers_that_wait_have_their_turn_one_after_another(broker: Offline, 
     for number, name in ((2, "b"), (3, "c")):
         waiting = exclusive(client, AccessMode.WAIT_FOR_EXCLUSIVE, number, producer_name=name)
         assert (waiting.producer_ready, waiting.producer_name) == (False, name)
-    # Asked again, one that waits gets no second answer, and nobody comes before it.
+    # A repeated command of a waiting producer gets no second answer and keeps its place.
     assert client.ask(CommandType.PRODUCER, topic="orders", producer_id=2, request_id=1) == []
     refused(exclusive(client, AccessMode.SHARED, 4), ErrorCode.PRODUCER_BUSY, "existing exclusive")
     ready, closed = client.ask(CommandType.CLOSE_PRODUCER, producer_id=1, request_id=9)
@@ -315,7 +315,7 @@ def test_producers_that_wait_have_their_turn_one_after_another(broker: Offline, 
         1,
     )
     assert closed.message.request_id == 9
-    # One that gives up while it waits is passed over.
+    # A waiting producer that closes is skipped.
     assert len(client.ask(CommandType.CLOSE_PRODUCER, producer_id=3, request_id=9)) == 1
     assert len(client.ask(CommandType.CLOSE_PRODUCER, producer_id=2, request_id=9)) == 1
     assert broker.state.topics[ORDERS].producers.by_name == {}
@@ -332,7 +332,7 @@ def test_a_fencing_producer_closes_all_others_and_those_of_older_epochs_stay_out
     broker.run(client.connection.flush)
     closed = [(each.type, each.message.producer_id) for each in client.read()]
     assert closed == [(CommandType.CLOSE_PRODUCER, 1), (CommandType.CLOSE_PRODUCER, 2)]
-    # What it sent before it knew is passed over, and its epoch is over.
+    # Messages that it sent before it learned of the close are ignored, and its epoch has ended.
     assert client.publish(producer_id=1) == []
     assert not client.wire.closed
     refused(
@@ -420,7 +420,7 @@ def test_memory_that_is_full_refuses_messages_until_some_were_consumed() -> None
     broker.close()
 
 
-def test_duplicates_are_dropped_where_the_broker_or_the_namespace_says_so() -> None:
+def test_duplicates_are_dropped_if_the_broker_or_the_namespace_deduplicates() -> None:
     broker = Offline(deduplication=True)
     client = broker.connect()
     assert client.produce(producer_name="p").last_sequence_id == -1
@@ -429,7 +429,7 @@ def test_duplicates_are_dropped_where_the_broker_or_the_namespace_says_so() -> N
     assert receipts(client.publish(sequence_id=4)) == [(4, none, none)]
     assert receipts(client.publish(sequence_id=3)) == [(3, none, none)]
     assert receipts(client.publish(sequence_id=5)) == [(5, 0, 1)]
-    # A batch is as far as its last message.
+    # The sequence id of a batch is that of its last message.
     body = write_payload(messages.MessageMetadata(producer_name="p", sequence_id=6, publish_time=1), b"x")
     client.ask(CommandType.SEND, body, producer_id=1, sequence_id=6, highest_sequence_id=9)
     assert receipts(client.publish(sequence_id=9)) == [(9, none, none)]
@@ -440,7 +440,7 @@ def test_duplicates_are_dropped_where_the_broker_or_the_namespace_says_so() -> N
     broker.close()
 
 
-def test_what_is_a_duplicate_is_known_when_a_topic_was_loaded_anew() -> None:
+def test_duplicates_are_recognized_after_a_topic_was_loaded_again() -> None:
     broker = Offline(deduplication=True)
     client = broker.connect()
     client.produce(producer_name="p")
@@ -495,7 +495,7 @@ def test_a_subscription_begins_at_the_end_or_at_the_beginning(broker: Offline, c
     client.subscribe("earliest", 2, initialPosition=1)
     assert delivered(client.delivered) == [(0, 0), (0, 1), (0, 2)]
     assert broker.state.topics[ORDERS].subscriptions["latest"].cursor.backlog_entries == 0
-    # One that is known goes on where it is.
+    # An existing subscription keeps its position.
     client.ack((0, 0), consumer_id=2)
     client.ask(CommandType.CLOSE_CONSUMER, consumer_id=2, request_id=3)
     client.subscribe("earliest", 3, initialPosition=0)
@@ -513,12 +513,12 @@ def test_a_reader_begins_at_its_message_and_leaves_nothing(broker: Offline, clie
     assert not topic.subscriptions["reader"].durable
     client.ask(CommandType.CLOSE_CONSUMER, consumer_id=1, request_id=3)
     assert topic.subscriptions == {}
-    # A durable one begins where its position says.
+    # A durable one begins at its initial position.
     client.subscribe("durable", 2, start_message_id=start, initialPosition=0)
     assert delivered(client.delivered) == []
 
 
-def test_a_subscription_keeps_what_its_first_consumer_brought(broker: Offline, client: Client) -> None:
+def test_a_subscription_keeps_the_properties_of_its_first_consumer(broker: Offline, client: Client) -> None:
     client.subscribe(
         subscription_properties=[{"key": "team", "value": "a"}], metadata=[{"key": "pod", "value": "p1"}],
         priority_level=3,
@@ -535,7 +535,7 @@ def test_a_subscription_keeps_what_its_first_consumer_brought(broker: Offline, c
     )
     assert (second.metadata, second.priority, second.name) == ({}, 0, "c2")
     assert first.key != second.key
-    # A number that is taken is the same consumer, asking again.
+    # A consumer id in use is a repeated command.
     assert client.subscribe(consumer_id=2, permits=0).type == CommandType.SUCCESS
     assert len(made.consumers) == 2
 
@@ -584,7 +584,7 @@ def test_key_shared_consumers_agree_on_who_chooses_the_hash_ranges(client: Clien
     assert client.subscribe(consumer_id=3, **sticky((32768, 65535))).type == CommandType.SUCCESS
 
 
-def test_a_type_that_is_no_type_closes_the_connection(client: Client) -> None:
+def test_an_unknown_subscription_type_closes_the_connection(client: Client) -> None:
     client.ask(
         CommandType.SUBSCRIBE, topic="orders", subscription="s", subType=4, consumer_id=1, request_id=1
     )
@@ -606,7 +606,7 @@ def test_permits_decide_how_many_messages_come(broker: Offline, client: Client) 
     assert client.connection.close_reason == "2147483648 permits; expected at most 2147483647"
 
 
-def test_a_consumer_is_refused_where_it_is_not_known(client: Client) -> None:
+def test_commands_of_an_unknown_consumer_are_refused(client: Client) -> None:
     for kind in (
         CommandType.UNSUBSCRIBE,
         CommandType.SEEK,
@@ -639,7 +639,7 @@ def test_a_subscription_is_deleted_by_its_only_consumer(broker: Offline, client:
     assert topic.subscriptions == {}
 
 
-def test_a_seek_closes_the_consumers_and_goes_where_it_says(broker: Offline, client: Client) -> None:
+def test_a_seek_closes_the_consumers_and_moves_the_cursor(broker: Offline, client: Client) -> None:
     client.produce()
     for number in range(4):
         client.publish(sequence_id=number, publish_time=1_000 + number)
@@ -694,7 +694,7 @@ def test_a_consumer_s_statistics_are_its_own(broker: Offline, client: Client) ->
     assert answer.msgRateOut == answer.msgThroughputOut == answer.messageAckRate == 0
 
 
-def test_what_is_delivered_says_how_often_and_what_is_left(broker: Offline, client: Client) -> None:
+def test_a_delivery_has_its_redelivery_count_and_its_ack_set(broker: Offline, client: Client) -> None:
     client.produce()
     client.publish(b"one", num_messages_in_batch=3)
     client.subscribe()
@@ -716,7 +716,7 @@ def test_what_is_delivered_says_how_often_and_what_is_left(broker: Offline, clie
     assert consumer.messages_per_entry == 3
 
 
-def test_everything_that_a_consumer_has_comes_again(broker: Offline, client: Client) -> None:
+def test_all_unacknowledged_entries_of_a_consumer_are_redelivered(broker: Offline, client: Client) -> None:
     client.produce()
     client.subscribe(subType=0)
     for number in range(3):
@@ -725,7 +725,7 @@ def test_everything_that_a_consumer_has_comes_again(broker: Offline, client: Cli
     again = CommandType.REDELIVER_UNACKNOWLEDGED_MESSAGES
     assert delivered(client.ask(again, consumer_id=1)) == [(0, 0), (0, 2)]
     assert delivered(client.ask(again, consumer_id=2)) == []
-    # Ids that are no entries ask for nothing, not for all.
+    # Ids that are not entries request nothing, not everything.
     assert client.ask(again, consumer_id=1, message_ids=[{"ledgerId": 0, "entryId": 2**64 - 1}]) == []
     assert [event.kind for event in broker.events() if event.kind in ("nack", "redeliver_unacked")] == [
         "redeliver_unacked"
@@ -772,7 +772,7 @@ def test_the_key_of_a_message_is_its_ordering_key_its_own_or_that_of_its_produce
 # Acknowledgments
 
 
-def test_an_acknowledgment_is_answered_where_the_client_waits(broker: Offline, client: Client) -> None:
+def test_an_acknowledgment_is_answered_if_the_client_requests_it(broker: Offline, client: Client) -> None:
     client.produce()
     client.subscribe()
     client.publish()
@@ -785,7 +785,7 @@ def test_an_acknowledgment_is_answered_where_the_client_waits(broker: Offline, c
     assert not answer.message.HasField("txnid_most_bits")
     cursor = broker.state.topics[ORDERS].subscriptions["s"].cursor
     assert cursor.backlog_entries == 0
-    # What is wrong is ignored, as a broker does, and answered as right.
+    # Like a Pulsar broker, it ignores an invalid acknowledgment and answers with success.
     (answer,) = client.ack((7, 7), (0, 2**64 - 1), request_id=5)
     assert not answer.message.HasField("error")
     assert client.ack((0, 0), consumer_id=3, request_id=5) == []
@@ -833,7 +833,7 @@ def end(
 
 
 @pytest.mark.parametrize("action", [TxnAction.COMMIT, TxnAction.ABORT])
-def test_what_is_published_in_a_transaction_waits_for_its_end(
+def test_messages_of_a_transaction_wait_for_its_end(
     broker: Offline, client: Client, action: TxnAction
 ) -> None:
     client.produce()
@@ -842,7 +842,7 @@ def test_what_is_published_in_a_transaction_waits_for_its_end(
     add = client.one(CommandType.ADD_PARTITION_TO_TXN, request_id=3, partitions=["orders"], **txn)
     assert (add.request_id, add.HasField("error")) == (3, False)
     assert delivered(client.publish(**txn)) == []
-    # Nothing behind it is delivered either.
+    # Later messages are not delivered either.
     assert delivered(client.publish(sequence_id=1)) == []
     _, commands = end(client, txn, action)
     assert delivered(commands) == ([(0, 0), (0, 1)] if action is TxnAction.COMMIT else [(0, 1)])
@@ -857,7 +857,7 @@ def test_what_is_published_in_a_transaction_waits_for_its_end(
 
 
 @pytest.mark.parametrize("action", [TxnAction.COMMIT, TxnAction.ABORT])
-def test_what_is_acknowledged_in_a_transaction_counts_with_its_end(
+def test_acknowledgments_in_a_transaction_take_effect_at_its_end(
     broker: Offline, client: Client, action: TxnAction
 ) -> None:
     client.produce()
@@ -893,7 +893,7 @@ def test_a_transaction_that_is_not_open_is_refused(broker: Offline, client: Clie
         assert answer.request_id == 3
     (answer,) = client.ack((0, 0), request_id=4, **none)
     refused(answer.message, ErrorCode.TRANSACTION_NOT_FOUND, "0:77")
-    # Published in it, a message is never delivered, and holds nothing back.
+    # A message that is published in it is never delivered and blocks nothing.
     assert delivered(client.publish(sequence_id=1, **none)) == []
     assert delivered(client.publish(sequence_id=2)) == [(0, 2)]
     client.ask(CommandType.END_TXN, request_id=3, txn_action=2, **transaction(client))
@@ -926,7 +926,7 @@ def test_a_delayed_message_comes_at_its_time_and_not_before(broker: Offline, cli
     now = broker.clock.now_ms()
     assert delivered(client.publish(deliver_at_time=now + 5_000)) == []
     assert delivered(client.publish(sequence_id=1)) == [(0, 1)]
-    # From the broker's clock on: that of the client may be behind.
+    # The delay starts at the broker's clock; the client's clock may be slow.
     assert (
         delivered(client.publish(sequence_id=2, publish_time=now - 7_000, deliver_at_time=now - 4_000)) == []
     )
@@ -965,7 +965,7 @@ def test_the_topics_of_a_namespace_are_listed_by_kind_and_pattern(broker: Offlin
     assert list(listed(client, namespace="public/other").topics) == []
 
 
-def test_a_watcher_is_told_of_topics_that_come_and_go(broker: Offline, client: Client) -> None:
+def test_a_watcher_is_notified_of_created_and_deleted_topics(broker: Offline, client: Client) -> None:
     client.produce("a1")
     watch: dict[str, Any] = {
         "request_id": 4,
@@ -1048,7 +1048,7 @@ def test_producers_and_consumers_bring_schemas_that_must_fit(broker: Offline, cl
     )
     answer = client.subscribe("other", schema=schema('"int"'))
     refused(answer.message, ErrorCode.INCOMPATIBLE_SCHEMA, "AVRO")
-    # Nothing is left of a consumer that was refused.
+    # A refused consumer leaves nothing.
     assert broker.state.topics[ORDERS].subscriptions == {}
     assert sorted(client.connection.producers) == [1]
     broker.state.set_policy("public/default", "schemaCompatibilityStrategy", "ALWAYS_COMPATIBLE")
@@ -1072,7 +1072,7 @@ def test_a_client_that_does_not_read_gets_nothing_until_it_does(broker: Offline,
     assert delivered(client.read()) == [(0, 0)]
 
 
-def test_whoever_hangs_up_gives_back_what_it_had(broker: Offline, client: Client) -> None:
+def test_entries_of_a_disconnected_client_are_redelivered(broker: Offline, client: Client) -> None:
     client.produce()
     client.publish()
     client.subscribe()
@@ -1086,7 +1086,7 @@ def test_whoever_hangs_up_gives_back_what_it_had(broker: Offline, client: Client
     assert client.connection not in broker.state.shared.connections
 
 
-def test_an_error_of_ours_breaks_one_connection_alone(
+def test_a_bug_in_a_handler_breaks_one_connection_alone(
     broker: Offline, client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     other = broker.connect()
@@ -1098,7 +1098,7 @@ def test_an_error_of_ours_breaks_one_connection_alone(
     assert other.ask(CommandType.PING)[0].type == CommandType.PONG
 
 
-def test_the_active_consumer_is_told_that_it_is() -> None:
+def test_the_active_consumer_is_notified() -> None:
     broker = Offline(failover_delay_ms=500)
     client, other = broker.connect(), broker.connect()
 

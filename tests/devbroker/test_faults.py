@@ -1,4 +1,4 @@
-"""Each fault does what its name says, and a seed makes it do the same again."""
+"""Each injected fault has its effect, and a seed repeats it."""
 
 from __future__ import annotations
 

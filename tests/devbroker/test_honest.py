@@ -1,4 +1,4 @@
-"""What the dev broker does not do it refuses by name, and what is refused leaves nothing behind."""
+"""The dev broker refuses unsupported features by name, and a refusal has no side effects."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_time_goes_neither_back_nor_beyond_the_calendar(broker: Broker, ms: int)
         broker.clock.advance(ms)
 
 
-def test_settling_that_takes_too_long_says_so(broker: Broker) -> None:
+def test_settle_raises_timeout_error(broker: Broker) -> None:
     with RawClient(broker), pytest.raises(TimeoutError, match=r"still sending commands after 0\.01 s"):
         broker.settle(0.01)
 
@@ -122,7 +122,7 @@ def test_a_message_id_beyond_64_bits_is_refused(broker: Broker) -> None:
     assert status(broker, "POST", f"{TOPIC}/subscription/s/resetcursor", wanted)[0] == 400
 
 
-def test_what_was_acknowledged_takes_no_memory() -> None:
+def test_acknowledged_messages_take_no_memory() -> None:
     with Broker(settings=DevBrokerSettings(max_memory_bytes=50_000)) as broker, RawClient(broker) as client:
         client.subscribe("t", permits=1000)
         client.produce("t")
@@ -133,7 +133,7 @@ def test_what_was_acknowledged_takes_no_memory() -> None:
         broker.validate()
 
 
-def test_a_duplicate_is_what_was_stored_not_what_was_refused() -> None:
+def test_a_refused_message_is_not_a_duplicate() -> None:
     settings = DevBrokerSettings(max_memory_bytes=5_000, deduplication=True)
     with Broker(settings=settings) as broker, RawClient(broker) as client:
         client.subscribe("t", permits=0)

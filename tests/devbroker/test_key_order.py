@@ -1,4 +1,4 @@
-"""Sessions of the official client on Key_Shared: random nacks, consumers that come and go, no overtaking."""
+"""Key order in sessions of the official client: random nacks, consumers that open and close."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_no_message_of_a_key_overtakes_one_that_was_given_back(
     with Broker(settings=settings) as broker:
         session = Session(broker.url, messages)
         session.publish(messages)
-        # A nack whose consumer leaves before its back-off ends is never sent.
+        # A nack is never sent if its consumer closes before the back-off ends.
         sent = 0
         while sent < nacks:
             session.run(session.nacks + nacks - sent)
@@ -45,7 +45,7 @@ def test_no_message_of_a_key_overtakes_one_that_was_given_back(
         print(f"\n{seen:,} nacks, {kinds[Kind.DISPATCH]:,} deliveries ", end="")
     assert seen >= nacks
     assert check_history(events, at_rest=True) == []
-    # The same history with one delivery before its turn is not let pass.
+    # The check fails for the same history with one early delivery.
     back = next(index for index, event in enumerate(events) if event.kind is Kind.NACK)
     key = events[back].key
     later = max(position for position, each in session.keys.items() if each == key)
@@ -55,7 +55,7 @@ def test_no_message_of_a_key_overtakes_one_that_was_given_back(
 
 @pytest.mark.parametrize("as_", ["ackwell", "pulsar-4.2"])
 def test_a_history_with_crashes_of_the_broker_breaks_nothing(as_: str) -> None:
-    """Acknowledgments that nobody answered may be lost, and messages come again in their order."""
+    """Unanswered acknowledgments may be lost; their messages are redelivered in order."""
     with Broker(settings=DevBrokerSettings(limits={"waiting_holds_key": True})) as broker:
         session = Session(broker.url, 11)
         session.publish(300)
@@ -77,12 +77,12 @@ def test_the_receipts_of_a_broker_that_forgets_are_found_lost() -> None:
     """As Pulsar, the broker answers an acknowledgment before it is written; as ackwell, after."""
     lost = {as_: with_receipts(as_) for as_ in ("ackwell", "pulsar-4.2")}
     assert lost["ackwell"] == []
-    # The first acknowledgment is written, and the others wait for a second that does not pass.
+    # The first acknowledgment is written; the others wait for a second that does not pass.
     assert lost["pulsar-4.2"] == [(Rule.RECEIPT_LOST, entry_id) for entry_id in range(1, 10)]
 
 
 def with_receipts(as_: str) -> list[tuple[Rule, int]]:
-    """Acknowledge with receipts, one after the other, crash, and judge what comes then."""
+    """Acknowledge one by one with receipts, crash, and check the deliveries after it."""
     history: list[Event] = []
     seen = 0
     with Broker() as broker:

@@ -1,4 +1,4 @@
-"""A broker that loads an incident shows its state, and clients receive what was not acknowledged."""
+"""A broker that loads an incident has its state, and clients receive the unacknowledged messages."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TOPIC = "persistent://public/default/orders"
 
 
 def shown(answer: dict[str, Any], path: Path) -> dict[str, Any]:
-    """Load an answer; return what the loaded topic shows, in the same form."""
+    """Load an answer; return the loaded topic's stats in the same form."""
     state = BrokerState(DevBrokerSettings(), Clock())
     loaded = read([path])
     assert not loaded.unread
@@ -103,7 +103,7 @@ def drained(client: Any, topic: str = "orders", name: str = "billing", **options
         return got
 
 
-def test_clients_receive_stand_ins_for_what_is_not_acknowledged(
+def test_clients_receive_placeholders_for_unacknowledged_entries(
     broker: Broker, client: Any, tmp_path: Path
 ) -> None:
     path = tmp_path / "orders.stats.json"
@@ -193,7 +193,7 @@ def test_a_recording_without_payloads_is_loaded_with_stand_ins(
     assert [each.properties()[PLACEHOLDER] for each in drained(client)] == ["7:0", "7:2"]
 
 
-def test_partitions_that_nobody_described_are_empty(broker: Broker, client: Any, tmp_path: Path) -> None:
+def test_partitions_without_a_source_are_empty(broker: Broker, client: Any, tmp_path: Path) -> None:
     path = tmp_path / "dump.json"
     path.write_text(json.dumps({f"{TOPIC}-partition-2": dump("[]", entries=2)}))
     broker.load(path)
@@ -201,7 +201,7 @@ def test_partitions_that_nobody_described_are_empty(broker: Broker, client: Any,
     assert len(drained(client)) == 2
 
 
-def test_a_load_of_what_is_there_already_changes_nothing(broker: Broker, client: Any, tmp_path: Path) -> None:
+def test_loading_an_existing_topic_changes_nothing(broker: Broker, client: Any, tmp_path: Path) -> None:
     client.create_producer("orders").send(b"order 7")
     path = tmp_path / "orders.stats.json"
     path.write_text(json.dumps(dump("[]")))
@@ -215,7 +215,7 @@ def test_a_load_of_what_is_there_already_changes_nothing(broker: Broker, client:
     assert len(broker.events) == 1
 
 
-def test_what_was_loaded_is_in_the_file_of_the_broker(
+def test_loaded_topics_are_in_the_file_of_the_broker(
     tmp_path: Path, connect: Callable[[Broker], Any]
 ) -> None:
     path = tmp_path / "orders.stats.json"
@@ -227,7 +227,7 @@ def test_what_was_loaded_is_in_the_file_of_the_broker(
         assert [each.message_id().entry_id() for each in got] == [0, 10]
 
 
-def test_a_restart_forgets_what_the_cluster_s_own_settings_forget(
+def test_a_restart_loses_state_by_the_settings_of_the_cluster(
     tmp_path: Path, connect: Callable[[Broker], Any]
 ) -> None:
     holes = ",".join(f"(3:{2 * each}..3:{2 * each + 1}]" for each in range(40))

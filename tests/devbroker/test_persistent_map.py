@@ -1,4 +1,4 @@
-"""Whatever a receipt promises is found again by a broker that was killed, and whatever was removed is not."""
+"""A killed broker recovers everything with a receipt, and nothing that was removed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PUBLIC = "persistent/public/default"
 
 
 class Running(NamedTuple):
-    """A broker, wherever it runs, and a client of it."""
+    """A broker, in this process or another, and a client of it."""
 
     client: RawClient
     admin_url: str
@@ -51,7 +51,7 @@ class Running(NamedTuple):
             assert answer.message_id.ledgerId >= 0
 
     def received(self, topic: str, consumer_id: int, **fields: Any) -> list[int]:
-        """Subscribe; return the entry ids of what comes."""
+        """Subscribe; return the entry ids of the deliveries."""
         self.client.subscribe(topic, consumer_id, **fields)
         return delivered(self.client)
 
@@ -82,7 +82,7 @@ def reopened(path: Path) -> Iterator[tuple[Running, Broker]]:
         broker.validate()
 
 
-# Each fact: how it is set, and what shows that it is there. Ids of producers and consumers are the table's.
+# Each fact with the calls that set and check it. Ids of producers and consumers are unique in the table.
 
 
 def set_holes(at: Running) -> None:
@@ -206,7 +206,7 @@ def set_ledger(at: Running) -> None:
 
 
 def check_ledger(at: Running, _: Broker) -> None:
-    """No ledger id is given twice."""
+    """Check that ledger ids are unique."""
     at.publish("second", "a", producer_id=10)
     ids = [
         each["ledgerId"]
@@ -221,7 +221,7 @@ Check = Callable[[Running, Broker], None]
 
 
 def asked(path: str, wanted: Any) -> Check:
-    """Return a check that the admin API answers this."""
+    """Return a check of an answer of the admin API."""
 
     def check(at: Running, _: Broker) -> None:
         assert at.admin("GET", path) == wanted
@@ -230,7 +230,7 @@ def asked(path: str, wanted: Any) -> Check:
 
 
 def sent(method: str, path: str, body: Any = None) -> Set:
-    """Return what sends a request to the admin API, which is answered with success."""
+    """Return a function that sends a request to the admin API and expects success."""
 
     def send(at: Running) -> None:
         answer = at.admin(method, path, body)
@@ -265,7 +265,7 @@ PERSISTENT_ATTRIBUTES: dict[str, tuple[Set, Check]] = {
     "compaction": (set_compaction, check_compaction),
     "schema": (set_schema, check_schema),
     "ledger ids": (set_ledger, check_ledger),
-    # The last one, because it moves the clock.
+    # The last fact, because it moves the clock.
     "delayed times": (set_delay, check_delay),
 }
 
@@ -286,7 +286,7 @@ def test_a_killed_broker_finds_every_fact_again(after_a_kill: tuple[Running, Bro
 
 
 def use_and_delete_topic(at: Running) -> None:
-    """Delete a topic by force while a consumer is connected, and make it again."""
+    """Delete a topic by force while a consumer is connected, and create it again."""
     at.publish("used", "a", producer_id=1)
     assert at.received("used", 1) == [0]
     sent("DELETE", f"{PUBLIC}/used?force=true")(at)
@@ -351,14 +351,14 @@ def after_a_removal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[
 
 
 @pytest.mark.parametrize("fact", REMOVED)
-def test_what_was_removed_does_not_come_back(after_a_removal: tuple[Running, Broker], fact: str) -> None:
+def test_removed_facts_are_not_recovered(after_a_removal: tuple[Running, Broker], fact: str) -> None:
     REMOVED[fact][1](*after_a_removal)
 
 
 NOT_KEPT = {
-    # What is set, and what is connected.
+    # Settings and connections.
     "Shared": {"settings", "clock", "file", "recorder", "faults", "connections", "unfinished_bytes"}
-    # Worked out from what is kept, or gone with the process.
+    # Derived from persistent state, or local to the process.
     | {
         "memory_bytes",
         "full",
@@ -384,10 +384,10 @@ NOT_KEPT = {
     "Schemas": set[str](),
     "Coordinator": {"_shared"},
     "TopicContent": {"shared", "name", "full_name", "namespace", "partition", "settings", "clock", "file"}
-    # From the entries, their markers, and how far it was compacted.
+    # Derived from the entries, their markers and the compaction horizon.
     | {"transactions", "compacted"},
     "Producers": {"_content", "by_name", "_waiting", "_exclusive"},
-    # Counters of what a broker has seen since it started are 0 again, as in Pulsar.
+    # Counters since the start of the broker are 0 again, as in Pulsar.
     "Topic": {"content", "name", "producers", "messages_in", "entries_added", "bytes_in"},
     "TopicSubscription": {
         "content",
@@ -398,11 +398,11 @@ NOT_KEPT = {
         "messages_out",
         "bytes_out",
     }
-    # Of the consumers that were connected.
+    # State of connected consumers.
     | {"key_shared_mode", "had_consumer", "read_compacted", "_active", "_changing", "_reopening"}
     | {"trimmed_before", "cursor_writes"},
 }
-"""By class, what a start does not find again."""
+"""By class, the attributes that a restart does not recover."""
 
 
 def test_each_attribute_of_a_broker_is_kept_or_is_not_on_purpose() -> None:

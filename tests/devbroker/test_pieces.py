@@ -1,4 +1,4 @@
-"""The small pieces of the dev broker by themselves: clock, recorder, faults, the writes of a cursor."""
+"""Unit tests of the dev broker: clock, recorder, faults, cursor writes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_clock_is_that_of_the_machine_until_it_is_moved() -> None:
     assert abs(clock.now_ms() - time.time_ns() // 1_000_000) < 60_000
 
 
-def test_what_waits_is_called_once_in_the_order_of_its_times() -> None:
+def test_timers_run_once_in_the_order_of_their_times() -> None:
     clock, called = frozen(), list[str]()
     for name, at_ms in (("c", 30), ("a", 10), ("b", 10), ("d", 31)):
         clock.call_at(1_000_000 + at_ms, lambda name=name: called.append(name))  # type: ignore[misc]
@@ -146,7 +146,7 @@ def test_the_oldest_events_go_first() -> None:
     for number in range(7):
         recorder.record("t", "s", Kind.ACK, (3, number))
     assert [event.entry_id for event in recorder.events()] == [2, 3, 4, 5, 6]
-    # What is recorded at once goes at once.
+    # A run is dropped as a whole.
     recorder.record_run("t", "s", Kind.ACK, "c", [4, 4, 4], [0, 1, 2])
     assert [event.entry_id for event in recorder.events()] == [5, 6, 0, 1, 2]
     recorder.record("t", "s", Kind.ACK, (5, 0))
@@ -175,7 +175,7 @@ def test_a_cursor_is_written_once_a_second_and_twice_after_a_rest() -> None:
     ]  # fmt: skip
 
 
-def test_what_was_not_written_at_once_is_written_in_time() -> None:
+def test_postponed_changes_are_written_in_time() -> None:
     clock, cursor = frozen(), Cursor(Ledgers({3: 10}))
     writes = CursorWrites(cursor, clock, 60_000, "none")
 
@@ -212,7 +212,7 @@ def consumer(topic: str = "t", subscription: str = "s", name: str = "c") -> Any:
     return SimpleNamespace(subscription=SimpleNamespace(names=(topic, subscription)), name=name)
 
 
-def test_a_fault_happens_where_it_was_asked_for() -> None:
+def test_a_fault_happens_only_in_its_scope() -> None:
     full = "persistent://public/default/t"
     faults = Faults()
     assert not faults.any
@@ -234,7 +234,7 @@ def test_a_fault_happens_where_it_was_asked_for() -> None:
     assert [faults.delay_ms(), faults.delay_ms()] == [30, 0]
     faults.drop_connections(next=1)
     assert [faults.drops_connection(), faults.drops_connection()] == [True, False]
-    # A call of the same scope takes the place of the one before.
+    # A call of the same scope replaces the previous one.
     faults.lose_acks(0, subscription="s")
     assert not faults.loses_ack(consumer())
     faults.clear()
@@ -298,7 +298,7 @@ def test_a_batch_is_compacted_message_by_message() -> None:
         }
     )
     found = CompactedLog(log, Position(4, 0))
-    # A key that was deleted, and what has none, are left out; beyond the horizon nothing was looked at.
+    # Deleted keys and messages without a key are skipped; entries after the horizon are not compacted.
     assert [found.leaves_out((3, number)) for number in range(3)] == [True, False, True]
     assert not found.leaves_out((4, 0))
     assert not found.leaves_out((4, 1))

@@ -1,4 +1,4 @@
-"""The topic store on the broker in the process, held to the public conformance suite."""
+"""The public conformance suite for the topic store on the dev broker."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class TestPulsarStore(StoreConformance):
         return new
 
 
-def test_an_owner_reads_what_the_one_before_wrote_until_it_was_shut_out(client: Any) -> None:
+def test_an_owner_reads_the_writes_of_its_predecessor_before_the_takeover(client: Any) -> None:
     name = topic()
     with PulsarStore(client, name) as here, PulsarStore(client, name) as there:
         here.append(b"a")
@@ -61,7 +61,7 @@ def test_a_live_topic_is_read_without_fencing_its_owner(client: Any) -> None:
 
 
 def test_after_a_write_that_failed_only_a_new_opening_writes(client: Any) -> None:
-    """What failed may still arrive; another entry under its id would then be lost."""
+    """A failed append may still arrive; another entry with its id would then be lost."""
     name = topic()
     with PulsarStore(client, name) as store:
         store.append(b"a")
@@ -98,7 +98,7 @@ def with_records(client: Any, *records: Record) -> str:
     return name
 
 
-def test_what_an_older_owner_wrote_after_a_newer_one_is_void(client: Any) -> None:
+def test_writes_of_an_older_owner_after_a_newer_one_are_void(client: Any) -> None:
     late = Record(ENTRY, 1, 1, b"late"), Record(STATE, 1, 1, b"{}")
     name = with_records(
         client, Record(STATE, 1, 0, b"{}"), Record(ENTRY, 1, 0, b"a"), Record(STATE, 2, 0, b"{}"), *late
@@ -122,7 +122,7 @@ def test_a_record_that_was_sent_twice_counts_once(client: Any) -> None:
 
 
 def read_by_its_subscription(client: Any, name: str) -> list[Record]:
-    """Return the records that the subscription of a closed ledger still keeps."""
+    """Return the records that the subscription of a closed ledger still has."""
     consumer = client.subscribe(name, SUBSCRIPTION, consumer_type=pulsar.ConsumerType.Exclusive)
     last = consumer.get_last_message_id()
     records = []
@@ -141,10 +141,10 @@ def prompt_broker() -> Iterator[Broker]:
         yield broker
 
 
-def test_what_was_in_the_topic_before_the_first_owner_is_kept_and_what_is_deleted_is_freed(
+def test_entries_before_the_first_owner_are_kept_and_deleted_ones_are_freed(
     prompt_broker: Broker, connect: Callable[[Broker], Any]
 ) -> None:
-    """A broker deletes what no subscription has left to acknowledge, and keeps the rest."""
+    """The broker deletes entries that every subscription has acknowledged, and keeps the others."""
     client = connect(prompt_broker)
     entries = [Record(ENTRY, 1, entry_id, b"a") for entry_id in range(3)]
     name = with_records(client, Record(STATE, 1, 0, b"{}"), *entries)
@@ -178,7 +178,7 @@ def test_metadata_that_could_not_be_written_is_not_shown(client: Any) -> None:
 
 
 class Counting:
-    """A client that remembers what was made with it."""
+    """A client that stores the producers and consumers that it created."""
 
     def __init__(self, client: Any) -> None:
         self.client = client
@@ -196,7 +196,7 @@ class Counting:
         self.closed += 1
 
 
-def test_no_reader_is_left_behind_whether_the_topic_could_be_read_or_not(client: Any) -> None:
+def test_every_reader_is_closed_even_if_reading_fails(client: Any) -> None:
     counting = Counting(client)
     with PulsarStore(counting, topic()) as store:
         store.own()

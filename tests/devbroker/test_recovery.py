@@ -1,4 +1,4 @@
-"""What a broker that was killed finds again in its file, without processes: a second broker opens it."""
+"""Recovery of a killed broker from its file, without processes: a second broker opens the file."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ Reopen = Callable[[], Offline]
 
 @pytest.fixture
 def opened(tmp_path: Path) -> Iterator[Reopen]:
-    """Return what kills the broker, if there is one, and opens its file anew."""
+    """Return a function that kills the current broker and opens its file with a new one."""
     brokers: list[Offline] = []
 
     def open_() -> Offline:
         if brokers:
-            # Whatever was not committed is gone.
+            # Uncommitted changes are lost.
             file = brokers[-1].state.shared.file
             assert file is not None
             file.close()
@@ -47,7 +47,7 @@ def begin(client: Client, ttl_ms: int = 0) -> dict[str, Any]:
     return txn
 
 
-def test_a_message_of_a_transaction_that_nobody_opened_holds_up_nothing_after_a_start(opened: Reopen) -> None:
+def test_a_message_of_an_unknown_transaction_blocks_nothing_after_a_restart(opened: Reopen) -> None:
     client = opened().connect()
     client.produce()
     client.publish(sequence_id=0, txnid_most_bits=0, txnid_least_bits=99)
@@ -58,7 +58,7 @@ def test_a_message_of_a_transaction_that_nobody_opened_holds_up_nothing_after_a_
         client = opened().connect()
 
 
-def test_an_unload_keeps_the_properties_of_a_subscription_and_what_an_open_transaction_acknowledged(
+def test_an_unload_keeps_properties_and_acknowledgments_in_open_transactions(
     opened: Reopen,
 ) -> None:
     broker = opened()
@@ -100,7 +100,7 @@ def test_a_loaded_ledger_has_no_later_one_of_its_number(opened: Reopen) -> None:
     assert min(broker.state.topics["persistent://public/default/new"].content.log.entries) > newest
 
 
-def test_what_was_published_and_acknowledged_is_found_again(opened: Reopen) -> None:
+def test_messages_and_acknowledgments_are_recovered(opened: Reopen) -> None:
     client = opened().connect()
     client.subscribe(subscription_properties=[{"key": "team", "value": "a"}])
     client.produce()
@@ -118,7 +118,7 @@ def test_what_was_published_and_acknowledged_is_found_again(opened: Reopen) -> N
     client.subscribe()
     assert delivered(client.delivered) == [(0, 1), (0, 3), (1, 0), (1, 1)]
     assert [each.message.redelivery_count for each in client.delivered] == [0, 0, 0, 0]
-    # The ledger that was open is closed: the next message is in a new one.
+    # The open ledger was closed, so the next message is in a new ledger.
     client.produce()
     found = [each.message.message_id for each in client.publish() if each.type == CommandType.SEND_RECEIPT]
     assert [(each.ledgerId, each.entryId) for each in found] == [(2, 0)]
@@ -204,11 +204,11 @@ def test_a_transaction_ends_at_its_time_also_after_a_restart(opened: Reopen) -> 
     broker.run(lambda: broker.clock.advance(1))
     assert list(broker.state.coordinator.open) == []
     assert broker.clock.now_ms() == BEGUN_MS + 5_000
-    # Numbers of transactions go on.
+    # Transaction numbers continue.
     assert begin(broker.connect())["txnid_least_bits"] == 1
 
 
-def test_what_was_deleted_does_not_come_back(opened: Reopen) -> None:
+def test_deleted_facts_are_not_recovered(opened: Reopen) -> None:
     broker = opened()
     client = broker.connect()
     client.subscribe()

@@ -1,4 +1,4 @@
-"""Each request of the admin API: its answer, its refusals, and what it changes."""
+"""Each request of the admin API: its answer, its refusals, and its effects."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def broker() -> Iterator[Offline]:
 
 @pytest.fixture
 def client(broker: Offline) -> Client:
-    """Ten messages in ledgers of four, published a second apart, and a consumer that has them all."""
+    """Ten messages in ledgers of four, published a second apart, all delivered to one consumer."""
     made = broker.connect()
     made.subscribe()
     made.produce(producer_name="p1", metadata=[{"key": "pod", "value": "a"}])
@@ -267,7 +267,7 @@ def test_a_topic_ends_with_its_last_message(broker: Offline, client: Client) -> 
     assert broker.topics("POST", "a-partition-0/terminate")["partitionIndex"] == 0
 
 
-def test_what_a_topic_never_has_is_empty(broker: Offline, client: Client) -> None:
+def test_unsupported_topic_details_are_empty(broker: Offline, client: Client) -> None:
     for path in ("properties", "permissions"):
         assert broker.topics("GET", f"orders/{path}") == {}
         assert broker.topics("GET", f"none/{path}")[0] == 404
@@ -281,7 +281,7 @@ def test_what_a_topic_never_has_is_empty(broker: Offline, client: Client) -> Non
     assert broker.admin("GET", "admin/v2/persistent/public/default/%20/x")[0] == 501
 
 
-def test_an_unloaded_topic_is_what_it_was(broker: Offline, client: Client) -> None:
+def test_an_unload_keeps_the_topic(broker: Offline, client: Client) -> None:
     client.ack((0, 0))
     assert broker.topics("PUT", "orders/unload") is None
     closed = {each.type for each in client.read()}
@@ -314,7 +314,7 @@ def test_a_compacted_read_gets_the_newest_of_each_key(broker: Offline) -> None:
     client.subscribe("whole", 2, subType=0)
     assert len(delivered(client.delivered)) == 6
     assert broker.topics("PUT", "none/compaction")[0] == 404
-    # The next consumer says anew whether it reads what is compacted.
+    # Each consumer determines whether it reads the compacted view.
     client.ask(CommandType.CLOSE_CONSUMER, consumer_id=1, request_id=3)
     broker.topics("POST", "orders/subscription/compacted/resetcursor", "earliest")
     client.subscribe("compacted", 3, subType=0)
@@ -347,7 +347,7 @@ def test_a_partitioned_topic_is_compacted_if_a_partition_is(broker: Offline) -> 
 # Subscriptions
 
 
-def test_a_subscription_is_made_where_it_is_asked_for(broker: Offline, client: Client) -> None:
+def test_a_subscription_is_created_at_the_requested_position(broker: Offline, client: Client) -> None:
     for name, body, backlog in (
         ("end", None, 0),
         ("latest", "latest", 0),
@@ -373,7 +373,7 @@ def test_a_subscription_is_made_where_it_is_asked_for(broker: Offline, client: C
     assert sorted(broker.topics("GET", "orders/subscriptions")) == sorted(
         ["s", "end", "latest", "earliest", "at", "behind", "before", "after"]
     )
-    # On use, as a topic that a client asks for.
+    # Created on use, like a topic that a client requests.
     assert broker.topics("PUT", "new/subscription/a") is None
     broker.topics("PUT", "parts/partitions", 2)
     broker.topics("PUT", "parts/subscription/b", "earliest")
@@ -432,11 +432,11 @@ def test_entries_are_skipped_and_cleared(broker: Offline, client: Client) -> Non
     assert ("clear_backlog", 2, 1) in kinds
 
 
-def test_what_is_older_than_so_many_seconds_expires(broker: Offline, client: Client) -> None:
+def test_entries_older_than_the_given_seconds_expire(broker: Offline, client: Client) -> None:
     broker.topics("PUT", "orders/subscription/t", "earliest")
     broker.run(lambda: broker.clock.advance(9_000))
     broker.events()
-    # The last is of now, the first of nine seconds ago.
+    # The last was published now, the first nine seconds ago.
     for seconds, expected in ((9, "0:-1"), (8, "0:0"), (5, "0:3"), (0, "2:0")):
         assert on_s(broker, "POST", f"expireMessages/{seconds}") is None
         assert mark(broker) == expected
@@ -513,7 +513,7 @@ def test_messages_are_found_by_place_and_by_id(broker: Offline, client: Client) 
     assert broker.topics("GET", "orders/examinemessage", messagePosition="x")[0] == 400
 
 
-def test_a_message_comes_with_what_its_metadata_says(broker: Offline) -> None:
+def test_a_message_has_its_metadata_as_headers(broker: Offline) -> None:
     client = broker.connect()
     client.produce()
     client.publish(
@@ -587,7 +587,7 @@ def test_namespaces_are_made_in_tenants_and_deleted_when_empty(broker: Offline) 
     assert broker.admin("GET", "admin/v2/tenants") == ["public", "pulsar"]
 
 
-def test_what_is_delayed_is_in_the_backlog_and_not_in_that_without_delays(broker: Offline) -> None:
+def test_delayed_entries_count_in_the_backlog_and_not_in_msg_backlog_no_delayed(broker: Offline) -> None:
     client = broker.connect()
     client.subscribe()
     client.produce()
@@ -700,7 +700,7 @@ def test_a_limit_of_unacknowledged_messages_counts_from_now_on(broker: Offline) 
     stats = broker.topics("GET", "orders/stats")["subscriptions"]["s"]["consumers"][0]
     assert stats["blockedConsumerOnUnackedMsgs"]
     broker.admin("DELETE", f"{space}/maxUnackedMessagesPerConsumer")
-    # As a broker does: what is blocked is so until the next acknowledgment.
+    # As in a Pulsar broker, a blocked consumer stays blocked until the next acknowledgment.
     assert delivered(client.read() + client.ack((0, 0))) == [(0, 2), (0, 3)]
 
 
@@ -718,8 +718,8 @@ def test_a_lookup_over_http_names_every_address(broker: Offline) -> None:
     assert broker.admin("GET", "lookup/v2/topic/persistent/public/none/a")[0] == "TOPIC_NOT_FOUND"
 
 
-def test_a_broker_says_its_version_and_what_a_restart_depends_on(broker: Offline) -> None:
-    """The doctor asks for both: without them it judges by assumptions."""
+def test_a_broker_reports_its_version_and_its_restart_settings(broker: Offline) -> None:
+    """The doctor reads both; without them it uses defaults."""
     settings = broker.broker.settings
     assert broker.admin("GET", "admin/v2/brokers/version") == settings.version
     said = broker.admin("GET", "admin/v2/brokers/configuration/runtime")
@@ -739,7 +739,7 @@ def test_a_cluster_is_one_and_well(broker: Offline) -> None:
     )
 
 
-def test_whoever_asks_says_who_it_is(broker: Offline) -> None:
+def test_requests_are_authenticated(broker: Offline) -> None:
     from ackwell.devbroker.admin.requests import Backend, HttpError, Request
     from ackwell.devbroker.admin.routes import route
 
@@ -762,7 +762,7 @@ def test_whoever_asks_says_who_it_is(broker: Offline) -> None:
     assert error.value.status == 401
 
 
-def test_a_body_that_is_no_json_is_refused() -> None:
+def test_a_body_that_is_not_json_is_refused() -> None:
     from ackwell.devbroker.admin.requests import HttpError, Request
 
     assert Request("GET", [], {}, b" \n").json() is None
@@ -809,11 +809,11 @@ def fits(new: Any, before: list[Any], strategy: str) -> bool:
 @pytest.mark.parametrize(
     ("new", "before", "allowed"),
     [
-        # A field without a default can be left out, and not added.
+        # A field without a default can be removed but not added.
         (MORE, [RECORD], "FORWARD FORWARD_TRANSITIVE"),
         (RECORD, [MORE], "BACKWARD BACKWARD_TRANSITIVE"),
         (DEFAULTED, [RECORD], "BACKWARD BACKWARD_TRANSITIVE FORWARD FORWARD_TRANSITIVE FULL FULL_TRANSITIVE"),
-        # Only the newest counts, unless all are asked about.
+        # Only the newest version counts, except with a transitive strategy.
         (
             DEFAULTED,
             [MORE, RECORD],
@@ -823,13 +823,13 @@ def fits(new: Any, before: list[Any], strategy: str) -> bool:
         ("int", ["string"], ""),
     ],
 )
-def test_a_schema_may_follow_as_the_strategy_says(new: Any, before: list[Any], allowed: str) -> None:
+def test_a_new_schema_is_checked_by_the_strategy(new: Any, before: list[Any], allowed: str) -> None:
     found = {name for name in STRATEGIES if fits(new, before, name)}
     assert found == {*allowed.split(), "ALWAYS_COMPATIBLE"}
     assert all(fits(new, [], name) for name in STRATEGIES)
 
 
-def test_what_is_no_json_follows_nothing() -> None:
+def test_a_schema_that_is_not_json_is_incompatible() -> None:
     assert not compatible(b"{", [b'"int"'], "FULL")
     assert not compatible(b'"int"', [b"{"], "BACKWARD")
     assert compatible(b"{", [b"{"], "ALWAYS_COMPATIBLE")
@@ -844,7 +844,7 @@ MAP = {"type": "map", "values": "int"}
 
 
 def recursive(kind: str) -> dict[str, Any]:
-    """Return a record that names itself, which has no end."""
+    """Return a recursive record."""
     inside: dict[str, Any] = {
         "union": ["null", "N"], "array": {"type": "array", "items": "N"},
         "map": {"type": "map", "values": "N"}, "plain": "N",
@@ -859,7 +859,7 @@ NODE = {"type": "record", "name": "N", "fields": [{"name": "next", "type": ["nul
 @pytest.mark.parametrize(
     ("reader", "writer", "both"),
     [
-        # Whether the reader can read the writer, and the writer the reader.
+        # Whether each schema can read the other.
         *[(reader, writer, (True, False)) for writer, readers in {
             "int": ("long", "float", "double"), "long": ("float", "double"), "float": ("double",),
         }.items() for reader in readers],
@@ -883,7 +883,7 @@ NODE = {"type": "record", "name": "N", "fields": [{"name": "next", "type": ["nul
         (RECORD | {"fields": []}, RECORD, (True, False)),
         (RECORD | {"fields": [{"name": "a", "type": "long"}]}, RECORD, (True, False)),
         (DEFAULTED, RECORD, (True, True)),
-        # A type is named where it was defined before.
+        # A type is referenced by name after its definition.
         (
             RECORD | {"fields": [{"name": "e", "type": enum("a")}, {"name": "f", "type": "E"}]},
             RECORD | {"fields": [{"name": "e", "type": enum("a")}, {"name": "f", "type": "E"}]},

@@ -1,4 +1,4 @@
-"""A restart forgets what a broker of that version forgets, says so, and as ackwell forgets nothing."""
+"""A restart loses and reports the acknowledgments that Pulsar loses; as ackwell it loses nothing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def receive_all(consumer: Any, timeout_ms: int = 1000) -> list[Any]:
 
 @pytest.fixture
 def frozen() -> Iterator[Broker]:
-    """A broker whose clock stands: after its first write a cursor is written no more."""
+    """A broker with a frozen clock, so that a cursor is written only once."""
     with Broker() as made:
         made.clock.freeze()
         yield made
@@ -33,14 +33,14 @@ def frozen() -> Iterator[Broker]:
 
 
 def acknowledge(broker: Broker, client: Any, *, messages: int, every: int) -> tuple[Any, set[bytes]]:
-    """Publish, receive all and acknowledge every so many; return the consumer, and what is unacknowledged."""
+    """Publish and receive all, acknowledge one in `every`; return consumer and unacknowledged messages."""
     consumer = client.subscribe("orders", "billing", consumer_type=pulsar.ConsumerType.Shared)
     producer = client.create_producer("orders")
     for number in range(messages):
         producer.send(b"%d" % number)
     received = receive_all(consumer, 100)
     assert len(received) == messages
-    # The first one alone: a client sends acknowledgments together, and what comes together is written once.
+    # The first one alone, because a client groups acknowledgments, and a group is written at once.
     for part in (received[:1], received[1:]):
         for message in part:
             if int(message.data()) % every == 0:
@@ -49,7 +49,7 @@ def acknowledge(broker: Broker, client: Any, *, messages: int, every: int) -> tu
     return consumer, {b"%d" % number for number in range(messages) if number % every}
 
 
-def test_a_crash_as_pulsar_delivers_again_what_was_not_written(frozen: Broker, connect: Connect) -> None:
+def test_a_crash_as_pulsar_redelivers_unwritten_acknowledgments(frozen: Broker, connect: Connect) -> None:
     consumer, unacknowledged = acknowledge(frozen, connect(frozen), messages=20, every=2)
     frozen.crash()
     restarted = frozen.restart()

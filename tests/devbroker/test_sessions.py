@@ -1,8 +1,8 @@
 """Sessions of real clients at random, with dropped connections and crashes, checked after every step.
 
-As ackwell, no message comes back whose acknowledgment had arrived. As Pulsar, what comes back is what the
-restart says, within what `restart_loss` predicts. At the end a client gets exactly what is not
-acknowledged.
+As ackwell, no message is redelivered whose acknowledgment has arrived. As Pulsar, the redelivered messages
+are those that the restart reports, within the prediction of `restart_loss`. At the end a client receives
+exactly the unacknowledged messages.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ STEPS = 12
 
 
 class Session:
-    """One broker, one topic, one subscription, a client, and what is known of each message."""
+    """One broker, one topic, one subscription, a client, and the known state of each message."""
 
     def __init__(self, seed: int, broker: Broker) -> None:
         self.chance = random.Random(seed)
@@ -43,9 +43,9 @@ class Session:
         self.published: list[bytes] = []
         self.held: list[Any] = []
         self.acked: set[bytes] = set()
-        """Acknowledged by the client, arrived or not."""
+        """Messages that the client acknowledged; the acknowledgment may not have arrived."""
         self.durable: set[bytes] = set()
-        """Known to have arrived."""
+        """Messages whose acknowledgment has arrived."""
         self.checked = 0
         self.positions: dict[bytes, tuple[int, int, int]] = {}
 
@@ -67,9 +67,9 @@ class Session:
         self.check_dispatched(durable & self.durable)
 
     def check_dispatched(self, durable: set[bytes]) -> None:
-        """No message was sent again whose acknowledgment had arrived before.
+        """Check that no message was redelivered after its acknowledgment arrived.
 
-        What the client receives says less: it may have had a copy in its queue.
+        The client's deliveries cannot show this, because its queue may contain a copy.
         """
         again = {
             (event.ledger_id, event.entry_id, index)
@@ -95,7 +95,7 @@ class Session:
             self.held.append(message)
 
     def see(self, message: Any) -> None:
-        """Take note of where a message is."""
+        """Store the position of a message."""
         body = message.data()
         identity = message.message_id()
         self.positions[body] = identity.ledger_id(), identity.entry_id(), max(identity.batch_index(), 0)
@@ -151,7 +151,7 @@ class Session:
         self.held.clear()
 
     def acknowledged(self) -> set[bytes]:
-        """Ask the broker which of the messages that were seen are acknowledged."""
+        """Query which of the seen messages are acknowledged."""
         return self.broker.call(
             lambda: {body for body, position in self.positions.items() if self._is_acked(*position)}
         )
@@ -164,7 +164,7 @@ class Session:
         return words is not None and not from_words(words) >> index & 1
 
     def finish(self) -> None:
-        """Let another client read to the end: it gets all that is not acknowledged, and nothing else."""
+        """Check that another client receives exactly the unacknowledged messages."""
         self.client.close()
         unacked = set(self.published) - self.acknowledged()
         self.client = pulsar.Client(self.broker.url, logger=QUIET)
@@ -189,7 +189,7 @@ def drain(consumer: Any, most: int, timeout_ms: int = 60) -> list[Any]:
 
 
 def play(seed: int) -> None:
-    # Under a clock that stands, Failover would wait for ever.
+    # With a frozen clock, Failover would wait forever.
     settings = DevBrokerSettings(entries_per_ledger=20, failover_delay_ms=0)
     with Broker(settings=settings) as broker:
         if seed % 3 == 0:
@@ -201,11 +201,11 @@ def play(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_session_at_random_loses_what_its_restarts_say_and_no_more(seed: int) -> None:
+def test_a_random_session_loses_exactly_the_reported_acknowledgments(seed: int) -> None:
     play(seed)
 
 
 @pytest.mark.proof
 @pytest.mark.parametrize("seed", range(6, 130))
-def test_many_sessions_lose_what_their_restarts_say_and_no_more(seed: int) -> None:
+def test_many_random_sessions_lose_exactly_the_reported_acknowledgments(seed: int) -> None:
     play(seed)

@@ -1,4 +1,4 @@
-"""What a test asks of its broker: what a topic holds, what is left, taking back, faults, resets."""
+"""Operations for tests: list messages, list a backlog, redeliver, inject faults, reset."""
 
 from __future__ import annotations
 
@@ -51,9 +51,7 @@ def test_the_messages_of_a_topic_are_those_that_were_sent(broker: Broker, client
         broker.messages("nothing")
 
 
-def test_a_backlog_is_what_a_subscription_has_not_acknowledged_of_batches_too(
-    broker: Broker, client: Any
-) -> None:
+def test_a_backlog_is_the_unacknowledged_messages_also_of_batches(broker: Broker, client: Any) -> None:
     consumer = client.subscribe("orders", "billing", batch_index_ack_enabled=True, **SHARED)
     filled(client, 5, batching_enabled=True, batching_max_publish_delay_ms=1000, batching_max_messages=5)
     consumer.receive(5000)
@@ -85,7 +83,7 @@ def test_one_message_is_taken_back_and_no_other(broker: Broker, client: Any, giv
     assert received(consumer) == [(b"1", 0), (b"2", 0), (b"3", 0), (b"0", 1)]
 
 
-def test_what_lies_unread_in_a_client_s_queue_does_not_arrive_twice(broker: Broker, client: Any) -> None:
+def test_unread_messages_in_a_client_s_queue_do_not_arrive_twice(broker: Broker, client: Any) -> None:
     consumer = client.subscribe("orders", "billing", consumer_name="worker", **SHARED)
     filled(client, 4)
     consumer.receive(5000)
@@ -94,7 +92,7 @@ def test_what_lies_unread_in_a_client_s_queue_does_not_arrive_twice(broker: Brok
     assert sorted(received(consumer)) == [(b"%d" % each, 1) for each in range(4)]
 
 
-def test_on_exclusive_everything_comes_again_once_and_in_order(broker: Broker, client: Any) -> None:
+def test_on_exclusive_everything_is_redelivered_once_and_in_order(broker: Broker, client: Any) -> None:
     consumer = client.subscribe("orders", "billing", consumer_name="worker")
     filled(client, 4)
     first = consumer.receive(5000)
@@ -151,7 +149,7 @@ def test_a_broker_crashes_after_a_message_which_is_stored(broker: Broker, client
     assert bodies(broker.messages("orders")) == [b"0", b"1"]
     broker.restart()
     producer.flush()
-    # Its producer had no receipt, so it sent the message again.
+    # The producer had no receipt, so it sent the message again.
     assert [data for data, _ in received(consumer)][-2:] == [b"1", b"1"]
 
 

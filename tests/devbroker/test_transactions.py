@@ -1,4 +1,4 @@
-"""What is published or acknowledged in a transaction counts when it is committed, never when aborted."""
+"""Messages and acknowledgments in a transaction take effect at its commit, never after an abort."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ackwell.devbroker import Broker
 
 TOPIC = "t"
-"""As the Java client sends it: its short name."""
+"""The short name of the topic, as the Java client sends it."""
 
 
 def begin(client: RawClient, ttl_ms: int = 60_000) -> dict[str, Any]:

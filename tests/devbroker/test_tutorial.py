@@ -1,4 +1,4 @@
-"""The tutorial's tests run as they are printed, with the plugin that pytest would find by itself."""
+"""The tutorial's tests run as printed, with the plugin that pytest loads."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_every_test_of_the_tutorial_passes(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_plugin_imports_nothing_of_ours_before_the_fixture_is_used(tmp_path: Path) -> None:
+def test_the_plugin_does_not_import_ackwell_before_a_fixture_is_used(tmp_path: Path) -> None:
     module = tmp_path / "test_nothing.py"
     module.write_text("import sys\n\n\ndef test_it():\n    assert 'ackwell' not in sys.modules\n")
     done = run_pytest(tmp_path, str(module))

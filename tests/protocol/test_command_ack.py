@@ -111,7 +111,7 @@ def _from_oracle(message: Any) -> CommandAck:
 
 
 @given(commands)
-def test_what_we_write_protobuf_reads_alike_and_writes_alike(command: CommandAck) -> None:
+def test_protobuf_decodes_and_encodes_our_bytes_alike(command: CommandAck) -> None:
     data = command.encode()
     theirs = OracleAck.FromString(data)
     assert command == _from_oracle(theirs)
@@ -133,19 +133,19 @@ def test_any_change_of_bytes_is_read_as_protobuf_reads_it_or_refused(
 @given(st.binary(max_size=40))
 @example(b"\x08\x01\x10\x00\x1a\x00")
 @example(b"\x08\x01\x10\x09")
-@example(b"\x08\x01\x10\x81\x80\x80\x80\x10")  # an enum beyond 32 bits: their low ones count
+@example(b"\x08\x01\x10\x81\x80\x80\x80\x10")  # an enum beyond 32 bits: the low 32 bits count
 def test_any_bytes_are_read_as_protobuf_reads_them_or_refused(data: bytes) -> None:
     check_against_protobuf(data)
 
 
 def check_against_protobuf(data: bytes) -> None:
-    """Whatever we accept, protobuf accepts, with the same content; what we refuse names an offset."""
+    """Protobuf accepts the same content as we do; our refusals have an offset."""
     try:
         ours = CommandAck.decode(data)
     except CorruptStateError as refusal:
         offset = refusal.offset
     except LimitError:
-        # A batch size that no message can have; protobuf knows of no limit.
+        # A batch size above the limit; protobuf has no limit.
         return
     else:
         check_read_alike(ours, data)
@@ -155,7 +155,7 @@ def check_against_protobuf(data: bytes) -> None:
 
 def check_read_alike(ours: CommandAck, data: bytes) -> None:
     if ours.unknown_fields or any(_unknown(message) for message in ours.message_ids):
-        # Writing back must keep what we did not understand.
+        # Encoding must keep unknown fields.
         again = CommandAck.decode(ours.encode())
         assert ours == again
         return
@@ -163,7 +163,7 @@ def check_read_alike(ours: CommandAck, data: bytes) -> None:
         theirs = OracleAck.FromString(data)
     except DecodeError:
         pytest.fail(f"protobuf refuses what we read: {data.hex()}")
-    # Unlike protobuf, we do not merge a first chunk's id given in pieces; the last one counts.
+    # Unlike protobuf, we do not merge several ids of the first chunk; the last one counts.
     if all(message.first_chunk is None for message in ours.message_ids):
         assert ours == _from_oracle(theirs)
 
@@ -172,7 +172,7 @@ def _unknown(message: MessageId) -> bytes:
     return message.unknown_fields or (_unknown(message.first_chunk) if message.first_chunk else b"")
 
 
-def test_unknown_fields_come_back_byte_for_byte() -> None:
+def test_unknown_fields_survive_byte_for_byte() -> None:
     known = CommandAck(7, AckType.CUMULATIVE, (MessageId(3, 5, unknown_fields=b"\x7a\x02hi"),)).encode()
     for extra in (b"\x48\x01", b"\x52\x03abc", b"\x59" + bytes(8), b"\x5d" + bytes(4), b"\x63\x08\x01\x64"):
         assert CommandAck.decode(known + extra).unknown_fields == extra
@@ -193,7 +193,7 @@ def test_earliest_and_latest_read_as_negative_ids() -> None:
     assert CommandAck.decode(data).message_ids == (latest, earliest)
 
 
-def test_what_a_message_id_does_not_say_is_not_written() -> None:
+def test_unset_fields_of_a_message_id_are_not_written() -> None:
     said = b"\x08\x03\x10\x05"
     assert MessageId(3, 5).encode() == said
     data = b"\x08\x01\x10\x00\x1a\x04" + said
@@ -224,7 +224,7 @@ def test_half_a_transaction_id_is_none() -> None:
         (b"\x08\x01\x10\x00\x2a\x00", 4, "without name or value"),
     ],
 )
-def test_hostile_bytes_are_refused_where_they_go_wrong(data: bytes, offset: int, why: str) -> None:
+def test_hostile_bytes_are_refused_with_their_offset(data: bytes, offset: int, why: str) -> None:
     with pytest.raises(CorruptStateError, match=why) as refusal:
         CommandAck.decode(data)
     assert refusal.value.offset == offset

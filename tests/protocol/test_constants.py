@@ -1,4 +1,4 @@
-"""Every number of the protocol, as `PulsarApi.proto` has it."""
+"""The enumerations and limits of the protocol are those of `PulsarApi.proto`."""
 
 from __future__ import annotations
 

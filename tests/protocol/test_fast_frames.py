@@ -1,4 +1,4 @@
-"""The frames written field by field are those that the message objects make."""
+"""The fast encoders write the same frames as the message objects."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_receipt_s_frame_is_the_one_of_its_object(
 
 
 @given(st.sampled_from(list(CommandType)), st.binary(max_size=300))
-def test_a_command_is_split_where_it_is_written_as_ours_are(number: CommandType, body: bytes) -> None:
+def test_a_command_in_our_encoding_is_split(number: CommandType, body: bytes) -> None:
     class Given:
         def SerializeToString(self) -> bytes:  # noqa: N802
             return body

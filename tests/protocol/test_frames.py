@@ -1,4 +1,4 @@
-"""Frames: whole ones come out however the bytes were cut, and bad ones are refused by name."""
+"""Frames: they are complete however the bytes are split, and invalid ones are refused."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_command_whose_type_comes_last_and_that_lacks_a_required_field_is_a_fr
     subscribe.type = CommandType.SEND_ERROR
     subscribe.send_error.producer_id = 1
     fields = subscribe.SerializePartialToString()
-    # The type after its message: the way that only `decode` reads.
+    # The type after the message, an encoding that only `decode` reads.
     odd = fields[2:] + fields[:2]
     with pytest.raises(FrameError):
         decode(odd)

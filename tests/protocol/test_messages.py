@@ -1,4 +1,4 @@
-"""The messages: built from our table, in a pool of their own, the same bytes as those of others."""
+"""The messages: built from our table in a separate pool, with the encoding of other libraries."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_field_that_is_not_there_has_the_protocol_s_default(name: str, field: 
     assert not messages.message(name)().HasField(field)
 
 
-def test_what_is_required_is_asked_for_and_what_is_optional_is_not() -> None:
+def test_required_fields_are_checked_and_optional_ones_are_not() -> None:
     with pytest.raises(FrameError, match=r"^0 bytes that are not a CommandAck: without consumer_id$"):
         messages.parse("CommandAck", b"")
     with pytest.raises(FrameError, match=r"^2 bytes that are not a CommandAck: without ack_type$"):
@@ -85,7 +85,7 @@ def test_a_name_in_small_letters_is_an_attribute_of_nothing() -> None:
             getattr(messages, name)
 
 
-def test_a_name_that_is_no_message_is_an_attribute_error() -> None:
+def test_an_unknown_message_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no message 'Nothing'"):
         _ = messages.Nothing
 

@@ -53,7 +53,7 @@ def test_the_address_of_a_broker_has_a_port_or_the_usual_one(url: str, expected:
         "pulsar://a\n:1",
     ],
 )
-def test_what_is_not_the_address_of_a_broker_is_refused(url: str) -> None:
+def test_an_invalid_broker_address_is_refused(url: str) -> None:
     with pytest.raises(
         ValueError, match=r"is not a broker address; expected pulsar://host:6650 or pulsar\+ssl://"
     ):
@@ -81,7 +81,7 @@ def test_a_name_has_four_parts(text: str, parts: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     "text", ["", "a/b", "persistent://orders", "persistent://a/b", "x://a/b/c", "a//c", "/a/b"]
 )
-def test_what_is_no_name_is_refused_and_stays_as_it_is(text: str) -> None:
+def test_an_invalid_name_is_refused_and_full_name_keeps_it(text: str) -> None:
     with pytest.raises(ValueError, match=r"invalid topic name.*expected domain://tenant/namespace/topic"):
         TopicName.parse(text)
     assert full_name(text) == text
@@ -170,7 +170,7 @@ def test_a_command_of_any_size_is_read_as_it_was_written(kind: CommandType, size
     command = encode(kind, message)
     assert decode(command) == (kind, message)
     body = message.SerializeToString()
-    # Two bytes of a size are read at once; what is larger is left to `decode`.
+    # `split` reads sizes of two bytes; `decode` reads larger ones.
     assert split(command) == ((kind, body) if len(body) < 1 << 14 else (0, b""))
     for wrong in (command[:-1], command + b"\x00"):
         assert split(wrong) == (0, b"")
@@ -185,7 +185,7 @@ def test_the_field_of_a_command_is_that_of_its_type(number: int) -> None:
     assert split(command + b"\x00") == (number, b"")
     for odd in (bytes([8, number]) + bytes([written[0] ^ 8]) + written[1:], bytes([16]) + command[1:]):
         assert split(odd + b"\x01x") == (0, b"")
-    # A size that is not there, that goes on, or that is too long or too short.
+    # A size that is missing, unterminated, too large or too small.
     for rest in (b"", b"\x80", b"\x80\x80", b"\x02x", b"\x01xx", b"\x81\x00xx"):
         assert split(command + rest) == (0, b"")
     assert split(command + b"\x81\x00x") == (number, b"x")
@@ -200,11 +200,11 @@ def test_a_frame_s_sizes_are_exact() -> None:
     assert frame(b"ab", b"cde") == b"\x00\x00\x00\x09\x00\x00\x00\x02abcde"
     whole = read(b"ab", b"cde")
     assert (whole.start, whole.behind_command, whole.end) == (0, 10, 13)
-    # The command may fill its frame, and be not one byte longer.
+    # The command may fill its frame but not exceed it.
     assert [each.command for each in FrameReader().feed(bytes.fromhex("00000006 00000002 0102"))] == [b"\1\2"]
     with pytest.raises(FrameError, match="a command of 3 bytes in a frame of 6"):
         list(FrameReader().feed(bytes.fromhex("00000006 00000003 0102")))
-    # Its size alone is looked at as soon as it is there.
+    # The size is checked as soon as it is complete.
     reader = FrameReader(8)
     assert list(reader.feed(b"\x00\x00\x00")) == []
     with pytest.raises(FrameError, match="a frame of 9 bytes; expected 4 to 8"):
@@ -217,7 +217,7 @@ def test_a_frame_s_sizes_are_exact() -> None:
 METADATA = messages.MessageMetadata(producer_name="p", sequence_id=0, publish_time=1)
 
 
-def test_an_entry_may_begin_with_what_the_broker_adds() -> None:
+def test_an_entry_may_begin_with_broker_entry_metadata() -> None:
     broker_entry = messages.BrokerEntryMetadata(broker_timestamp=5, index=6).SerializeToString()
     entry = write_payload(METADATA, b"body")
     given = read_payload(b"\x0e\x02" + len(broker_entry).to_bytes(4) + broker_entry + entry)
@@ -240,7 +240,7 @@ def test_an_entry_may_begin_with_what_the_broker_adds() -> None:
         (b"\x0e\x02\x00\x00\x00\x05abcd", "ends inside its metadata"), (b"\x00\x00\x00\x09xx", "ends inside"),
     ],
 )  # fmt: skip
-def test_an_entry_that_ends_early_says_where(data: bytes, why: str) -> None:
+def test_a_truncated_entry_is_refused_with_its_part(data: bytes, why: str) -> None:
     with pytest.raises(FrameError, match=why):
         read_payload(data)
 
@@ -255,7 +255,7 @@ def test_a_compression_that_is_none_is_refused(kind: int) -> None:
         uncompressed(given._replace(metadata=messages.MessageMetadata(compression=1, uncompressed_size=9)))
 
 
-def test_a_batch_has_as_many_messages_as_it_says_or_is_refused() -> None:
+def test_a_batch_with_a_wrong_number_of_messages_is_refused() -> None:
     single = messages.SingleMessageMetadata(payload_size=99)
     body = write_batch([(single, b"a"), (single, b""), (single, b"ccc")])
     whole = messages.MessageMetadata(num_messages_in_batch=3)

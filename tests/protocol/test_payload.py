@@ -1,4 +1,4 @@
-"""Entries: the parts come out as they went in, and a flipped bit is seen."""
+"""Entries: the parts survive a round trip, and a flipped bit is detected."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ METADATA = messages.MessageMetadata(producer_name="p", sequence_id=1, publish_ti
 
 
 @given(st.binary(max_size=100), st.data())
-def test_a_flipped_bit_anywhere_behind_the_checksum_is_seen(body: bytes, data: st.DataObject) -> None:
+def test_a_flipped_bit_anywhere_after_the_checksum_is_detected(body: bytes, data: st.DataObject) -> None:
     entry = write_payload(METADATA, body)
     whole = read_payload(entry)
     assert (whole.metadata, whole.body, whole.checksum_holds) == (METADATA, body, True)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 @contextmanager
 def recording(broker_url: str, folder: Path, *options: str) -> Iterator[str]:
-    """Record what passes to a broker while a `with` block runs; the address for clients."""
+    """Record the traffic to a broker during a `with` block; yield the address for clients."""
     command = [sys.executable, "-m", "ackwell", "record", "--broker", broker_url]
     command += ["--listen", "127.0.0.1:0", "-o", str(folder), *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

@@ -1,4 +1,4 @@
-"""`ackwell record` as a process: it says where it listens, records, and ends with what it wrote."""
+"""`ackwell record` as a process: it prints its address, records, and ends with the number of events."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_recorder_that_is_killed_loses_no_event_that_was_written(tmp_path: Pat
             producer = client.create_producer("orders")
             for _ in range(25):
                 producer.send(b"order")
-            # The last five are lines of a file that is not full.
+            # The last five events are lines of a file that is not full.
             last = tmp_path / "events-000003.jsonl"
             while not last.exists() or last.read_bytes().count(b"\n") < 6:
                 time.sleep(0.05)

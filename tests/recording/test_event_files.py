@@ -1,4 +1,4 @@
-"""Files of events: where they begin and end, what is counted, and what a full queue or disk leaves."""
+"""Event files: rotation, counts, and the state after a full queue or disk."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_file_is_full_at_its_number_of_events(
         assert [event._replace(file=None) for event in read_events([folder])] == numbered(count)
 
 
-def test_the_next_file_is_numbered_behind_the_greatest(tmp_path: Path) -> None:
+def test_the_next_file_number_follows_the_greatest(tmp_path: Path) -> None:
     for name in ("events-000007.jsonl", "events-3.parquet", "events-x.jsonl", "payloads-000009.jsonl"):
         (tmp_path / name).touch()
     with EventFiles(tmp_path) as files:
@@ -52,10 +52,10 @@ def test_the_next_file_is_numbered_behind_the_greatest(tmp_path: Path) -> None:
     assert len(names(tmp_path)) == 5
 
 
-def test_what_is_not_written_in_time_is_dropped_and_counted_where_it_is_missing(
+def test_events_beyond_the_queue_are_dropped_and_counted_in_a_gap(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The thread that writes begins when it is let.
+    # The writer thread begins when the test starts it.
     monkeypatch.setattr(threading.Thread, "start", lambda self: None)
     files = EventFiles(tmp_path, queue_max=3)
     for event in numbered(5):
@@ -69,7 +69,7 @@ def test_what_is_not_written_in_time_is_dropped_and_counted_where_it_is_missing(
     assert (gap.kind, gap.topic, gap.subscription, gap.sequence) == (Kind.GAP, "*", "", 3)
     assert gap.detail == "2 events were dropped because writing was too slow"
     assert QUEUE_MAX == 200_000
-    # Nothing waits any more, so there is room again.
+    # The queue is empty, so it has room again.
     files.write(EVENT)
     assert (files.dropped, len(files._queue)) == (0, 1)
 
@@ -90,7 +90,7 @@ def test_a_file_that_cannot_be_written_is_left_with_whole_lines(
     files = EventFiles(tmp_path)
     files.write(EVENT)
     files._thread.join(60)
-    # What comes now is counted, and not kept.
+    # Further events are counted but not kept.
     files.write(EVENT)
     files.write(EVENT)
     assert (files.dropped, len(files._queue)) == (2, 0)
@@ -102,7 +102,7 @@ def test_a_file_that_cannot_be_written_is_left_with_whole_lines(
     assert path.read_text() == line(EVENT) + ("\n" if torn == b"\n" else "")
 
 
-def test_a_line_leaves_out_what_is_not_said_and_where_it_was_read() -> None:
+def test_a_line_omits_unset_fields_and_the_file() -> None:
     event = EVENT._replace(file="a.jsonl", ack_set=(5, -1), time_ms=0, detail="é")
     assert line(event) == (
         '{"topic":"t","subscription":"","sequence":1,"kind":"publish","time_ms":0,"ledger_id":3,"entry_id":0,'

@@ -1,4 +1,4 @@
-"""What `ackwell record` writes of sessions on Key_Shared, with crashes of the broker, breaks no rule."""
+"""Recordings of Key_Shared sessions with broker crashes keep the order of keys."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.recording.process import recording
 
 REST_S = 0.5
 IN_FLIGHT_MS = 2_000
-"""How long a delivery may take through the proxy on a machine that does other things as well."""
+"""The maximum time of a delivery through the proxy on a loaded machine."""
 
 
 def test_a_recorded_session_with_crashes_breaks_nothing(tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ def test_a_recorded_session_with_crashes_breaks_nothing(tmp_path: Path) -> None:
     assert kinds[Kind.BROKER_RESTART] == 2
     assert kinds[Kind.NACK] > 50
     assert check_history(events, in_flight_ms=IN_FLIGHT_MS) == []
-    # The same history with one delivery before its turn is not let pass.
+    # The check fails for the same history with one early delivery.
     back = next(index for index, event in enumerate(events) if event.kind is Kind.NACK)
     key, ms = events[back].key, events[back].time_ms
     assert ms is not None
@@ -50,7 +50,7 @@ def test_a_recorded_session_with_crashes_breaks_nothing(tmp_path: Path) -> None:
 
 
 def at_rest(folder: Path) -> int:
-    """Wait until nothing more is written; return how many events there are."""
+    """Wait until the number of written events no longer changes; return it."""
     before = -1
     while True:
         now = sum(path.read_bytes().count(b"\n") for path in folder.glob("*.jsonl"))
@@ -61,7 +61,7 @@ def at_rest(folder: Path) -> int:
 
 
 def judged(session: Session, folder: Path, crashes: list[int]) -> list[Event]:
-    """Return what was recorded, with keys, and with the crashes after so many events."""
+    """Return the recorded events with keys, and with a crash event at each given index."""
     events = session.keyed(read_events(event_files([folder])))
     for seen in reversed(crashes):
         events.insert(seen, events[0]._replace(kind=Kind.BROKER_RESTART, subscription="", detail="crash"))

@@ -1,4 +1,4 @@
-"""The links of the proxy, between transports of ours: what passes, in which order, what is rewritten."""
+"""Proxied connections between test transports: forwarding, order, rewritten addresses."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ class Wire(asyncio.Transport):
         self.high_water = high
 
     def read(self) -> list[DecodedCommand]:
-        """Return what was written since the last call."""
+        """Return the bytes that were written since the last call."""
         data = b"".join(self.written)
         self.written.clear()
         return [decode(each.command) for each in FrameReader().feed(data)]
 
 
 class Linked:
-    """A proxy with one link, whose ports are opened when a test says so."""
+    """A proxy with one connection; the test decides when it opens its ports."""
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
@@ -74,7 +74,7 @@ class Linked:
         self.run(lambda: self.client.connection_made(self.to_client))
 
     async def _connect(self) -> None:
-        """Connect when the test does."""
+        """Wait until the test connects."""
 
     async def _listen_for(self, url: str, port: int = 0) -> None:
         self.opened.append(url)
@@ -125,17 +125,17 @@ def lookup(url: str = "pulsar://other:6650", request_id: int = 1) -> bytes:
     return command(CommandType.LOOKUP_RESPONSE, answer)
 
 
-def test_what_is_not_the_address_of_a_broker_is_refused() -> None:
+def test_an_invalid_broker_address_is_refused() -> None:
     with pytest.raises(ValueError, match=r"'a:1' is not a broker address"):
         Proxy("a:1", Recording(list[Event]().append))
 
 
-def test_what_a_client_says_before_the_broker_is_there_is_sent_when_it_is(linked: Linked) -> None:
+def test_frames_before_the_broker_is_connected_are_sent_after_it(linked: Linked) -> None:
     linked.from_client(PING)
     linked.from_client(PONG)
     assert linked.to_broker.written == []
     linked.connect()
-    # One write for all that waited.
+    # One write for all queued frames.
     assert linked.to_broker.written == [PING + PONG]
     assert linked.to_broker.high_water == linked.to_client.high_water == BUFFER_BYTES == 1 << 20
     linked.from_client(PING[:5])
@@ -146,7 +146,7 @@ def test_what_a_client_says_before_the_broker_is_there_is_sent_when_it_is(linked
     assert linked.proxy.links == {linked.link}
 
 
-def test_an_answer_that_names_a_broker_names_a_port_of_ours(linked: Linked) -> None:
+def test_a_broker_address_in_an_answer_becomes_a_port_of_the_proxy(linked: Linked) -> None:
     linked.connect()
     linked.from_broker(lookup(), PONG)
     assert linked.opened == ["pulsar://other:6650"]
@@ -183,14 +183,14 @@ def test_every_command_that_sends_a_client_elsewhere_is_rewritten(
     (found,) = linked.to_client.read()
     assert getattr(found.message, field) == "pulsar://127.0.0.1:7001"
     assert not found.message.HasField(f"{field}Tls")
-    # One that names nobody opens nothing.
+    # An answer without an address opens no port.
     made.ClearField(field)
     linked.from_broker(command(command_type, made))
     assert linked.to_client.read()[0].message.SerializeToString() != b""
     assert len(linked.opened) == 1
 
 
-def test_what_comes_behind_an_address_that_is_being_made_waits_its_turn(linked: Linked) -> None:
+def test_frames_after_an_unopened_address_wait_for_its_port(linked: Linked) -> None:
     linked.connect()
     gate = asyncio.Event()
 
@@ -223,7 +223,7 @@ def test_a_broker_for_which_no_port_can_be_opened_ends_the_link(
     assert (linked.to_client.closed, linked.to_broker.closed) == (True, True)
 
 
-def test_a_frame_that_cannot_be_ends_the_link_after_what_came_before_it(
+def test_an_invalid_frame_ends_the_connection_after_the_frames_before_it(
     linked: Linked, caplog: pytest.LogCaptureFixture
 ) -> None:
     linked.connect()
@@ -232,7 +232,7 @@ def test_a_frame_that_cannot_be_ends_the_link_after_what_came_before_it(
     assert linked.to_broker.written == [PING]
     assert (linked.to_client.closed, linked.to_broker.closed, linked.link.closed) == (True, True, True)
     assert linked.proxy.links == set()
-    # A gigabyte may come in one frame: what is too large is the broker's to say.
+    # Frames of up to a gigabyte are forwarded; the broker enforces its limit.
     assert list(linked.client._reader.feed((1 << 30).to_bytes(4))) == []
 
 
@@ -303,7 +303,7 @@ def test_a_side_that_does_not_read_stops_the_other(linked: Linked) -> None:
     assert not linked.to_broker.paused
 
 
-def test_what_a_closing_side_would_get_is_dropped(linked: Linked) -> None:
+def test_bytes_for_a_closing_side_are_dropped(linked: Linked) -> None:
     linked.connect()
     linked.to_client.closed = True
     linked.from_broker(PONG)
@@ -313,7 +313,7 @@ def test_what_a_closing_side_would_get_is_dropped(linked: Linked) -> None:
     assert linked.to_client.written == [PING]
 
 
-def test_a_recording_says_at_its_start_what_it_cannot_see() -> None:
+def test_a_recording_begins_with_its_gap() -> None:
     events: list[Event] = []
     proxy = Proxy(BROKER, Recording(events.append), host="127.0.0.1")
 
@@ -346,7 +346,7 @@ def test_a_broker_that_is_not_there_ends_the_link(caplog: pytest.LogCaptureFixtu
 
 def test_frames_pass_as_they_came(linked: Linked) -> None:
     linked.connect()
-    # A field that we do not know, in an order that we would not write.
+    # An unknown field, in an order that our encoder does not write.
     odd = frame(b"\x92\x01\x00\x08\x12")
     linked.from_client(odd)
     linked.from_broker(odd)

@@ -1,4 +1,4 @@
-"""What the frames of one connection are recorded as: every command that is read, and what is not recorded."""
+"""The events of one connection's frames: each observed command, and the ignored ones."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_notes_of_entries_have_a_bound_and_the_newer_half_stays(monkeypatch: pyt
 
 
 class Wire:
-    """A watched connection, what it recorded, and what it asked the broker."""
+    """An observed connection with its recorded events and its requests to the broker."""
 
     def __init__(self, recording: Recording | None = None) -> None:
         self.events: list[Event] = []
@@ -71,7 +71,7 @@ class Wire:
     def subscribed(
         self, subscription: str = "s", consumer_id: int = 1, at: tuple[int, int] = (3, -1), **fields: Any
     ) -> None:
-        """Subscribe a consumer whose subscription stands at a position, and forget the events of that."""
+        """Subscribe a consumer at a position, and drop the resulting events."""
         asks: dict[str, Any] = {"subType": 1, "consumer_name": f"c{consumer_id}", "topic": "orders"} | fields
         self.client(
             CommandType.SUBSCRIBE,
@@ -87,7 +87,7 @@ class Wire:
         self.events.clear()
 
     def position(self, question: DecodedCommand, at: tuple[int, int] | None) -> list[Frame]:
-        """Answer a question of ours."""
+        """Answer a request of the proxy."""
         fields: dict[str, Any] = {"last_message_id": message_id(9, 9)}
         if at is not None:
             fields["consumer_mark_delete_position"] = message_id(*at)
@@ -96,7 +96,7 @@ class Wire:
         )
 
     def took(self) -> list[dict[str, Any]]:
-        """Return what was recorded since: each event's fields but number and time, those that are set."""
+        """Return the new events, each as its fields that are set, without sequence and time."""
         events = [event._asdict() for event in self.events]
         self.events.clear()
         left_out = ("sequence", "time_ms")
@@ -189,7 +189,7 @@ def test_a_refused_publish_is_recorded_with_its_reason(code: int, name: str) -> 
     assert wire.took() == []
 
 
-def test_what_a_producer_sends_that_is_not_known_is_not_recorded() -> None:
+def test_messages_of_an_unknown_producer_are_not_recorded() -> None:
     wire = Wire()
     wire.client(CommandType.SEND, entry(), producer_id=4, sequence_id=5)
     wire.broker(CommandType.SEND_RECEIPT, producer_id=4, sequence_id=5, message_id=message_id(3, 0))
@@ -199,7 +199,7 @@ def test_what_a_producer_sends_that_is_not_known_is_not_recorded() -> None:
 # Consuming
 
 
-def test_a_new_subscription_is_asked_where_it_is_before_its_client_hears_of_it() -> None:
+def test_the_position_of_a_new_subscription_is_requested_before_its_client_gets_the_answer() -> None:
     wire = Wire()
     wire.client(
         CommandType.SUBSCRIBE, topic="orders", subscription="s", subType=3, consumer_id=7, request_id=2,
@@ -210,7 +210,7 @@ def test_a_new_subscription_is_asked_where_it_is_before_its_client_hears_of_it()
     assert question.type == CommandType.GET_LAST_MESSAGE_ID
     assert (question.message.consumer_id, question.message.request_id) == (7, FIRST_OWN_REQUEST_ID + 1)
     assert wire.took() == []
-    # The client gets the answer to its own question, and none to ours.
+    # The client receives the answer to its request, and not the answer to the proxy's.
     (given,) = wire.position(question, (0, 4))
     assert decode(given.command).message.request_id == 2
     assert wire.took() == [
@@ -218,7 +218,7 @@ def test_a_new_subscription_is_asked_where_it_is_before_its_client_hears_of_it()
         of(Kind.CONSUMER_OPEN, detail="Key_Shared"),
     ]
     assert wire.recording.known_subscriptions == {(ORDERS, "s")}
-    # Ours is answered once.
+    # The proxy's request is answered once.
     assert wire.position(question, (0, 4)) == []
     assert wire.took() == []
 
@@ -233,7 +233,7 @@ def test_a_second_consumer_of_a_subscription_needs_no_question() -> None:
     (given,) = second.broker(CommandType.SUCCESS, request_id=5)
     assert decode(given.command).message.request_id == 5
     assert second.asked == []
-    # A consumer that has no name gets one from its number.
+    # A consumer without a name gets one from its id.
     assert first.took() == [of(Kind.CONSUMER_OPEN, detail="Shared", consumer="consumer-8")]
 
 
@@ -250,7 +250,7 @@ def test_the_type_of_a_subscription_is_named(number: int, name: str) -> None:
     assert wire.took()[-1]["detail"] == name
 
 
-def test_a_broker_that_does_not_say_where_a_subscription_is_leaves_a_gap() -> None:
+def test_a_missing_position_is_recorded_as_a_gap() -> None:
     for answer in ("error", "nothing"):
         wire = Wire()
         wire.client(
@@ -271,7 +271,7 @@ def test_a_broker_that_does_not_say_where_a_subscription_is_leaves_a_gap() -> No
 
 
 @pytest.mark.parametrize(("position", "seen"), [((-1, -1), []), ((0, -1), [at(0, 0)]), ((3, 7), [at(3, 8)])])
-def test_where_a_subscription_stood_is_a_seek_behind_it(
+def test_the_position_of_a_subscription_is_recorded_as_a_seek_after_it(
     position: tuple[int, int], seen: list[dict[str, Any]]
 ) -> None:
     wire = Wire()
@@ -300,7 +300,7 @@ def test_a_refused_subscribe_opens_nothing() -> None:
     assert (wire.took(), wire.asked, wire.recording.known_subscriptions) == ([], [], set())
 
 
-def test_a_delivery_is_recorded_with_all_that_it_says() -> None:
+def test_a_delivery_is_recorded_with_all_its_fields() -> None:
     wire = Wire()
     wire.subscribed(consumer_id=1)
     wire.broker(
@@ -330,21 +330,23 @@ def test_acknowledgments_are_recorded_one_by_one() -> None:
         of(Kind.ACK, **at(0, 0), ack_set=(6, -2)),
         of(Kind.ACK, **at(3, 5), transaction="0:8"),
     ]
-    # Nobody's, and no entry's.
+    # Neither a known consumer nor a valid entry.
     wire.client(CommandType.ACK, consumer_id=2, ack_type=0, message_id=[message_id(3, 4)])
     wire.client(CommandType.ACK, consumer_id=1, ack_type=0, message_id=[message_id(3, -1)])
     assert wire.took() == []
 
 
 @pytest.mark.parametrize(("number", "counts"), [(0, True), (1, False), (2, True), (3, False)])
-def test_a_cumulative_acknowledgment_counts_where_there_is_one_consumer(number: int, counts: bool) -> None:
+def test_a_cumulative_acknowledgment_counts_for_types_with_one_active_consumer(
+    number: int, counts: bool
+) -> None:
     wire = Wire()
     wire.subscribed(subType=number)
     wire.client(CommandType.ACK, consumer_id=1, ack_type=1, message_id=[message_id(3, 4, 8)])
     assert wire.took() == ([of(Kind.ACK_CUMULATIVE, **at(3, 4), ack_set=(8,))] if counts else [])
 
 
-def test_what_a_consumer_wants_again_is_recorded() -> None:
+def test_redelivery_requests_are_recorded() -> None:
     wire = Wire()
     wire.subscribed()
     again = CommandType.REDELIVER_UNACKNOWLEDGED_MESSAGES
@@ -463,7 +465,7 @@ def test_the_end_of_a_transaction_is_an_event_of_each_topic_and_subscription_in_
     other.observer = ConnectionObserver(wire.recording, other._ask, wire.recording.brokers["pulsar://b"])
     ids: dict[str, Any] = {"txnid_most_bits": 1, "txnid_least_bits": 2}
     wire.client(CommandType.ADD_PARTITION_TO_TXN, request_id=1, partitions=["b", "a"], **ids)
-    # Another connection may add to it.
+    # Another connection may add participants.
     other.client(
         CommandType.ADD_SUBSCRIPTION_TO_TXN, request_id=1,
         subscription=[{"topic": "b", "subscription": "t"}, {"topic": "a", "subscription": "s"}], **ids,
@@ -491,11 +493,11 @@ def test_an_end_that_the_broker_refused_is_not_recorded() -> None:
     wire.client(CommandType.END_TXN, request_id=3, txn_action=TxnAction.COMMIT, **ids)
     wire.broker(CommandType.END_TXN_RESPONSE, request_id=3, error=0, message="no", **ids)
     assert wire.took() == []
-    # It can be ended again, and then it is.
+    # It can be ended again.
     wire.client(CommandType.END_TXN, request_id=4, txn_action=TxnAction.COMMIT, **ids)
     wire.broker(CommandType.END_TXN_RESPONSE, request_id=4, **ids)
     assert [event["kind"] for event in wire.took()] == [Kind.COMMIT]
-    # One that had no parts changes nothing.
+    # A transaction without participants has no event.
     wire.client(CommandType.END_TXN, request_id=5, txn_action=TxnAction.ABORT, **ids)
     wire.broker(CommandType.END_TXN_RESPONSE, request_id=5, **ids)
     assert wire.took() == []
@@ -504,7 +506,7 @@ def test_an_end_that_the_broker_refused_is_not_recorded() -> None:
 # Frames
 
 
-def test_what_is_not_read_passes_as_it_came() -> None:
+def test_unread_commands_are_forwarded_unchanged() -> None:
     wire = Wire()
     given = framed(CommandType.PING)
     wire.observer.from_client(given)
@@ -537,7 +539,7 @@ def test_a_connection_is_not_recorded_any_more_after_a_frame_that_cannot_be_read
     assert (gap["topic"], gap["kind"]) == ("*", Kind.GAP)
     assert gap["detail"].startswith("the traffic of a connection after an invalid frame: ")
     assert len(gap["detail"]) > 70
-    # What passes, passes on; it is not looked at.
+    # Further frames are forwarded unread.
     wire.observer.from_client(given)
     wire.client(CommandType.ACK, consumer_id=1, ack_type=0, message_id=[message_id(3, 4)])
     success = framed(CommandType.SUCCESS, request_id=1)
@@ -552,12 +554,12 @@ def test_an_answer_that_cannot_be_read_passes_and_ends_the_recording() -> None:
     assert [event["kind"] for event in wire.took()] == [Kind.GAP]
 
 
-def test_a_broker_that_delivers_what_was_acknowledged_before_a_consumer_came_is_asked_again() -> None:
+def test_a_delivery_of_an_acknowledged_entry_requests_the_position_again() -> None:
     wire = Wire()
     wire.subscribed()
     for entry_id in (0, 1):
         wire.client(CommandType.ACK, consumer_id=1, ack_type=0, message_id=[message_id(3, entry_id)])
-    # It was on its way to the consumer that acknowledged it.
+    # The delivery was in flight to the consumer that acknowledged it.
     wire.broker(CommandType.MESSAGE, entry(), consumer_id=1, message_id=message_id(3, 0))
     assert [event["kind"] for event in wire.took()] == [Kind.ACK, Kind.ACK, Kind.DISPATCH]
     wire.subscribed(consumer_id=2)
@@ -570,12 +572,12 @@ def test_a_broker_that_delivers_what_was_acknowledged_before_a_consumer_came_is_
         Kind.GAP, detail="the state of s: 3:1 was acknowledged before, and is delivered again"
     )
     assert seek == of(Kind.SEEK, consumer="c2", detail="asked again", **at(3, 1))
-    # It is asked once for all that comes.
+    # One request serves all further deliveries.
     wire.broker(CommandType.MESSAGE, entry(), consumer_id=2, message_id=message_id(3, 1))
     assert len(wire.asked) == asked + 1
 
 
-def test_what_a_seek_brings_again_contradicts_nothing() -> None:
+def test_redeliveries_after_a_seek_are_no_contradiction() -> None:
     wire = Wire()
     wire.subscribed()
     wire.client(CommandType.ACK, consumer_id=1, ack_type=0, message_id=[message_id(3, 0)])

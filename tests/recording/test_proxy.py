@@ -1,4 +1,4 @@
-"""Traffic through the proxy is what it was, and its events lead to the broker's own state."""
+"""The proxy forwards traffic unchanged, and its events replay to the broker's state."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ QUIET = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
 
 
 class Session:
-    """A dev broker, a proxy before it, and what passed."""
+    """A dev broker, a proxy in front of it, and the recorded events."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
@@ -131,7 +131,7 @@ def test_random_traffic_replayed_is_the_broker_s_own_state(recording: Session, s
     assert {"nack", "redeliver_unacked"} & set(recording.kinds())
 
 
-def test_a_seek_to_a_time_is_taken_down_where_the_consumer_comes_back(recording: Session) -> None:
+def test_a_seek_to_a_time_is_recorded_when_the_consumer_subscribes_again(recording: Session) -> None:
     client = recording.client()
     consumer = client.subscribe("orders", "billing")
     producer = client.create_producer("orders")
@@ -177,7 +177,7 @@ def test_files_rotate_and_read_back_as_they_were(tmp_path: Path, file_format: An
     assert (files.written, files.dropped) == (26, 0)
 
 
-def test_what_there_is_no_room_for_is_dropped_and_told(tmp_path: Path) -> None:
+def test_events_beyond_the_queue_are_dropped_and_reported(tmp_path: Path) -> None:
     files = EventFiles(tmp_path, queue_max=0)
     files.write(Event("t", "", 1, Kind.PUBLISH, ledger_id=3, entry_id=0))
     files.close()
@@ -186,7 +186,7 @@ def test_what_there_is_no_room_for_is_dropped_and_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("connected", ["its consumer", "another consumer", "nobody"])
-def test_a_broker_that_crashed_behind_the_proxy_is_asked_again(recording: Session, connected: str) -> None:
+def test_positions_are_requested_again_after_a_broker_crash(recording: Session, connected: str) -> None:
     client, broker = recording.client(), recording.broker
     consumer = client.subscribe("orders", "billing", pulsar.ConsumerType.Shared)
     if connected == "another consumer":
@@ -216,7 +216,7 @@ def test_a_broker_that_crashed_behind_the_proxy_is_asked_again(recording: Sessio
         consumer.receive(20_000)
     gaps = [event.detail for event in recording.events if event.kind is Kind.GAP]
     if connected == "nobody":
-        # Nothing showed that it crashed.
+        # The recording contains no sign of the crash.
         assert "whether the broker restarted while no connection to it existed" in gaps
     else:
         assert folded(recording.events) == broker_s_own(broker)
@@ -224,13 +224,13 @@ def test_a_broker_that_crashed_behind_the_proxy_is_asked_again(recording: Sessio
     client.close()
 
 
-def test_a_recording_goes_on_behind_the_files_of_another(tmp_path: Path) -> None:
+def test_a_recording_continues_the_files_of_another(tmp_path: Path) -> None:
     event = Event("t", "", 1, Kind.PUBLISH, ledger_id=3, entry_id=0)
     for number in range(3):
         with EventFiles(tmp_path) as files:
             files.write(event)
         if number == 1:
-            # Somebody took the first file away: the count of files is not the number of the last.
+            # The first file was moved away, so the number of files is not the last number.
             (tmp_path / "events-000001.jsonl").unlink()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["events-000002.jsonl", "events-000003.jsonl"]
 

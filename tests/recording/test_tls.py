@@ -1,4 +1,4 @@
-"""The recorder with TLS on both sides: the same recording, and tokens that pass and are not written."""
+"""The recorder with TLS on both sides: the same recording; tokens are forwarded and not written."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TOKEN = "a-token-that-nobody-else-may-see"
 
 
 class Certificate(NamedTuple):
-    """A certificate of 127.0.0.1 that signs itself, and its key."""
+    """A self-signed certificate of 127.0.0.1, and its key."""
 
     cert: Path
     key: Path
@@ -150,7 +150,9 @@ def test_a_broker_that_cannot_be_trusted_gets_no_client(certificate: Certificate
 
 
 @pytest.mark.parametrize("is_tls", [False, True])
-def test_each_broker_that_an_answer_names_is_behind_the_proxy(certificate: Certificate, is_tls: bool) -> None:
+def test_each_broker_in_an_answer_is_reached_through_the_proxy(
+    certificate: Certificate, is_tls: bool
+) -> None:
     there = ("pulsar+ssl://127.0.0.1:16651", "pulsar+ssl://127.0.0.1:26651")
     plain = ("pulsar://127.0.0.1:16650", "pulsar://127.0.0.1:26650")
     sent: list[Any] = []
