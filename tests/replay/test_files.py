@@ -410,7 +410,7 @@ def test_the_bytes_of_a_row_group_are_of_the_columns_that_a_lean_fold_reads(tmp_
     assert sizes[0] == sizes[1]
 
 
-def test_kinds_are_found_in_slices_and_at_a_glance_in_one_row(
+def test_kinds_are_found_in_slices_and_dictionaries_only_in_one_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events = [Event("t", "s", n, Kind.ACK if n else Kind.SEEK, ledger_id=3, entry_id=n) for n in range(9)]
@@ -426,7 +426,7 @@ def test_kinds_are_found_in_slices_and_at_a_glance_in_one_row(
         layouts.parquet(events, tmp_path, use_dictionary=encoded, store_schema=False)
         with Watched(str(tmp_path / "part-0.parquet")) as file:
             assert file.kinds() == {"seek", "ack"}
-            assert file.kinds(at_a_glance=True) == ({"seek", "ack"} if encoded else {"seek"})
+            assert file.kinds(dictionaries_only=True) == ({"seek", "ack"} if encoded else {"seek"})
     assert sizes == [4, 1] * 2
 
 

@@ -18,7 +18,7 @@ from ackwell.replay import states
 from ackwell.replay.columns import cursor_batches, fold_batches, merge_rows, partial_batches
 from ackwell.replay.event_columns import columns_of
 from ackwell.replay.events import Event, Kind
-from ackwell.replay.files import _first
+from ackwell.replay.files import _limited
 from ackwell.replay.fold import Fold
 from ackwell.replay.in_order import FoldInOrder
 from ackwell.replay.resets import Resets, find_resets
@@ -270,7 +270,7 @@ def test_a_seek_to_no_entry_resets_nothing() -> None:
 def test_the_first_events_are_counted_over_all_batches(at: int) -> None:
     events = [event(number, Kind.PUBLISH, "s", ledger_id=3, entry_id=number) for number in range(6)]
     batches = [columns_of(events[number : number + 2]) for number in range(0, 6, 2)]
-    taken = [batch.row(row) for batch in _first(iter(batches), at) for row in range(len(batch.ledger_ids))]
+    taken = [batch.row(row) for batch in _limited(iter(batches), at) for row in range(len(batch.ledger_ids))]
     assert [row["entry_id"] for row in taken] == list(range(min(at, 6)))
 
 

@@ -340,7 +340,7 @@ class _SourceReader:
                 if error is not None:
                     self.found.unread.append(UnreadableSource(str(files[0].parent), name, error))
                 elif (name, subscription) in cursors:
-                    info = each.info(cursors[name, subscription])
+                    info = each.saved_info(cursors[name, subscription])
                     type_ = _type(types.get((name, subscription)))
                     made.cursors[subscription] = LoadedCursor(info=info, type=type_)
             self._put(str(TopicName.parse(name)), made)

@@ -1,12 +1,12 @@
-"""Events to state: what the cursor of each subscription holds once its events have happened.
+"""Replay of recorded events: from events to the cursor of each subscription.
 
-`events` is the schema of events, and `event_columns` their form as arrays. `traces`, `parquet` and `files`
-read them. `fold` and `columns` make partials and cursors of them, `resets` are the events whose order
-matters. `states` is the replay of files into one state for each subscription, `local` that of files or
-tables into one table, and `checking` says what is wrong with files. `agreement` compares states with the
-broker's own. `history` judges what consumers saw. Nothing here needs Spark.
+`events` defines the schema of events, and `event_columns` holds events as arrays. `traces`, `parquet` and
+`files` read events. `fold` and `columns` fold events into partials and cursors. `resets` finds the events
+whose order matters. `states` replays files into one state for each subscription, `local` replays files or
+tables into one table, and `checking` reports the errors in files. `history_check` checks what consumers
+received. Nothing here needs Spark.
 
-What most programs import is here, too, and is loaded when it is first used:
+The package exports the names that most programs need, and loads each on first use:
 
 >>> from ackwell.replay import Event, Kind, check_history, replay_files
 """
@@ -36,7 +36,7 @@ _HOMES = {
     "replay_events": "local",
     "replay_files": "states",
 }
-"""Where each public name lives."""
+"""The module of each public name."""
 
 __all__ = sorted(_HOMES)
 

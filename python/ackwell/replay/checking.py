@@ -1,4 +1,4 @@
-"""What is wrong with files of events, and how to correct it, before anything is replayed."""
+"""Check event files before a replay: the errors and how to correct them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Problem(NamedTuple):
-    """Why a file, or a subscription in it, cannot be replayed."""
+    """The reason why a file, or one of its subscriptions, cannot be replayed."""
 
     source: str
     column: str
@@ -31,10 +31,10 @@ _REMEDY: Final = "correct the event (docs/events.md), or replay the others with 
 
 
 def check_events(sources: Sequence[str | Path]) -> list[Problem]:
-    """Return what is wrong with event files: first with their columns, and if nothing is, with their rows.
+    """Return the problems of event files: those of their columns or, if there are none, those of their rows.
 
-    Files that can be replayed have none. A row's problem is the first one of its subscription. Reading the
-    rows takes as long as replaying them.
+    The list is empty if the files can be replayed. For each subscription it has the first row with a problem.
+    The check of the rows takes as long as a replay.
 
     >>> check_events([])
     []
@@ -67,8 +67,8 @@ def _columns(path: Path) -> Iterator[Problem]:
         elif column.required and column.name not in {*constants, "sequence"}:
             others = {name.lower(): name for name in schema.names if name.lower() not in known}
             like = [others[name] for name in get_close_matches(column.name, others, 1)]
-            mend = f"rename {like[0]!r} to it" if like else f"add it: {column.comment}"
-            yield Problem(str(path), column.name, "is missing", mend)
+            remedy = f"rename {like[0]!r} to it" if like else f"add it: {column.comment}"
+            yield Problem(str(path), column.name, "is missing", remedy)
 
 
 def _kind(source: str, column: table_schemas.Column, kind: pa.DataType) -> Iterator[Problem]:
@@ -77,14 +77,14 @@ def _kind(source: str, column: table_schemas.Column, kind: pa.DataType) -> Itera
     is_time = pa.types.is_timestamp(kind)
     if column.name.endswith("_ms") and is_time:
         if kind.unit == "ns":
-            mend = 'Spark does not read it: write it with coerce_timestamps="ms"'
-            yield Problem(source, column.name, f"is {kind}", mend)
+            remedy = 'Spark does not read it: write it with coerce_timestamps="ms"'
+            yield Problem(source, column.name, f"is {kind}", remedy)
     elif not table_schemas.can_read(kind, column.type):
         wanted = table_schemas.arrow_name(column.type)
-        mend = f"cast it to {wanted}"
+        remedy = f"cast it to {wanted}"
         if is_time:
-            mend = "number the events of a file in their order; a time belongs into time_ms"
-        yield Problem(source, column.name, f"is {kind}, expected {wanted}", mend)
+            remedy = "number the events of a file in their order; put the time into time_ms"
+        yield Problem(source, column.name, f"is {kind}, expected {wanted}", remedy)
 
 
 def _rows(files: list[Path]) -> Iterator[Problem]:

@@ -1,4 +1,4 @@
-"""Arrow batches in and out of the fold: event rows, partials and cursors."""
+"""Conversion between Arrow batches and the fold: event rows, partials and cursors."""
 
 from __future__ import annotations
 
@@ -42,29 +42,29 @@ COLUMNS: Final = (
     "detail",
     "file",
 )
-"""What a fold reads of an event; the other columns never leave their file."""
+"""The event columns that a fold reads. Other columns are not read from their file."""
 
-_FEW_NAMES: Final = 1_000
-"""Names of a dictionary that are numbered by Python; more cost more than all else of their rows."""
+_PYTHON_NAMES_MAX: Final = 1_000
+"""The largest dictionary that Python numbers. For a larger one this costs more than the rest of the rows."""
 
 PARTIAL_SCHEMA: Final = table_schemas.arrow_schema(table_schemas.PARTIALS)
 CURSOR_SCHEMA: Final = table_schemas.arrow_schema(table_schemas.CURSORS)
 
 
 class BatchReader:
-    """Turns Arrow batches of events into columns; dictionaries that stay the same are read once."""
+    """Converts Arrow batches of events into columns. A dictionary that several batches share is read once."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[pa.Array, list[Any], list[Any]]] = {}
-        """Of a column its dictionary, and its texts without and with null: the same lists while it stays."""
+        """For each column: its dictionary, and its texts without and with null."""
         self._names: dict[str, Any] = {}
         self._numbers: dict[str, tuple[pa.Array, NDArray[np.int32]]] = {}
-        """Of a column of many names its dictionary, and the number of each text and of the empty one."""
+        """For each column with many names: its dictionary, and the numbers of its texts and of ""."""
 
     def columns(self, batch: pa.RecordBatch, constants: Constants | None = None) -> Columns:
-        """Return the columns of a batch, whose names are those of `COLUMNS`; optional ones may be missing.
+        """Return the columns of a batch. Its names are those of `COLUMNS`; optional ones may be missing.
 
-        `constants` are columns that the batch does not have, which hold one value in each row. Raises
+        `constants` has the value of columns that the batch lacks and that are the same in each row. Raises
         `EventError` for a row without a topic or a subscription, and for a column of a wrong type.
         """
         constants = constants or {}
@@ -106,10 +106,10 @@ class BatchReader:
         column = None if index < 0 else batch.column(index)
         if column is None or (column.null_count and name == "topic"):
             _refuse(batch, name)
-        # The empty subscription is the topic itself, which some kinds may concern.
+        # The empty subscription stands for the topic as a whole.
         if column.null_count == len(column):
             return None, [""]
-        if pa.types.is_dictionary(column.type) and len(column.dictionary) <= _FEW_NAMES:
+        if pa.types.is_dictionary(column.type) and len(column.dictionary) <= _PYTHON_NAMES_MAX:
             return self._codes(name, column, null="")
         names = self._names.setdefault(name, native_engine().Names())
         if pa.types.is_dictionary(column.type):
@@ -117,9 +117,9 @@ class BatchReader:
         return numbers_of(names, column.fill_null(texts_of([""])[0]) if column.null_count else column), names
 
     def _many_codes(self, name: str, column: pa.DictionaryArray, names: Any) -> NDArray[np.int32]:
-        """Return the numbers of a column's texts, the empty one for null."""
+        """Return the numbers of a column's texts. A null has the number of the empty text."""
         known = self._numbers.get(name)
-        if known is None or not _same(known[0], column.dictionary):
+        if known is None or not _share_memory(known[0], column.dictionary):
             numbers = np.append(numbers_of(names, column.dictionary), np.int32(names.number("")))
             known = self._numbers[name] = column.dictionary, numbers
         codes = column.indices.cast(pa.int32())
@@ -156,10 +156,12 @@ class BatchReader:
         return self._texts(batch, "transaction", constants)
 
     def _codes(self, name: str, column: pa.Array, null: Any) -> tuple[NDArray[np.int32] | None, list[Any]]:
-        """Return a column's codes and their texts, the last of which is `null` if a row has none."""
+        """Return a column's codes and texts. The last text is `null` if the column has nulls."""
         encoded = _encoded(column)
         known, names, names_and_null = self._known.get(name, (None, [], []))
-        if known is None or not (_same(known, encoded.dictionary) or known.equals(encoded.dictionary)):
+        if known is None or not (
+            _share_memory(known, encoded.dictionary) or known.equals(encoded.dictionary)
+        ):
             names = encoded.dictionary.cast(pa.string()).to_pylist()
             names_and_null = [*names, null]
             self._known[name] = encoded.dictionary, names, names_and_null
@@ -169,8 +171,8 @@ class BatchReader:
         return None if len(names) == 1 else ndarray_of(codes), names
 
 
-def _same(a: pa.Array, b: pa.Array) -> bool:
-    """Return whether two arrays are the same memory. `a` is alive, so its memory is not another's by now."""
+def _share_memory(a: pa.Array, b: pa.Array) -> bool:
+    """Return whether two arrays share their memory. `a` is still referenced, so its memory was not reused."""
     if len(a) != len(b) or a.offset != b.offset or a.type != b.type:
         return False
     addresses = [[buffer and buffer.address for buffer in array.buffers()] for array in (a, b)]
@@ -182,9 +184,9 @@ def _encoded(column: pa.Array) -> pa.DictionaryArray:
 
 
 def ndarray_of(column: pa.Array) -> NDArray[Any]:
-    """Return integers without nulls as NumPy's, without a copy.
+    """Return an Arrow array of integers without nulls as a NumPy array, without a copy.
 
-    `to_numpy`, and `pa.array` for `array_of`, import pandas, which takes a second where it is installed.
+    `to_numpy`, and `pa.array` in `array_of`, would import pandas if it is installed, which takes a second.
     """
     dtype = np.dtype(str(column.type))
     data = column.buffers()[1]
@@ -195,7 +197,7 @@ def ndarray_of(column: pa.Array) -> NDArray[Any]:
 
 
 def array_of(values: NDArray[Any], nulls: NDArray[np.bool_] | None = None) -> pa.Array:
-    """Return integers as Arrow's, without a copy."""
+    """Return a NumPy array of integers as an Arrow array, without a copy."""
     valid = None
     if nulls is not None and nulls.any():
         valid = pa.py_buffer(np.packbits(~nulls, bitorder="little").tobytes())
@@ -204,7 +206,7 @@ def array_of(values: NDArray[Any], nulls: NDArray[np.bool_] | None = None) -> pa
 
 
 def texts_of(values: Sequence[str | None]) -> pa.Array:
-    """Return texts as Arrow's; see `ndarray_of` for why."""
+    """Return texts as an Arrow array. See `ndarray_of` for the reason."""
     if values.count(None) == len(values):
         return pa.nulls(len(values), pa.string())
     encoded = [b"" if value is None else value.encode() for value in values]
@@ -214,7 +216,7 @@ def texts_of(values: Sequence[str | None]) -> pa.Array:
 
 
 def _column(batch: pa.RecordBatch, name: str) -> pa.Array | None:
-    """Return a column; None if it is missing or holds nothing but nulls."""
+    """Return a column; None if it is missing or all its values are null."""
     index = batch.schema.get_field_index(name)
     column = None if index < 0 else batch.column(index)
     return None if column is None or column.null_count == len(column) else column
@@ -227,20 +229,20 @@ def _integers(batch: pa.RecordBatch, name: str) -> Ints | None:
     try:
         column = column.cast(pa.int64())
     except pa.ArrowInvalid as error:
-        raise EventError(f"{name} holds what is not a 64-bit integer: {error}") from None
+        raise EventError(f"{name} contains a value that is not a 64-bit integer: {error}") from None
     return _filled(column, NULL) if column.null_count else ndarray_of(column)
 
 
 def _filled(column: pa.Array, value: int) -> NDArray[Any]:
-    """Return integers with a value for null.
+    """Return integers with nulls replaced by a value.
 
-    Arrow's `fill_null` of a Python value, and its `to_numpy` of truth values, import pandas.
+    `fill_null` with a Python value would import pandas.
     """
     return ndarray_of(column.fill_null(array_of(np.array([value], str(column.type)))[0]))
 
 
 def _constant(batch: pa.RecordBatch, value: str | int | None) -> Ints | None:
-    """Return a value for each row, which takes the memory of one."""
+    """Return a value for each row, in the memory of one."""
     return None if value is None else np.broadcast_to(np.int64(int(value)), batch.num_rows)
 
 
@@ -266,7 +268,7 @@ def _ack_sets(batch: pa.RecordBatch) -> tuple[tuple[Ints, Ints] | None, Ints | N
 def _settings(
     batch: pa.RecordBatch, constants: Constants, kinds: tuple[NDArray[np.int32] | None, list[str | None]]
 ) -> dict[int, str] | None:
-    """Return the details of the `meta` rows."""
+    """Return the `detail` of each `meta` row."""
     detail = constants.get("detail")
     if Kind.META.value not in kinds[1] or (detail is None and _column(batch, "detail") is None):
         return None
@@ -304,7 +306,7 @@ def fold_batches(
 
 
 def numbers_of(names: Any, column: pa.Array) -> NDArray[np.int32]:
-    """Return the numbers of texts, of which none is null, among `Names`."""
+    """Return the numbers of texts without nulls in `Names`."""
     if pa.types.is_dictionary(column.type):
         numbers: NDArray[np.int32] = numbers_of(names, column.dictionary)[ndarray_of(column.indices)]
         return numbers
@@ -319,7 +321,7 @@ def numbers_of(names: Any, column: pa.Array) -> NDArray[np.int32]:
 
 
 def pairs_of(fold: Fold, batch: pa.RecordBatch) -> Ints:
-    """Return the number of each row's (topic, subscription)."""
+    """Return the pair number of each row's (topic, subscription)."""
     return fold.pairs(
         numbers_of(fold.topics, batch.column("topic")),
         numbers_of(fold.subscriptions, batch.column("subscription")),
@@ -327,7 +329,7 @@ def pairs_of(fold: Fold, batch: pa.RecordBatch) -> Ints:
 
 
 def merge_rows(fold: Fold, batch: pa.RecordBatch) -> None:
-    """Join rows of the table `PARTIALS`."""
+    """Merge rows of the table `PARTIALS` into a fold."""
     if batch.num_rows:
         states = batch.column("state").to_pylist()
         ledger_ids = _integers(batch, "ledger_id")
@@ -335,7 +337,7 @@ def merge_rows(fold: Fold, batch: pa.RecordBatch) -> None:
 
 
 def partial_batches(fold: Fold) -> Iterator[pa.RecordBatch]:
-    """Return what is folded as rows of the table `PARTIALS`, some MB at a time."""
+    """Return the partials of a fold as rows of the table `PARTIALS`, some MB at a time."""
     topics, subscriptions = _names(fold)
     start = 0
     while start < len(topics):
@@ -354,7 +356,7 @@ def partial_batches(fold: Fold) -> Iterator[pa.RecordBatch]:
 def cursor_batches(fold: Fold, *, strict: bool = False) -> Iterator[pa.RecordBatch]:
     """Return the cursor of each subscription as rows of the table `CURSORS`, by name, some MB at a time.
 
-    A subscription whose events lead to no cursor has its `error`; with `strict` it raises `ProtocolError`.
+    The row of a subscription with invalid events has an `error`. With `strict` it raises `ProtocolError`.
     """
     topics, subscriptions = _names(fold)
     names = pa.table([topics, subscriptions], ["topic", "subscription"])
@@ -414,7 +416,7 @@ def _cursor_batch(names: list[pa.Array], columns: dict[str, Any], errors: dict[i
 
 
 def _each(function: Callable[[int], int], values: NDArray[np.int32]) -> Ints:
-    """Apply a function to each value; once to those that are equal."""
+    """Apply a function to each distinct value, and return the results by row."""
     distinct, places = np.unique(values, return_inverse=True)
     return np.array([function(value) for value in distinct.tolist()], np.int64)[places]
 

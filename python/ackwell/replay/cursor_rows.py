@@ -1,4 +1,4 @@
-"""The cursors of a fold as columns, some MB at a time, and as rows to print: no cursor object for any."""
+"""The cursors of a fold as columns, some MB at a time, and as rows to print, without `Cursor` objects."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 
 def cursor_columns(fold: Fold, order: Ints) -> Iterator[tuple[Ints, dict[str, Any], dict[int, str]]]:
-    """Return what `Partials.cursors` says of pairs in this order, without those of topics.
+    """Return the columns of `Partials.cursors` for pairs in this order, without the pairs of topics.
 
-    Each part has its pairs, their columns, and the error of each row that has one.
+    Each part has its pairs, their columns, and the errors by row.
     """
     settings, wrong = fold.settings()
     whole_acks = [pair for pair, known in settings.items() if not cursor_settings(known).batch_index_acks]
@@ -42,7 +42,7 @@ def cursor_columns(fold: Fold, order: Ints) -> Iterator[tuple[Ints, dict[str, An
 
 
 class CursorRow(NamedTuple):
-    """One subscription after its events, as it is printed."""
+    """The printed state of one subscription after its events."""
 
     topic: str
     subscription: str
@@ -52,10 +52,10 @@ class CursorRow(NamedTuple):
     batch_deleted: Mapping[Position, Sequence[int]]
     backlog_entries: int
     lost: Bounds
-    """Acknowledged messages that come back after a graceful restart with 4.2's settings."""
+    """Acknowledged messages that are redelivered after a graceful restart with 4.2's settings."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the state under the names that Pulsar's own tools print."""
+        """Return the state under the names that Pulsar's tools print."""
         return {
             "topic": self.topic,
             "subscription": self.subscription,
@@ -69,7 +69,7 @@ class CursorRow(NamedTuple):
 def cursor_rows(fold: Fold, errors: dict[Name, str] | None = None) -> Iterator[CursorRow]:
     """Return the row of every subscription that is not deleted, ordered by topic and subscription.
 
-    Those whose events lead to no cursor go into `errors`; without it the first one is raised.
+    Subscriptions with invalid events go into `errors`. Without `errors` the first one raises its error.
     """
     fold.raise_flaw(all_flaws=errors is None)
     names = fold.names()
@@ -87,7 +87,7 @@ def cursor_rows(fold: Fold, errors: dict[Name, str] | None = None) -> Iterator[C
                 continue
             if row in wrong:
                 if errors is None:
-                    # As a state it says which event is to blame.
+                    # `cursor` raises the error with the position of the invalid event.
                     fold.cursor(pair, {})
                     raise ProtocolError(f"{', '.join(names[pair])}: {wrong[row]}")
                 errors[names[pair]] = f"{', '.join(names[pair])}: {wrong[row]}"

@@ -1,4 +1,4 @@
-"""Events as columns of NumPy arrays: what each reader of events returns, and the input of the fold."""
+"""Events as columns of NumPy arrays: the result of each reader and the input of the fold."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 NULL: Final = INT64_MIN
-"""Means null in the columns of `Partials`."""
+"""Represents null in the columns of `Partials`."""
 
 
 class Texts(Protocol):
     """A list of texts, or `Names`."""
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of texts."""
 
     def __getitem__(self, code: int, /) -> str:
         """Return the text of a code."""
@@ -35,12 +35,12 @@ class Texts(Protocol):
 class Columns(NamedTuple):
     """Events as columns: codes, the text of each code, and int64 arrays with `NULL` for null.
 
-    Where each row has code 0, there are no codes.
+    The codes of a column are None if each row has code 0.
     """
 
     topics: tuple[NDArray[np.int32] | None, Texts]
     subscriptions: tuple[NDArray[np.int32] | None, Texts]
-    """The empty name means the topic as a whole."""
+    """The empty name stands for the topic as a whole."""
     kinds: tuple[NDArray[np.int32] | None, Sequence[str | None]]
     ledger_ids: Ints
     entry_ids: Ints
@@ -49,26 +49,26 @@ class Columns(NamedTuple):
     batch_indexes: Ints | None = None
     batch_sizes: Ints | None = None
     ack_sets: tuple[Ints, Ints] | None = None
-    """Where each row's words begin and end."""
+    """The start and the end of each row's words."""
     words: Ints | None = None
     files: tuple[NDArray[np.int32] | None, Sequence[str]] | None = None
     transactions: tuple[NDArray[np.int32] | None, Texts] | None = None
-    """The empty name means none."""
+    """The empty name stands for no transaction."""
     settings: dict[int, str] | None = None
-    """Row → JSON text, of the `meta` rows that have it."""
+    """Row → JSON text, for the `meta` rows with settings."""
 
     def head(self, rows: int) -> Columns:
         """Return the first rows."""
         return self if rows >= len(self.ledger_ids) else self.take(slice(rows))
 
     def take(self, rows: slice | Ints) -> Columns:
-        """Return some rows, in ascending order, all in the same memory if they are a slice."""
+        """Return some rows, in ascending order. A slice shares the memory."""
 
-        def few(values: Any) -> Any:
+        def selected(values: Any) -> Any:
             return None if values is None else values[rows]
 
         def named(codes: Any) -> Any:
-            return None if codes is None else (few(codes[0]), codes[1])
+            return None if codes is None else (selected(codes[0]), codes[1])
 
         settings = self.settings
         if settings:
@@ -78,12 +78,12 @@ class Columns(NamedTuple):
             named(self.topics),
             named(self.subscriptions),
             named(self.kinds),
-            few(self.ledger_ids),
-            few(self.entry_ids),
-            few(self.sequences),
-            few(self.batch_indexes),
-            few(self.batch_sizes),
-            self.ack_sets and (few(self.ack_sets[0]), few(self.ack_sets[1])),
+            selected(self.ledger_ids),
+            selected(self.entry_ids),
+            selected(self.sequences),
+            selected(self.batch_indexes),
+            selected(self.batch_sizes),
+            self.ack_sets and (selected(self.ack_sets[0]), selected(self.ack_sets[1])),
             self.words,
             named(self.files),
             named(self.transactions),
@@ -162,7 +162,7 @@ def columns_of(events: Sequence[Event]) -> Columns:
 
 
 def codes_of(codes: tuple[NDArray[np.int32] | None, Any], count: int) -> NDArray[np.int32]:
-    """Return the code of each of so many rows."""
+    """Return the code of each of `count` rows."""
     return np.zeros(count, np.int32) if codes[0] is None else codes[0]
 
 

@@ -1,17 +1,16 @@
-"""One event schema for everything: traces in JSON lines, Parquet files and Spark rows.
+"""The event schema, shared by traces in JSON lines, Parquet files and Spark rows.
 
-An event says that something happened to one subscription, or to a topic and so to all its subscriptions:
-a message was published, dispatched, acknowledged. An event of a topic has no subscription, the empty string.
-Its fields are those of `Event`, its kinds those of `Kind`; a Parquet file or a
-DataFrame has a column a field, a JSON line an object with a key a field, in ackwell's own names or in
-the short ones of recorded traces (`t`, `ev`, `c`, `l`, `e`, `bi`, `rc`, `sub`).
+An event records that something happened to one subscription, or to a topic and so to all its subscriptions: a
+message was published, dispatched or acknowledged. An event of a topic has the empty string as subscription.
+`Event` lists the fields and `Kind` the kinds. A Parquet file or a DataFrame has a column for each field. A
+JSON line is an object with a key for each field, under ackwell's names or the short names of recorded traces
+(`t`, `ev`, `c`, `l`, `e`, `bi`, `rc`, `sub`).
 
-**Order** is `(file, sequence)`: files by name, events by line number if the source has no number
-of its own. **Duplicates are harmless**: an acknowledgment is a set operation, a publish only makes a
-ledger longer, so an event seen twice changes nothing the second time.
+**Order** is `(file, sequence)`: files by name, events by line number if the source has no sequence.
+**Duplicates are harmless**: an acknowledgment is a set operation and a publish only makes a ledger longer, so
+the second copy of an event changes nothing.
 
-A line that is not an event is an `EventError` with its file and line, never skipped; only blank lines
-are.
+A line that is not an event raises `EventError` with its file and line. Only blank lines are skipped.
 """
 
 from __future__ import annotations
@@ -26,85 +25,85 @@ from ackwell.errors import EventError, LimitError
 from ackwell.integers import INT64_MAX, INT64_MIN
 
 SCHEMA_VERSION: Final = 1
-"""Grows when a field or a kind changes its meaning; new optional fields leave it as it is."""
+"""Incremented when a field or a kind changes its meaning, not for new optional fields."""
 
 
 ENTRY_ID_MAX: Final = INT64_MAX - 1
-"""The greatest entry id: a ledger counts its entries, and the count is an int64 too."""
+"""The greatest entry id. It leaves room for the number of entries of a ledger, which is also an int64."""
 
 
 class Kind(StrEnum):
-    """What happened."""
+    """The kind of an event."""
 
     @classmethod
     def _missing_(cls, value: object) -> Never:
         raise ValueError(f"unknown event kind {value!r}; known are {', '.join(cls)}")
 
     META = "meta"
-    """The head of a trace; `detail` is the broker's settings as JSON."""
+    """The head of a trace. `detail` is the broker's settings as JSON."""
     PUBLISH = "publish"
-    """An entry exists: one event for the topic, or one for each message or subscription in older traces."""
+    """An entry was added: one event for the topic. Older traces have one for each message or subscription."""
     PUBLISH_FAILED = "publish_failed"
-    """The broker refused the message: there is no position, and no effect."""
+    """The broker refused the message. The event has no position and no effect."""
     DISPATCH = "dispatch"
-    """The broker sent an entry to a consumer; with an ack set, the messages of it that were acknowledged."""
+    """The broker sent an entry to a consumer. An ack set marks its messages that were acknowledged before."""
     RECEIVE = "receive"
-    """A consumer handed a message to its application."""
+    """A consumer passed a message to its application."""
     ACK = "ack"
     ACK_CUMULATIVE = "ack_cumulative"
     NACK = "nack"
     REDELIVER_UNACKED = "redeliver_unacked"
-    """A consumer asked for all that it has not acknowledged."""
+    """A consumer asked for the redelivery of all its unacknowledged messages."""
     CONSUMER_OPEN = "consumer_open"
     """`detail` is the subscription's type: Exclusive, Shared, Failover or Key_Shared."""
     CONSUMER_CLOSE = "consumer_close"
     CLIENT_CLOSED = "client_closed"
-    """All consumers went away."""
+    """All consumers disconnected."""
     SEEK = "seek"
-    """The cursor was put where it is: by a seek, or because the subscription was made (`detail` is made).
+    """The cursor was set to a position, by a seek or when the subscription was created (`detail` is `made`).
 
-    The given position is the next to be read. With an ack set, the messages of that entry whose bit is clear
-    count as acknowledged.
+    The position is the next to be read. With an ack set, the messages of that entry whose bit is clear are
+    acknowledged.
     """
     CLEAR_BACKLOG = "clear_backlog"
-    """Everything published so far counts as acknowledged."""
+    """All entries published so far are acknowledged."""
     SKIP = "skip"
-    """An operator skipped messages: everything up to the position counts as acknowledged."""
+    """An operator skipped messages: all entries up to the position are acknowledged."""
     EXPIRE = "expire"
-    """Messages grew too old: everything up to the position counts as acknowledged."""
+    """Messages expired: all entries up to the position are acknowledged."""
     TRIM = "trim"
     """The topic's ledgers before the given position were deleted."""
     UNSUBSCRIBE = "unsubscribe"
     """The subscription and its cursor were deleted."""
     COMMIT = "commit"
-    """A transaction was committed: what the subscription acknowledged in it counts from now on.
+    """A transaction was committed: its acknowledgments on this subscription take effect.
 
-    Of a topic: what was published in it is delivered from now on.
+    For a topic: the messages published in the transaction can be delivered from now on.
     """
     ABORT = "abort"
-    """A transaction was aborted: what was acknowledged in it is not, what was published in it is skipped."""
+    """A transaction was aborted: its acknowledgments are void, and its messages are skipped."""
     UNLOAD = "unload"
     BROKER_RESTART = "broker_restart"
-    """`detail` is graceful or crash."""
+    """`detail` is `graceful` or `crash`."""
     SNAPSHOT = "snapshot"
-    """The broker was asked for its state; `detail` is the file that holds its answer."""
+    """The broker was asked for its state. `detail` is the file with the answer."""
     RESULT = "result"
-    """A remark of the recorder; it has no effect."""
+    """A remark of the recorder. It has no effect."""
     GAP = "gap"
-    """The recorder did not see something; `detail` says what."""
+    """The recorder missed something. `detail` describes it."""
 
 
 class Event(NamedTuple):
-    """One event; see `Kind` for the kinds.
+    """One event. `Kind` describes the kinds.
 
     Times are int64 milliseconds since the epoch, ids int64, `ack_set` signed 64-bit words (bit set =
-    not acknowledged, least significant bit first). `None` means that the source does not say.
+    not acknowledged, least significant bit first). `None` means that the source has no value.
     """
 
     topic: str
     subscription: str
     sequence: int
-    """Orders the events of one file; its line number, from 1, if the source has none."""
+    """Orders the events of one file. The line number, from 1, if the source has no sequence."""
     kind: Kind
     time_ms: int | None = None
     consumer: str | None = None
@@ -118,10 +117,10 @@ class Event(NamedTuple):
     deliver_at_ms: int | None = None
     redelivery_count: int | None = None
     transaction: str | None = None
-    """The id of the transaction in which this was published or acknowledged, as it is printed."""
+    """The id of the transaction of this publish or acknowledgment, in its printed form."""
     detail: str | None = None
     file: str | None = None
-    """Where the event was read; with `sequence` it names the line in messages."""
+    """The file of the event. Messages name the line by `file` and `sequence`."""
 
 
 class EventFields(TypedDict, total=False):
@@ -167,53 +166,53 @@ _INTEGERS: Final = (*_COUNTS, "time_ms", "deliver_at_ms", "sticky_key_hash")
 
 
 class Action(IntEnum):
-    """What an event does to a cursor; the numbers are those of the native `Partials.ACTIONS`."""
+    """The effect of an event on a cursor. The numbers are those of the native `Partials.ACTIONS`."""
 
     NOTHING = 0
     PLACED = 1
-    """Nothing, but the event must have a position."""
+    """No effect, but the event must have a position."""
     EXISTS = 2
     """The entry exists."""
     ACK = 3
-    """The entry, or a part of it, is acknowledged."""
+    """The entry, or some of its messages, are acknowledged."""
     UP_TO = 4
-    """Everything up to the entry, or to a part of it, is acknowledged."""
+    """All entries up to this one, or up to some of its messages, are acknowledged."""
     CLEAR = 5
-    """The same, or everything published so far if there is no position."""
+    """As `UP_TO`. Without a position, all entries published so far are acknowledged."""
     SEEK = 6
-    """The position is the next to be read; acknowledgments before it are void."""
+    """The position is the next to be read. Earlier acknowledgments are void."""
     TRIM = 7
-    """The topic has no ledger before the position's any more."""
+    """The topic's ledgers before the position's ledger are deleted."""
     DELETE = 8
     """The subscription is deleted."""
     IN_TRANSACTION = 9
-    """An acknowledgment of which it is unknown whether it counts."""
+    """An acknowledgment in a transaction whose outcome is unknown."""
     UNKNOWN = 10
     MISSING = 11
     VOID = 12
-    """An acknowledgment that does not count, because its transaction was not committed."""
+    """An acknowledgment without effect, because its transaction was not committed."""
     NAMED = 13
-    """Nothing, but the event must name a subscription."""
+    """No effect, but the event must name a subscription."""
     DELIVERED = 14
-    """The entry exists, for the subscription got it."""
+    """The entry exists, because the subscription received it."""
     COMMIT = 15
-    """Nothing by itself: what is acknowledged in its transaction counts."""
+    """The acknowledgments of the transaction take effect."""
 
 
 class Effect(NamedTuple):
-    """What a kind of event does, and what it needs."""
+    """The effect of a kind of event, and the fields that the kind needs."""
 
     action: Action = Action.NOTHING
     transaction: bool = False
     """Whether it needs a transaction."""
     resets: bool = False
-    """Whether its place in the order matters to a cursor: it must be known before other events are folded."""
+    """Whether its order matters to a cursor, so that it must be known before other events are folded."""
     consumers: bool = False
-    """Whether it matters to consumers, and so its place in the order to who has what."""
+    """Whether it changes consumers, so that its order matters to pending acknowledgments."""
 
     @property
     def of_topic(self) -> bool:
-        """Whether it may happen to a topic as a whole, without a subscription."""
+        """Whether it can concern a topic as a whole, without a subscription."""
         return self.action in (Action.NOTHING, Action.EXISTS, Action.TRIM, Action.COMMIT)
 
     @property
@@ -229,7 +228,7 @@ class Effect(NamedTuple):
 
     @property
     def exists(self) -> bool:
-        """Whether it shows that an entry exists."""
+        """Whether it proves that an entry exists."""
         return self.action in (Action.EXISTS, Action.DELIVERED)
 
 
@@ -260,18 +259,18 @@ EFFECTS: Final[dict[Kind, Effect]] = {
     Kind.RESULT: Effect(),
     Kind.GAP: Effect(),
 }
-"""What each kind does: the one table that every engine of events follows."""
+"""The effect of each kind. Every engine follows this table."""
 
 IN_TRANSACTION: Final = frozenset(
     kind for kind, effect in EFFECTS.items() if effect.action in (Action.ACK, Action.UP_TO)
 )
-"""The kinds that count only once their transaction is committed, if they name one."""
+"""The kinds that, inside a transaction, take effect when the transaction is committed."""
 
 
 def event_from_fields(
     fields: Mapping[str, Any], *, file: str | None = None, line: int | None = None
 ) -> Event:
-    """Build an event from its fields, by ackwell's names; unknown fields are ignored.
+    """Build an event from its fields under ackwell's names. Unknown fields are ignored.
 
     Raises `EventError`, naming `file` and `line`, for an unknown kind, a missing or mistyped field, a
     negative id, an integer outside int64, or a batch larger than `ackwell.cursor.ack_sets.BATCH_SIZE_MAX`.
@@ -281,7 +280,7 @@ def event_from_fields(
     5
     """
     try:
-        kind = Kind(fields.get("kind"))  # type: ignore[arg-type] # whatever the line says
+        kind = Kind(fields.get("kind"))  # type: ignore[arg-type] # any value of the line
         values = {name: fields[name] for name in Event._fields if fields.get(name) is not None}
         for check in (_check_strings, _check_integers, _check_batch):
             check(values)
@@ -299,7 +298,7 @@ def _check_strings(values: dict[str, Any]) -> None:
         try:
             values.get(name, "").encode()
         except UnicodeEncodeError:
-            raise ValueError(f"{name} is {values[name]!r}, half a surrogate pair: no text") from None
+            raise ValueError(f"{name} is {values[name]!r}, half a surrogate pair; expected text") from None
 
 
 def _check_integers(values: dict[str, Any]) -> None:
@@ -316,7 +315,7 @@ def _check_integers(values: dict[str, Any]) -> None:
 
 
 def _check_batch(values: dict[str, Any]) -> None:
-    """Refuse a batch that no message can hold, before any memory is allocated for it."""
+    """Refuse a batch that is larger than any message allows, before memory is allocated for it."""
     check_batch_index(values.get("batch_index", 0))
     check_batch_size(values.get("batch_size", 0) or 1)
     words = values.get("ack_set")
@@ -345,7 +344,7 @@ def _check_complete(kind: Kind, values: dict[str, Any]) -> None:
         if name not in values:
             raise ValueError(f"this {kind} has no {name}, and no meta line before it names one")
     if not values["subscription"] and not effect.of_topic:
-        raise ValueError(f"this {kind} names no subscription, and does not happen to a topic as a whole")
+        raise ValueError(f"this {kind} names no subscription, and cannot concern a topic as a whole")
     if effect.position and not {"ledger_id", "entry_id"} <= values.keys():
         raise ValueError(f"this {kind} has no position; it needs a ledger id and an entry id")
     if effect.transaction and "transaction" not in values:
@@ -353,7 +352,7 @@ def _check_complete(kind: Kind, values: dict[str, Any]) -> None:
 
 
 class TraceParser:
-    """Turns the lines of one trace into events; a `meta` line names what the lines after it leave out."""
+    """Parses the lines of one trace. A `meta` line sets the default topic and subscription of later lines."""
 
     def __init__(self, file: str | None = None) -> None:
         self._file = file
@@ -361,7 +360,7 @@ class TraceParser:
         self._subscription: str | None = None
 
     def parse(self, text: str, line: int) -> Event | None:
-        """Read one line; `None` for a blank one."""
+        """Parse one line. Return `None` for a blank line."""
         if not text.strip():
             return None
         try:
@@ -380,7 +379,7 @@ class TraceParser:
         return event
 
     def _complete(self, fields: dict[str, Any]) -> dict[str, Any]:
-        """Rename the short names, and fill in what the meta line said."""
+        """Replace the short names, and fill in the defaults of the `meta` line."""
         given = fields.items()
         fields = {_SHORT_NAMES.get(name, name): value for name, value in given if value is not None}
         fields.setdefault("topic", self._topic)

@@ -1,4 +1,4 @@
-"""Files of events, whatever their format: which there are, their events one by one, and their fold."""
+"""Event files of any format: find them, read their events one by one, and fold them."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ Progress = Callable[[Path], None]
 _SUFFIXES: Final = (*SUFFIXES, ".parquet")
 
 _SHARES: Final = 4
-"""Shares for each thread, so that none waits long for the last."""
+"""Shares for each thread. With several, no thread waits long for the last one."""
 
 _RESETS: Final = RESETTING - {Kind.COMMIT.value}
-"""What a fold of all events must know before them; acknowledgments in transactions wait for their commit."""
+"""Resets that a fold of all events must know first. Acknowledgments in transactions wait for their commit."""
 
 
 def event_files(sources: Iterable[str | Path]) -> list[Path]:
-    """List the event files that `sources` name, folders searched, in the order of replay (by name).
+    """List the event files in files and folders, in the order of replay (by name).
 
-    Raises `FileNotFoundError` for a source that does not exist, `EventError` for a folder without any
-    trace (`.jsonl`, `.jsonl.gz`, `.parquet`).
+    Raises `FileNotFoundError` for a source that does not exist, `EventError` for a folder without
+    event files (`.jsonl`, `.jsonl.gz`, `.parquet`).
     """
     files: set[Path] = set()
     for source in map(Path, sources):
@@ -51,7 +51,7 @@ def event_files(sources: Iterable[str | Path]) -> list[Path]:
 
 
 def _is_events(path: Path) -> bool:
-    """Return whether a file of a folder holds events; hidden ones do not, as everywhere in Spark."""
+    """Return whether a file of a folder is an event file. Hidden files are not, as in Spark."""
     hidden = any(part.startswith((".", "_")) for part in path.parts)
     return not hidden and path.name.endswith(_SUFFIXES)
 
@@ -59,9 +59,9 @@ def _is_events(path: Path) -> bool:
 def read_events(
     sources: Iterable[str | Path], *, on_file: Callable[[Path], None] = lambda _: None
 ) -> Iterator[Event]:
-    """Read the events of files and folders in order; `on_file` is called with each file before it is read.
+    """Read the events of files and folders in order. `on_file` is called with each file before it is read.
 
-    Memory is that of one event for JSON lines, of one row group for Parquet (which needs `pyarrow`).
+    Memory: one event for JSON lines, one row group for Parquet (which needs `pyarrow`).
     """
     for path in event_files(sources):
         on_file(path)
@@ -94,8 +94,8 @@ def fold_files(
 ) -> Fold:
     """Fold the events of files and folders, or the first `at` of them in the order of replay.
 
-    `begin` is called with the fold before the first event: it may give it states to start from. `threads`
-    share out files and row groups, as many as the cores for None; the result is the same for any number.
+    `begin` is called with the fold before the first event and can set initial states. `threads` threads share
+    the files and row groups; None uses one for each core. The result does not depend on the number.
     """
     files = event_files(sources)
     if threads is None:
@@ -104,28 +104,28 @@ def fold_files(
         raise ValueError(f"threads={threads}: expected at least 1")
 
     def read() -> Iterator[Columns]:
-        return _first(_columns(files, lambda _: None), at)
+        return _limited(_columns(files, lambda _: None), at)
 
     fold, flawed = None, False
     if at is None:
         try:
             fold, flawed = _fold_all(files, threads, on_file, begin)
-        except _ResetMetError:
+        except _UnexpectedResetError:
             flawed = True
     else:
         fold = Fold(whole=True)
         begin(fold)
-        for columns in _first(_columns(files, on_file), at):
+        for columns in _limited(_columns(files, on_file), at):
             flawed |= fold.feed(columns)
         flawed |= fold.end()
     if fold is not None and not flawed and fold.partials.first_flawed() is None:
         return fold
-    # The same again, with resets known and with what names the rows.
+    # Fold again with known resets and with the columns that locate the rows in messages.
     return fold_twice(read, begin)
 
 
 def fold_twice(read: Callable[[], Iterator[Columns]], begin: Callable[[Fold], None] = lambda _: None) -> Fold:
-    """Fold events that can be read twice, in any order: once for their resets, then with these known."""
+    """Fold events in any order in two passes: find the resets, then fold."""
     fold = Fold(find_resets(read), ordered=False, whole=True)
     begin(fold)
     for columns in read():
@@ -135,11 +135,11 @@ def fold_twice(read: Callable[[], Iterator[Columns]], begin: Callable[[Fold], No
 
 
 def raise_first_flaw(sources: Iterable[str | Path], at: int | None = None) -> None:
-    """Raise `EventError` for the first row, by file and place, that is not an event; nothing without one."""
+    """Raise `EventError` for the first row, by file and position, that is not an event, if there is one."""
     left = at
     for path in event_files(sources):
         fold, row = Fold(NO_RESETS, ordered=False), 0
-        for columns in _first(_columns([path], lambda _: None), left):
+        for columns in _limited(_columns([path], lambda _: None), left):
             if fold.feed(columns):
                 _raise_flaw(columns, path, row)
             row += len(columns.ledger_ids)
@@ -147,7 +147,7 @@ def raise_first_flaw(sources: Iterable[str | Path], at: int | None = None) -> No
 
 
 def _raise_flaw(columns: Columns, path: Path, rows_before: int) -> None:
-    """Raise the flaw of the first row that has one; found by halves."""
+    """Raise the flaw of the first flawed row. A binary search finds the row."""
     first, end = 0, len(columns.ledger_ids)
     while end - first > 1:
         middle = (first + end) // 2
@@ -163,14 +163,14 @@ def _raise_flaw(columns: Columns, path: Path, rows_before: int) -> None:
         ) from None
 
 
-class _ResetMetError(Exception):
-    """A Parquet file holds resets that a glance at its dictionaries did not show."""
+class _UnexpectedResetError(Exception):
+    """A Parquet file contains resets that are not in its dictionaries."""
 
 
 def _fold_all(
     files: list[Path], threads: int, on_file: Progress, begin: Callable[[Fold], None]
 ) -> tuple[Fold, bool]:
-    """Fold files in any order, on several threads; return whether a row was not an event."""
+    """Fold files in any order, on several threads. Also return whether a row was not an event."""
     has_resets = False
     shares: list[tuple[Path, RowGroups | None]] = []
     for path in files:
@@ -181,7 +181,7 @@ def _fold_all(
 
         constants = path_columns(path)
         with ParquetEvents(str(path), constants) as events:
-            has_resets = has_resets or bool(events.kinds(at_a_glance=True) & _RESETS)
+            has_resets = has_resets or bool(events.kinds(dictionaries_only=True) & _RESETS)
             groups_of = events.shares(-(-_SHARES * threads // len(files)) if threads > 1 else 1)
             shares += [(path, RowGroups(str(path), indexes, constants)) for indexes in groups_of]
 
@@ -193,18 +193,18 @@ def _fold_all(
 
         for columns in row_group_columns(groups, lean=not is_ordered, ordered=reset_topics):
             if not has_resets and not _RESETS.isdisjoint(columns.kinds[1]):
-                raise _ResetMetError
+                raise _UnexpectedResetError
             yield columns
 
     def new() -> Fold:
-        # Traces have their seeks in order. Parquet files have none here, so their order is of no concern.
+        # Traces have their seeks in order. Parquet files have no seeks here, so their order does not matter.
         resets = None if is_ordered else known
         return Fold(resets, ordered=is_ordered, whole=True)
 
     is_ordered = not has_resets and any(groups is None for _, groups in shares)
     known = NO_RESETS
     if has_resets:
-        known = find_resets(lambda: _columns(files, lambda _: None), lambda: _resetting(files))
+        known = find_resets(lambda: _columns(files, lambda _: None), lambda: _reset_rows(files))
     reset_topics = sorted({topic for topic, _ in (*known.seeks, *known.clears, *known.unresolved_clears)})
     jobs = [Job(path, partial(read, path, groups)) for path, groups in shares]
     return fold_jobs(jobs, new, threads, on_file, begin)
@@ -222,8 +222,8 @@ def _columns(files: list[Path], on_file: Progress) -> Iterator[Columns]:
             yield from trace_columns(path)
 
 
-def _resetting(files: list[Path]) -> Iterator[Columns]:
-    """Read the rows of the resetting kinds; of Parquet files only the row groups that have some."""
+def _reset_rows(files: list[Path]) -> Iterator[Columns]:
+    """Read the rows of the reset kinds. Parquet row groups without such rows are skipped."""
     for path in files:
         if path.suffix != ".parquet":
             yield from trace_columns(path)
@@ -234,7 +234,7 @@ def _resetting(files: list[Path]) -> Iterator[Columns]:
             yield from events.rows_of(_RESETS)
 
 
-def _first(batches: Iterator[Columns], at: int | None) -> Iterator[Columns]:
+def _limited(batches: Iterator[Columns], at: int | None) -> Iterator[Columns]:
     """Return the first `at` events, or all."""
     left = at
     for columns in batches:
@@ -248,7 +248,7 @@ def _first(batches: Iterator[Columns], at: int | None) -> Iterator[Columns]:
 
 
 def path_columns(path: Path) -> dict[str, str | None]:
-    """Return the columns in a file's path, as Hive writes them: `topic=t/kind=ack/part-0.parquet`."""
+    """Return the columns in a file's path, in Hive's form: `topic=t/kind=ack/part-0.parquet`."""
     from ackwell.replay.columns import COLUMNS
 
     found: dict[str, str | None] = {}

@@ -159,10 +159,10 @@ class ParquetEvents:
         has_transactions = own is not None and not all(_is_null(group, own) for group in groups)
         return has_transactions or bool(self.kinds() & RESETTING)
 
-    def kinds(self, indexes: Iterable[int] | None = None, *, at_a_glance: bool = False) -> frozenset[str]:
+    def kinds(self, indexes: Iterable[int] | None = None, *, dictionaries_only: bool = False) -> frozenset[str]:
         """Return the kinds that row groups may hold; all of them by default.
 
-        `at_a_glance` reads the dictionaries alone, beside which a writer may have spelled out others.
+        `dictionaries_only` reads the dictionaries alone, beside which a writer may have spelled out others.
         """
         if self._parquet is None:
             return frozenset()
@@ -179,12 +179,12 @@ class ParquetEvents:
         groups = range(self._parquet.metadata.num_row_groups) if indexes is None else indexes
         found: set[str] = set()
         for index in groups:
-            for batch in self._batches([index], [kind], rows=1 if at_a_glance else _SLICE_VALUES):
+            for batch in self._batches([index], [kind], rows=1 if dictionaries_only else _SLICE_VALUES):
                 column = batch.column(0)
                 is_encoded = pa.types.is_dictionary(column.type)
                 with errors_naming(self._path):
                     found.update((column.dictionary if is_encoded else column.unique()).to_pylist())
-                if at_a_glance:
+                if dictionaries_only:
                     break
         return frozenset(found - {None})
 

@@ -1,8 +1,8 @@
-"""Events in their order: which consumer had what, and when.
+"""Replay of events in order: the pending acknowledgments and redeliveries of each consumer.
 
-What is acknowledged is a set, which `ackwell.replay.in_order` folds; pending acknowledgments and redeliveries
-are a story. `SubscriptionReplay` leads the consumers of one subscription through its events by the rules of
-`ackwell.subscription.Subscription`, and `TopicReplay` hands a topic's events to all its subscriptions.
+Acknowledgments form a set, which `ackwell.replay.in_order` folds. Pending acknowledgments and redeliveries
+depend on the order of events. `SubscriptionReplay` applies the events of one subscription by the rules of
+`ackwell.subscription.Subscription`. `TopicReplay` passes a topic's events to all its subscriptions.
 """
 
 from __future__ import annotations
@@ -34,42 +34,42 @@ if TYPE_CHECKING:
     from ackwell.cursor import Cursor
 
 NO_LIMITS: Final = SubscriptionSettings(max_unacked_per_consumer=0, max_unacked_per_subscription=0)
-"""The broker has decided already, so no limit of ours holds anything back."""
+"""No limits: the broker has already applied its own."""
 
 _ACK_TYPES: Final = {Kind.ACK: AckType.INDIVIDUAL, Kind.ACK_CUMULATIVE: AckType.CUMULATIVE}
 _IN_ORDER: Final = (SubscriptionType.EXCLUSIVE, SubscriptionType.FAILOVER)
 _OF_ENTRIES: Final = {Action.EXISTS, Action.DELIVERED, Action.ACK, Action.UP_TO, Action.CLEAR}
-"""What can only happen to an entry that exists."""
+"""The actions that prove that their entry exists."""
 
 
 class SubscriptionReplay:
-    """The consumers of one subscription, which follow its recorded events."""
+    """The consumers of one subscription during a replay of its events."""
 
     def __init__(self, ledgers: Ledgers, sizes: dict[Position, int]) -> None:
-        """`ledgers` and the `sizes` of batches are the topic's; the caller lets them grow."""
+        """Share the `ledgers` and batch `sizes` of the topic, which the caller extends."""
         self.redeliveries = 0
-        """How many deliveries were repetitions."""
+        """The number of deliveries with a redelivery count above 0."""
         self._ledgers, self._sizes = ledgers, sizes
         self._subscription = Subscription("Shared", ledgers, settings=NO_LIMITS)
         self._is_dispatched = False
-        """Whether deliveries are recorded by the broker; then `receive` is not one."""
+        """Whether the broker recorded the deliveries. Then `receive` events are not deliveries."""
         self._open: dict[str, list[Event]] = {}
-        """Acknowledgments in open transactions that the subscription's own rules refuse to hold."""
+        """Acknowledgments in open transactions that `Subscription` refuses."""
         self._committed_names: set[str] = set()
 
-    def info(self, cursor: Cursor) -> PositionInfo:
-        """Return what a save of a cursor would write: beside it redelivery counts and open transactions."""
+    def saved_info(self, cursor: Cursor) -> PositionInfo:
+        """Return the saved form of a cursor with the redelivery counts and open transactions."""
         staged = self._subscription.stage().info
         return cursor.to_position_info().replace(
             redelivery_counts=staged.redelivery_counts, unknown_fields=staged.unknown_fields
         )
 
     def summary(self, now_ms: int) -> Summary:
-        """Return what consumers have."""
+        """Return the state of the consumers."""
         return self._subscription.summary(now_ms)
 
     def feed(self, event: Event) -> None:
-        """Take one event, of this subscription or of its topic as a whole."""
+        """Apply one event of this subscription or of its topic as a whole."""
         follow = self.HANDLERS.get(event.kind)
         if follow is None:
             return
@@ -84,7 +84,7 @@ class SubscriptionReplay:
         self._delivered(event)
 
     def _received(self, event: Event) -> None:
-        # Only the first message of a batch is the delivery; those after it come with it.
+        # The first message of a batch stands for the delivery of its entry.
         if not event.batch_index and not self._is_dispatched:
             self._delivered(event)
 
@@ -117,19 +117,19 @@ class SubscriptionReplay:
             self._subscription.ack(None, *position, ack_set)
 
     def _ack_set(self, event: Event) -> tuple[int, ...]:
-        """Return what an acknowledgment leaves of its entry; nothing for the whole."""
+        """Return the ack set after an acknowledgment; an empty one if the whole entry is acknowledged."""
         index = event.batch_index
         if event.ack_set is not None or index is None:
             return event.ack_set or ()
         size = max(self._sizes.get(_position(event), 0), event.batch_size or 0)
         if size <= index:
-            # Nobody has said how many more it holds, so the set is filled up to whole words.
+            # The batch size is unknown, so the set is filled up to whole words.
             size = (index // 64 + 1) * 64
         mask = mask_without(index) if event.kind is Kind.ACK else mask_after(index)
         return to_words(mask_to_size(mask, size))
 
     def _hold(self, event: Event, name: str) -> None:
-        """Keep an acknowledgment until its transaction ends."""
+        """Keep an acknowledgment until its transaction is committed or aborted."""
         transaction, consumer = _transaction(name), self._connected(event.consumer)
         kind = _ACK_TYPES.get(event.kind)
         try:
@@ -140,7 +140,7 @@ class SubscriptionReplay:
             message = MessageId(*position, ack_set=self._ack_set(event), batch_size=size)
             self._subscription.handle(consumer, CommandAck(0, kind, (message,), transaction=transaction))
         except ProtocolError:
-            # A broker refused it too, or the recording lacks what it depends on.
+            # The broker refused it as well, or the recording lacks an earlier event.
             self._open.setdefault(name, []).append(event._replace(transaction=None))
 
     def _committed(self, event: Event) -> None:
@@ -181,7 +181,7 @@ class SubscriptionReplay:
             self._disconnect(name)
 
     def _moved(self, event: Event) -> None:
-        """Apply a seek: it closes all consumers, and nothing is pending any more."""
+        """Apply a seek. It disconnects all consumers and clears the pending acknowledgments."""
         self._all_closed(event)
         self._subscription.seek(*_position(event), event.ack_set or ())
 
@@ -195,7 +195,7 @@ class SubscriptionReplay:
         self._expire(_position(event))
 
     def _trimmed(self, event: Event) -> None:
-        # A broker moves the cursors on before it deletes what they have not consumed.
+        # A broker moves the cursors forward before it deletes ledgers with unconsumed entries.
         self._expire(self._ledgers.previous_valid(_position(event).ledger_id, 0))
 
     def _expire(self, position: Position) -> None:
@@ -214,7 +214,7 @@ class SubscriptionReplay:
         if consumer in self._subscription.consumers:
             return
         if self._subscription.type == SubscriptionType.EXCLUSIVE:
-            # It was refused while another is connected, so the recording lacks that one's end.
+            # A broker refuses a second consumer, so the recording lacks the end of the first.
             for name in self._subscription.consumers:
                 self._disconnect(name)
         self._subscription.add_consumer(consumer)
@@ -244,13 +244,13 @@ class SubscriptionReplay:
         Kind.UNLOAD: _all_closed,
         Kind.BROKER_RESTART: _all_closed,
     }
-    """What each kind does to a subscription; the other kinds do nothing (`ackwell.replay.events.EFFECTS`)."""
+    """The handler of each kind. Other kinds have no effect on a subscription (see `EFFECTS`)."""
 
 
 class TopicReplay:
-    """The consumers of a topic's subscriptions: what happens to the topic happens to each of them.
+    """The consumers of all subscriptions of a topic.
 
-    Whatever is wrong with one subscription is its error, and the others go on.
+    An event of the topic applies to each subscription. An error stops the replay of its subscription only.
 
     >>> topic = TopicReplay()
     >>> at = {"ledger_id": 3, "entry_id": 0, "consumer": "c"}
@@ -263,29 +263,29 @@ class TopicReplay:
     def __init__(self) -> None:
         self.subscriptions: dict[str, SubscriptionReplay] = {}
         self.errors: dict[str, str] = {}
-        """Why a subscription's consumers cannot be followed; they are not from there on."""
+        """The error of each subscription whose replay has stopped."""
         self._ledgers = Ledgers()
         self._sizes: dict[Position, int] = {}
 
     def feed(self, event: Event) -> None:
-        """Take one event of the topic or of one of its subscriptions."""
+        """Apply one event of the topic or of one of its subscriptions."""
         names = [event.subscription] if event.subscription else list(self.subscriptions)
         try:
-            self._grow(event)
+            self._note_entry(event)
         except AckwellError as error:
-            self._refuse(names, event, error)
+            self._fail(names, event, error)
         for name in names:
             if name not in self.errors:
                 try:
-                    self._followed(name).feed(event)
+                    self._subscription(name).feed(event)
                 except (AckwellError, ValueError) as error:
-                    self._refuse([name], event, error)
+                    self._fail([name], event, error)
         last = self._ledgers.last_position
         if event.kind is Kind.TRIM and last is not None:
             self._ledgers.trim_before(min(_position(event).ledger_id, last.ledger_id))
 
-    def _grow(self, event: Event) -> None:
-        """Take what an event shows of the topic's entries."""
+    def _note_entry(self, event: Event) -> None:
+        """Add the entry of an event to the ledgers and batch sizes of the topic."""
         if event.ledger_id is None or EFFECTS[event.kind].action not in _OF_ENTRIES:
             return
         position = _position(event)
@@ -296,25 +296,25 @@ class TopicReplay:
         if EFFECTS[event.kind].exists and size > self._sizes.get(position, 0):
             self._sizes[position] = size
 
-    def _refuse(self, names: list[str], event: Event, error: Exception) -> None:
+    def _fail(self, names: list[str], event: Event, error: Exception) -> None:
         where = f"{event.file}, sequence" if event.file else "sequence"
         for name in names:
-            self.refuse(name, f"{where} {event.sequence}: {error}")
+            self.fail(name, f"{where} {event.sequence}: {error}")
 
-    def refuse(self, name: str, error: str) -> None:
-        """Keep why a subscription's consumers cannot be followed."""
-        self._followed(name)
+    def fail(self, name: str, error: str) -> None:
+        """Stop the replay of a subscription with an error."""
+        self._subscription(name)
         self.errors.setdefault(name, error)
 
     def ledgers(self) -> dict[int, int]:
-        """Return how many entries each ledger has, as far as events show them."""
+        """Return the number of entries of each ledger that appear in events."""
         return dict(self._ledgers)
 
     def sizes(self) -> dict[Position, int]:
-        """Return how many messages each entry holds whose batch was seen."""
+        """Return the batch size of each entry that appears as a batch in events."""
         return dict(self._sizes)
 
-    def _followed(self, name: str) -> SubscriptionReplay:
+    def _subscription(self, name: str) -> SubscriptionReplay:
         if name not in self.subscriptions:
             self.subscriptions[name] = SubscriptionReplay(self._ledgers, self._sizes)
         return self.subscriptions[name]
@@ -327,7 +327,7 @@ def _position(event: Event) -> Position:
 
 
 def _transaction(name: str) -> TransactionId | None:
-    """Read a transaction's name, `most:least`."""
+    """Parse a transaction's name, `most:least`. Return `None` if it has another form."""
     try:
         return TransactionId.parse(name)
     except ValueError:

@@ -69,7 +69,7 @@ class _TopicReplay:
     def __init__(self, name: str, moments: Sequence[int], *, strict: bool) -> None:
         self.name = name
         self._strict = strict
-        self._fold, self._followed = FoldInOrder(), TopicReplay()
+        self._fold, self._consumers = FoldInOrder(), TopicReplay()
         self._waiting: list[int | None] = [*moments, None]
         self._last: tuple[Any, ...] | None = None
 
@@ -103,33 +103,33 @@ class _TopicReplay:
         except EventError as error:
             # The fold refuses what belongs to the topic, or to nobody.
             if fields["subscription"]:
-                self._followed.refuse(fields["subscription"], str(error))
+                self._consumers.fail(fields["subscription"], str(error))
         else:
-            self._followed.feed(event)
+            self._consumers.feed(event)
 
     def _at(self, at_ms: int | None) -> Iterator[Fields]:
         self._fold.end()
         self._fold.raise_flaw(all_flaws=self._strict)
-        errors = self._followed.errors
+        errors = self._consumers.errors
         if self._strict and errors:
             raise EventError(f"{self.name}, {min(errors)}: {errors[min(errors)]}")
         for batch in cursor_batches(self._fold, strict=self._strict):
             for row in batch.select(_OF_CURSORS).to_pylist():
-                name, followed = row["subscription"], self._followed.subscriptions[row["subscription"]]
+                name, consumers = row["subscription"], self._consumers.subscriptions[row["subscription"]]
                 row["error"] = row["error"] or errors.get(name)
                 if row["error"] is not None:
                     row = {column: row[column] for column in ("topic", "subscription", "error")}
                 else:
-                    row |= _consumers(followed, at_ms or 0)
+                    row |= _consumers(consumers, at_ms or 0)
                 yield row | {"at_ms": at_ms}
 
 
-def _consumers(followed: SubscriptionReplay, now_ms: int) -> Fields:
+def _consumers(consumers: SubscriptionReplay, now_ms: int) -> Fields:
     """Return what the table `MOMENTS` says of consumers now."""
-    summary = followed.summary(now_ms)
+    summary = consumers.summary(now_ms)
     return {
         "unacked_messages": summary.unacked,
         "pending_entries": {each.name: each.pending_entries for each in summary.consumers},
         "pending_messages": {each.name: each.unacked for each in summary.consumers},
-        "redeliveries": followed.redeliveries,
+        "redeliveries": consumers.redeliveries,
     }
