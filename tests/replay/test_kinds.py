@@ -280,7 +280,11 @@ def test_what_a_kind_needs_is_asked_of_every_row(kind: Kind, tmp_path: Path) -> 
 def test_the_page_of_events_says_what_the_table_says() -> None:
     page = Path("docs/events.md").read_text()
     page = page.partition("## Kinds")[2].partition("\n## ")[0]
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if "`" in line[:4]]
+    rows = [
+        [cell.strip() for cell in line.split("|")[1:-1]]
+        for line in page.splitlines()
+        if line.startswith("| `")
+    ]
     found = set()
     for names, said, whose, needs in rows:
         for name in re.findall(r"`([a-z_]+)`", names):

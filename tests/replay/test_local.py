@@ -72,7 +72,11 @@ def test_a_bad_subscription_is_a_row_and_with_strict_an_error() -> None:
         (EVENTS.drop(columns="sequence"), SchemaError, "column 'sequence' is missing"),
         (EVENTS.assign(entry_id="a"), SchemaError, "column 'entry_id' is string, expected bigint"),
         (EVENTS.assign(topic=None), EventError, "topic is null"),
-        (EVENTS.assign(batch_index=0.5), EventError, "batch_index holds what is not a 64-bit integer"),
+        (
+            EVENTS.assign(batch_index=0.5),
+            EventError,
+            "batch_index contains a value that is not a 64-bit integer",
+        ),
     ],
 )
 def test_what_is_not_a_table_of_events_is_refused(table: Any, error: type[Exception], message: str) -> None:
@@ -98,7 +102,7 @@ def test_each_column_has_its_problem_and_its_remedy(tmp_path: Path) -> None:
     assert found.keys() == {"topic", "sequence", "kind", "time_ms", "ledger_id", "entry_id"}
     assert found["topic"] == ("several columns differ in case only", "keep one of them")
     assert found["sequence"][0] == "is timestamp[ns], expected int64"
-    assert found["kind"] == ("is missing", "add it: what happened: ackwell.replay.events.Kind")
+    assert found["kind"] == ("is missing", "add it: the kind: ackwell.replay.events.Kind")
     assert found["time_ms"] == (
         "is timestamp[ns]",
         'Spark does not read it: write it with coerce_timestamps="ms"',

@@ -60,9 +60,13 @@ def test_a_column_with_none_is_read(
 @pytest.mark.parametrize("strategy", ["files", "rows"])
 def test_a_number_that_is_not_whole_is_named(strategy: Any, spark: SparkSession, tmp_path: Path) -> None:
     path = written(tmp_path, batch_index=[*NONE, 1.5])
-    with pytest.raises(PySparkException, match=r"batch_index.* holds what is not a 64-bit integer"):
+    with pytest.raises(
+        PySparkException, match=r"batch_index.* contains a value that is not a 64-bit integer"
+    ):
         replay(read_events(spark, path), strategy=strategy).collect()
-    with pytest.raises(EventError, match=r"batch_index holds what is not a 64-bit integer: .*1\.5"):
+    with pytest.raises(
+        EventError, match=r"batch_index contains a value that is not a 64-bit integer: .*1\.5"
+    ):
         replay_files([path])
 
 
@@ -86,7 +90,7 @@ def test_an_overview_has_eight_columns_and_the_worst_first(spark: SparkSession, 
     lossy = cursors.where("error is null").withColumns(
         {"restart_loses": F.lit(1).cast("long"), "restart_reason": F.lit("the limit")}
     )
-    assert [row["restart"] for row in overview(lossy).collect()] == ["1 come back: the limit"]
+    assert [row["restart"] for row in overview(lossy).collect()] == ["1 redelivered: the limit"]
 
 
 def test_a_folder_without_events_is_named(spark: SparkSession, tmp_path: Path) -> None:

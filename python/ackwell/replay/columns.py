@@ -106,7 +106,7 @@ class BatchReader:
         column = None if index < 0 else batch.column(index)
         if column is None or (column.null_count and name == "topic"):
             _refuse(batch, name)
-        # The empty subscription stands for the topic as a whole.
+        # An empty subscription means the topic as a whole.
         if column.null_count == len(column):
             return None, [""]
         if pa.types.is_dictionary(column.type) and len(column.dictionary) <= _PYTHON_NAMES_MAX:

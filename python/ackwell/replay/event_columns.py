@@ -40,7 +40,7 @@ class Columns(NamedTuple):
 
     topics: tuple[NDArray[np.int32] | None, Texts]
     subscriptions: tuple[NDArray[np.int32] | None, Texts]
-    """The empty name stands for the topic as a whole."""
+    """An empty name means the topic as a whole."""
     kinds: tuple[NDArray[np.int32] | None, Sequence[str | None]]
     ledger_ids: Ints
     entry_ids: Ints
@@ -53,9 +53,9 @@ class Columns(NamedTuple):
     words: Ints | None = None
     files: tuple[NDArray[np.int32] | None, Sequence[str]] | None = None
     transactions: tuple[NDArray[np.int32] | None, Texts] | None = None
-    """The empty name stands for no transaction."""
+    """An empty name means no transaction."""
     settings: dict[int, str] | None = None
-    """Row → JSON text, for the `meta` rows with settings."""
+    """JSON text by row, of the `meta` rows with settings."""
 
     def head(self, rows: int) -> Columns:
         """Return the first rows."""

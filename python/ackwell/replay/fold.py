@@ -1,8 +1,7 @@
-"""The fold: columns of events into partials, and partials into cursors, for many subscriptions at a time.
+"""The fold: from columns of events to partials and cursors of many subscriptions.
 
-`Fold` has the names of what `Partials`, the native structure, has by number, and gives it columns. Its
-cost does not depend on the number of subscriptions: no Python code runs for each of them. Local replay, the
-tasks of Spark and its streams all use it.
+`Fold` numbers the names and passes columns to `Partials`, the native structure. No Python code runs for each
+subscription, so the cost does not depend on their number. Local replay, Spark tasks and Spark streams use it.
 """
 
 from __future__ import annotations
@@ -38,10 +37,10 @@ ACTIONS: Final = {kind.value: effect.action for kind, effect in EFFECTS.items()}
 class Fold:
     """The partials of many subscriptions.
 
-    `resets` are those of all events, if they are known before. `ordered` keeps the order of each
-    partial's acknowledgments, which a later seek needs; if all events are folded at once and their
-    resets are known, there is no later one. `whole` says that all events are given to this fold, so
-    acknowledgments in transactions wait for their commit, and `end` is called before cursors are asked for.
+    `resets` are the resets of all events, if they are known in advance. `ordered` keeps the order of each
+    partial's acknowledgments, which a later seek needs. A fold of all events with known resets has no later
+    seek. `whole` promises that this fold receives all events: acknowledgments in transactions wait for their
+    commit, and the caller calls `end` before it requests cursors.
     """
 
     def __init__(
@@ -63,7 +62,7 @@ class Fold:
         self._transactions = _Numbers(self._engine.Names([""]))
         self._is_whole = whole
         self._waiting: list[Columns] = []
-        """Acknowledgments in transactions not committed until then; in the end they are fed again."""
+        """Acknowledgments in uncommitted transactions. `end` feeds them again."""
         self._begun = 0
         self._resets_of: dict[str, list[Name]] = {}
         for name in {**self._known.seeks, **self._known.clears, **self._known.unresolved_clears}:
@@ -77,7 +76,7 @@ class Fold:
         return self._resets or NO_RESETS
 
     def _begin(self) -> None:
-        """Pass the resets of new topics to their subscriptions, before the first event of each is taken."""
+        """Pass the resets of new topics to their subscriptions, before their first event."""
         first, self._begun = self._begun, len(self.topics)
         if self._resets_of or self._commits_of:
             for number in range(first, self._begun):
@@ -102,7 +101,7 @@ class Fold:
                 self._partials.note_flaw(pair, self._file(file), sequence, Flaw.CLEARED_BLINDLY)
 
     def pair(self, name: Name) -> int:
-        """Return the number of a (topic, subscription), a new one if it was not known."""
+        """Return the number of a (topic, subscription); a new number for a new pair."""
         topic, subscription = self.topics.number(name[0]), self.subscriptions.number(name[1])
         self._begin()
         number: int = self._partials.pair(topic, subscription)
@@ -110,12 +109,12 @@ class Fold:
 
     @property
     def topics(self) -> Any:
-        """The topics by number, `Names`."""
+        """The topics by number, as `Names`."""
         return self._topics.names
 
     @property
     def subscriptions(self) -> Any:
-        """The subscriptions by number, `Names`; 0 is the topic as a whole."""
+        """The subscriptions by number, as `Names`. 0 is the topic as a whole."""
         return self._subscriptions.names
 
     def _file(self, name: str) -> int:
@@ -123,7 +122,7 @@ class Fold:
         return number
 
     def feed(self, columns: Columns) -> bool:
-        """Take events in; return whether a row was not an event. O(rows)."""
+        """Fold events, and return whether a row was not an event. O(rows)."""
         return self._take(columns)
 
     def _take(self, columns: Columns, *, ends: bool = False) -> bool:
@@ -161,7 +160,10 @@ class Fold:
     def _resolve(
         self, columns: Columns, topics: Codes, subscriptions: Codes, kinds: Codes, *, ends: bool
     ) -> Codes:
-        """Let acknowledgments in a transaction count if it was committed, or wait if that may come."""
+        """Return the kinds, with acknowledgments of uncommitted transactions replaced by their action.
+
+        A fold of all events keeps these acknowledgments until the commit.
+        """
         assert columns.transactions is not None
         transactions = columns.transactions[0], self._transactions.of(columns.transactions[1])
         uncertain = self._partials.uncommitted_rows(
@@ -184,16 +186,16 @@ class Fold:
         return codes, np.append(actions, np.int32(what))
 
     def end(self) -> bool:
-        """Take what waits for its commit, as far as that came; return whether a row was not an event.
+        """Fold the waiting acknowledgments that are committed, and return whether a row was not an event.
 
-        More events may come, and further commits with them.
+        The caller may feed more events and commits afterwards.
         """
         waiting, self._waiting = self._waiting, []
         flawed = [self._take(columns, ends=True) for columns in waiting]
         return any(flawed)
 
     def absorb(self, other: Fold) -> None:
-        """Join all that another fold of the same resets holds, and leave nothing in it."""
+        """Move the content of another fold with the same resets into this one."""
         topics, subscriptions, transactions = (
             _join(ours.names, theirs.names)
             for ours, theirs in (
@@ -208,28 +210,28 @@ class Fold:
         self._waiting += waiting
 
     def start(self, name: Name, info: PositionInfo, ledgers: Iterable[tuple[int, int]] = ()) -> None:
-        """Take the state a subscription had before all events, and its ledgers as far as they are known."""
+        """Set the state of a subscription before all events, and its known ledgers."""
         self._partials.start(self.pair(name), info, list(ledgers))
 
     def pairs(self, topics: NDArray[np.int32], subscriptions: NDArray[np.int32]) -> Ints:
-        """Return the number of each row's (topic, subscription), of which the numbers are given."""
+        """Return the pair number of each row, from the numbers of its topic and subscription."""
         self._begin()
         pairs: Ints = self._partials.pair_many(topics, subscriptions)
         return pairs
 
     def settle(self, name: Name, file: str, sequence: int, detail: str) -> None:
-        """Take the settings of a subscription."""
+        """Set the settings of a subscription."""
         self._partials.set_settings(self.pair(name), self._file(file), sequence, detail)
 
     def merge(self, pairs: Ints, ledger_ids: Ints, states: list[bytes]) -> None:
-        """Join the states that `Partials.encode` gave."""
+        """Merge encoded states of `Partials.encode`."""
         wrong = ledger_ids[(ledger_ids < 0) & (ledger_ids != NULL)]
         if len(wrong):
             raise CorruptStateError(f"a partial of ledger {wrong[0]}", 0)
         self._partials.merge(pairs, ledger_ids, states)
 
-    def know_ledgers(self, name: Name, ledgers: Iterable[tuple[int, int]]) -> None:
-        """Take the ledgers of a subscription's topic, instead of what the events say of them."""
+    def set_ledgers(self, name: Name, ledgers: Iterable[tuple[int, int]]) -> None:
+        """Set the ledgers of a subscription's topic. They replace the ledgers of the events."""
         rows = sorted(ledgers)
         ids = np.array([row[0] for row in rows], np.int64)
         self._partials.set_ledgers(self.pair(name), ids, np.array([row[1] for row in rows], np.int64))
@@ -247,7 +249,7 @@ class Fold:
         return self._partials
 
     def raise_flaw(self, *, all_flaws: bool = True) -> None:
-        """Raise `EventError` for the first event that is flawed, or only for one without a subscription."""
+        """Raise `EventError` for the first flawed event, or only for one without a subscription."""
         pair = self._partials.first_flawed()
         if pair is None:
             return
@@ -268,7 +270,7 @@ class Fold:
                 )
 
     def settings(self) -> tuple[dict[int, dict[str, Any]], dict[int, str]]:
-        """Return the broker settings of the pairs that have some, and the errors of what is not JSON."""
+        """Return the broker settings by pair, and the errors of settings that are not JSON."""
         settings, errors = {}, {}
         parsed: dict[str, Any] = {}
         for pair, detail in self._partials.settings():
@@ -282,7 +284,7 @@ class Fold:
         return settings, errors
 
     def cursor(self, pair: int, settings: dict[str, Any]) -> tuple[Cursor, dict[tuple[int, int], int]]:
-        """Return a pair's cursor, and the sizes of its batches; `ProtocolError` if there is none."""
+        """Return a pair's cursor and its batch sizes. Raises `ProtocolError` if its events are invalid."""
         chosen = cursor_settings(settings)
         try:
             info, ledgers, sizes = self._partials.cursor(pair, batch_index_acks=chosen.batch_index_acks)
@@ -302,7 +304,7 @@ class _Numbers:
         self._last: tuple[Texts | None, NDArray[np.int32]] = None, np.empty(0, np.int32)
 
     def of(self, texts: Texts) -> NDArray[np.int32]:
-        """Return the numbers of texts; at once for those of the call before, which may be more now."""
+        """Return the numbers of texts. For the texts of the last call only new ones are looked up."""
         known = self._last[1] if self._last[0] is texts else np.empty(0, np.int32)
         if len(known) < len(texts):
             if isinstance(texts, list):
@@ -316,14 +318,14 @@ class _Numbers:
 
 
 def _join(ours: Any, theirs: Any) -> NDArray[np.int32]:
-    """Return our numbers of their names."""
+    """Return our number of each of their names."""
     offsets, data = theirs.to_arrays()
     numbers: NDArray[np.int32] = ours.number_many(offsets, np.frombuffer(data, np.uint8))
     return numbers
 
 
 def cursor_settings(settings: dict[str, Any]) -> CursorSettings:
-    """Return the cursor's part of these broker settings; batch index acks are on by default, as in 4.2."""
+    """Return the cursor's part of broker settings. Batch index acks are on by default, as in 4.2."""
     value = str(settings.get("acknowledgmentAtBatchIndexLevelEnabled", True)).lower()
     return CursorSettings(batch_index_acks=value != "false")
 

@@ -1,20 +1,18 @@
-"""What consumers saw, judged: order per key, at least once, no acknowledgment lost, counts that only grow.
+"""Check recorded deliveries: order per key, at-least-once delivery, lost acknowledgments, redelivery counts.
 
-`check_history` reads the events of `ackwell record`, of the dev broker or of any trace. It decides nothing by
-ackwell's own rules of dispatch, but looks only at what was delivered to whom and what was said back. So it
-can judge another broker as well.
+`check_history` reads the events of `ackwell record`, of the dev broker or of any trace. It uses only the
+recorded deliveries and commands, not ackwell's dispatch rules. So it can check any broker.
 
-A message *waits* from when it is given back until it is delivered again or acknowledged. What gives it back
-is a negative acknowledgment or a request of its consumer, a consumer that leaves, an abort or a restart. On
-Key_Shared a later message of its key that is delivered meanwhile *overtakes* it. What was delivered before
-is the consumer's.
+A message *waits* from its return to the broker until its redelivery or acknowledgment. It is returned by a
+negative acknowledgment, a redelivery request, a disconnect of its consumer, an abort or a restart. On
+Key_Shared, a later message with the same key that is delivered in this time *overtakes* it.
 
-An acknowledgment that was answered is a `result` event with its position and `RECEIPT` as detail; one that
-was not answered may be lost in a crash. A broker forgets redelivery counts when it restarts, when the last
-consumer leaves and when a part of a batch is acknowledged: there they may begin anew.
+A `result` event with a position and the detail `RECEIPT` records the receipt of an acknowledgment. An
+acknowledgment without a receipt can be lost in a crash. A broker resets redelivery counts when it restarts,
+when the last consumer disconnects and when a part of a batch is acknowledged.
 
-In a recording by the proxy what a client says can cross a delivery. With `in_flight_ms`, a delivery
-up to so long after an acknowledgment or a return is not held against the broker.
+In a recording by the proxy, a client's command and a delivery can cross. With `in_flight_ms`, a delivery that
+follows an acknowledgment or a return within this time is not a violation.
 """
 
 from __future__ import annotations
@@ -32,35 +30,35 @@ if TYPE_CHECKING:
     from ackwell.replay.events import Event
 
 RECEIPT: Final = "receipt"
-"""The detail of a `result` event: the acknowledgment of its position was answered."""
+"""The detail of a `result` event that records the receipt of an acknowledgment."""
 
 
 class Rule(StrEnum):
-    """What a history can break."""
+    """A rule that a history can violate."""
 
     OVERTAKEN = "overtaken"
-    """A message was delivered while an earlier one of its key waited to be delivered again."""
+    """A message was delivered while an earlier one with its key waited for redelivery."""
     OUT_OF_ORDER = "out-of-order"
-    """A message was delivered for the first time after a later one of its key."""
+    """A message was delivered for the first time after a later one with its key."""
     ACKED_AGAIN = "acked-again"
-    """A message was delivered that was wholly acknowledged, and nothing made that void."""
+    """A wholly acknowledged message was delivered, and its acknowledgment was not void."""
     RECEIPT_LOST = "receipt-lost"
-    """The same after a restart, and the acknowledgment had been answered."""
+    """As `ACKED_AGAIN`, after the receipt of the acknowledgment and a restart."""
     COUNT_FELL = "count-fell"
     """A message was delivered with a lower redelivery count than before."""
     NEVER_DELIVERED = "never-delivered"
-    """The history ended at rest, and a message is neither acknowledged nor with a consumer."""
+    """The history ended at rest, and a message is neither acknowledged nor pending at a consumer."""
 
 
 class Violation(NamedTuple):
-    """One event that breaks a rule."""
+    """One event that violates a rule."""
 
     rule: Rule
     topic: str
     subscription: str
     position: Position
     sequence: int
-    """The event's; 0 for a message that never came."""
+    """The event's sequence; 0 for a message that was never delivered."""
     other: Position | None = None
     """The message that was overtaken."""
 
@@ -76,7 +74,7 @@ class Violation(NamedTuple):
 
 @dataclass(slots=True)
 class _Waiting:
-    """The messages of one key that were given back, least first; those that went are dropped when met."""
+    """The returned messages of one key, least first. Removed messages leave the heap lazily."""
 
     heap: list[Position] = field(default_factory=list)
     since_ms: dict[Position, int] = field(default_factory=dict)
@@ -86,7 +84,7 @@ class _Waiting:
         heappush(self.heap, position)
 
     def first(self, before: Position, until_ms: int | None) -> Position | None:
-        """Return the first before a position, of those that came until then."""
+        """Return the first message before a position that was returned at or before `until_ms`."""
         while self.heap and self.heap[0] not in self.since_ms:
             heappop(self.heap)
         if not self.heap or self.heap[0] >= before:
@@ -97,17 +95,17 @@ class _Waiting:
         return min(found, default=None)
 
 
-class _Topic:
-    """What was published: each entry with its key, and whether its order can be judged."""
+class _PublishedEntries:
+    """The published entries of a topic: their keys, and whether their order is checked."""
 
     def __init__(self) -> None:
         self.keys: dict[Position, str | None] = {}
         self.unordered: set[Position] = set()
-        """Delayed, or published in a transaction: these come when they may."""
+        """Delayed entries and entries of transactions. Their order is not checked."""
         self.in_transactions: dict[str, set[Position]] = {}
         self.aborted: set[Position] = set()
 
-    def published(self, event: Event, position: Position) -> None:
+    def publish(self, event: Event, position: Position) -> None:
         self.keys.setdefault(position, None)
         if event.deliver_at_ms or event.transaction is not None:
             self.unordered.add(position)
@@ -116,9 +114,9 @@ class _Topic:
 
 
 class _History:
-    """What happened to one subscription."""
+    """The history of one subscription."""
 
-    def __init__(self, topic: _Topic, in_flight_ms: int) -> None:
+    def __init__(self, topic: _PublishedEntries, in_flight_ms: int) -> None:
         self.topic = topic
         self.in_flight_ms = in_flight_ms
         self.now_ms = 0
@@ -127,35 +125,35 @@ class _History:
         self.begin(Position(-1, -1))
 
     def begin(self, acked_up_to: Position) -> None:
-        """Start after a position, with nothing delivered."""
+        """Start after a position, without deliveries."""
         self.acked_up_to = self.durable_up_to = acked_up_to
         self.holder: dict[Position, str | None] = {}
         self.of_consumer: dict[str | None, set[Position]] = {}
         self.waiting: dict[str, _Waiting] = {}
         self.first_deliveries: dict[str, Position] = {}
-        """The last message of each key that was delivered for the first time."""
+        """By key, the greatest message that was delivered for the first time."""
         self.delivered: set[Position] = set()
         self.acked: set[Position] = set()
         self.acked_ms: dict[Position, int] = {}
-        """When what is acknowledged was so, while a delivery may have been under way."""
+        """The time of each acknowledgment, if deliveries can be in flight."""
         self.answered: set[Position] = set()
         self.unanswered: set[Position] = set()
-        """Acknowledged, and not known to be durable."""
+        """Acknowledged, without a receipt."""
         self.may_be_acked: set[Position] = set()
-        """Acknowledged and not answered before a crash: it comes again or it does not."""
+        """Acknowledged without a receipt before a crash. A redelivery is allowed but not required."""
         self.counts: dict[Position, int] = {}
         self.in_transactions: dict[str, set[Position]] = {}
 
     def is_acked(self, position: Position) -> bool:
         return position in self.acked or position <= self.acked_up_to
 
-    def has_a_place(self, position: Position) -> bool:
-        """Return whether a message is acknowledged, or somebody is to acknowledge it."""
+    def is_accounted_for(self, position: Position) -> bool:
+        """Return whether a message is acknowledged, or pending at a consumer or in a transaction."""
         if self.is_acked(position) or position in self.holder or position in self.may_be_acked:
             return True
         return any(position in each for each in self.in_transactions.values())
 
-    def dispatched(self, event: Event, position: Position) -> Iterator[tuple[Rule, Position | None]]:
+    def dispatch(self, event: Event, position: Position) -> Iterator[tuple[Rule, Position | None]]:
         until_ms = self.now_ms - self.in_flight_ms if self.in_flight_ms else None
         crossed = until_ms is not None and self.acked_ms.get(position, until_ms) > until_ms
         if self.is_acked(position) and not crossed:
@@ -175,14 +173,14 @@ class _History:
                 if last > position:
                     yield Rule.OUT_OF_ORDER, last
                 self.first_deliveries[key] = max(last, position)
-        self.gone(position)
+        self.remove(position)
         self.may_be_acked.discard(position)
         self.delivered.add(position)
         self.holder[position] = event.consumer
         self.of_consumer.setdefault(event.consumer, set()).add(position)
 
-    def gone(self, position: Position) -> None:
-        """Note that a message neither waits nor is with the consumer that had it."""
+    def remove(self, position: Position) -> None:
+        """Remove a message from the waiting messages and from its consumer."""
         if position in self.holder:
             self.of_consumer[self.holder.pop(position)].discard(position)
         key = self.topic.keys.get(position)
@@ -192,52 +190,52 @@ class _History:
             if not waiting.since_ms:
                 del self.waiting[key]
 
-    def given_back(self, positions: Iterable[Position]) -> None:
+    def give_back(self, positions: Iterable[Position]) -> None:
         for position in sorted(positions):
-            self.gone(position)
+            self.remove(position)
             key = self.topic.keys.get(position)
             if key is not None and not self.is_acked(position):
                 self.waiting.setdefault(key, _Waiting()).add(position, self.now_ms)
 
-    def acknowledged(self, position: Position) -> None:
+    def acknowledge(self, position: Position) -> None:
         self.acked.add(position)
-        self._acked_now(position)
+        self._note_ack_time(position)
         self.counts.pop(position, None)
-        self.gone(position)
+        self.remove(position)
 
-    def acknowledged_up_to(self, position: Position) -> None:
+    def acknowledge_up_to(self, position: Position) -> None:
         self.acked_up_to = max(self.acked_up_to, position)
         for each in [each for each in self.delivered if each <= position]:
             self.counts.pop(each, None)
-            self._acked_now(each)
-            self.gone(each)
+            self._note_ack_time(each)
+            self.remove(each)
 
-    def _acked_now(self, position: Position) -> None:
+    def _note_ack_time(self, position: Position) -> None:
         if self.in_flight_ms:
             self.acked_ms.setdefault(position, self.now_ms)
 
-    def start_over(self) -> None:
-        """Note that everything unacknowledged is read again, in its order."""
-        self.given_back([*self.holder])
+    def return_all(self) -> None:
+        """Return all pending messages: the broker reads them again in order."""
+        self.give_back([*self.holder])
         self.counts.clear()
 
 
 def check_history(
     events: Iterable[Event], *, at_rest: bool = False, in_flight_ms: int = 0
 ) -> list[Violation]:
-    """Return what a history breaks, event by event. O(events · log waiting).
+    """Return the violations of a history, by event. O(events · log waiting).
 
     Parameters
     ----------
     events : iterable of Event
-        In their order, as from `read_events`. Keys come from the events of publishing or delivery; a message
-        whose key is not known is not judged by order.
+        In order, as from `read_events`. Keys come from publish and delivery events. The order of messages
+        without a known key is not checked.
     at_rest : bool
-        The history ended when nothing was left to deliver: what is neither acknowledged nor with a
-        consumer then was never delivered, or not again.
+        The history ended when the broker had no message left to deliver. Then a message that is neither
+        acknowledged nor pending at a consumer is a violation.
     in_flight_ms : int
-        How long a delivery may have been under way when a client's acknowledgment or return was recorded, by
-        the events' `time_ms`. 0 for what a broker says of itself.
+        How long a delivery can be in flight when a client's acknowledgment or return is recorded, by the
+        events' `time_ms`. 0 for events that the broker recorded itself.
 
     Examples
     --------
@@ -248,8 +246,8 @@ def check_history(
     ...     {"kind": "nack", "consumer": "a", "entry_id": 0},
     ...     {"kind": "dispatch", "consumer": "a", "entry_id": 1, "key": "k"},
     ... ]
-    >>> whose = {"topic": "t", "subscription": "s", "ledger_id": 3}
-    >>> for each in check_history(event_from_fields(whose | line) for line in lines):
+    >>> common = {"topic": "t", "subscription": "s", "ledger_id": 3}
+    >>> for each in check_history(event_from_fields(common | line) for line in lines):
     ...     print(each.position, each.rule, each.other)
     3:1 overtaken 3:0
     """
@@ -257,54 +255,54 @@ def check_history(
     for event in events:
         checker.feed(event)
     if at_rest:
-        checker.rest()
+        checker.check_rest()
     return checker.found
 
 
 class _Checker:
-    """Gives each event to the subscriptions that it is about."""
+    """Applies each event to the subscriptions that it concerns."""
 
     def __init__(self, in_flight_ms: int) -> None:
         self.found: list[Violation] = []
         self._under_way_ms = in_flight_ms
-        self._topics: dict[str, _Topic] = {}
+        self._topics: dict[str, _PublishedEntries] = {}
         self._histories: dict[str, dict[str, _History]] = {}
 
     def feed(self, event: Event) -> None:
         position = None
         if event.ledger_id is not None and event.entry_id is not None:
             position = Position(event.ledger_id, event.entry_id)
-        topic = self._topics.setdefault(event.topic, _Topic())
+        topic = self._topics.setdefault(event.topic, _PublishedEntries())
         if position is not None and event.key is not None:
             topic.keys.setdefault(position, event.key)
         if event.kind is Kind.PUBLISH and position is not None:
-            topic.published(event, position)
+            topic.publish(event, position)
         elif event.kind is Kind.ABORT and not event.subscription:
             topic.aborted |= topic.in_transactions.pop(event.transaction or "", set())
         histories = self._histories.setdefault(event.topic, {})
         if event.subscription:
             if event.subscription not in histories:
                 histories[event.subscription] = _History(topic, self._under_way_ms)
-            self._happened(event, histories[event.subscription], position)
+            self._apply(event, histories[event.subscription], position)
         else:
             for name, history in histories.items():
-                self._happened(event._replace(subscription=name), history, position)
+                self._apply(event._replace(subscription=name), history, position)
 
-    def rest(self) -> None:
-        """Find what should have come and did not."""
+    def check_rest(self) -> None:
+        """Find the messages that should have been delivered."""
         for topic_name, histories in self._histories.items():
             for name, history in histories.items():
                 for position in sorted(history.topic.keys.keys() - history.topic.aborted):
-                    if not history.has_a_place(position):
+                    if not history.is_accounted_for(position):
                         self.found.append(Violation(Rule.NEVER_DELIVERED, topic_name, name, position, 0))
 
-    def _happened(self, event: Event, history: _History, position: Position | None) -> None:
+    def _apply(self, event: Event, history: _History, position: Position | None) -> None:
         kind = event.kind
         history.now_ms = history.now_ms if event.time_ms is None else event.time_ms
         if kind is Kind.DISPATCH and position is not None:
-            whose = event.topic, event.subscription, position, event.sequence
+            common = event.topic, event.subscription, position, event.sequence
             self.found += [
-                Violation(rule, *whose, other) for rule, other in history.dispatched(event, position)
+                Violation(rule, *common, other) for rule, other in history.dispatch(event, position)
             ]
         elif kind in _WITH_POSITION and position is not None:
             _WITH_POSITION[kind](history, event, position)
@@ -314,13 +312,13 @@ class _Checker:
 
 def _ack(history: _History, event: Event, position: Position) -> None:
     if event.ack_set or event.batch_index is not None:
-        # A part of a batch: the entry stays unacknowledged as far as this history shows.
+        # A part of a batch. This history treats the entry as unacknowledged.
         history.counts.pop(position, None)
         return
     if event.transaction is not None:
         history.in_transactions.setdefault(event.transaction, set()).add(position)
     else:
-        history.acknowledged(position)
+        history.acknowledge(position)
         if position not in history.answered:
             history.unanswered.add(position)
 
@@ -328,14 +326,12 @@ def _ack(history: _History, event: Event, position: Position) -> None:
 def _ack_cumulative(history: _History, event: Event, position: Position) -> None:
     if event.transaction is None:
         before = event.ack_set or event.batch_index is not None
-        history.acknowledged_up_to(
-            Position(position.ledger_id, position.entry_id - 1) if before else position
-        )
+        history.acknowledge_up_to(Position(position.ledger_id, position.entry_id - 1) if before else position)
 
 
 def _nack(history: _History, event: Event, position: Position) -> None:
     if position in history.holder and event.consumer in (None, history.holder[position]):
-        history.given_back([position])
+        history.give_back([position])
 
 
 def _receipt(history: _History, event: Event, position: Position) -> None:
@@ -351,7 +347,7 @@ def _seek(history: _History, event: Event, position: Position) -> None:
 
 
 def _moved(history: _History, event: Event, position: Position) -> None:
-    history.acknowledged_up_to(position)
+    history.acknowledge_up_to(position)
     history.durable_up_to = history.acked_up_to
 
 
@@ -366,19 +362,19 @@ def _opened(history: _History, event: Event) -> None:
 
 
 def _closed(history: _History, event: Event) -> None:
-    _gave_all_back(history, event)
+    _give_all_back(history, event)
     history.consumers -= 1
     if history.consumers <= 0:
         history.counts.clear()
 
 
-def _gave_all_back(history: _History, event: Event) -> None:
-    history.given_back([*history.of_consumer.get(event.consumer, ())])
+def _give_all_back(history: _History, event: Event) -> None:
+    history.give_back([*history.of_consumer.get(event.consumer, ())])
 
 
 def _all_left(history: _History, event: Event) -> None:
     history.consumers = 0
-    history.start_over()
+    history.return_all()
 
 
 def _restarted(history: _History, event: Event) -> None:
@@ -393,11 +389,11 @@ def _restarted(history: _History, event: Event) -> None:
 
 def _committed(history: _History, event: Event) -> None:
     for position in history.in_transactions.pop(event.transaction or "", ()):
-        history.acknowledged(position)
+        history.acknowledge(position)
 
 
 def _aborted(history: _History, event: Event) -> None:
-    history.given_back(history.in_transactions.pop(event.transaction or "", ()))
+    history.give_back(history.in_transactions.pop(event.transaction or "", ()))
 
 
 def _cleared(history: _History, event: Event) -> None:
@@ -417,7 +413,7 @@ _WITH_POSITION: Final = {
 _WITHOUT_POSITION: Final = {
     Kind.CONSUMER_OPEN: _opened,
     Kind.CONSUMER_CLOSE: _closed,
-    Kind.REDELIVER_UNACKED: _gave_all_back,
+    Kind.REDELIVER_UNACKED: _give_all_back,
     Kind.CLIENT_CLOSED: _all_left,
     Kind.UNLOAD: _restarted,
     Kind.BROKER_RESTART: _restarted,

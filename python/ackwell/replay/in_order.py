@@ -1,7 +1,7 @@
-"""The fold of events that are given in their order: nothing of them need be known before.
+"""The fold of events in order, which needs no resets in advance.
 
-A seek makes what was folded before it void, and a transaction counts once its commit was given. A cleared
-backlog without a position reaches what was published until then, which the fold itself shows.
+A seek voids the acknowledgments before it, and a transaction takes effect at its commit. A cleared backlog
+without a position covers the entries that the fold has seen so far.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ _SEEKING: Final = frozenset([Kind.SEEK.value])
 
 
 class FoldInOrder(Fold):
-    """A fold of events in their order. Call `end` before a state is asked for; more events may follow."""
+    """A fold of events in order. Call `end` before reading a state; more events may follow."""
 
     def __init__(self, *, engine: Engine | None = None) -> None:
         super().__init__(whole=True, engine=engine)
         self._unresolved: set[int] = set()
-        """The pairs whose backlog was cleared before anything was published, with no seek since."""
+        """The pairs whose backlog was cleared before the first publish, without a seek since."""
 
     def feed(self, columns: Columns) -> bool:
-        """Take the next events in; return whether a row was not an event. O(rows)."""
+        """Fold the next events, and return whether a row was not an event. O(rows)."""
         clears = columns.rows_of(_CLEARING)
         flawed, start = False, 0
         for row in clears[columns.ledger_ids[clears] == NULL].tolist():
@@ -59,7 +59,7 @@ class FoldInOrder(Fold):
         return self.pair((name_at(columns.topics, row), name_at(columns.subscriptions, row)))
 
     def settings(self) -> tuple[dict[int, dict[str, Any]], dict[int, str]]:
-        """Return the broker settings of the pairs that have some, and what is wrong with others."""
+        """Return the broker settings by pair, and the errors by pair."""
         settings, wrong = super().settings()
         return settings, wrong | dict.fromkeys(
             self._unresolved, "backlog cleared before anything was published"

@@ -1,7 +1,7 @@
-"""Folding on several threads: each takes jobs into a fold of its own, and the folds are joined.
+"""Folding on several threads. Each thread folds jobs into its own fold, and the folds are merged.
 
-Joining gives the same in any order, so the result does not depend on the threads. The interpreter is
-released while columns are read and folded.
+Merging is commutative, so the result does not depend on the threads. The native code releases the interpreter
+lock while it reads and folds columns.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 class Job(NamedTuple):
-    """Some events, read in one go."""
+    """Some events that one thread reads."""
 
     path: Path
     columns: Callable[[], Iterable[Columns]]
 
 
 def usable_cores() -> int:
-    """Return how many cores this process may use."""
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -42,7 +42,7 @@ def fold_jobs(
 ) -> tuple[Fold, bool]:
     """Fold jobs, and return the fold and whether a row was not an event.
 
-    What the first job in order raises is raised.
+    Raises the error of the first job, in order, that fails.
     """
     fold = new_fold()
     begin(fold)
@@ -55,7 +55,7 @@ def fold_jobs(
             try:
                 flawed = any(list(pool.map(queue.fold_into, folds)))
             except BaseException:
-                # Whoever interrupts waits for the jobs that are begun, and for no other.
+                # An interrupt waits for the running jobs only.
                 queue.stop()
                 raise
     queue.raise_first()
@@ -66,7 +66,7 @@ def fold_jobs(
 
 
 class _Queue:
-    """Jobs in order, for several threads."""
+    """A queue of jobs in order, for several threads."""
 
     def __init__(self, jobs: list[Job], on_file: Callable[[Path], None]) -> None:
         self._jobs: Iterator[tuple[int, Job]] = iter(enumerate(jobs))
@@ -77,7 +77,7 @@ class _Queue:
         self._stopped = False
 
     def fold_into(self, fold: Fold) -> bool:
-        """Take jobs until there are none; return whether a row was not an event."""
+        """Fold jobs until the queue is empty, and return whether a row was not an event."""
         flawed = False
         while (taken := self._next()) is not None:
             number, job = taken
@@ -89,17 +89,17 @@ class _Queue:
         return flawed
 
     def stop(self) -> None:
-        """Give out no more jobs."""
+        """Stop handing out jobs."""
         self._stopped = True
 
     def raise_first(self) -> None:
-        """Raise what the first failed job raised."""
+        """Raise the error of the first failed job."""
         if self._failed:
             raise self._failed[min(self._failed)]
 
     def _next(self) -> tuple[int, Job] | None:
         with self._lock:
-            # The jobs before one that failed are taken, so none of those that are left can come before it.
+            # All jobs before a failed one are taken already, so no remaining job precedes it.
             if self._failed or self._stopped:
                 return None
             taken = next(self._jobs, None)

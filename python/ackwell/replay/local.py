@@ -1,4 +1,4 @@
-"""Replay on one machine, tables in and tables out."""
+"""Replay on one machine, from tables to a table."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ def replay_events(
     Parameters
     ----------
     events : path, sequence of paths, or table
-        Files and folders as `ackwell replay` takes them, or a table of events: pandas, Polars, PyArrow, or
-        whatever else has `__arrow_c_stream__`.
+        Files and folders as for `ackwell replay`, or a table of events: pandas, Polars, PyArrow, or any other
+        object with `__arrow_c_stream__`.
     strict : bool
-        Raise `ProtocolError` for a subscription whose events lead to no cursor; else its row has an `error`.
+        Raise `ProtocolError` for a subscription with invalid events. Otherwise its row has an `error`.
     threads : int, optional
-        How many share out the files; None for one a core.
+        The number of threads; None for one on each core.
 
     Raises
     ------
     SchemaError
-        If a column is missing or of another type; the message names each.
+        If a column is missing or has a wrong type. The message names each such column.
     EventError
-        For a row that is not an event of any subscription.
+        For a row that is not an event of a subscription.
 
     Notes
     -----
-    `pandas.DataFrame(table.to_pydict())`, `table.to_pandas()` and `polars.from_arrow(table)` take the result.
-    O(events); memory is that of the cursors.
+    Convert the result with `pandas.DataFrame(table.to_pydict())`, `table.to_pandas()` or
+    `polars.from_arrow(table)`. Time: O(events). Memory: the cursors.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def _table(events: Any) -> pa.Table:
 
 
 def _without_views(kind: pa.DataType) -> pa.DataType:
-    """Return a type in which texts are as in Parquet; Polars has views of them."""
+    """Return a type with plain strings instead of the string views of Polars."""
     if pa.types.is_dictionary(kind):
         return pa.dictionary(kind.index_type, _without_views(kind.value_type))
     return pa.string() if pa.types.is_string_view(kind) else kind

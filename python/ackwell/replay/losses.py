@@ -1,7 +1,7 @@
-"""What a restart forgets of folded cursors, from their columns: no Python object for each batch.
+"""The acknowledgments that a restart loses, computed from the columns of folded cursors.
 
-The rules are those of `ackwell.broker.restart`; ack sets and batch sizes are read where they lie, in the
-columns that `Partials.cursors` returns.
+The rules are those of `ackwell.broker.restart`. Ack sets and batch sizes are read from the columns of
+`Partials.cursors`, without a Python object for each batch.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 
 class Losses(NamedTuple):
-    """What a graceful restart of a 4.2 broker would forget, a row each."""
+    """The acknowledged messages that a graceful restart of a 4.2 broker loses, by row."""
 
     at_least: Ints
     at_most: Ints
-    """`UNBOUNDED` where nothing says how much more."""
+    """`UNBOUNDED` if no upper bound is known."""
     codes: NDArray[np.int32]
-    """The place of each row's reason in `reasons`."""
+    """The index of each row's reason in `reasons`."""
     reasons: list[str | None]
 
     def messages(self, row: int) -> Bounds:
@@ -49,7 +49,7 @@ UNBOUNDED: Final = -1
 
 
 def losses_of(columns: dict[str, Any]) -> Losses:
-    """Return the loss of each row of `Partials.cursors`; none if there is no cursor."""
+    """Return the loss of each row of `Partials.cursors`; 0 for a row without a cursor."""
     from ackwell import Ledgers, PositionRangeSet
 
     integers, sets, ledgers = columns["integers"], columns["batch_deleted"], columns["ledgers"]
@@ -79,7 +79,7 @@ def losses_of(columns: dict[str, Any]) -> Losses:
 
 
 def _acked(acked: Ints) -> tuple[Ints, Ints]:
-    """Return how many messages of each ack set are acknowledged at least, and whether it may be more."""
+    """Return the least number of acknowledged messages of each ack set, and whether it can be greater."""
     return np.where(acked < 0, -acked - 1, acked), (acked < 0).astype(np.int64)
 
 
@@ -96,7 +96,7 @@ def text_at(texts: dict[str, Any], row: int) -> bytes:
 
 
 class AckSetColumns(CountedAckSets):
-    """The ack sets of one row, in the columns of all."""
+    """A view of the ack sets of one row in the columns of all rows."""
 
     def __init__(self, columns: dict[str, Any], start: int, end: int) -> None:
         self._columns = columns
@@ -118,15 +118,15 @@ class AckSetColumns(CountedAckSets):
         return self.first(len(self))
 
     def first(self, count: int) -> dict[Position, Sequence[int]]:
-        """Return the first sets."""
-        few = AckSetColumns(self._columns, self._start, min(self._end, self._start + count))
+        """Return the first `count` ack sets."""
+        part = AckSetColumns(self._columns, self._start, min(self._end, self._start + count))
         words = self._columns["words"]
-        bounds = self._columns["word_offsets"][few._start : few._end + 1].tolist()
+        bounds = self._columns["word_offsets"][part._start : part._end + 1].tolist()
         sets = (words[start:end].tolist() for start, end in pairwise(bounds))
-        return dict(zip(few, sets, strict=True))
+        return dict(zip(part, sets, strict=True))
 
     def behind(self, count: int) -> AckSetColumns:
-        """Return the sets without the first."""
+        """Return the ack sets after the first `count`."""
         return AckSetColumns(self._columns, min(self._end, self._start + count), self._end)
 
     def acked(self) -> Bounds:
@@ -137,14 +137,14 @@ class AckSetColumns(CountedAckSets):
 
 
 class SizeColumns(CountedSizes):
-    """Batch sizes, as runs of entries of one ledger and one size that follow each other."""
+    """Batch sizes, stored as runs of consecutive entries of one ledger with the same size."""
 
     def __init__(self, packed: bytes) -> None:
         self._packed = packed
 
     @cached_property
     def _columns(self) -> tuple[Ints, Ints, Ints]:
-        """Ledger id, entry id and size of each entry."""
+        """The ledger id, entry id and size of each entry."""
         runs = np.frombuffer(zlib.decompress(self._packed), dtype="<i8").reshape(4, -1)
         ledger_ids, firsts, counts, sizes = runs
         starts = np.cumsum(counts) - counts
@@ -166,7 +166,7 @@ class SizeColumns(CountedSizes):
         return self._by_position[position]
 
     def sum_of(self, ranges: PositionRangeSet | None) -> tuple[int, int]:
-        """Return how many entries there are, all or those in `ranges`, and their messages."""
+        """Return the number of entries, all or those in `ranges`, and the number of their messages."""
         ledger_ids, entry_ids, sizes = self._columns
         if ranges is not None:
             sizes = sizes[ranges.contains_many(ledger_ids, entry_ids)]
@@ -174,5 +174,5 @@ class SizeColumns(CountedSizes):
 
 
 def unpack_sizes(packed: bytes | None) -> BatchSizes:
-    """Read the column `batch_sizes`."""
+    """Decode a value of the column `batch_sizes`."""
     return BatchSizes() if packed is None else BatchSizes(of=SizeColumns(packed))

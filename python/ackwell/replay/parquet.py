@@ -1,8 +1,9 @@
-"""Parquet files of events: what they hold, and their fold, row group by row group.
+"""Parquet files of events: their content, and their fold by row groups.
 
-Nothing is read that need not be. A column that a row group's statistics know to be null, or one name
-throughout, is not decoded, nor is `sequence` if all events are folded at once and none has to be ordered.
-Dictionary pages stay dictionaries, and column chunks are streamed, so memory is that of the partials.
+Columns are read only when needed. A column is not decoded if the statistics of the row group show that all
+its values are null or the same name. `sequence` is not decoded if all events are folded at once and their
+order does not matter. Dictionary pages stay dictionaries, and column chunks are streamed, so the partials
+dominate memory.
 """
 
 from __future__ import annotations
@@ -28,21 +29,21 @@ if TYPE_CHECKING:
     from ackwell.replay.fold import Fold
 
 _SLICE_VALUES: Final = 1 << 19
-"""Values decoded at a time: so many rows that each of 10,000 mixed subscriptions has some, and so
-few that they take some MB on each thread."""
+"""Values decoded at a time: enough that each of 10,000 mixed subscriptions has some, and few enough that they
+take some MB on each thread."""
 
 _SLICE_VALUES_OF_ONE: Final = 1 << 18
-"""The same of one subscription: so few that they stay in a cache."""
+"""The same for one subscription: few enough to stay in a cache."""
 
 _BUFFER: Final = 1 << 20
 """Bytes of a column read at a time."""
 
 _CODE_BYTES_MAX: Final = 8
-"""Bytes that a row of a column takes at most where its dictionary is of use, and a part of that too."""
+"""A column with more bytes a row is mostly plain texts, for which a dictionary does not pay."""
 
 _NAMES: Final = ("topic", "subscription")
 _OFTEN_CONSTANT: Final = ("ledger_id", "batch_index", "batch_size")
-"""Columns that may hold one value throughout; `entry_id` is read always, so that there are rows."""
+"""Columns that are often constant. `entry_id` is always read, so that a batch has rows."""
 
 _ENCODED: Final = (*_NAMES, "kind", "transaction", "file")
 _OPTIONAL: Final = ("batch_index", "batch_size", "ack_set", "transaction", "detail", "file")
@@ -57,7 +58,7 @@ class RowGroups(NamedTuple):
     path: str
     indexes: tuple[int, ...]
     constants: Mapping[str, str | None] = {}
-    """Columns that the file's path holds (`topic=t/…`)."""
+    """Columns from the file's path (`topic=t/…`)."""
 
 
 Fields = dict[str, str]
@@ -68,9 +69,9 @@ class Survey(NamedTuple):
     """The content of a file's footer and of its column `kind`."""
 
     group_bytes: tuple[int, ...]
-    """Bytes of each row group's columns that a fold decodes, not compressed."""
+    """Uncompressed bytes of the columns that a fold decodes, by row group."""
     has_resets: bool
-    """Whether it may hold events that a fold must know before: `RESETTING` kinds, or transactions."""
+    """Whether it can contain events that a fold must know first: `RESETTING` kinds, or transactions."""
     fields: Fields
     """Its columns and their Arrow types."""
     is_empty: bool = False
@@ -79,7 +80,7 @@ class Survey(NamedTuple):
 
 @contextmanager
 def errors_naming(path: str) -> Iterator[None]:
-    """Raise `EventError` for what Arrow cannot read; the operating system's errors stay as they are."""
+    """Convert Arrow's read errors to `EventError`. Errors of the operating system pass unchanged."""
     try:
         yield
     except EventError as error:
@@ -93,7 +94,7 @@ def errors_naming(path: str) -> Iterator[None]:
 
 
 class ParquetEvents:
-    """One file, open."""
+    """An open Parquet file of events."""
 
     def __init__(self, path: str, constants: Mapping[str, str | None] | None = None) -> None:
         filesystem, place = fs.FileSystem.from_uri(uri(path))
@@ -159,10 +160,13 @@ class ParquetEvents:
         has_transactions = own is not None and not all(_is_null(group, own) for group in groups)
         return has_transactions or bool(self.kinds() & RESETTING)
 
-    def kinds(self, indexes: Iterable[int] | None = None, *, dictionaries_only: bool = False) -> frozenset[str]:
-        """Return the kinds that row groups may hold; all of them by default.
+    def kinds(
+        self, indexes: Iterable[int] | None = None, *, dictionaries_only: bool = False
+    ) -> frozenset[str]:
+        """Return the kinds that row groups, by default all, can contain.
 
-        `dictionaries_only` reads the dictionaries alone, beside which a writer may have spelled out others.
+        `dictionaries_only` reads only the dictionaries. A writer may have stored further kinds as plain
+        texts.
         """
         if self._parquet is None:
             return frozenset()
@@ -171,7 +175,7 @@ class ParquetEvents:
             schema = self._parquet.schema_arrow
             index = schema.get_field_index(kind)
             if index < 0 or not table_schemas.can_read(schema.field(index).type, _TYPES["kind"]):
-                # There are several, or it holds no names: `check_columns` says so before anything is read.
+                # The column is ambiguous or has a wrong type. `check_columns` reports this before any read.
                 return frozenset()
         if kind is None:
             known = self.constants.get("kind")
@@ -190,13 +194,13 @@ class ParquetEvents:
 
     @property
     def has_sequence(self) -> bool:
-        """Whether the file or its path orders the rows; else their places do."""
+        """Whether the file or its path has a sequence. Otherwise the position of a row orders it."""
         return "sequence" in self._columns or "sequence" in self.constants
 
     def shares(self, most: int) -> list[tuple[int, ...]]:
-        """Cut the row groups into at most so many shares, of which each opens the file once.
+        """Split the row groups into at most `most` shares. Each share opens the file once.
 
-        They stay together if their places order the rows.
+        Row groups without a sequence stay in one share, because their positions order the rows.
         """
         if self._parquet is None:
             return []
@@ -205,7 +209,7 @@ class ParquetEvents:
         return [indexes[start : start + size] for start in range(0, len(indexes), size)]
 
     def rows_of(self, kinds: frozenset[str]) -> Iterator[Columns]:
-        """Read the rows of some kinds; whole row groups without any are not read."""
+        """Read the rows of some kinds. Row groups without such rows are skipped."""
         if self._parquet is None:
             return
         count = self._parquet.metadata.num_row_groups
@@ -217,9 +221,9 @@ class ParquetEvents:
     def columns(
         self, indexes: Iterable[int] | None = None, *, lean: bool = False, ordered: Sequence[str] = ()
     ) -> Iterator[Columns]:
-        """Read row groups, all of them by default; `lean` leaves out the sequences that nothing needs.
+        """Read row groups, by default all. `lean` omits sequences that the fold does not need.
 
-        `ordered` are the topics, in order, whose events need theirs.
+        `ordered` has the sorted topics whose events need their sequences.
         """
         if self._parquet is None:
             return
@@ -248,7 +252,7 @@ class ParquetEvents:
             yield from self._parquet.iter_batches(rows, list(groups), names, use_threads=False)
 
     def _numbered(self, batch: pa.RecordBatch, rows_before: int) -> pa.RecordBatch:
-        """Order the rows by their place in the file, where it says nothing of their order."""
+        """Number the rows by their position if the file has no sequence."""
         if self.has_sequence:
             return batch
         numbers = np.arange(rows_before + 1, rows_before + batch.num_rows + 1, dtype=np.int64)
@@ -259,7 +263,7 @@ class ParquetEvents:
         return batch
 
     def _may_name(self, group: pq.RowGroupMetaData, topics: Sequence[str]) -> bool:
-        """Return whether a row group may hold events of some topics, which are in order."""
+        """Return whether a row group can contain events of some topics, which are sorted."""
         if not topics:
             return False
         if "topic" in self.constants:
@@ -271,7 +275,7 @@ class ParquetEvents:
         return first < len(topics) and topics[first] <= bounds[1]
 
     def _choose(self, group: pq.RowGroupMetaData, *, lean: bool) -> _Choice:
-        """Choose what to read of a row group: nothing that its statistics hold already."""
+        """Choose the columns to read from a row group, without those that its statistics determine."""
         read: dict[str, str] = {}
         constant: dict[str, str | int | None] = dict(self.constants)
         for name in COLUMNS:
@@ -283,7 +287,8 @@ class ParquetEvents:
                 read[name] = own
             else:
                 constant[name] = one_value
-        # The settings of a subscription are the last ones; nothing else asks a lean fold for an order.
+        # The last settings of a subscription win, so `detail` needs the order. A lean fold needs it for
+        # nothing else.
         if lean and "detail" not in read:
             read.pop("file", None)
             if "sequence" in read and _is_count(_statistics(group, read["sequence"])):
@@ -292,7 +297,7 @@ class ParquetEvents:
 
 
 class _Choice(NamedTuple):
-    """What is read of a row group, by the name of an event's field, and what is known already."""
+    """The columns to read from a row group, by the name of the event field, and the constant columns."""
 
     read: dict[str, str]
     constant: dict[str, str | int | None]
@@ -315,13 +320,13 @@ def fold_row_groups(fold: Fold, files: Iterable[RowGroups], *, lean: bool = Fals
 def row_group_columns(
     groups: RowGroups, *, lean: bool = False, ordered: Sequence[str] = ()
 ) -> Iterator[Columns]:
-    """Read some row groups of a file; `ParquetEvents.columns` says what the options do."""
+    """Read some row groups of a file. `ParquetEvents.columns` describes the options."""
     with ParquetEvents(groups.path, groups.constants) as events:
         yield from events.columns(groups.indexes, lean=lean, ordered=ordered)
 
 
 def check_columns(schema: pa.Schema, path: str, constants: Mapping[str, str | None]) -> None:
-    """Raise `SchemaError` unless the columns are those of events; names may differ in case."""
+    """Raise `SchemaError` unless the columns are event columns. Names may differ in case."""
     wrong = []
     found = set()
     for field in schema:
@@ -345,7 +350,7 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 
 
 def _dictionaries(metadata: pq.FileMetaData) -> list[str]:
-    """Return the columns that can be read as dictionaries, which not every encoding can."""
+    """Return the columns whose encodings can be read as dictionaries."""
     encodings: dict[str, set[str]] = {}
     for index in range(metadata.num_row_groups):
         group = metadata.row_group(index)
@@ -357,12 +362,12 @@ def _dictionaries(metadata: pq.FileMetaData) -> list[str]:
         for name, found in encodings.items()
         if name.lower() in _ENCODED
         and found <= _DICTIONARY_ENCODINGS
-        and not (name.lower() in _NAMES and _is_spelled_out(metadata, name))
+        and not (name.lower() in _NAMES and _is_mostly_plain(metadata, name))
     ]
 
 
-def _is_spelled_out(metadata: pq.FileMetaData, name: str) -> bool:
-    """Return whether a column holds most texts row by row, for the writer's dictionaries were too small."""
+def _is_mostly_plain(metadata: pq.FileMetaData, name: str) -> bool:
+    """Return whether a column stores most texts plainly, because the writer's dictionaries were full."""
     for index in range(metadata.num_row_groups):
         chunk = _chunk(metadata.row_group(index), name)
         if chunk is not None and chunk.total_uncompressed_size > _CODE_BYTES_MAX * chunk.num_values:
@@ -371,17 +376,17 @@ def _is_spelled_out(metadata: pq.FileMetaData, name: str) -> bool:
 
 
 def _is_misread(metadata: pq.FileMetaData, encoded: list[str]) -> bool:
-    """Return whether PyArrow would read texts as the dictionaries that they were once, and cannot."""
+    """Return whether PyArrow would fail to restore the dictionaries of the writer's Arrow schema."""
     fields = metadata.schema.to_arrow_schema()
     return any(pa.types.is_dictionary(field.type) and field.name not in encoded for field in fields)
 
 
 _ARROW_SCHEMA: Final = b"\x18\x0cARROW:schema"
-"""The key under which the footer keeps the types that the writer had, as Thrift writes it."""
+"""The footer's key of the writer's Arrow schema, in Thrift's encoding."""
 
 
 def _without_arrow_schema(source: pa.NativeFile) -> pq.FileMetaData:
-    """Read the footer without the types that the writer had: those of Parquet are enough."""
+    """Read the footer without the writer's Arrow schema. The Parquet types are sufficient."""
     source.seek(source.size() - 8)
     length = int.from_bytes(source.read(4), "little")
     source.seek(source.size() - 8 - length)
@@ -404,7 +409,7 @@ def _statistics(group: pq.RowGroupMetaData, name: str) -> Any:
 
 
 def _is_null(group: pq.RowGroupMetaData, name: str) -> bool:
-    """Return whether a row group's statistics know a column to be null throughout."""
+    """Return whether a row group's statistics show that all values of a column are null."""
     chunk = _chunk(group, name)
     statistics = None if chunk is None else chunk.statistics
     if chunk is None or statistics is None or not statistics.has_null_count:
@@ -413,7 +418,7 @@ def _is_null(group: pq.RowGroupMetaData, name: str) -> bool:
 
 
 def _one_value(name: str, statistics: Any) -> str | int | None:
-    """Return the value that a column of names, ledgers or batches is known to hold in each row."""
+    """Return the constant value of a column of names, ledgers or batches; None if it is unknown."""
     if name in _NAMES:
         return _one_name(statistics)
     if name not in _OFTEN_CONSTANT or not _is_count(statistics) or statistics.min != statistics.max:
@@ -422,7 +427,7 @@ def _one_value(name: str, statistics: Any) -> str | int | None:
 
 
 def _one_name(statistics: Any) -> str | None:
-    """Return the name that a column is known to hold in every row; None if it is not known."""
+    """Return the constant name of a column; None if it is unknown."""
     if statistics is None or not statistics.has_null_count or statistics.null_count:
         return None
     bounds = _text_bounds(statistics)
@@ -430,33 +435,33 @@ def _one_name(statistics: Any) -> str | None:
 
 
 def _text_bounds(statistics: Any) -> tuple[str, str] | None:
-    """Return the least and the greatest text of a column as far as they are known."""
+    """Return the least and the greatest text of a column; None if they are unknown."""
     if statistics is None or not statistics.has_min_max:
         return None
     try:
         least, greatest = statistics.min, statistics.max
     except UnicodeDecodeError:
-        # Reading the column says where it is and what is wrong.
+        # Reading the column reports the error and its place.
         return None
     return (least, greatest) if isinstance(least, str) else None
 
 
 def _is_count(statistics: Any) -> bool:
-    """Return whether a column is known to hold integers of at least 0, and no nulls."""
+    """Return whether the statistics show that all values of a column are integers of at least 0."""
     if statistics is None or not statistics.has_null_count or statistics.null_count:
         return False
     return bool(statistics.has_min_max and isinstance(statistics.min, int) and statistics.min >= 0)
 
 
 def uri(path: str) -> str:
-    """Return a path as Hadoop prints it (`file:/tmp/x`) as one that Arrow reads."""
+    """Convert a path in Hadoop's form (`file:/data/x`) to a URI that Arrow reads."""
     scheme, separator, rest = path.partition(":/")
     if not separator or "/" in scheme:
-        # No URI, so that no character of it has a meaning.
+        # It is a plain path, without special characters.
         from pathlib import Path
 
         return Path(path).absolute().as_uri()
-    # Java leaves letters beyond ASCII in a URI as they are; what it has quoted stays so.
+    # Java does not quote non-ASCII letters in a URI. Quoted characters stay quoted.
     rest = quote(rest, safe=_IN_PATHS)
     return f"{scheme}:///{rest.lstrip('/')}" if scheme == "file" else f"{scheme}:/{rest}"
 
@@ -465,7 +470,7 @@ _IN_PATHS: Final = "/%:@&=+$,;!'()*~-._?#"
 
 
 def is_readable(path: str) -> bool:
-    """Return whether Arrow has a file system for a path; nothing is read."""
+    """Return whether Arrow has a file system for a path, without reading it."""
     try:
         fs.FileSystem.from_uri(uri(path))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):

@@ -1,6 +1,7 @@
-"""The payloads of a recording, in files beside its events: who reads events passes over them.
+"""The payloads of a recording, in files next to its events. Readers of events skip these files.
 
-A line is JSON, `[topic, ledger id, entry id, the entry in base64]`: metadata and payload, as published.
+A line is a JSON array: `[topic, ledger id, entry id, entry in base64]`. The entry is metadata and payload, as
+published.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Final
 from ackwell.position import Position
 
 PREFIX: Final = "_payloads-"
-"""How the name of each file begins; those that begin so hold no events, as everywhere in Spark."""
+"""The prefix of each file name. Spark and ackwell skip files with a leading underscore."""
 
 
 def payload_line(topic: str, position: tuple[int, int], data: bytes) -> str:
@@ -27,7 +28,7 @@ def payload_line(topic: str, position: tuple[int, int], data: bytes) -> str:
 
 
 def read_payloads(folder: Path) -> dict[str, dict[Position, bytes]]:
-    """Return the entries of a recording's folder, by topic and position; a torn last line is passed over."""
+    """Return the entries of a recording's folder, by topic and position. A torn last line is skipped."""
     found: dict[str, dict[Position, bytes]] = defaultdict(dict)
     for path in sorted(folder.rglob(f"{PREFIX}*.jsonl")):
         for line in path.read_bytes().split(b"\n"):

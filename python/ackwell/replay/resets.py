@@ -1,8 +1,9 @@
-"""Events whose place in the order matters: they must be known before the others are folded in any order.
+"""Resets: the events whose order matters. They must be known before the others are folded in any order.
 
-A seek makes the acknowledgments before it void, a cleared backlog without a position acknowledges what was
-published before it, and an acknowledgment in a transaction counts once the transaction is committed. They are
-rare: `find_resets` looks for them alone; `ackwell.spark.reset_query` does the same by a query.
+A seek voids the acknowledgments before it, a cleared backlog without a position acknowledges the entries
+published before it, and an acknowledgment in a transaction takes effect when the transaction is committed.
+Resets are rare, so `find_resets` searches for them first. `ackwell.spark.reset_query` does the same with a
+query.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ Name = tuple[str, str]
 """Topic and subscription."""
 
 Order = tuple[str, int]
-"""File and sequence of an event; events are ordered by them."""
+"""File and sequence of an event, which define the order."""
 
 
 class Seek(NamedTuple):
-    """A seek: when it happened, and the position that it made the next to be read."""
+    """A seek: its order, and the next position to read after it."""
 
     order: Order
     position: Position
     ack_set: tuple[int, ...] | None = None
-    """Which messages of that entry are not acknowledged; all of them without it."""
+    """The unacknowledged messages of that entry; None for all of them."""
 
 
 class Resets(NamedTuple):
@@ -42,25 +43,25 @@ class Resets(NamedTuple):
     committed: frozenset[tuple[str, str, str]] = frozenset()
     """Topic, subscription and transaction."""
     unresolved_clears: dict[Name, Order] = {}  # noqa: RUF012 (a named tuple has no other way)
-    """The cleared backlogs before which nothing was published, as far as the events show."""
+    """The cleared backlogs without an earlier publish in the events."""
 
 
 NO_RESETS: Final = Resets({}, {})
 
 RESETTING: Final = frozenset(kind.value for kind, effect in EFFECTS.items() if effect.resets)
-"""The kinds that a fold must know before."""
+"""The kinds that a fold must know first."""
 
 PUBLISHING: Final = frozenset(kind.value for kind, effect in EFFECTS.items() if effect.exists)
-"""The kinds that show that an entry exists."""
+"""The kinds that prove that an entry exists."""
 
 Batches = Callable[[], "Iterable[Columns]"]
-"""Reads the same event rows again at each call."""
+"""A function that reads the same event rows at each call."""
 
 
 def find_resets(batches: Batches, resetting: Batches | None = None) -> Resets:
-    """Find the resets of event rows; a second pass looks for what was published before cleared backlogs.
+    """Find the resets of event rows. A second pass finds the last publish before each cleared backlog.
 
-    `resetting` reads the rows of the resetting kinds alone, if that is cheaper.
+    `resetting` reads only the rows of the reset kinds, if that is cheaper.
     """
     found = _Found()
     for columns in (resetting or batches)():
@@ -79,7 +80,7 @@ def find_resets(batches: Batches, resetting: Batches | None = None) -> Resets:
 
 
 def with_clears(resets: Resets, clears: Mapping[Name, Order], last: Mapping[Name, Position]) -> Resets:
-    """Add cleared backlogs, with the last position published before each if there is one."""
+    """Add cleared backlogs with the last position published before each, if there is one."""
     return resets._replace(
         clears={name: (order, last[name]) for name, order in clears.items() if name in last},
         unresolved_clears={name: order for name, order in clears.items() if name not in last},
@@ -108,7 +109,7 @@ class _Found:
                 self.seeks[name] = Seek(order, position, None if words is None else tuple(words))
 
     def open_clears(self) -> dict[Name, Order]:
-        """Return the cleared backlogs that no seek has made void."""
+        """Return the cleared backlogs that have no later seek."""
         return {
             name: order
             for name, order in self.clears.items()

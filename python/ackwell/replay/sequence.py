@@ -84,7 +84,7 @@ class SubscriptionReplay:
         self._delivered(event)
 
     def _received(self, event: Event) -> None:
-        # The first message of a batch stands for the delivery of its entry.
+        # Count the delivery of an entry at the first message of its batch.
         if not event.batch_index and not self._is_dispatched:
             self._delivered(event)
 

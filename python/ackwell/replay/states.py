@@ -1,7 +1,7 @@
-"""Events to state: what the cursor of each subscription holds once its events have happened.
+"""Replay of events to the state of each subscription.
 
-Order matters only if it means something (a seek, a cleared backlog, a transaction, `at`). Nothing here
-reads a clock; time comes with the events.
+Order matters only for a seek, a cleared backlog, a transaction or `at`. Times come from the events, never
+from a clock.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionState(Drawn):
-    """One subscription after its events."""
+    """The state of one subscription after its events."""
 
     topic: str
     subscription: str
@@ -40,17 +40,17 @@ class SubscriptionState(Drawn):
     batch_sizes: Mapping[tuple[int, int], int]
     """Messages in each entry that holds a batch."""
     settings: dict[str, Any]
-    """The broker settings that the events name (from their `meta` event)."""
+    """The broker settings of the `meta` event."""
 
     def restart_loss(self, settings: BrokerSettings | None = None) -> RestartLoss:
-        """Return what a graceful restart of a broker would forget of this state; default: 4.2's settings."""
+        """Return the acknowledgments that a graceful restart would lose, by default with 4.2's settings."""
         from ackwell.broker.batch_sizes import BatchSizes
         from ackwell.broker.restart import restart_loss
 
         return restart_loss(self.cursor.to_state(), settings, batch_sizes=BatchSizes(of=self.batch_sizes))
 
     def row(self) -> CursorRow:
-        """Return the state as it is printed."""
+        """Return the printed row of the state."""
         cursor = self.cursor
         return CursorRow(
             self.topic,
@@ -64,7 +64,7 @@ class SubscriptionState(Drawn):
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return the state under the names that Pulsar's own tools print."""
+        """Return the state under the names that Pulsar's tools print."""
         return {
             "topic": self.topic,
             "subscription": self.subscription,
@@ -73,14 +73,14 @@ class SubscriptionState(Drawn):
         }
 
     def drawing(self) -> Drawing:
-        """Return what a notebook and a terminal show."""
+        """Return the drawing for notebooks and terminals."""
         title = f"{self.subscription} of {self.topic}"
         of_cursor = self.cursor.drawing()
         return replace(of_cursor, title=title, numbers={"state": of_cursor.title, **of_cursor.numbers})
 
 
 class Replay:
-    """Folds events one by one, in the order in which they happened, of any subscriptions in any mix.
+    """Folds events of any subscriptions one by one, in the order of their occurrence.
 
     >>> from ackwell.replay.events import Event, Kind
     >>> replay = Replay()
@@ -96,8 +96,8 @@ class Replay:
         self._fed = 0
 
     def feed(self, event: Event) -> None:
-        """Take one event in. Amortised O(1)."""
-        # Numbered here: what happens is ordered by when it is fed.
+        """Fold one event. Amortised O(1)."""
+        # The order of the calls is the order of the events.
         self._waiting.append(event._replace(sequence=self._fed, file=None))
         self._fed += 1
         if len(self._waiting) >= _WAITING_MAX:
@@ -111,28 +111,28 @@ class Replay:
 
     @property
     def fold(self) -> Fold:
-        """The fold of everything so far."""
+        """The fold of all events so far."""
         self._flush()
         self._fold.end()
         return self._fold
 
     def state(self, topic: str, subscription: str) -> SubscriptionState:
-        """Return one subscription's state so far; `KeyError` if no event spoke of it."""
+        """Return the current state of a subscription. Raises `KeyError` if it has no events."""
         fold, name = self.fold, (topic, subscription)
         pairs = {known: pair for pair, known in enumerate(fold.names())}
         return state_of(fold, name, pairs[name])
 
     def states(self) -> list[SubscriptionState]:
-        """Return every subscription's state so far, ordered by topic and subscription."""
+        """Return the current state of every subscription, ordered by topic and subscription."""
         return states_of(self.fold)
 
 
 _WAITING_MAX: Final = 4_096
-"""Events that wait as Python objects for the fold."""
+"""The number of events that are buffered as Python objects."""
 
 
 def state_of(fold: Fold, name: Name, pair: int) -> SubscriptionState:
-    """Return the state of a pair of a fold; `ProtocolError` if its events lead to none."""
+    """Return the state of a pair. Raises `ProtocolError` if its events are invalid."""
     return _state(fold, name, pair, *fold.settings())
 
 
@@ -148,7 +148,7 @@ def _state(
 def states_of(fold: Fold, errors: dict[Name, str] | None = None) -> list[SubscriptionState]:
     """Return the state of every subscription that is not deleted, ordered by topic and subscription.
 
-    Those whose events lead to no state go into `errors`; without it the first one is raised.
+    Subscriptions with invalid events go into `errors`. Without `errors` the first one raises its error.
     """
     fold.raise_flaw(all_flaws=errors is None)
     settings, wrong = fold.settings()
@@ -176,12 +176,12 @@ def replay_files(
 ) -> list[SubscriptionState]:
     """Replay event files: the state of every subscription at the end, or after the first `at` events.
 
-    `at` counts the events of all files in the order of replay (of one trace: its lines); `on_file` is
-    called with each file before it is read. `start_from` holds the states that subscriptions had before.
-    Subscriptions whose events lead to no state go into `errors`, if it is given. `threads` share out files
-    and row groups, None for as many as the cores; the result is the same for any number.
-    Raises `EventError` with file and line for anything that is not an event, and for an acknowledgment of
-    what was never published.
+    `at` counts the events of all files in the order of replay; in one trace it counts lines. `on_file` is
+    called with each file before it is read. `start_from` has the states of subscriptions before the first
+    event. Subscriptions with invalid events go into `errors`, if it is given. `threads` threads share the
+    files and row groups; None uses one for each core. The result does not depend on the number. Raises
+    `EventError` with file and line for a line that is not an event, and for an acknowledgment of an entry
+    that was never published.
     """
     with located_errors(sources, at, errors):
         fold = fold_files(sources, at=at, on_file=on_file, begin=starting_from(start_from), threads=threads)
@@ -192,7 +192,7 @@ def replay_files(
 def located_errors(
     sources: Sequence[str | Path], at: int | None, errors: dict[Name, str] | None
 ) -> Iterator[None]:
-    """Raise what is wrong with the events of files, the first `at` of them, with its file and line."""
+    """Add the file and line to errors in the first `at` events of files."""
     try:
         yield
     except EventError:
@@ -205,7 +205,7 @@ def located_errors(
 
 
 def starting_from(states: Iterable[SubscriptionState | SubscriptionStats]) -> Callable[[Fold], None]:
-    """Return what lets a fold start from states."""
+    """Return a function that sets the initial states of a fold."""
 
     def begin(fold: Fold) -> None:
         for state in states:
@@ -215,7 +215,7 @@ def starting_from(states: Iterable[SubscriptionState | SubscriptionStats]) -> Ca
 
 
 def start(fold: Fold, state: SubscriptionState | SubscriptionStats) -> None:
-    """Let a fold start from a state: one of ours, or a broker's answer."""
+    """Set the initial state of a subscription: a replayed state or a broker's stats."""
     name = state.topic, state.subscription
     if isinstance(state, SubscriptionState):
         fold.start(name, state.cursor.to_position_info(), state.cursor.ledgers)
@@ -240,7 +240,7 @@ def raise_at_acknowledgment(error: ProtocolError, sources: Sequence[str | Path])
 
 
 def state_of_row(row: Mapping[str, Any]) -> SubscriptionState:
-    """Return the state that a row of the table `CURSORS` was built from, without the events' settings."""
+    """Return the state of a row of the table `CURSORS`, without the settings of the events."""
     from ackwell import Cursor, Ledgers, PositionInfo
     from ackwell.replay.losses import unpack_sizes
 

@@ -1,7 +1,6 @@
-"""The tables of the pipeline: one definition each, read by Spark's schemas and by Arrow's.
+"""The tables of the pipeline, from which the Arrow and Spark schemas are built.
 
-Types are Spark SQL's names. A required column must be there; an optional one that is not there reads
-as null.
+Types have Spark SQL's names. A required column must exist. A missing optional column reads as null.
 """
 
 from __future__ import annotations
@@ -30,56 +29,54 @@ _NAMES: Final = (
     Column("subscription", "string", "the subscription's name", required=True),
 )
 
-# What several of the tables below say of a cursor, in the same words.
+# Cursor columns that several tables share.
 _MARK_DELETE: Final = (
-    Column("mark_delete_ledger_id", "bigint", "everything up to this position is acknowledged"),
+    Column("mark_delete_ledger_id", "bigint", "the mark-delete position's ledger"),
     Column("mark_delete_entry_id", "bigint", "its entry; -1 before the first"),
-    Column("individually_deleted", "string", "the ranges beyond it, as stats-internal prints them"),
+    Column("individually_deleted", "string", "acknowledged ranges after it, as stats-internal prints them"),
 )
 _RANGE_COUNTS: Final = (
-    Column("range_count", "bigint", "how many ranges that are"),
-    Column("individually_deleted_entries", "bigint", "how many entries they hold"),
+    Column("range_count", "bigint", "the number of these ranges"),
+    Column("individually_deleted_entries", "bigint", "the number of entries in them"),
 )
 _BATCH_DELETED: Final = Column(
     "batch_deleted", "map<string,array<bigint>>", "ack sets of partly acknowledged batches"
 )
-_BACKLOG: Final = Column("backlog_entries", "bigint", "entries not wholly acknowledged")
-_LEDGERS: Final = Column("ledgers", "map<bigint,bigint>", "the topic's ledgers and their entries")
-_BATCH_SIZES: Final = Column(
-    "batch_sizes", "binary", "messages of the batches beyond the mark-delete position"
-)
+_BACKLOG: Final = Column("backlog_entries", "bigint", "entries that are not wholly acknowledged")
+_LEDGERS: Final = Column("ledgers", "map<bigint,bigint>", "the topic's ledgers and their numbers of entries")
+_BATCH_SIZES: Final = Column("batch_sizes", "binary", "sizes of the batches after the mark-delete position")
 
 EVENTS: Final[Table] = (
     *_NAMES,
     Column("sequence", "bigint", "orders the events of one file", required=True),
-    Column("kind", "string", "what happened: ackwell.replay.events.Kind", required=True),
+    Column("kind", "string", "the kind: ackwell.replay.events.Kind", required=True),
     Column("time_ms", "bigint", "when, in ms since the epoch"),
     Column("consumer", "string", "the consumer's name"),
     Column("ledger_id", "bigint", "the position's ledger", required=True),
     Column("entry_id", "bigint", "the position's entry", required=True),
     Column("batch_index", "bigint", "the message's index in its batch"),
-    Column("batch_size", "bigint", "how many messages the batch holds"),
+    Column("batch_size", "bigint", "the number of messages in the batch"),
     Column("ack_set", "array<bigint>", "signed words, bit set = not acknowledged"),
     Column("key", "string", "the message's key"),
     Column("sticky_key_hash", "bigint", "the key's hash, signed 32 bit"),
-    Column("deliver_at_ms", "bigint", "not to be delivered before this time"),
-    Column("redelivery_count", "bigint", "how often it was delivered before"),
+    Column("deliver_at_ms", "bigint", "the earliest time of delivery, in ms since the epoch"),
+    Column("redelivery_count", "bigint", "the number of earlier deliveries"),
     Column("transaction", "string", "the transaction it belongs to, as most:least bits"),
-    Column("detail", "string", "what else the kind says"),
-    Column("file", "string", "where the event was read; orders events of several files"),
+    Column("detail", "string", "further data, by kind"),
+    Column("file", "string", "the event's file; orders events of several files"),
 )
 """The fields of `ackwell.replay.events.Event`, in its order."""
 
 LEDGERS: Final[Table] = (
     Column("topic", "string", "the topic's name", required=True),
     Column("ledger_id", "bigint", "the ledger", required=True),
-    Column("entries", "bigint", "how many entries it holds", required=True),
+    Column("entries", "bigint", "the number of its entries", required=True),
 )
 
 PARTIALS: Final[Table] = (
     *_NAMES,
-    Column("ledger_id", "bigint", "the ledger; null for what belongs to none"),
-    Column("state", "binary", "what some events say of it: rust/core/src/partials/bytes.rs", required=True),
+    Column("ledger_id", "bigint", "the ledger; null for state without a ledger"),
+    Column("state", "binary", "the folded state: rust/core/src/partials/bytes.rs", required=True),
 )
 
 CURSORS: Final[Table] = (
@@ -88,18 +85,18 @@ CURSORS: Final[Table] = (
     *_RANGE_COUNTS,
     _BATCH_DELETED,
     _BACKLOG,
-    Column("unacked_messages", "bigint", "messages not acknowledged, batches counted by index"),
-    Column("position_info", "binary", "the state in the form that the broker would write"),
+    Column("unacked_messages", "bigint", "unacknowledged messages, batches counted by index"),
+    Column("position_info", "binary", "the state in the form that the broker writes"),
     Column("compact", "binary", "the state in ackwell's compact form"),
     Column("pulsar_ranges_bytes", "bigint", "size in the form pulsar-ranges"),
     Column("pulsar_long_array_bytes", "bigint", "size in the form pulsar-long-array"),
     Column("compact_bytes", "bigint", "size in the form compact"),
-    Column("chunks", "bigint", "chunks that PIP-381, by its defaults, cuts position_info into"),
-    Column("restart_loses", "bigint", "acknowledged entries that come back after a restart"),
+    Column("chunks", "bigint", "the chunks of position_info under the defaults of PIP-381"),
+    Column("restart_loses", "bigint", "acknowledged messages that are redelivered after a restart"),
     Column("restart_reason", "string", "why; null if nothing is lost"),
     _LEDGERS,
     _BATCH_SIZES,
-    Column("error", "string", "why its events lead to no cursor; the state is null then"),
+    Column("error", "string", "the first error of its events; the state is null then"),
 )
 """`batch_sizes` is packed: `ackwell.replay.losses.unpack_sizes`."""
 
@@ -109,7 +106,7 @@ RANGES: Final[Table] = (
     Column("lower_entry_exclusive", "bigint", "the entry before the first of the range; -1 before entry 0"),
     Column("upper_entry_inclusive", "bigint", "the last entry of the range"),
 )
-"""The individually deleted messages of cursors, a row a range."""
+"""The individually deleted ranges of cursors, a row for each range."""
 
 AUDITED: Final[Table] = (
     *_NAMES,
@@ -118,20 +115,22 @@ AUDITED: Final[Table] = (
     _LEDGERS,
     _BATCH_SIZES,
 )
-"""What `restart_audit` reads of `CURSORS` or `STATS`."""
+"""The columns of `CURSORS` or `STATS` that `restart_audit` reads."""
 
 AUDIT: Final[Table] = (
     *_NAMES,
     Column("restart", "string", "graceful or crash"),
-    Column("place", "string", "where the state is read back from"),
-    Column("form", "string", "the form it has there"),
-    Column("lost_entries", "bigint", "wholly acknowledged entries that come back"),
-    Column("lost_partial_entries", "bigint", "further entries of which acknowledged messages do"),
-    Column("lost_messages_min", "bigint", "acknowledged messages that come back, at least"),
-    Column("lost_messages_max", "bigint", "at most; null if nothing bounds it"),
+    Column("place", "string", "the place from which the state is recovered"),
+    Column("form", "string", "the form of the state there"),
+    Column("lost_entries", "bigint", "wholly acknowledged entries that are redelivered"),
+    Column(
+        "lost_partial_entries", "bigint", "further entries of which acknowledged messages are redelivered"
+    ),
+    Column("lost_messages_min", "bigint", "acknowledged messages that are redelivered, at least"),
+    Column("lost_messages_max", "bigint", "at most; null if unbounded"),
     Column("before_flush_min", "bigint", "the same for a crash before the last write, at least"),
     Column("before_flush_max", "bigint", "at most"),
-    Column("reasons", "array<string>", "why"),
+    Column("reasons", "array<string>", "the reasons"),
 )
 
 MOMENTS: Final[Table] = (
@@ -140,11 +139,11 @@ MOMENTS: Final[Table] = (
     *_MARK_DELETE,
     _BATCH_DELETED,
     _BACKLOG,
-    Column("unacked_messages", "bigint", "messages with consumers"),
-    Column("pending_entries", "map<string,bigint>", "by consumer: entries it has not acknowledged"),
-    Column("pending_messages", "map<string,bigint>", "by consumer: messages it has not acknowledged"),
-    Column("redeliveries", "bigint", "how many deliveries were repetitions, so far"),
-    Column("error", "string", "why its events lead nowhere; the state is null then"),
+    Column("unacked_messages", "bigint", "messages pending at consumers"),
+    Column("pending_entries", "map<string,bigint>", "by consumer: its unacknowledged entries"),
+    Column("pending_messages", "map<string,bigint>", "by consumer: its unacknowledged messages"),
+    Column("redeliveries", "bigint", "redeliveries so far"),
+    Column("error", "string", "the first error of its events; the state is null then"),
 )
 
 SIZING: Final[Table] = (
@@ -158,42 +157,42 @@ SIZING: Final[Table] = (
     Column("width_ms", "bigint", "the bucket width, or tick"),
     Column("heap_bytes", "bigint", "a heap of exact times"),
     Column("buckets_bytes", "bigint", "Pulsar's buckets of 2**floor(log2(width)) ms"),
-    Column("buckets", "bigint", "how many buckets that are"),
+    Column("buckets", "bigint", "the number of buckets"),
     Column("wheel_bytes", "bigint", "TimeWheel with this tick"),
-    Column("entropy_bound_bytes", "bigint", "the fewest bytes any index with this tick needs"),
+    Column("entropy_bound_bytes", "bigint", "the minimal bytes of any index with this tick"),
     Column("recommended", "boolean", "the narrowest width within a tenth of the smallest index"),
 )
 
 STATS: Final[Table] = (
     *_NAMES,
-    Column("file", "string", "where it was read"),
-    Column("time_ms", "bigint", "when the broker answered, if the dump says so"),
+    Column("file", "string", "the file"),
+    Column("time_ms", "bigint", "the time of the broker's answer, if the dump has it"),
     *_MARK_DELETE,
     *_RANGE_COUNTS,
     _BATCH_DELETED,
     _BACKLOG,
-    Column("delayed_messages", "bigint", "messages held back, if the dump tells"),
+    Column("delayed_messages", "bigint", "delayed messages, if the dump has them"),
     _LEDGERS,
 )
-"""Names are those of `CURSORS`, so that `restart_audit` takes both."""
+"""The names are those of `CURSORS`, so `restart_audit` accepts both."""
 
 
 SAVES: Final[Table] = (
-    Column("topic", "string", "the topic's name, if the path tells: topic=…/"),
-    Column("subscription", "string", "the subscription's name, if the path tells: subscription=…/"),
-    Column("file", "string", "where it was read; the last file of a state in several entries"),
-    Column("number", "bigint", "which of its folder's saves it is, from 0, by the files' names"),
+    Column("topic", "string", "the topic's name, if the path has it: topic=…/"),
+    Column("subscription", "string", "the subscription's name, if the path has it: subscription=…/"),
+    Column("file", "string", "the file; of a state in several entries the last one"),
+    Column("number", "bigint", "the number of the save in its folder, from 0, by file name"),
     Column("kind", "string", "PositionInfo, or ManagedCursorInfo of the metadata store"),
-    Column("form", "string", "how acknowledged positions are written, null if there are none"),
-    Column("size_bytes", "bigint", "as it was stored"),
-    Column("entries", "bigint", "how many entries it was stored in"),
-    Column("cursor_ledger_id", "bigint", "where a ManagedCursorInfo says that the newer state is"),
+    Column("form", "string", "the form of the acknowledged positions; null if there are none"),
+    Column("size_bytes", "bigint", "the stored size"),
+    Column("entries", "bigint", "the number of entries that store it"),
+    Column("cursor_ledger_id", "bigint", "the cursor ledger with the newer state, from a ManagedCursorInfo"),
     *_MARK_DELETE,
     *_RANGE_COUNTS,
     _BATCH_DELETED,
-    Column("error", "string", "why its bytes are no state; the state is null then"),
+    Column("error", "string", "why the state could not be decoded; the state is null then"),
 )
-"""Persisted states, a row a save: entries of cursor ledgers, and values of the metadata store."""
+"""Persisted states, a row for each save: entries of cursor ledgers, and values of the metadata store."""
 
 
 class ColumnType(NamedTuple):

@@ -1,8 +1,8 @@
 """Traces: JSON lines as columns of events.
 
-A native reader takes the lines that are plain, which are nearly all. It stops before any other (a `meta`
-line, a torn one, what is not an event), and `TraceParser`, which handles every case and says what is wrong,
-takes that one.
+A native reader parses plain lines, which are nearly all. It stops before any other line: a `meta` line, a
+torn line, or a line that is not an event. `TraceParser` handles every case and raises the errors, so it
+parses that line.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 _KINDS: Final = [kind.value for kind in Kind if kind is not Kind.META]
 _OF_TOPIC: Final = [(kind, EFFECTS[Kind(kind)].of_topic) for kind in _KINDS]
 _CHUNK_BYTES: Final = 512 * 1024
-"""Bytes read at a time: some 2,500 lines, which the caches hold with their columns."""
+"""Bytes read at a time: some 2,500 lines, which fit into the caches with their columns."""
 
 LINE_BYTES_MAX: Final = 16 * 1024 * 1024
-"""A longer line is not an event, and a small compressed file may unpack to any size."""
+"""A longer line is refused. Without a limit, a small compressed file could unpack to any size."""
 
 SUFFIXES: Final = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 
@@ -40,14 +40,14 @@ _FIXED: Final = '{"topic":%s,"subscription":%s,"sequence":%d,"kind":"%s"'
 _NAMES: Final = tuple(f',"{name}":' for name in Event._fields[4:-1])
 _encode: Final = json.JSONEncoder(separators=(",", ":")).encode
 _quoted: Final = lru_cache(maxsize=4096)(_encode)
-"""Names are the same in many events."""
+"""Cached, because many events share their names."""
 
 DAMAGE: Final = (UnicodeDecodeError, EOFError, OSError, zlib.error)
-"""What reading a damaged file raises, plain or compressed."""
+"""The errors of reading a damaged file, plain or compressed."""
 
 
 def unreadable(error: Exception, path: Path, line: int) -> Exception:
-    """Return the error that reports damage; the operating system's own stay as they are."""
+    """Return the `EventError` for damage. Errors of the operating system are returned unchanged."""
     if isinstance(error, OSError) and error.errno is not None:
         return error
     return EventError(f"unreadable: {error}", file=str(path), line=line)
@@ -70,7 +70,7 @@ def trace_events(path: Path) -> Iterator[Event]:
 
 
 def trace_columns(path: Path) -> Iterator[Columns]:
-    """Read the events of one trace; `EventError` names the file and the line of anything else."""
+    """Read the events of one trace. Raises `EventError` with file and line for any other line."""
     parser, reader = TraceParser(str(path)), TraceReader(_OF_TOPIC)
     names: tuple[list[str], list[str], list[str]] = [], [], []
     line = 1
@@ -120,7 +120,7 @@ def _unless_null(values: NDArray[np.int64]) -> NDArray[np.int64] | None:
 
 
 def chunks(file: IO[bytes]) -> Iterator[tuple[bytes, int]]:
-    """Read some MB at a time: bytes, and where their last whole line ends; the last one may have no end."""
+    """Read some bytes at a time, with the end of their last whole line. The last line may lack its end."""
     rest = b""
     while read := file.read(_CHUNK_BYTES):
         data = rest + read
@@ -129,7 +129,7 @@ def chunks(file: IO[bytes]) -> Iterator[tuple[bytes, int]]:
             yield data, end
         rest = data[end:]
         if len(rest) > LINE_BYTES_MAX:
-            # The error would keep them alive, as long as somebody has the error.
+            # The traceback of the error would keep them alive.
             del data, read, rest
             raise EOFError(f"a line of more than {LINE_BYTES_MAX >> 20} MiB")
     if rest:

@@ -1,8 +1,7 @@
 """Replay whole fleets of subscriptions on Spark; needs the extra `ackwell[spark]`.
 
-Every function takes DataFrames and returns a DataFrame, and uses nothing that Spark Connect lacks. The
-names are loaded when they are first used, so that the executors, which import this package to find
-the functions they run, load only those.
+Every function takes DataFrames and returns a DataFrame, and works through Spark Connect. Each name is loaded
+on first use, so executors, which import this package to find the functions that they run, load only these.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ _HOMES = {
     "restart_audit": "audit",
     "ship": "shipping",
 }
-"""Where each public name lives."""
+"""The module of each public name."""
 
 __all__ = sorted(_HOMES)
 

@@ -1,4 +1,4 @@
-"""What a restart under given broker settings would lose, for every subscription of a fleet."""
+"""The acknowledgments that a restart would lose under given broker settings, for every subscription."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ def restart_audit(
     *,
     restarts: tuple[Restart, ...] = ("graceful", "crash"),
 ) -> DataFrame:
-    """Return what each subscription would lose in a restart, and why; most at risk first.
+    """Return the loss of each subscription in a restart and its reasons, greatest loss first.
 
     Parameters
     ----------
     cursors
-        What `replay` or `cursors` gave, or the data source `pulsar_stats`.
+        The result of `replay` or `cursors`, or rows of the data source `pulsar_stats`.
     settings
-        What the broker is set to; Pulsar 4.2's defaults where `None`.
+        The settings of the broker; None for Pulsar 4.2's defaults.
     restarts
-        A row for each of these.
+        The restarts, with a row for each.
 
     Returns
     -------

@@ -1,9 +1,9 @@
-"""The strategy `files`: each task reads its row groups' columns itself and folds them.
+"""The strategy `files`: each task reads the columns of its row groups and folds them.
 
-Handing a row with two strings from the JVM to Python costs more than everything else together, so
-nothing is passed to it: a task gets the names of its files and answers with partials. Row groups are packed
-into as few tasks as the cores allow, by bytes, and a task makes one fold of all it gets, so a thousand small
-files cost what one large file does.
+Passing a row with two strings from the JVM to Python costs more than the rest of the replay. So a task
+receives only the names of its files and returns partials. Row groups are packed by bytes into at most as many
+tasks as needed to use the cores. A task makes one fold of all its row groups, so a thousand small files cost
+as much as one large file.
 """
 
 from __future__ import annotations
@@ -29,28 +29,30 @@ if TYPE_CHECKING:
     from ackwell.replay.resets import Resets
 
 SHARE_BYTES_MIN: Final = 64 * 1024 * 1024
-"""Bytes of decoded columns that are worth a task of their own: half a second of work, a million events of
-100,000 topics or twenty million of 200. A second task costs a shuffle and a second stage besides."""
+"""The least bytes of decoded columns for another task: half a second of work, a million events of 100,000
+topics or twenty million of 200. A second task also needs a shuffle and a second stage."""
 
 SHARE_BYTES_MAX: Final = 256 * 1024 * 1024
-"""Bytes of columns that a task reads at most, so that a large input has many tasks to balance."""
+"""The most bytes of columns for a task, so that a large input has many tasks to balance."""
 
 DRIVER_FILES_MAX: Final = 2_000
-"""So many files are looked at by the driver; more are by a job."""
+"""The most files that the driver surveys. A job surveys more files."""
 
 
 class ReadPlan(NamedTuple):
-    """What is to be read: files, and shares of their row groups."""
+    """The row groups to read, by task."""
 
     shares: list[list[RowGroups]]
     has_resets: bool
 
 
 def plain_files(events: DataFrame) -> tuple[list[str], str]:
-    """Return the Parquet files that a DataFrame reads, or why it is not just what they hold.
+    """Return the Parquet files of a DataFrame, or the reason why its rows are not exactly theirs.
 
-    Read off the plan as `explain` prints it, which Spark Connect has too: one relation of Parquet files in a
-    plain index (a Delta table has an index of its own), and nothing above it. No job runs.
+    The plan must be one relation of Parquet files in a plain index, without further nodes. A Delta table has
+    another index. The function parses the printed plan of `explain`, because Spark Connect gives clients no
+    other access to the plan; the classic session could use the JVM's objects, but two ways could disagree. A
+    plan in an unknown format is not plain, so the strategy `auto` then uses `rows`. No job runs.
     """
     printed = io.StringIO()
     with redirect_stdout(printed):
@@ -59,23 +61,23 @@ def plain_files(events: DataFrame) -> tuple[list[str], str]:
     analysed = text.partition("== Analyzed Logical Plan ==")[2].partition("\n== ")[0]
     nodes = [line for line in analysed.splitlines() if line][1:]
     if len(nodes) != 1 or not nodes[0].startswith("Relation [") or not nodes[0].endswith(" parquet"):
-        return [], "it is not just Parquet files as they are"
+        return [], "its plan is more than one relation of Parquet files"
     physical = text.partition("== Physical Plan ==")[2]
     if "Location: InMemoryFileIndex" not in physical:
-        return [], "its files are listed by a table format, which may leave out rows"
-    # Connect gives a sequence of its own, which it does not take back.
+        return [], "a table format lists its files and may omit rows"
+    # Connect returns its own sequence type, which it does not accept as an argument.
     return list(events.inputFiles()), ""
 
 
 def survey(events: DataFrame, paths: list[str]) -> tuple[ReadPlan | None, str]:
-    """Plan the reading of files, or return why their columns are not those of the DataFrame.
+    """Plan the reading of files, or return how their columns differ from those of the DataFrame.
 
-    The driver reads the footers and the column `kind` if it can, else a small job does.
+    The driver reads the footers and the column `kind`. If it cannot, a small job does.
     """
     if paths and not is_readable(paths[0]):
         return None, f"{paths[0]}: Arrow has no file system for it"
     expected = {field.name: field.dataType for field in events.schema}
-    found = _look(events.sparkSession, paths)
+    found = _survey_files(events.sparkSession, paths)
     groups: list[tuple[RowGroups, int]] = []
     has_resets = False
     for path, group_bytes, resets, fields in found:
@@ -92,71 +94,71 @@ def survey(events: DataFrame, paths: list[str]) -> tuple[ReadPlan | None, str]:
 _Found = tuple[str, "list[int] | None", bool, "Fields"]
 
 
-def _look(session: SparkSession, paths: list[str]) -> list[_Found]:
-    # Through Connect, a path of the server may name another file here.
+def _survey_files(session: SparkSession, paths: list[str]) -> list[_Found]:
+    # With Connect, a path of the server can be another file on this machine.
     is_connect = type(session).__module__.startswith("pyspark.sql.connect")
     if not is_connect and len(paths) <= DRIVER_FILES_MAX:
         try:
-            return [_look_here(path) for path in paths]
+            return [_survey_file(path) for path in paths]
         except (OSError, AckwellError):
-            # The driver may see another storage than the executors, and they name what is wrong.
+            # The driver may not reach the storage of the executors. They report the error.
             pass
 
-    def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def survey_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for index in batch.column("id").to_pylist():
                 yield survey_row(paths[index])
 
-    rows = session.range(len(paths)).mapInArrow(look, SURVEY).collect()
+    rows = session.range(len(paths)).mapInArrow(survey_rows, SURVEY).collect()
     return [
         (row.path, row.group_bytes, row.has_resets, dict(json.loads(row.fields)))
         for row in sorted(rows, key=lambda row: str(row.path))
     ]
 
 
-def _look_here(path: str) -> _Found:
+def _survey_file(path: str) -> _Found:
     with ParquetEvents(path) as events:
         found = events.survey()
     return path, None if found.is_empty else list(found.group_bytes), found.has_resets, found.fields
 
 
 def _difference(fields: Fields, expected: dict[str, DataType]) -> str:
-    """Return how the columns of a file differ from those of the DataFrame; names alone may differ in case."""
+    """Return how the columns of a file differ from those of the DataFrame. Names may differ in case."""
     own = {name.lower(): kind for name, kind in fields.items()}
     wanted = {name.lower(): kind for name, kind in expected.items()}
     missing, more = sorted(wanted.keys() - own.keys()), sorted(own.keys() - wanted.keys())
     if missing:
         return f"no column {missing[0]!r}, which the DataFrame has"
     if more:
-        return f"column {more[0]!r}, which the DataFrame has not"
+        return f"column {more[0]!r}, which the DataFrame lacks"
     for name, kind in wanted.items():
-        if not _alike(own[name], kind):
+        if not _same_type(own[name], kind):
             return f"column {name!r} is {own[name]}, and {kind.simpleString()} in the DataFrame"
     return ""
 
 
-def _alike(own: str, kind: DataType) -> bool:
+def _same_type(own: str, kind: DataType) -> bool:
     if isinstance(kind, IntegralType):
-        # Spark reads a column without any value as integers.
+        # Spark reads a column without values as integers.
         return own == "null" or own.removeprefix("u").startswith("int")
     if isinstance(kind, StringType):
         return own in ("string", "large_string")
     if isinstance(kind, ArrayType):
         return own.startswith(("list<", "large_list<"))
-    # No column of an event has another type, but time_ms, which no fold reads.
+    # Only time_ms has another type, and no fold reads it.
     return True
 
 
 def _cores(session: SparkSession) -> int:
-    """Return how many tasks run at a time, as far as it is known."""
+    """Return the number of tasks that run at a time, or an estimate."""
     try:
         return max(1, session.sparkContext.defaultParallelism)
-    except Exception:  # Through Connect there is no such thing, and the error depends on the version.
+    except Exception:  # Connect has no context, and the error depends on the version.
         return max(1, int(session.conf.get("spark.sql.shuffle.partitions") or 1) // 2)
 
 
 def pack(groups: list[tuple[RowGroups, int]], cores: int) -> list[list[RowGroups]]:
-    """Share row groups out, in their order: as many bytes to each, and as many shares as are worth it."""
+    """Pack row groups, in order, into shares with about the same number of bytes."""
     total = sum(size for _, size in groups)
     count = min(cores, max(1, total // SHARE_BYTES_MIN))
     while total / count > SHARE_BYTES_MAX:
@@ -184,7 +186,7 @@ def fold(
     strict: bool = False,
     whole: bool = False,
 ) -> DataFrame:
-    """Fold Parquet files into partials, a task for each share; the one share of `whole` into cursors."""
+    """Fold Parquet files into partials, a task for each share. `whole` folds the only share into cursors."""
     function = FoldFiles(shares, resets, ordered=ordered, strict=strict, whole=whole)
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

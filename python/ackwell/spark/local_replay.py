@@ -1,4 +1,4 @@
-"""Replay event files on a Spark of this machine: `ackwell replay --spark`."""
+"""Replay event files on a local Spark: `ackwell replay --spark`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def replay_files(files: Sequence[str | Path], *, at: int | None = None) -> list[SubscriptionState]:
-    """Do what `ackwell.replay.states.replay_files` does, on Spark; `at` costs a sort of all events."""
+    """Replay files on Spark, as `ackwell.replay.replay_files` does. `at` sorts all events."""
     events = read_events(local_session(), *map(str, files))
     return collect_states(replay(events if at is None else first(events, at)))
 
@@ -27,6 +27,6 @@ def replay_files(files: Sequence[str | Path], *, at: int | None = None) -> list[
 def first(events: DataFrame, at: int) -> DataFrame:
     """Return the first `at` events in the order of replay."""
     if "file" not in events.columns:
-        # Rows of plain Parquet do not name their file; Spark does.
+        # Rows of plain Parquet have no file column. Spark provides the path.
         events = events.withColumn("file", F.col("_metadata.file_path"))
     return events.orderBy("file", "sequence").limit(at)

@@ -1,7 +1,7 @@
-"""The ordered path: who held what, and when; each topic's events in their order.
+"""The ordered replay: pending acknowledgments by consumer at given times.
 
-The events are sorted, one exchange and one sort, and streamed. A task holds the subscriptions of one topic
-at a time.
+One exchange and one sort order the events of each topic, which are then streamed. A task holds the
+subscriptions of one topic at a time.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ def ordered_replay(events: DataFrame, at_ms: Sequence[int] = (), *, strict: bool
     Parameters
     ----------
     events
-        A DataFrame with the columns of `ackwell.spark.schema.EVENTS`. A row that is there twice, by file
-        and sequence, counts once.
+        A DataFrame with the columns of `ackwell.spark.schema.EVENTS`. Of rows with
+        the same file and sequence, one counts.
     at_ms
-        Moments, in ms since the epoch: a row for the state after all events up to each, from the first event
-        of the subscription on. The end has a row of its own.
+        Moments, in ms since the epoch. Each has a row with the state after all events up to it, from the
+        first event of the subscription on. Another row has the state at the end.
     strict
-        Fail for the first subscription whose events lead nowhere, instead of giving its `error`.
+        Fail for the first subscription with invalid events, instead of returning its `error`.
 
     Returns
     -------
     DataFrame
         With the columns of `ackwell.spark.schema.MOMENTS`.
 
-    Who received what is taken from the events, not decided again. What is acknowledged is what `replay`
-    says of the events up to the moment. A subscription whose events lead nowhere (an event that cannot be
-    read, an acknowledgment of what was never published) has its `error` in its row, and the others go on.
+    Deliveries are taken from the events, not dispatched again. The acknowledgments are those of `replay` for
+    the events up to the moment. A subscription with invalid events (an unreadable event, an acknowledgment of
+    an entry that was never published) has an `error` in its row. The others are not affected.
     """
     moments = sorted(set(at_ms))
 

@@ -1,14 +1,14 @@
-"""Events to partials, partials to cursors: the unordered path.
+"""The unordered replay: from events to partials, and from partials to cursors.
 
-A partial is what some events say of one subscription and one ledger; partials merge in any order, and
-twice without harm, so yesterday's partials and today's events make today's cursors. A hot
-subscription spreads over all cores, and only the merged result meets the mark-delete rule.
+A partial is the folded state of some events of one subscription and one ledger. Partials merge in any order,
+and merging one twice changes nothing, so yesterday's partials and today's events give today's cursors. A hot
+subscription spreads over all cores. The mark-delete rule applies only to the merged partials.
 
-No row is sorted. Tasks read the columns of Parquet files themselves (`files`), or Spark hands them the needed
-columns of any DataFrame as Arrow batches (`rows`); both give them to the same fold.
+No row is sorted. Tasks read the columns of Parquet files directly (`files`), or Spark passes the needed
+columns of any DataFrame as Arrow batches (`rows`). Both use the same fold.
 
-A subscription whose events lead to no cursor (a row that is not an event, an acknowledgment of what was never
-published, a batch index beyond its batch) has its `error` in its row, and the others go on. With
+A subscription with invalid events (a row that is not an event, an acknowledgment of an entry that was never
+published, a batch index outside its batch) has an `error` in its row. The others are not affected. With
 `strict=True` the query fails instead.
 """
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ackwell.replay.states import SubscriptionState
 
 Strategy = Literal["auto", "files", "rows"]
-"""How events are folded; see `partials`."""
+"""How to fold events; see `partials`."""
 
 _NAMES = ("topic", "subscription")
 
@@ -47,32 +47,32 @@ def partials(
     start_from: DataFrame | None = None,
     strict: bool = False,
 ) -> DataFrame:
-    """Fold events into partials, a row per (topic, subscription, ledger) and task.
+    """Fold events into partials, with a row for each (topic, subscription, ledger) and task.
 
     Parameters
     ----------
     events
-        A DataFrame with the columns of `ackwell.spark.schema.EVENTS`, in any order, split in any way;
-        rows may be there twice.
+        A DataFrame with the columns of `ackwell.spark.schema.EVENTS`, in any order and partitioning.
+        Rows may be duplicated.
     strategy
-        `files`: tasks read the Parquet files of `events` themselves, so `events` must be just what
-        `spark.read.parquet` gave. `rows`: tasks fold the rows that Spark hands them, whatever they come from.
-        `auto`: `files` if `events` is exactly its Parquet files, else `rows`.
+        `files`: tasks read the Parquet files of `events` directly, so `events` must be the unchanged result
+        of `spark.read.parquet`. `rows`: tasks fold the rows that Spark passes, from any source. `auto`:
+        `files` if `events` is the unchanged content of Parquet files, otherwise `rows`.
     start_from
-        What subscriptions had before the first of the events: cursors of an earlier replay
+        The states of subscriptions before the first event: cursors of an earlier replay
         (`ackwell.spark.schema.CURSORS`) or dumps of stats-internal (`STATS`).
     strict
-        Fail for the first event that is flawed, instead of keeping it as its subscription's error.
+        Fail for the first invalid event, instead of keeping it as its subscription's error.
 
     Returns
     -------
     DataFrame
         With the columns of `ackwell.spark.schema.PARTIALS`.
 
-    Raises `SchemaError` before any job starts if a column is missing or wrong, and for the strategy
-    `files` where `events` is more than its files. What runs while the query is built: for `rows` one small
-    query, for the seeks, cleared backlogs and transactions; for `files` the driver reads the footers and the
-    column `kind`, and that query runs only if there are such events.
+    Raises `SchemaError` before any job starts if a column is missing or has a wrong type, and for the
+    strategy `files` if `events` is not the unchanged content of its files. While the query is built, `rows`
+    runs one small query for the seeks, cleared backlogs and transactions. For `files` the driver reads the
+    footers and the column `kind`, and runs that query only if there are such events.
     """
     return _start(_fold(events, strategy, ordered=True, strict=strict).folded, start_from)
 
@@ -80,7 +80,7 @@ def partials(
 class _Folded(NamedTuple):
     folded: DataFrame
     is_cursors: bool = False
-    """Whether it is the table `CURSORS` already."""
+    """Whether the result is already the table `CURSORS`."""
 
 
 def _fold(
@@ -117,26 +117,26 @@ def _start(parts: DataFrame, start_from: DataFrame | None) -> DataFrame:
 
 
 def merge(*parts: DataFrame) -> DataFrame:
-    """Join partials into one row per (topic, subscription, ledger)."""
+    """Merge partials into one row for each (topic, subscription, ledger)."""
     return _union(parts).repartition(*_NAMES, "ledger_id").mapInArrow(tasks.merge, PARTIALS)
 
 
 def cursors(parts: DataFrame, ledgers: DataFrame | None = None, *, strict: bool = False) -> DataFrame:
-    """Return the cursor that the partials of each subscription lead to.
+    """Return the cursor of each subscription from its partials.
 
     Parameters
     ----------
     parts
-        Partials, merged or not; join several tables with `unionByName` or `merge`.
+        Partials, merged or not. Combine several tables with `unionByName` or `merge`.
     ledgers
-        The topics' ledgers (`ackwell.spark.schema.LEDGERS`), instead of what the events show.
+        The topics' ledgers (`ackwell.spark.schema.LEDGERS`), instead of the ledgers of the events.
     strict
-        Fail for the first subscription without a cursor, instead of giving its `error`.
+        Fail for the first subscription with invalid events, instead of returning its `error`.
 
     Returns
     -------
     DataFrame
-        With the columns of `ackwell.spark.schema.CURSORS`, a row per (topic, subscription).
+        With the columns of `ackwell.spark.schema.CURSORS`, a row for each (topic, subscription).
 
     A task holds the state of the topics of its partition.
     """
@@ -144,7 +144,7 @@ def cursors(parts: DataFrame, ledgers: DataFrame | None = None, *, strict: bool 
     if ledgers is not None:
         rows = rows.withColumn("directory", F.lit(None).cast("map<bigint,bigint>"))
         rows = rows.unionByName(_directories(rows, conform(ledgers, table_schemas.LEDGERS, "ledgers")))
-    # By topic: what happened to a topic as a whole belongs to each of its subscriptions.
+    # By topic, because the events of a topic apply to each of its subscriptions.
     function = tasks.Finish(strict=strict)
     return rows.repartition("topic").mapInArrow(lambda batches: function(batches), CURSORS)
 
@@ -157,11 +157,11 @@ def replay(
     start_from: DataFrame | None = None,
     strict: bool = False,
 ) -> DataFrame:
-    """Replay events into cursors, a row per (topic, subscription).
+    """Replay events into cursors, a row for each (topic, subscription).
 
-    The same as `cursors(partials(events))`, and cheaper: no other seek can come, so the order of what was
-    acknowledged need not be kept. See `partials` for `events`, `strategy` and `start_from`, `cursors` for
-    the rest; works as `events.transform(spark.replay)` too.
+    The result equals `cursors(partials(events))` and costs less: no later seek is possible, so the order of
+    acknowledgments is not kept. See `partials` for `events`, `strategy` and `start_from`, and `cursors` for
+    the rest. `events.transform(spark.replay)` works as well.
     """
     alone = ledgers is None and start_from is None
     folded, is_cursors = _fold(events, strategy, ordered=False, strict=strict, whole=alone)
@@ -169,14 +169,15 @@ def replay(
 
 
 def overview(cursors: DataFrame) -> DataFrame:
-    """Return eight readable columns of cursors; those that a restart would cost most come first.
+    """Return eight readable columns of cursors, greatest loss in a restart first.
 
-    `cursors` is what `replay`, `merge` or `cursors` gave. Columns: topic, subscription, mark_delete (the
-    position), ranges, batches (partly acknowledged), backlog (entries), bytes (in the broker's form ranges),
-    and restart: how many entries would come back and why, or the error of the subscription.
+    `cursors` is the result of `replay` or `cursors`. Columns: topic, subscription, mark_delete (the
+    position), ranges, batches (partly acknowledged), backlog (entries), bytes (in the broker's form
+    `pulsar-ranges`), and restart: the number of redelivered messages and the reason, or the error of the
+    subscription.
     """
     table = conform(cursors, table_schemas.CURSORS, "cursors")
-    lost = F.concat(F.col("restart_loses").cast("string"), F.lit(" come back: "), "restart_reason")
+    lost = F.concat(F.col("restart_loses").cast("string"), F.lit(" redelivered: "), "restart_reason")
     return table.orderBy(F.desc("restart_loses"), "topic", "subscription").select(
         "topic",
         "subscription",
@@ -203,7 +204,7 @@ def explode_ranges(cursors: DataFrame) -> DataFrame:
 
 
 def collect_states(table: DataFrame) -> list[SubscriptionState]:
-    """Bring cursors to the driver as the states that local replay returns, by topic and subscription.
+    """Collect cursors on the driver as the states of local replay, by topic and subscription.
 
     Raises `ProtocolError` if a row has an `error`.
     """
@@ -219,7 +220,7 @@ def _union(parts: tuple[DataFrame, ...]) -> DataFrame:
 
 
 def _directories(rows: DataFrame, ledgers: DataFrame) -> DataFrame:
-    """Return a row per topic with its ledgers."""
+    """Return a row for each topic with its ledgers."""
     entry = F.struct("ledger_id", "entries")
     directory = ledgers.groupBy("topic", "ledger_id").agg(F.max("entries").alias("entries"))
     return (

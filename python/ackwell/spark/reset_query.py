@@ -1,7 +1,7 @@
-"""The resets of a DataFrame of events: `ackwell.replay.resets`, found by a query.
+"""Find the resets (`ackwell.replay.resets`) of a DataFrame of events with a query.
 
-They are rare, so one small query (the column `kind` alone, by its dictionary pages) finds them first; it
-runs when the pipeline is built.
+Resets are rare. One small query, which reads the dictionary pages of the column `kind`, finds them while the
+pipeline is built.
 """
 
 from __future__ import annotations

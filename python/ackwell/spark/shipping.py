@@ -1,4 +1,4 @@
-"""Send this package to executors whose Python does not have it."""
+"""Send this package to executors whose Python lacks it."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ _LEFT_OUT: Final = ("__pycache__", ".pyi")
 
 
 def ship(spark: SparkSession, wheel: str | Path | None = None) -> Path:
-    """Send ackwell to the executors of a session, before its first query that needs it.
+    """Send ackwell to the executors of a session. Call it before the first query that needs ackwell.
 
     Parameters
     ----------
     spark
-        Any session, classic or Connect.
+        The session, classic or Connect.
     wheel
-        An ackwell wheel for the executors' platform; the package that runs here where `None`, which
-        serves executors of the same operating system and processor.
+        An ackwell wheel for the executors' platform. None sends the running package, which works on executors
+        with the same operating system and processor.
 
     Returns
     -------
     Path
-        The archive that was sent: a Python file to Spark (`--py-files` takes it too), which unpacks
-        itself in each executor's working folder. It is kept until this process ends.
+        The archive that was sent: a Python file to Spark (also for `--py-files`), which unpacks itself in
+        each executor's working folder. It is deleted when this process ends.
 
     The executors need Python ≥ 3.11 with what Spark's Arrow functions need (PyArrow, pandas) and NumPy.
-    What is shipped wins over an ackwell that is installed there.
+    The shipped package takes precedence over an installed ackwell.
     """
     archive = pack(_of_wheel(Path(wheel)) if wheel else _of_package(Path(ackwell.__file__).parent))
     spark.addArtifacts(str(archive), pyfile=True)
@@ -46,7 +46,7 @@ def ship(spark: SparkSession, wheel: str | Path | None = None) -> Path:
 
 
 def pack(files: Iterator[tuple[str, bytes]]) -> Path:
-    """Write the archive: the same bytes, under the same name, for the same files."""
+    """Write the archive. The same files give the same bytes and the same name."""
     folder = Path(tempfile.mkdtemp(prefix="ackwell-ship-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     scratch = folder / "scratch"
@@ -54,7 +54,7 @@ def pack(files: Iterator[tuple[str, bytes]]) -> Path:
         archive.writestr(ZipInfo("ackwell/__init__.py"), Path(tasks.__file__).read_bytes())
         for name, content in files:
             archive.writestr(ZipInfo(f"{tasks.FOLDER}/{name}"), content, ZIP_DEFLATED)
-    # A session keeps one file a name, so another package needs another name.
+    # A session keeps one file for each name, so another package needs another name.
     digest = hashlib.sha256(scratch.read_bytes()).hexdigest()[:12]
     return scratch.rename(folder / f"ackwell-{digest}.zip")
 
@@ -69,6 +69,6 @@ def _of_wheel(wheel: Path) -> Iterator[tuple[str, bytes]]:
     with ZipFile(wheel) as archive:
         names = [name for name in archive.namelist() if name.startswith("ackwell/")]
         if not names:
-            raise ValueError(f"{wheel} holds no package ackwell")
+            raise ValueError(f"{wheel} does not contain the package ackwell")
         for name in names:
             yield name, archive.read(name)

@@ -1,4 +1,4 @@
-"""What an index of the delayed messages would weigh, and which bucket width to choose: one's own traffic."""
+"""Sizes of delayed-message indexes, and the recommended bucket width, for recorded traffic."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 WIDTHS_MS: Final = (1, 64, 1_024, 16_384, 262_144)
-"""From exact to four minutes; Pulsar's default tick of 1,000 ms makes buckets of 512."""
+"""From exact to four minutes. Pulsar's default tick of 1,000 ms makes buckets of 512 ms."""
 
 
 def delayed_sizing(events: DataFrame, widths_ms: Sequence[int] | None = None) -> DataFrame:
-    """Weigh, for each subscription and width, the indexes that would hold its delayed messages.
+    """Return the sizes of the indexes of delayed messages, by subscription and width.
 
     Parameters
     ----------
     events
-        A DataFrame with the columns of `ackwell.spark.schema.EVENTS`; the publishes with a
-        `deliver_at_ms` are read, and duplicates among them count once.
+        A DataFrame with the columns of `ackwell.spark.schema.EVENTS`; it reads
+        the publishes with a `deliver_at_ms`. Duplicates count once.
     widths_ms
         Bucket widths, in ms, each at least 1.
 
     Returns
     -------
     DataFrame
-        With the columns of `ackwell.spark.schema.SIZING`, a row per subscription and width. The bytes
-        are those of the structures themselves, filled with every delayed message at once: an upper
-        bound for an index from which messages leave meanwhile.
+        With the columns of `ackwell.spark.schema.SIZING`, a row for each subscription and width. The bytes
+        are those of the structures with all delayed messages at once: an upper bound for an index that also
+        removes messages.
 
     A task holds the delayed messages of one subscription, some tens of bytes each.
     """
@@ -48,7 +48,7 @@ def delayed_sizing(events: DataFrame, widths_ms: Sequence[int] | None = None) ->
         .where((F.col("kind") == Kind.PUBLISH.value) & F.col("deliver_at_ms").isNotNull())
         .where(F.col("time_ms").isNotNull())
         .select(*columns)
-        # An entry has one time, whatever the size of its batch and however many events name it.
+        # An entry has one delivery time, regardless of its batch size and the number of its events.
         .dropDuplicates(["topic", "subscription", "ledger_id", "entry_id"])
     )
     return delayed.groupBy("topic", "subscription").applyInArrow(sizing_function(widths), SIZING)

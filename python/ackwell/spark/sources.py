@@ -1,17 +1,17 @@
 """Spark data sources: traces, dumps of stats-internal, and persisted cursors.
 
-`ackwell_trace` reads JSON-lines traces, `pulsar_stats` what `stats-internal` or `ackwell collect` gave, and
-`pulsar_saves` entries of cursor ledgers and values of the metadata store.
+`ackwell_trace` reads JSON-lines traces, `pulsar_stats` reads the output of `stats-internal` or `ackwell
+collect`, and `pulsar_saves` reads entries of cursor ledgers and values of the metadata store.
 
-The first two read files and folders, plain or gzipped, as a batch and as a stream, a task a file:
+The first two read files and folders, plain or gzipped, as a batch or as a stream, with a task for each file:
 
     register(spark)
     spark.read.format("ackwell_trace").load("traces/")
     spark.readStream.format("pulsar_stats").option("limit.max_files", 100).load("dumps/")
 
-A stream takes files in the order of their modification times, so a file must appear whole (write it
-elsewhere, then rename it) and may not change. Filters are left to Spark: a source that takes them
-keeps them for later queries of the same DataFrame.
+A stream reads files in the order of their modification times. A file must appear complete (write it
+elsewhere, then rename it) and must not change. Spark applies the filters, because a source with filter
+pushdown keeps the filters for later queries of the same DataFrame.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ if TYPE_CHECKING:
 
 try:
     from pyspark.sql.streaming.datasource import ReadMaxFiles, SupportsTriggerAvailableNow
-except ImportError:  # PySpark 4.1: a stream then reads all that is there in one batch
+except ImportError:  # PySpark 4.1: a stream reads all files in one batch
     ReadMaxFiles = None  # type: ignore[assignment,misc]
 
     class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
-        """Replaces what PySpark 4.2 brought."""
+        """Replaces the class of PySpark 4.2."""
 
 
 def register(spark: SparkSession) -> None:
-    """Make `ackwell_trace`, `pulsar_stats` and `pulsar_saves` known to a session."""
+    """Register `ackwell_trace`, `pulsar_stats` and `pulsar_saves` in a session."""
     for source in (EventTrace, PulsarStats, PulsarSaves):
         spark.dataSource.register(source)
 
@@ -58,11 +58,11 @@ def register(spark: SparkSession) -> None:
 def read_events(spark: SparkSession, *paths: str) -> DataFrame:
     """Read events from Parquet files or from traces (`.jsonl`, `.jsonl.gz`, `.jsonl.zst`), files or folders.
 
-    A folder may hold both. Parquet files may differ in their optional columns (`mergeSchema`).
+    A folder may contain both. Parquet files may differ in their optional columns (`mergeSchema`).
     """
     register(spark)
-    parquet = [path for path in paths if _holds(path, _PARQUET)]
-    traces = [path for path in paths if path not in parquet or _holds_too(path, EventTrace.suffixes)]
+    parquet = [path for path in paths if _may_contain(path, _PARQUET)]
+    traces = [path for path in paths if path not in parquet or _contains(path, EventTrace.suffixes)]
     table = None
     if parquet:
         reader = spark.read.option("mergeSchema", True)
@@ -89,12 +89,12 @@ def read_events(spark: SparkSession, *paths: str) -> DataFrame:
 _PARQUET = (".parquet",)
 
 
-def _holds(path: str, suffixes: tuple[str, ...]) -> bool:
-    return "://" in path or path.endswith(suffixes) or _holds_too(path, suffixes)
+def _may_contain(path: str, suffixes: tuple[str, ...]) -> bool:
+    return "://" in path or path.endswith(suffixes) or _contains(path, suffixes)
 
 
-def _holds_too(path: str, suffixes: tuple[str, ...]) -> bool:
-    """Return whether a folder holds files with these suffixes; Spark does not read hidden ones."""
+def _contains(path: str, suffixes: tuple[str, ...]) -> bool:
+    """Return whether a folder contains files with these suffixes. Spark skips hidden files."""
     folder = Path(path)
     if "://" in path or not folder.is_dir():
         return False
@@ -107,17 +107,17 @@ def _is_hidden(path: Path) -> bool:
 
 
 class _Files(DataSource):
-    """Rows of files with certain suffixes."""
+    """A data source of files with certain suffixes."""
 
     source: ClassVar[str]
     table: ClassVar[table_schemas.Table]
     suffixes: ClassVar[tuple[str, ...]]
     batches: ClassVar[tuple[str, str]]
-    """Module and function that return a file's batches, imported where they run."""
+    """Module and function that return a file's batches. The executors import them."""
 
     @classmethod
     def name(cls) -> str:
-        """Return the name that `format` takes."""
+        """Return the name for `format`."""
         return cls.source
 
     def schema(self) -> StructType:
@@ -133,7 +133,7 @@ class _Files(DataSource):
         return _StreamReader(self)
 
     def files(self) -> list[Path]:
-        """List the files, by name; `FileNotFoundError` for a path that does not exist."""
+        """List the files, by name. Raises `FileNotFoundError` for a path that does not exist."""
         found: set[Path] = set()
         for path in map(Path, self.paths()):
             if path.is_dir():
@@ -146,7 +146,7 @@ class _Files(DataSource):
         return sorted(found, key=str)
 
     def paths(self) -> list[str]:
-        """Return the files and folders that were asked for."""
+        """Return the requested files and folders."""
         given = [self.options["path"]] if self.options.get("path") else []
         given += json.loads(self.options.get("paths") or "[]")
         if not given:
@@ -154,7 +154,7 @@ class _Files(DataSource):
         return [path.removeprefix("file:") for path in given]
 
     def parts(self) -> list[str]:
-        """Return what one task each reads of a batch."""
+        """Return the partitions of a batch, with a task for each."""
         return [str(path) for path in self.files()]
 
     def read(self, path: str) -> Iterator[pa.RecordBatch]:
@@ -164,7 +164,7 @@ class _Files(DataSource):
 
 
 class EventTrace(_Files):
-    """Traces: JSON lines, one event a line."""
+    """Traces: JSON lines, with an event on each line."""
 
     source = "ackwell_trace"
     table = table_schemas.EVENTS
@@ -173,7 +173,7 @@ class EventTrace(_Files):
 
 
 class PulsarStats(_Files):
-    """What `pulsar-admin topics stats-internal` printed."""
+    """The output of `pulsar-admin topics stats-internal`."""
 
     source = "pulsar_stats"
     table = table_schemas.STATS
@@ -182,7 +182,7 @@ class PulsarStats(_Files):
 
 
 class PulsarSaves(_Files):
-    """Persisted states, a row a save: a file is an entry, by the order of names, a folder a cursor ledger."""
+    """Persisted states, a row for each save. A folder is a cursor ledger, and its files are the entries."""
 
     source = "pulsar_saves"
     table = table_schemas.SAVES
@@ -190,12 +190,12 @@ class PulsarSaves(_Files):
     batches = ("ackwell.spark.tasks.source_rows", "saved_batches")
 
     def parts(self) -> list[str]:
-        """Return the files of each folder together: a large state is in several."""
+        """Return the files of each folder together, because a large state spans several."""
         folders = groupby(self.files(), key=lambda path: path.parent)
         return [json.dumps([str(path) for path in files]) for _, files in folders]
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        """Refuse: a state in several entries may arrive in several micro-batches."""
+        """Raise `ValueError`: a state in several entries could be split between micro-batches."""
         raise ValueError(f"{self.source}: no stream; read it as a batch")
 
 
@@ -213,7 +213,7 @@ class _Reader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         parts = self._source.parts()
         if not parts:
-            # Spark would call `read` once, without any partition.
+            # Without partitions, Spark would call `read` once with none.
             paths, suffixes = ", ".join(self._source.paths()), " or ".join(self._source.suffixes)
             raise FileNotFoundError(f"{paths}: no file with {suffixes}")
         return [_File(part) for part in parts]
@@ -227,7 +227,7 @@ Mark = tuple[int, str]
 
 
 class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """An offset is the `Mark` of the last file that was read."""
+    """Reads a stream of files. An offset is the `Mark` of the last file that was read."""
 
     def __init__(self, source: _Files) -> None:
         self._source = source
@@ -241,7 +241,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return super().getDefaultReadLimit() if limit is None else ReadMaxFiles(int(limit))
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Remember where to stop: files that come later are left to the next run."""
+        """Set the last file of this run. The next run reads later files."""
         self._end = self._offset(self._marks())
 
     def latestOffset(  # noqa: N802

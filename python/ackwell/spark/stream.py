@@ -1,15 +1,14 @@
-"""Cursors of a stream of events: rows are folded in each micro-batch, and joined with the state before.
+"""Cursors of a stream of events: each micro-batch is folded and merged with the stored state.
 
-Raw rows are folded before the shuffle. Subscriptions are kept in buckets, by topic: a bucket's partials
-are folded, joined and given out by one native call, so a micro-batch costs the same whether it touches 200
-subscriptions or 20,000. State is written like a log: a micro-batch writes a *young* blob of what it
-touched lately, and what the young blob has no room for goes into blobs that are never written again.
-Partials merge in any order and twice, so late and duplicate events are harmless, and nothing need be taken
-out of an old blob.
+Rows are folded before the shuffle. Subscriptions are grouped into buckets by topic. One native call merges
+and returns the partials of a bucket, so a micro-batch costs the same for 200 subscriptions as for 20,000.
+State is written like a log: a micro-batch writes a *young* blob with the recently changed partials. When the
+young blob is full, its older partials move to blobs that are never rewritten. Partials merge in any order and
+more than once, so late and duplicate events are harmless, and old blobs need no deletions.
 
-Order matters for seeks alone: a subscription that has them must come in order and by one task (one
-partition of a topic, one file), and a cleared backlog must name its position. What cannot be folded is the
-`error` of its subscription, and the stream continues.
+Order matters only for seeks: the events of a subscription with seeks must arrive in order and in one task
+(one partition of a topic, one file), and a cleared backlog must have its position. An invalid event becomes
+the `error` of its subscription, and the stream continues.
 """
 
 from __future__ import annotations
@@ -29,33 +28,33 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
 _BUCKETS = 64
-"""Buckets of topics: more than the cores, for a task works on one at a time; each costs some ms."""
+"""The number of buckets: more than the cores, because a task processes one at a time. Each costs some ms."""
 
 
 def cursor_stream(
     events: DataFrame, *, forget_after: timedelta | None = None, buckets: int = _BUCKETS
 ) -> DataFrame:
-    """Follow a stream of events: after each micro-batch, the cursor of every subscription it touched.
+    """Return the cursors of a stream of events: after each micro-batch, those that it changed.
 
     Parameters
     ----------
     events
         A streaming DataFrame with the columns of `ackwell.spark.schema.EVENTS`.
     forget_after
-        Forget a subscription of which nothing was heard for so long, and nothing of its topic as a whole,
-        in the first micro-batch after it; never where `None`. Set
+        Delete the state of a subscription that has had no event for this time, and whose topic has had none,
+        in the first micro-batch after it. None never deletes. Set
         `spark.sql.streaming.noDataMicroBatches.enabled` to false, as `local_session` does, or Spark runs
         empty micro-batches without end.
     buckets
-        Into how many parts the topics are cut; part of the checkpoint, as the number of shuffle partitions
-        is.
+        The number of parts into which topics are divided. It is fixed in the checkpoint, like the number of
+        shuffle partitions.
 
     Returns
     -------
     DataFrame
-        A streaming one with the columns of `ackwell.spark.schema.CURSORS`. The caller owns
-        `writeStream`: output mode `update`, and a checkpoint location, to which the number of shuffle
-        partitions is frozen (two to four times the cores, set before the first start).
+        A streaming DataFrame with the columns of `ackwell.spark.schema.CURSORS`. The caller calls
+        `writeStream` with output mode `update` and a checkpoint location. The checkpoint fixes the number of
+        shuffle partitions; set it to two to four times the cores before the first start.
 
     It needs the RocksDB state store, which `local_session` sets.
     """
@@ -92,11 +91,11 @@ class _Bucket(StatefulProcessor):
         rows: Iterator[Row],
         timerValues: Any,  # noqa: N803
     ) -> Iterator[Row]:
-        """Join the micro-batch's partials into the state, and return the cursors that it touched."""
+        """Merge the micro-batch's partials into the state, and return the cursors that it changed."""
         now_ms = None if self._forget_after_ms is None else timerValues.getCurrentProcessingTimeInMs()
         bucket = self._bucket()
         bucket.join((bytes(row.payload) for row in rows), now_ms)
-        # Afterwards: what this micro-batch speaks of is not forgotten.
+        # After the join, so the subscriptions of this micro-batch stay.
         self._forget(bucket, now_ms)
         self._store(bucket)
         self._wait(bucket, now_ms)
@@ -109,7 +108,7 @@ class _Bucket(StatefulProcessor):
         timerValues: Any,  # noqa: N803
         expiredTimerInfo: Any,  # noqa: N803
     ) -> Iterator[Row]:
-        """Forget the subscriptions of which nothing was heard."""
+        """Delete the subscriptions without recent events."""
         self._expiry.clear()
         now_ms = timerValues.getCurrentProcessingTimeInMs()
         bucket = self._bucket()
@@ -119,7 +118,7 @@ class _Bucket(StatefulProcessor):
         yield from ()
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing: there are no resources to close."""
 
     def _bucket(self) -> tasks.Bucket:
         return tasks.Bucket({key[0]: bytes(value[0]) for key, value in list(self._blobs.iterator())})
@@ -136,7 +135,7 @@ class _Bucket(StatefulProcessor):
                 self._blobs.updateValue((number,), (blob,))
 
     def _wait(self, bucket: tasks.Bucket, now_ms: int | None) -> None:
-        """Have a timer for the subscription whose last event is the oldest."""
+        """Set a timer for the subscription whose last event is the oldest."""
         if self._forget_after_ms is None or now_ms is None or self._expiry.exists():
             return
         first_ms = bucket.oldest_event_ms()

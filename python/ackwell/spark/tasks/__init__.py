@@ -1,4 +1,5 @@
-"""The columnar work of executors, under the names of the modules whose work it is.
+"""The columnar functions that executors run.
 
-Nothing here imports pyspark: a worker that unpickles one of these functions loads PyArrow and ackwell alone.
+No module here imports pyspark, so a worker that unpickles one of these functions loads only PyArrow and
+ackwell.
 """

@@ -1,4 +1,4 @@
-"""A cursor's row to what its restarts lose."""
+"""The loss of restarts, from rows of cursors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ AUDIT_SCHEMA: Final = table_schemas.arrow_schema(table_schemas.AUDIT)
 def audit_batches(
     batches: Iterable[pa.RecordBatch], settings: BrokerSettings, restarts: tuple[Restart, ...]
 ) -> Iterator[pa.RecordBatch]:
-    """Return a row of the table `AUDIT` for each cursor and restart; rows without a state have none."""
+    """Return a row of the table `AUDIT` for each cursor and restart. Rows without a state are skipped."""
     for batch in batches:
         for start in range(0, batch.num_rows, _ROWS):
             rows = [
@@ -35,7 +35,7 @@ def audit_batches(
 
 
 _ROWS: Final = 64
-"""Cursors held as Python objects at a time: each may hold a long text of ranges."""
+"""Cursors in memory as Python objects at a time. Each may have a long text of ranges."""
 
 
 def _audit(row: dict[str, Any], settings: BrokerSettings, restart: Restart) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Fold a micro-batch by buckets of topics, and join each bucket's partials with those before."""
+"""Fold a micro-batch by buckets of topics, and merge the partials with the stored ones."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PACKED: Final = "payload binary"
 """Cursors, as an Arrow stream of the table `CURSORS`."""
 
 YOUNG_BYTES_MAX: Final = 256 * 1024
-"""The young blob is written in every micro-batch that touches its bucket; past this it becomes an old one."""
+"""The limit of the young blob, which every micro-batch of its bucket rewrites."""
 
 _FOLDED_SCHEMA: Final = pa.schema([("bucket", pa.int32()), ("payload", pa.binary())])
 _LAST_EVENT: Final = pa.field("last_event_ms", pa.int64())
@@ -38,7 +38,7 @@ Name = tuple[str, str]
 
 
 class FoldBuckets:
-    """Folds the rows of a micro-batch into partials, a row a bucket."""
+    """Folds the rows of a micro-batch into partials, with a row for each bucket."""
 
     def __init__(self, buckets: int) -> None:
         self._buckets = buckets
@@ -70,7 +70,7 @@ class FoldBuckets:
 
 
 class Bucket:
-    """The state of some topics; blob 0 is the young one."""
+    """The state of some topics. Blob 0 is the young one."""
 
     def __init__(self, blobs: Mapping[int, bytes]) -> None:
         self._tables = {number: _unpacked(blob) for number, blob in blobs.items()}
@@ -78,15 +78,15 @@ class Bucket:
         self._touched: set[Name] = set()
 
     def join(self, payloads: Iterable[bytes], last_event_ms: int | None) -> None:
-        """Join the partials of a micro-batch."""
+        """Merge the partials of a micro-batch."""
         arrived = pa.concat_tables(_unpacked(payload) for payload in payloads)
         self._touched |= _names(arrived)
-        heard = pa.array([last_event_ms] * arrived.num_rows, pa.int64())
-        arrived = arrived.append_column(_LAST_EVENT, heard)
+        times = pa.array([last_event_ms] * arrived.num_rows, pa.int64())
+        arrived = arrived.append_column(_LAST_EVENT, times)
         young = self._tables.get(_YOUNG)
         merged = _merged([arrived] if young is None else [young, arrived], last_event_ms)
         if merged.nbytes > YOUNG_BYTES_MAX:
-            # What was touched now stays young: it is the most likely to be touched again.
+            # The partials of this micro-batch stay young, because they are the most likely to change again.
             number = max(self._tables, default=_YOUNG) + 1
             again = _among(merged, arrived)
             old, merged = merged.filter(pc.invert(again)), merged.filter(again)
@@ -98,7 +98,7 @@ class Bucket:
         self._changed.add(_YOUNG)
 
     def cursors(self) -> Iterator[bytes]:
-        """Return the cursors of the subscriptions that were touched, as Arrow streams."""
+        """Return the cursors of the changed subscriptions, as Arrow streams."""
         topics = {topic for topic, subscription in self._touched if not subscription}
         fold = Fold()
         for table in self._tables.values():
@@ -116,7 +116,7 @@ class Bucket:
             yield packed([batch], CURSOR_SCHEMA)
 
     def forget(self, before_ms: int) -> None:
-        """Forget the subscriptions of which nothing was heard since, and the topics without any."""
+        """Delete subscriptions without an event since `before_ms`, and topics without subscriptions."""
         gone = {name for name, at_ms in self._last_events().items() if at_ms <= before_ms}
         if not gone:
             return
@@ -127,31 +127,32 @@ class Bucket:
                 self._changed.add(number)
 
     def oldest_event_ms(self) -> int | None:
-        """Return when the subscription that is to be forgotten next last had an event."""
+        """Return the least time of a last event, over all subscriptions; None without subscriptions."""
         return min(self._last_events().values(), default=None)
 
     def _last_events(self) -> dict[Name, int]:
-        """Return when the last event of each subscription came; one of a topic counts for all of its own.
+        """Return the time of each subscription's last event.
 
-        A topic counts as active as long as one of its subscriptions: their acknowledgments need its entries.
+        An event of a topic counts for all its subscriptions. A topic has the latest time of its
+        subscriptions, because their acknowledgments need its entries.
         """
-        heard: dict[Name, int] = {}
+        latest: dict[Name, int] = {}
         for table in self._tables.values():
             for name, at_ms in zip(
                 zip(*_name_arrays(table), strict=True), table.column("last_event_ms").to_pylist(), strict=True
             ):
-                heard[name] = max(heard.get(name, 0), at_ms or 0)
-        of_topics = {topic: at_ms for (topic, name), at_ms in heard.items() if not name}
+                latest[name] = max(latest.get(name, 0), at_ms or 0)
+        of_topics = {topic: at_ms for (topic, name), at_ms in latest.items() if not name}
         last: dict[str, int] = {}
-        for (topic, _), at_ms in heard.items():
+        for (topic, _), at_ms in latest.items():
             last[topic] = max(last.get(topic, 0), at_ms)
         return {
             (topic, name): max(at_ms, of_topics.get(topic, 0)) if name else last[topic]
-            for (topic, name), at_ms in heard.items()
+            for (topic, name), at_ms in latest.items()
         }
 
     def changed(self) -> dict[int, bytes | None]:
-        """Return the blobs that are to be written, None for those that are empty now."""
+        """Return the changed blobs; None for the empty ones."""
         return {
             number: packed(self._tables[number].to_batches(), self._tables[number].schema)
             if self._tables[number].num_rows
@@ -161,7 +162,7 @@ class Bucket:
 
 
 def _merged(tables: list[pa.Table], last_event_ms: int | None) -> pa.Table:
-    """Join partials into one row per (topic, subscription, ledger), with when each last had an event."""
+    """Merge partials into one row for each (topic, subscription, ledger), with the time of its last event."""
     fold = Fold()
     for table in tables:
         for batch in table.select(PARTIAL_SCHEMA.names).to_batches():
@@ -169,19 +170,19 @@ def _merged(tables: list[pa.Table], last_event_ms: int | None) -> pa.Table:
     merged = pa.Table.from_batches(partial_batches(fold), PARTIAL_SCHEMA)
     if last_event_ms is None:
         return merged.append_column(_LAST_EVENT, pa.nulls(merged.num_rows, pa.int64()))
-    heard: dict[Any, int] = {}
+    latest: dict[Any, int] = {}
     for table in tables:
         keys = zip(*_name_arrays(table), table.column("ledger_id").to_pylist(), strict=True)
         for key, at_ms in zip(keys, table.column("last_event_ms").to_pylist(), strict=True):
-            heard[key] = max(heard.get(key, 0), at_ms or 0)
+            latest[key] = max(latest.get(key, 0), at_ms or 0)
     keys = zip(*_name_arrays(merged), merged.column("ledger_id").to_pylist(), strict=True)
     return merged.append_column(
-        _LAST_EVENT, pa.array([heard.get(key, last_event_ms) for key in keys], pa.int64())
+        _LAST_EVENT, pa.array([latest.get(key, last_event_ms) for key in keys], pa.int64())
     )
 
 
 def _among(rows: pa.Table, others: pa.Table) -> pa.Array:
-    """Return which rows are of a (topic, subscription, ledger) of `others`."""
+    """Return which rows have a (topic, subscription, ledger) that `others` has."""
     keys = set(zip(*_name_arrays(others), others.column("ledger_id").to_pylist(), strict=True))
     own = zip(*_name_arrays(rows), rows.column("ledger_id").to_pylist(), strict=True)
     return pa.array([key in keys for key in own], pa.bool_())

@@ -1,4 +1,4 @@
-"""A task of the strategy `files`: some row groups of Parquet files, read and folded."""
+"""The task of the strategy `files`: read and fold row groups of Parquet files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SURVEY = "path string, group_bytes array<bigint>, has_resets boolean, fields str
 
 
 def survey_row(path: str) -> pa.RecordBatch:
-    """Return what a file's footer and its column `kind` contain, as a row."""
+    """Return the survey of a file, from its footer and its column `kind`, as a row."""
     with ParquetEvents(path) as events:
         survey = events.survey()
     row = {
@@ -41,7 +41,7 @@ def survey_row(path: str) -> pa.RecordBatch:
 
 
 class FoldFiles:
-    """Folds shares of row groups, each into partials, or into cursors if there is but one share."""
+    """Folds each share of row groups into partials. `whole` folds the only share into cursors."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class FoldFiles:
         self._whole = whole
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Fold the shares whose numbers are given."""
+        """Fold the shares with the given numbers."""
         for batch in batches:
             for number in batch.column("id").to_pylist():
                 yield from self.fold(self._shares[number])
@@ -69,7 +69,7 @@ class FoldFiles:
         lean = not self._ordered and not self._resets.seeks and not self._resets.clears
         fold = Fold(self._resets, ordered=self._ordered)
         if fold_row_groups(fold, share, lean=lean) and lean:
-            # The same again, with what names the rows that are not events.
+            # Fold again with the columns that locate the invalid rows.
             fold = Fold(self._resets, ordered=self._ordered)
             fold_row_groups(fold, share)
         fold.raise_flaw(all_flaws=self._strict)

@@ -1,4 +1,4 @@
-"""Rows of events that Spark hands over, folded: the strategy `rows`, and the first step of a stream."""
+"""Fold rows of events that Spark passes: the strategy `rows`, and the first step of a stream."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class FoldRows:
-    """Folds all rows of a task into partials; `ordered` as in `Fold`."""
+    """Folds all rows of a task into partials. `ordered` has the meaning of `Fold`."""
 
     def __init__(self, resets: Resets, *, ordered: bool, strict: bool) -> None:
         self._resets = resets
@@ -33,7 +33,7 @@ class FoldRows:
 
 
 def cursor_state(row: dict[str, Any]) -> CursorState:
-    """Return the state in a row of cursors or of dumps."""
+    """Return the state of a row of cursors or dumps."""
     return CursorState(
         Position(row["mark_delete_ledger_id"], row["mark_delete_entry_id"]),
         PositionRangeSet.parse(row["individually_deleted"] or "[]"),
@@ -43,12 +43,12 @@ def cursor_state(row: dict[str, Any]) -> CursorState:
 
 
 def with_lists(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the ack sets, which cross as texts, as lists again; most batches have none."""
+    """Convert the ack sets from texts back to lists. Most batches have none."""
     index = batch.schema.get_field_index("ack_set")
     if index < 0 or batch.column(index).null_count == batch.num_rows:
         return batch
     texts = batch.column(index)
-    # The text of an empty list is empty, and would be split into one empty word.
+    # An empty list has an empty text, which would be split into one empty word.
     words = pc.split_pattern(pc.if_else(pc.equal(texts, ""), None, texts), ",")
     try:
         sets = words.cast(pa.list_(pa.int64()))

@@ -1,8 +1,8 @@
-"""The work of `delayed_sizing` on the executors: fill the indexes and weigh them."""
+"""Fill the indexes of delayed messages and measure them, for `delayed_sizing`."""
 
 from __future__ import annotations
 
-# Spark reads the annotations of the function it runs to choose its form: these stay real imports.
+# Spark reads the annotations of the function, so these imports are needed at run time.
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
@@ -19,9 +19,9 @@ _QUANTILES: Final = {"min": 0.0, "p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0
 
 
 def sizing_function(widths_ms: Sequence[int]) -> Callable[..., Any]:
-    """Return the function that Spark runs on the delayed messages of each subscription."""
+    """Return the function that Spark applies to the delayed messages of each subscription."""
 
-    def weigh(key: tuple[pa.Scalar, ...], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def measure(key: tuple[pa.Scalar, ...], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         heap = TripleLongHeap()
         buckets = {width: TimeBuckets(width.bit_length() - 1) for width in widths_ms}
         wheels = {width: TimeWheel(width) for width in widths_ms}
@@ -40,9 +40,9 @@ def sizing_function(widths_ms: Sequence[int]) -> Callable[..., Any]:
             f"delay_ms_{name}": int(np.quantile(every_delay, share, method="inverted_cdf"))
             for name, share in _QUANTILES.items()
         }
-        weighed = {w: min(buckets[w].nbytes, wheels[w].nbytes) for w in widths_ms}
-        least = min(weighed.values())
-        chosen = next(w for w in widths_ms if weighed[w] <= least * _WIDTH_TOLERANCE)
+        sizes = {w: min(buckets[w].nbytes, wheels[w].nbytes) for w in widths_ms}
+        least = min(sizes.values())
+        chosen = next(w for w in widths_ms if sizes[w] <= least * _WIDTH_TOLERANCE)
         rows = [
             {
                 "topic": key[0].as_py(),
@@ -61,7 +61,7 @@ def sizing_function(widths_ms: Sequence[int]) -> Callable[..., Any]:
         ]
         yield pa.RecordBatch.from_pylist(rows, schema=SIZING_SCHEMA)
 
-    return weigh
+    return measure
 
 
 def entropy_bound_bytes(delays_ms: np.ndarray[Any, np.dtype[np.int64]], tick_ms: int) -> float:

@@ -1,4 +1,4 @@
-"""Partials to merged partials, and to cursors."""
+"""Merge partials, and convert them to cursors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RANGE_SCHEMA: Final = table_schemas.arrow_schema(table_schemas.RANGES)
 
 
 def merge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Join partials of one (topic, subscription, ledger) into one row."""
+    """Merge the partials of each (topic, subscription, ledger) into one row."""
     fold = Fold()
     for batch in batches:
         merge_rows(fold, batch)
@@ -25,13 +25,13 @@ def merge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 class Finish:
-    """Joins the partials of each subscription into its cursor's row."""
+    """Merges the partials of each subscription into the row of its cursor."""
 
     def __init__(self, *, strict: bool) -> None:
         self._strict = strict
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Return rows of the table `CURSORS`; rows with a `directory` are a topic's ledgers."""
+        """Return rows of the table `CURSORS`. An input row with a `directory` has the ledgers of a topic."""
         fold = Fold()
         directories: dict[str, list[tuple[int, int]]] = {}
         for batch in batches:
@@ -39,24 +39,24 @@ class Finish:
                 continue
             index = batch.schema.get_field_index("directory")
             if index >= 0 and batch.column(index).null_count < batch.num_rows:
-                told = batch.filter(batch.column(index).is_valid())
-                pairs = zip(told.column("topic").to_pylist(), told.column(index).to_pylist(), strict=True)
+                given = batch.filter(batch.column(index).is_valid())
+                pairs = zip(given.column("topic").to_pylist(), given.column(index).to_pylist(), strict=True)
                 directories.update(pairs)
                 batch = batch.filter(batch.column("state").is_valid())
             merge_rows(fold, batch)
         for name in fold.names():
             if name[0] in directories:
-                fold.know_ledgers(name, directories[name[0]])
+                fold.set_ledgers(name, directories[name[0]])
         fold.raise_flaw(all_flaws=self._strict)
         yield from cursor_batches(fold, strict=self._strict)
 
 
 _ROWS: Final = 256
-"""Cursors held as Python objects at a time: each may hold a long text of ranges."""
+"""Cursors in memory as Python objects at a time. Each may have a long text of ranges."""
 
 
 def start(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Return what subscriptions had before all events as partials: from rows of cursors or dumps."""
+    """Return the initial states of subscriptions as partials, from rows of cursors or dumps."""
     for batch in batches:
         for first in range(0, batch.num_rows, _ROWS):
             fold = Fold()
@@ -79,9 +79,9 @@ def explode_ranges(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch
         ):
             ranges = PositionInfo.decode(compact).individually_deleted.to_arrays()
             for first in range(0, len(ranges[0]), _RANGES):
-                few = [values[first : first + _RANGES] for values in ranges]
-                names = [[name] * len(few[0]) for name in (topic, subscription)]
-                yield pa.record_batch([*map(pa.array, names), *map(pa.array, few)], schema=RANGE_SCHEMA)
+                part = [values[first : first + _RANGES] for values in ranges]
+                names = [[name] * len(part[0]) for name in (topic, subscription)]
+                yield pa.record_batch([*map(pa.array, names), *map(pa.array, part)], schema=RANGE_SCHEMA)
 
 
 _RANGES: Final = 65_536

@@ -1,4 +1,4 @@
-"""Sorted events through `FoldInOrder` and `TopicReplay`, and what they show; runs on the executors."""
+"""Replay sorted events with `FoldInOrder` and `TopicReplay`, and return the state at given moments."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ MOMENT_SCHEMA: Final = table_schemas.arrow_schema(table_schemas.MOMENTS)
 _OF_CURSORS: Final = (
     *(name for name in MOMENT_SCHEMA.names if name in CURSOR_SCHEMA.names and name != "unacked_messages"),
 )
-"""What is acknowledged; the messages of `MOMENTS` are those that consumers have."""
+"""The columns of acknowledgments. In `MOMENTS`, `unacked_messages` counts messages pending at consumers."""
 
 _ROWS: Final = 64
 _EVENTS: Final = 4_096
-"""Events held as Python objects at a time: each takes a kilobyte."""
+"""Events in memory as Python objects at a time. Each takes a kilobyte."""
 
 Fields = dict[str, Any]
 
@@ -34,7 +34,7 @@ Fields = dict[str, Any]
 def follow_batches(
     batches: Iterable[pa.RecordBatch], moments: Sequence[int], *, strict: bool = False
 ) -> Iterator[pa.RecordBatch]:
-    """Follow the topics of sorted event rows, one after the other; return rows of the table `MOMENTS`."""
+    """Replay sorted event rows topic by topic, and return rows of the table `MOMENTS`."""
     rows: list[Fields] = []
     for row in _rows(batches, moments, strict=strict):
         rows.append(row)
@@ -49,9 +49,9 @@ def _rows(batches: Iterable[pa.RecordBatch], moments: Sequence[int], *, strict: 
     reader, topic = BatchReader(), None
     for batch in batches:
         for first in range(0, batch.num_rows, _EVENTS):
-            few = batch.slice(first, _EVENTS)
-            columns, start = reader.columns(few), 0
-            for name, group in groupby(few.to_pylist(), key=lambda fields: fields["topic"]):
+            part = batch.slice(first, _EVENTS)
+            columns, start = reader.columns(part), 0
+            for name, group in groupby(part.to_pylist(), key=lambda fields: fields["topic"]):
                 events = list(group)
                 if topic is None or topic.name != name:
                     if topic is not None:
@@ -64,7 +64,7 @@ def _rows(batches: Iterable[pa.RecordBatch], moments: Sequence[int], *, strict: 
 
 
 class _TopicReplay:
-    """One topic: the fold of what is acknowledged, and who has what."""
+    """The replay of one topic: the fold of its acknowledgments, and its consumers."""
 
     def __init__(self, name: str, moments: Sequence[int], *, strict: bool) -> None:
         self.name = name
@@ -74,7 +74,7 @@ class _TopicReplay:
         self._last: tuple[Any, ...] | None = None
 
     def feed(self, columns: Columns, events: list[Fields]) -> Iterator[Fields]:
-        """Take the next events; return the rows of the moments before them."""
+        """Apply the next events, and return the rows of the moments before them."""
         start = 0
         for row, fields in enumerate(events):
             while self._is_over(self._waiting[0], fields["time_ms"]):
@@ -101,7 +101,7 @@ class _TopicReplay:
         try:
             event = event_from_fields(fields, file=fields["file"] or None, line=fields["sequence"])
         except EventError as error:
-            # The fold refuses what belongs to the topic, or to nobody.
+            # The fold reports invalid events without a subscription.
             if fields["subscription"]:
                 self._consumers.fail(fields["subscription"], str(error))
         else:
@@ -125,7 +125,7 @@ class _TopicReplay:
 
 
 def _consumers(consumers: SubscriptionReplay, now_ms: int) -> Fields:
-    """Return what the table `MOMENTS` says of consumers now."""
+    """Return the columns of the table `MOMENTS` that describe consumers."""
     summary = consumers.summary(now_ms)
     return {
         "unacked_messages": summary.unacked,

@@ -1,4 +1,4 @@
-"""Files of events as Arrow batches, on the executors: the same parser as local replay."""
+"""Read files as Arrow batches on the executors, with the parsers of local replay."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ROWS: Final = 65_536
 
 
 def event_batches(path: str) -> Iterator[pa.RecordBatch]:
-    """Read one file of events; `EventError` names the file and line of anything that is not an event."""
+    """Read one file of events. Raises `EventError` with file and line for a line that is not an event."""
     yield from to_batches(read_events([path]))
 
 
@@ -46,13 +46,13 @@ def to_batches(events: Iterable[Event]) -> Iterator[pa.RecordBatch]:
 
 
 def stats_batches(path: str) -> Iterator[pa.RecordBatch]:
-    """Read one dump of stats-internal; `StatsError` names the file and what is wrong with it."""
+    """Read one dump of stats-internal. Raises `StatsError` with the file and the error."""
     rows = [_stats_row(stats) for stats in read_stats(path)]
     yield pa.RecordBatch.from_pylist(rows, schema=STATS_SCHEMA)
 
 
 def saved_batches(files: str) -> Iterator[pa.RecordBatch]:
-    """Read the saves of one folder, whose files are given as a JSON array in the order of the saves."""
+    """Read the saves of one folder. `files` is a JSON array of its files, in order."""
     rows = [
         _saved_row(save, number, path_columns(Path(save.source)))
         for number, save in enumerate(_saves([Path(path) for path in json.loads(files)]))
@@ -73,7 +73,7 @@ def _saves(files: list[Path]) -> Iterator[Inspection | _NoState]:
             for save in inspect_entries(entries)
         )
     except AckwellError:
-        # One that is not a state says nothing of the others.
+        # An invalid entry does not affect the others.
         for entry in entries:
             try:
                 yield inspect(entry.data, source=entry.source)
@@ -95,7 +95,7 @@ def _saved_row(save: Inspection | _NoState, number: int, names: dict[str, str | 
 
 
 def _acknowledged(mark_delete: Position, deleted: PositionRangeSet, sets: AckSets | None) -> dict[str, Any]:
-    """Return the columns that say what is acknowledged."""
+    """Return the columns of the acknowledged positions."""
     return {
         "mark_delete_ledger_id": mark_delete.ledger_id,
         "mark_delete_entry_id": mark_delete.entry_id,

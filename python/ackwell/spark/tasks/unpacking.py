@@ -1,8 +1,9 @@
-"""What Python finds first in an archive that `ship` sent: it unpacks the archive and becomes the package.
+"""The `ackwell/__init__.py` of an archive of `ship`: it unpacks the archive and loads the package.
 
-A native module cannot be loaded out of a zip, and Spark puts zips of Python on the path of its workers as
-they are. So `ship` puts this file where the archive's `ackwell` is looked for, and the package beside it.
-The first worker of an executor unpacks it, next to the archive, and everybody imports it from there.
+Python cannot load a native module from a zip, and Spark adds zips to the path of its workers without
+unpacking them. So `ship` puts this file in the place of the archive's `ackwell`, and the package into another
+folder. The first worker of an executor unpacks the archive next to it, and all workers import the package
+from there.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from typing import Final
 from zipfile import ZipFile
 
 FOLDER: Final = "shipped"
-"""The archive's folder that holds the package."""
+"""The archive's folder with the package."""
 
 
 def unpack(archive: Path) -> Path:
-    """Unpack the archive beside itself, once for all workers, and return the folder."""
+    """Unpack the archive into a folder next to it, once for all workers, and return the folder."""
     place = archive.with_name(f"{archive.name}.unpacked")
     if not place.exists():
         scratch = Path(tempfile.mkdtemp(prefix=place.name, dir=archive.parent))
@@ -37,7 +38,7 @@ def unpack(archive: Path) -> Path:
 
 
 def import_as_ackwell(package: Path) -> None:
-    """Load the package in `package` as `ackwell`, in the place of this module."""
+    """Load the package in `package` as `ackwell`, which replaces this module."""
     spec = importlib.util.spec_from_file_location("ackwell", package / "__init__.py")
     assert spec is not None
     assert spec.loader is not None
