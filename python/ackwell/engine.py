@@ -74,9 +74,6 @@ class Engine(Protocol):
     def decompress(self, data: bytes, compression: str, size: int, max_bytes: int = 67108864) -> bytes:
         """Decompress to exactly `size` bytes."""
 
-    def crc32c(self, data: bytes, crc: int = 0) -> int:
-        """Return the CRC-32C of bytes; `crc` is the checksum of the preceding bytes."""
-
     def decode_command_ack(self, data: bytes) -> AckFields:
         """Decode a `CommandAck`."""
 

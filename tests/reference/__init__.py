@@ -1,12 +1,11 @@
-"""The executable specification: every structure once more in plain Python, under the same names.
+"""The executable specification: a plain Python implementation of each structure, under the same names.
 
-Tests hold the native engine against it, and pass it as `engine=reference` to what the engines have in
-common. It needs the native module, as `import ackwell` does, so it cannot stand in for a missing wheel.
+Tests compare the native engine with it, and pass it as `engine=reference` to cursors, subscriptions and
+replays. It imports ackwell, so it cannot replace a missing native module.
 """
 
 from tests.reference.bit_set import BitSet
 from tests.reference.command_ack import decode_command_ack
-from tests.reference.crc32c import crc32c
 from tests.reference.ledgers import Ledgers
 from tests.reference.long_map import LongMap
 from tests.reference.names import Names
@@ -39,7 +38,6 @@ __all__ = [
     "TraceReader",
     "TripleLongHeap",
     "compress",
-    "crc32c",
     "decode_command_ack",
     "decompress",
 ]

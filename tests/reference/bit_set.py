@@ -24,7 +24,7 @@ def index(bit: int) -> int:
 
 
 class BitSet:
-    """A set of bit indexes from 0 up to a limit; bits at or past it are refused when set."""
+    """A set of bit indexes from 0 up to a limit; setting a bit at or past the limit is an error."""
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -85,7 +85,7 @@ class BitSet:
         return len(self._bits) - before
 
     def get_many(self, bits: ArrayLike) -> NDArray[np.bool_]:
-        """Return, for each bit, whether it is set."""
+        """Return a boolean for each bit."""
         import numpy as np
 
         return np.array([self.get(bit) for bit in as_int64(bits).tolist()], dtype=np.bool_)
@@ -109,7 +109,7 @@ class BitSet:
         self._bits = {bit for bit in self._bits if bit not in bits}
 
     def clear_prefix(self, bit: int, /) -> NDArray[np.int64]:
-        """Clear every bit up to and with `bit`; return what was set, in order."""
+        """Clear every bit up to and including `bit`; return the bits that were set, in order."""
         removed = sorted(found for found in self._bits if found <= index(bit))
         self._bits.difference_update(removed)
         index(bit)
@@ -153,7 +153,7 @@ class BitSet:
 
     @property
     def cardinality(self) -> int:
-        """How many bits are set."""
+        """The number of set bits."""
         return len(self._bits)
 
     def __len__(self) -> int:
@@ -187,7 +187,7 @@ class BitSet:
         return self
 
     def shrink_to_fit(self) -> None:
-        """Do nothing: a set's reserve is its own."""
+        """Do nothing: Python's set has no spare capacity to release."""
 
     @property
     def nbytes(self) -> int:

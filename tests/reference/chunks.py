@@ -1,4 +1,4 @@
-"""PIP-381's entries as its text says it. See `ackwell.saving.chunks`."""
+"""PIP-381's entries, by the text of the PIP. See `ackwell.saving.chunks`."""
 
 from __future__ import annotations
 

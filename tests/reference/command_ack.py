@@ -1,4 +1,4 @@
-"""`CommandAck` read field by field: the columns that the core's reader returns."""
+"""A `CommandAck` decoded field by field into the columns of the core's decoder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ackwell.wire import Field
 
 CHUNK_DEPTH_MAX = 4
-"""A first chunk's id names no first chunk of its own; deeper nesting is hostile."""
+"""The maximum nesting of first chunks. Clients nest once; deeper nesting is hostile."""
 
 VALIDATION_ERRORS = 5
 
@@ -69,7 +69,7 @@ _PLAIN = {"partition": -1, "batch_index": -1, "batch_size": None, "first_chunk":
 
 
 def _is_plain(message: MessageIdFields) -> bool:
-    """Return whether a position and an ack set say all of it."""
+    """Return whether the id has no fields other than a position and an ack set."""
     return message.items() >= _PLAIN.items()
 
 
@@ -116,7 +116,7 @@ def _words(field: Field, count_max: int) -> list[int]:
 
 
 def _int32(field: Field) -> int:
-    """Read a varint as protobuf reads an int32: its low 32 bits, signed."""
+    """Convert a varint to an int32 like protobuf: its low 32 bits, signed."""
     low = field.varint() & 0xFFFF_FFFF
     return low - 2**32 if low >= 2**31 else low
 

@@ -1,4 +1,4 @@
-"""What the three indexes of delayed messages have in common: a sorted list of rounded triples."""
+"""The common base of the three indexes of delayed messages: a sorted list of rounded triples."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class DelayedList:
         self._messages: list[Triple] = []
 
     def _rounded(self, deliver_at_ms: int) -> int:
-        """Return the time at which the index will deliver; the subclass's rule."""
+        """Return the rounded delivery time; subclasses define the rounding."""
         return deliver_at_ms
 
     def _settings(self) -> str:
@@ -36,12 +36,12 @@ class DelayedList:
         return ""
 
     def _accept(self, ledger_id: int, entry_id: int) -> None:
-        """Refuse a position that cannot be."""
+        """Check that a position is valid."""
         if ledger_id < 0 or entry_id < 0:
             raise ValueError("ledger and entry ids are at least 0")
 
     def _insert(self, message: Triple) -> bool:
-        """Insert a rounded message unless it is here; return whether it was new."""
+        """Insert a rounded message unless the index holds it; return whether it was new."""
         if self._holds(message):
             return False
         insort(self._messages, message)
@@ -62,7 +62,7 @@ class DelayedList:
         return self._insert(key)
 
     def add_many(self, deliver_at_ms: ArrayLike, ledger_ids: ArrayLike, entry_ids: ArrayLike) -> int:
-        """Add messages one by one, after all were found acceptable; return how many were new."""
+        """Check all messages, then add them one by one; return the number of new ones."""
         columns = as_int64(deliver_at_ms), as_int64(ledger_ids), as_int64(entry_ids)
         same_length(*columns)
         messages = list(zip(*(column.tolist() for column in columns), strict=True))
@@ -80,11 +80,11 @@ class DelayedList:
         return _columns(due)
 
     def contains(self, deliver_at_ms: int, ledger_id: int, entry_id: int, /) -> bool:
-        """Return whether a message added with these three integers is here."""
+        """Return whether the index holds a message added with these three integers."""
         return self._holds(self._key(deliver_at_ms, ledger_id, entry_id))
 
     def remove(self, deliver_at_ms: int, ledger_id: int, entry_id: int, /) -> bool:
-        """Take a message out; return whether it was here."""
+        """Remove a message; return whether the index held it."""
         key = self._key(deliver_at_ms, ledger_id, entry_id)
         if not self._holds(key):
             return False
@@ -101,15 +101,15 @@ class DelayedList:
         return self._messages[0][0] if self._messages else None
 
     def clear(self) -> None:
-        """Forget every message."""
+        """Remove every message."""
         self._messages.clear()
 
     def shrink_to_fit(self) -> None:
-        """Do nothing: the reference does not speak of memory."""
+        """Do nothing: the reference does not model memory."""
 
     @property
     def nbytes(self) -> int:
-        """24 bytes a message, what three integers need."""
+        """24 bytes for each message: three integers."""
         return 24 * len(self)
 
     def to_arrays(self) -> Columns:

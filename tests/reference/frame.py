@@ -9,11 +9,11 @@ from tests.reference.integers import INT64_MAX
 
 VERSION = 1
 RESTORED_MAX = 1 << 32
-"""Most messages of a restored index: a few bytes can announce any number."""
+"""The maximum number of messages of a restored index, because a few bytes can announce any number."""
 
 
 def varint(value: int) -> bytes:
-    """Write a number that is not negative, seven bits a byte, the lowest first."""
+    """Write a non-negative number, seven bits in each byte, the lowest first."""
     out = bytearray()
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)
@@ -33,7 +33,7 @@ def framed(magic: bytes, body: bytes) -> bytes:
 
 
 class FrameReader:
-    """Reads a frame whose checksum holds; everything else is a `CorruptStateError`."""
+    """Reads a frame with a correct checksum; `CorruptStateError` otherwise."""
 
     def __init__(self, data: bytes, magic: bytes, name: str) -> None:
         if not isinstance(data, bytes):
@@ -50,7 +50,7 @@ class FrameReader:
         self._at = 5
 
     def refuse(self, message: str) -> CorruptStateError:
-        """Return an error at what was read last."""
+        """Return an error with the offset of the last value."""
         return CorruptStateError(message, self._at)
 
     def take(self, length: int) -> bytes:
@@ -80,13 +80,13 @@ class FrameReader:
         return value >> 1 if value % 2 == 0 else -(value >> 1) - 1
 
     def natural(self) -> int:
-        """Read a number of int64 that is not negative."""
+        """Read a non-negative int64."""
         value = self.varint()
         if value > INT64_MAX:
             raise self.refuse("a number outside int64")
         return value
 
     def end(self) -> None:
-        """Refuse bytes that nothing has read."""
+        """Check that all bytes were read."""
         if self._at < self._end:
             raise self.refuse(f"{self._end - self._at} bytes too many")

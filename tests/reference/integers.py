@@ -1,4 +1,4 @@
-"""Scalar arguments as the native engine takes them: an integer inside int64."""
+"""Checks of scalar arguments that the native engine makes, too: integers inside int64."""
 
 from __future__ import annotations
 

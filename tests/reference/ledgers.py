@@ -1,4 +1,4 @@
-"""The ledger directory: a dict of entry counts, looked through from end to end."""
+"""The ledger directory: a dict of entry counts, which each query scans."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ State = Literal["open", "closed", "trimmed"]
 
 
 class Ledgers:
-    """Ledger id to number of entries; only the greatest may be open; below `trimmed_before` all is gone."""
+    """Maps ledger ids to numbers of entries. Only the greatest ledger may be open."""
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -41,7 +41,7 @@ class Ledgers:
         self._open = open and bool(self._entries)
 
     def add(self, ledger_id: int, entries: int = 0) -> None:
-        """Add a ledger greater than all known, trimmed ones included, and open it."""
+        """Add and open a ledger with an id greater than all earlier ones, including trimmed ones."""
         checked(ledger_id, entries)
         if ledger_id <= max(self._entries, default=-1) or ledger_id < self._trimmed_before:
             raise ProtocolError(f"ledger {ledger_id} is not new")
@@ -49,7 +49,7 @@ class Ledgers:
         self._open = True
 
     def grow(self, ledger_id: int, entries: int) -> None:
-        """Let the ledger hold so many entries; a new greatest one opens, a smaller one joins closed."""
+        """Set the number of entries of a ledger; a new greatest ledger is open, a smaller one closed."""
         checked(ledger_id, entries)
         if ledger_id < self._trimmed_before:
             raise ProtocolError(f"ledger {ledger_id} is trimmed")
@@ -60,14 +60,14 @@ class Ledgers:
         self._open = self._open or newest
 
     def close(self, ledger_id: int) -> None:
-        """Close a ledger that is kept."""
+        """Close a ledger that is not trimmed."""
         if int64(ledger_id) not in self._entries:
             raise KeyError(ledger_id)
         if ledger_id == max(self._entries):
             self._open = False
 
     def trim_before(self, ledger_id: int) -> int:
-        """Forget every ledger below `ledger_id`, of which none may be open; return how many."""
+        """Remove every ledger below `ledger_id`; none of them may be open. Return their number."""
         checked(ledger_id, 0)
         if self._open and ledger_id > max(self._entries):
             raise ProtocolError("the open ledger cannot be trimmed")
@@ -78,18 +78,18 @@ class Ledgers:
         return len(gone)
 
     def entries(self, ledger_id: int) -> int:
-        """Return the entries of a ledger that is kept."""
+        """Return the number of entries of a ledger that is not trimmed."""
         return self._entries[int64(ledger_id)]
 
     def state(self, ledger_id: int) -> State:
-        """Return the state; every id below the trim is trimmed, since ledger ids only grow."""
+        """Return the state of a ledger; all ids below `trimmed_before` are trimmed."""
         if 0 <= int64(ledger_id) < self._trimmed_before:
             return "trimmed"
         self.entries(ledger_id)
         return "open" if self._open and ledger_id == max(self._entries) else "closed"
 
     def next_valid(self, ledger_id: int, entry_id: int) -> Position:
-        """Return the first existing entry after; past the last, where the next one would be."""
+        """Return the next existing entry; past the last entry, the position of the next append."""
         place = bound((ledger_id, entry_id))
         if not self._entries:
             raise ProtocolError("no ledger is known; add one first")
@@ -100,7 +100,7 @@ class Ledgers:
         return self._end()
 
     def previous_valid(self, ledger_id: int, entry_id: int) -> Position:
-        """Return the last existing entry before; with none, entry -1 of the first ledger."""
+        """Return the previous existing entry, or entry -1 of the first ledger."""
         place = bound((ledger_id, entry_id))
         for ledger, entries in sorted(self._entries.items(), reverse=True):
             end = min(entries, place.entry_id) if ledger == place.ledger_id else entries
@@ -119,7 +119,7 @@ class Ledgers:
         return 0 <= int64(entry_id) < entries
 
     def contains_all(self, ledger_ids: ArrayLike, entry_ids: ArrayLike, passed: tuple[int, int]) -> bool:
-        """Return whether each entry exists or is at or before `passed`; no negative id does."""
+        """Return whether each entry exists or is at or before `passed`; negative ids do not exist."""
         ledgers, entries = as_int64(ledger_ids), as_int64(entry_ids)
         same_length(ledgers, entries)
         place = bound(passed)
@@ -128,7 +128,7 @@ class Ledgers:
 
     @property
     def first_position(self) -> Position | None:
-        """Entry -1 of the first ledger kept."""
+        """Entry -1 of the first ledger that is not trimmed."""
         return Position(min(self._entries), -1) if self._entries else None
 
     @property
@@ -143,7 +143,7 @@ class Ledgers:
 
     @property
     def total_entries(self) -> int:
-        """The entries of all ledgers kept."""
+        """The number of entries of all ledgers."""
         return sum(self._entries.values())
 
     @property
@@ -206,14 +206,14 @@ class Ledgers:
 
 
 def checked(ledger_id: int, entries: int) -> tuple[int, int]:
-    """Return both; neither may be negative."""
+    """Return both ids; `ValueError` for a negative one."""
     if int64(ledger_id) < 0 or int64(entries) < 0:
         raise ValueError(f"ledger {ledger_id} with {entries} entries: both are at least 0")
     return ledger_id, entries
 
 
 def bound(place: tuple[int, int]) -> Position:
-    """Return a place in the order of positions: entry -1 is before the first."""
+    """Return a bound in the order of positions; entry -1 is before the first entry."""
     ledger_id, entry_id = pair(place)
     if ledger_id < 0 or entry_id < -1:
         raise ValueError(f"bound {place}: the ledger id is at least 0, the entry id at least -1")

@@ -23,7 +23,7 @@ def checked_pairs(entries: Entries) -> list[tuple[int, int]]:
 
 
 class LongMap(MutableMapping[int, int]):
-    """A map from int64 to int64; iteration has no promised order."""
+    """A map from int64 to int64; the iteration order is undefined."""
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -56,7 +56,7 @@ class LongMap(MutableMapping[int, int]):
         return is_int64(key) and key in self._values
 
     def contains(self, key: int, /) -> bool:
-        """Return whether `key` is here."""
+        """Return whether the map has `key`."""
         return int64(key) in self._values
 
     def get(self, key: int, default: Any = None, /) -> Any:
@@ -76,7 +76,7 @@ class LongMap(MutableMapping[int, int]):
         return self._values.popitem()
 
     def setdefault(self, key: int, default: int, /) -> int:
-        """Return the value of `key`, which is set to `default` if there is none."""
+        """Return the value of `key`; set it to `default` if the key is missing."""
         return self._values.setdefault(int64(key), int64(default))
 
     def clear(self) -> None:
@@ -96,7 +96,7 @@ class LongMap(MutableMapping[int, int]):
         return before
 
     def add_to(self, key: int, delta: int, /) -> int | None:
-        """Add to the value of `key` and return the sum; None if there is no value."""
+        """Add to the value of `key` and return the sum; None if the key is missing."""
         key, delta = int64(key), int64(delta)
         if key not in self._values:
             return None
@@ -124,18 +124,18 @@ class LongMap(MutableMapping[int, int]):
         return len(self) - before
 
     def get_many(self, keys: ArrayLike, default: int = 0) -> NDArray[np.int64]:
-        """Return the values of many keys, with `default` where there is none."""
+        """Return the values of many keys, with `default` for missing ones."""
         default = int64(default)
         return as_int64([self._values.get(key, default) for key in as_int64(keys).tolist()])
 
     def contains_many(self, keys: ArrayLike) -> NDArray[np.bool_]:
-        """Return, for each key, whether it is here."""
+        """Return a boolean for each key."""
         import numpy as np
 
         return np.array([key in self._values for key in as_int64(keys).tolist()], dtype=np.bool_)
 
     def remove_many(self, keys: ArrayLike) -> int:
-        """Remove many keys; return how many were here."""
+        """Remove many keys; return the number of removed ones."""
         return sum(self.remove(key) is not None for key in as_int64(keys).tolist())
 
     def to_arrays(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -143,16 +143,16 @@ class LongMap(MutableMapping[int, int]):
         return as_int64(list(self._values)), as_int64(list(self._values.values()))
 
     def reserve(self, additional: int, /) -> None:
-        """Refuse what cannot be addressed; a dict makes its own room, so this needs no memory."""
+        """Check that the size is addressable; a dict needs no reserve."""
         if not 0 <= int64(additional) < 2**40:
             raise ValueError("expected 0 to 2**40 entries")
 
     def shrink_to_fit(self) -> None:
-        """Do nothing: a dict's reserve is its own."""
+        """Do nothing: a dict has no spare capacity to release."""
 
     @property
     def capacity(self) -> int:
-        """What is here: a dict's reserve is not visible."""
+        """The number of entries, because a dict's capacity is not visible."""
         return len(self)
 
     @property

@@ -1,4 +1,4 @@
-"""What some events say of many subscriptions: sets, dictionaries, and one row at a time."""
+"""The effect of events on many subscriptions, with sets and dictionaries, row by row."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class _Ledger:
     acked: set[int] = field(default_factory=set)
     sizes: dict[int, int] = field(default_factory=dict)
     left: dict[int, int] = field(default_factory=dict)
-    """Bits not acknowledged; negative while the set has no end."""
+    """The bits that are not acknowledged; negative for a batch of unknown size."""
 
     def has_size(self, entry_id: int, size: int) -> None:
         if size > 0:
@@ -99,7 +99,7 @@ class _Pair:
         self.acked = min(known[0], first), max(known[1], last)
 
     def voids(self, order: Order) -> bool:
-        """Return whether the seek makes what happened at `order` void; a state to start from does not."""
+        """Return whether the seek cancels an event at `order`; an initial state cancels nothing."""
         return self.seek is not None and self.seek[0] != FIRST and order <= self.seek[0]
 
     def forget_acknowledgments(self) -> None:
@@ -182,7 +182,7 @@ class Partials:
             if pair.acked[0] <= order:
                 pair.note_flaw(order, SEEK_BETWEEN)
         elif order != FIRST:
-            # Nothing is before a state that events follow. Without an order, what is known came after it.
+            # All events follow an initial state, also events without an order.
             pair.forget_acknowledgments()
         if ack_set is not None and any(ack_set):
             pair.ledger(position.ledger_id).leave(position.entry_id, from_words(ack_set))
@@ -197,13 +197,13 @@ class Partials:
         known.cover((self._files[file], sequence), (self._files[file], sequence))
 
     def set_settings(self, pair: int, file: int, sequence: int, detail: str) -> None:
-        """Take settings, if they are later than those known."""
+        """Take settings if they are later than the present ones."""
         known, order = self._known(pair, file), (self._files[file], sequence)
         if known.settings is None or known.settings[0] < order:
             known.settings = order, detail
 
     def settings(self) -> list[tuple[int, str]]:
-        """Return the settings of the pairs that have some."""
+        """Return the settings of the pairs with settings."""
         return [(n, pair.settings[1]) for n, pair in enumerate(self._pairs) if pair.settings is not None]
 
     def start(self, pair: int, info: Any, ledgers: Iterable[tuple[int, int]]) -> None:  # noqa: C901 (every case in one place)
@@ -259,12 +259,12 @@ class Partials:
         return min(flawed)[1] if flawed else None
 
     def is_deleted(self, pair: int) -> bool:
-        """Return whether the subscription was deleted and not made again."""
+        """Return whether the subscription was deleted and not created again."""
         known = self._known(pair)
         return known.deleted is not None and (known.seek is None or known.seek[0] < known.deleted)
 
     def last_published(self, pair: int) -> tuple[int, int] | None:
-        """Return the last position that is known to exist."""
+        """Return the last known position."""
         topic = self._numbers.get((self._known(pair).topic, TOPIC), pair)
         ledgers = [each for number in {pair, topic} for each in self._pairs[number].ledgers.items()]
         return max(((id_, ledger.entries - 1) for id_, ledger in ledgers if ledger.entries), default=None)
@@ -281,7 +281,7 @@ class Partials:
         ack_sets: tuple[ArrayLike, ArrayLike, ArrayLike] | None = None,
         order: tuple[ArrayLike | None, Codes | None] = (None, None),
     ) -> int | None:
-        """Take rows of events; return the first row that is not an event."""
+        """Take rows of events; return the first invalid row."""
         (batch_indexes, batch_sizes), (sequences, files) = batches, order
         count = len(np.asarray(ledger_ids))
 
@@ -404,7 +404,7 @@ class Partials:
         *,
         takes_commits: bool,
     ) -> NDArray[np.int64]:
-        """Return the rows of acknowledgments in transactions that are not known to be committed."""
+        """Return the rows of acknowledgments in transactions without a known commit."""
         count = len(np.asarray(ledger_ids))
         columns = [
             _numbers_of(topics, count),
@@ -454,7 +454,7 @@ class Partials:
         subscriptions: NDArray[np.int32],
         transactions: NDArray[np.int32],
     ) -> None:
-        """Join all that other partials hold."""
+        """Join other partials."""
         theirs, other._pairs, other._numbers = other._pairs, [], {}
         ours = [self.pair(int(topics[part.topic]), int(subscriptions[part.subscription])) for part in theirs]
         for number, part in zip(ours, theirs, strict=True):
@@ -512,7 +512,7 @@ class Partials:
     def cursors(
         self, pairs: ArrayLike, whole_acks: Sequence[int] | None = None, max_bytes: int = 4_194_304
     ) -> dict[str, Any]:
-        """Return the cursors of pairs as columns; only the native engine lays them out."""
+        """Return the cursors of pairs as columns; only the native engine implements this."""
         raise NotImplementedError("the reference engine gives cursors one by one")
 
 
@@ -530,7 +530,7 @@ class _Row:
     order: Order
 
     def flaw(self, batch_size_max: int) -> int | None:
-        """Return what is wrong with the row."""
+        """Return the flaw of the row."""
         ids = self.ledger_id, self.entry_id
         if (
             self.kind == MISSING
@@ -655,7 +655,7 @@ def _refuse_unpublished(parts: dict[int, _Ledger], ledgers: Ledgers, up_to: Posi
             told.append(up_to.entry_id)
         beyond = [entry_id for entry_id in told if entry_id >= entries.get(ledger_id, 0)]
         if beyond:
-            # The native engine knows the end of a range alone.
+            # The native engine stores only the end of a range.
             ends = {entry_id for entry_id in beyond if entry_id + 1 not in part.acked}
             position = Position(ledger_id, min(ends))
             raise ProtocolError(

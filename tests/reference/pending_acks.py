@@ -1,4 +1,4 @@
-"""`PendingAcks` as a dict that is sorted when it is looked at."""
+"""`PendingAcks` as a dict that each view sorts."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def value_of(remaining: int, sticky_key_hash: int) -> PendingAck:
 
 
 class PendingAcks(Mapping[Position, PendingAck]):
-    """What was sent to one consumer and is not acknowledged yet, in order of position.
+    """The entries that were sent to a consumer and are not acknowledged, by position.
 
-    All entries that a call removes are gone when the first handler or callback runs. If one raises, its
-    entry and those after it are pending again.
+    A call removes all its entries before the first handler or callback runs. If one raises, its entry and the
+    later ones are pending again.
     """
 
     __hash__ = None  # type: ignore[assignment]
@@ -131,7 +131,7 @@ class PendingAcks(Mapping[Position, PendingAck]):
         return self._position(ledger_id, entry_id) in self._values
 
     def contains_many(self, ledger_ids: ArrayLike, entry_ids: ArrayLike) -> NDArray[np.bool_]:
-        """Return, for each position, whether it is pending."""
+        """Return a boolean for each position."""
         import numpy as np
 
         found = [at in self._values for at in self._positions(ledger_ids, entry_ids)]
@@ -154,7 +154,7 @@ class PendingAcks(Mapping[Position, PendingAck]):
         return self._values[Position(*pair(position))]
 
     def update_remaining(self, ledger_id: int, entry_id: int, acked: int, /) -> bool:
-        """Take `acked` off an entry's count, if that leaves 0 to 2**31 - 1; return whether it did."""
+        """Subtract `acked` from an entry's count if the result is 0 to 2**31 - 1; return whether it was."""
         position, acked = self._position(ledger_id, entry_id), int64(acked)
         value = self._values.get(position)
         if value is None or not 0 <= value.remaining - acked < 2**31:
@@ -165,7 +165,7 @@ class PendingAcks(Mapping[Position, PendingAck]):
     def _remove(
         self, taken: list[Position], callback: EntryCallback | None = None, batch: bool = True
     ) -> int:
-        """Take these entries out and notify of each in order; put back those whose notification failed."""
+        """Remove these entries and notify of each in order; after an error, restore the rest."""
         handler = self._remove_handler
         removed = {position: self._values.pop(position) for position in taken}
         count, closing = len(removed), self._closed
@@ -200,7 +200,7 @@ class PendingAcks(Mapping[Position, PendingAck]):
         return value
 
     def remove_if_value(self, ledger_id: int, entry_id: int, remaining: int, sticky_key_hash: int, /) -> bool:
-        """Remove an entry if this is its value; return whether it was."""
+        """Remove an entry if it has this value; return whether it was removed."""
         position, value = self._position(ledger_id, entry_id), value_of(remaining, sticky_key_hash)
         return self._values.get(position) == value and self.remove(*position)
 
@@ -226,7 +226,7 @@ class PendingAcks(Mapping[Position, PendingAck]):
         return columns
 
     def for_each(self, callback: EntryCallback, /) -> None:
-        """Call `callback` with every entry, in order, as they are at the time of the call."""
+        """Call `callback` with every entry present at the time of the call, in order."""
         _check_callable(callback)
         for position, value in sorted(self._values.items()):
             callback(*position, *value)

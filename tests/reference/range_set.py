@@ -67,7 +67,7 @@ class PositionRangeSet:
         return acked
 
     def add(self, ledger_id: int, entry_id: int) -> bool:
-        """Add a position; False if it was there."""
+        """Add a position; return whether it was new."""
         checked(ledger_id, entry_id)
         return self.add_range(ledger_id, entry_id - 1, entry_id) == 1
 
@@ -116,17 +116,17 @@ class PositionRangeSet:
         )
 
     def remove(self, ledger_id: int, entry_id: int) -> bool:
-        """Remove a position; False if it was not there."""
+        """Remove a position; return whether it was present."""
         if not self.contains(ledger_id, entry_id):
             return False
         return self.remove_range(ledger_id, entry_id - 1, entry_id) == 1
 
     def remove_many(self, ledger_ids: ArrayLike, entry_ids: ArrayLike) -> int:
-        """Remove the positions of two columns; return how many were there."""
+        """Remove the positions of two columns; return the number of removed ones."""
         return sum(self.remove(*pair) for pair in rows(ledger_ids, entry_ids))
 
     def remove_range(self, ledger_id: int, lower_entry_exclusive: int, upper_entry_inclusive: int) -> int:
-        """Remove `(lower, upper]`; return how many positions there were."""
+        """Remove `(lower, upper]`; return the number of removed positions."""
         lower, upper = lower_entry_exclusive, upper_entry_inclusive
         checked_range(ledger_id, lower, upper)
         before = self.cardinality_of(ledger_id)
@@ -138,7 +138,7 @@ class PositionRangeSet:
         return before - self.cardinality_of(ledger_id)
 
     def remove_up_to(self, ledger_id: int, entry_id: int) -> int:
-        """Remove all at or before a position; return how many there were."""
+        """Remove all positions up to this one; return their number."""
         int64(entry_id)
         before, last = self.cardinality, int64(ledger_id)
         for ledger in [known for known in self._ledgers if known <= last]:
@@ -155,7 +155,7 @@ class PositionRangeSet:
         return self.range_containing(ledger_id, entry_id) is not None
 
     def contains_many(self, ledger_ids: ArrayLike, entry_ids: ArrayLike) -> NDArray[np.bool_]:
-        """Return it of each of two columns."""
+        """Return a boolean for each position of two columns."""
         import numpy as np
 
         found = [self.contains(ledger, entry) for ledger, entry in rows(ledger_ids, entry_ids)]
@@ -175,7 +175,7 @@ class PositionRangeSet:
         return sorted(self._ledgers)
 
     def words_of(self, ledger_id: int) -> NDArray[np.int64]:
-        """Return the bits of one ledger as `add_words` takes them."""
+        """Return the bits of one ledger in the form of `add_words`."""
         import numpy as np
 
         ranges = self._ledgers.get(int64(ledger_id), [])
@@ -198,11 +198,11 @@ class PositionRangeSet:
         return None
 
     def ranges(self) -> Iterator[Range]:
-        """Iterate over the ranges as they are now."""
+        """Iterate over a snapshot of the ranges."""
         return iter([(id_, *range_) for id_ in self.ledger_ids() for range_ in self._ledgers[id_]])
 
     def positions(self) -> Iterator[Position]:
-        """Iterate over the positions as they are now."""
+        """Iterate over a snapshot of the positions."""
         return (
             Position(ledger_id, before + 1)
             for ledger_id, low, high in self.ranges()
@@ -289,7 +289,7 @@ class PositionRangeSet:
         return f"<PositionRangeSet [{','.join(shown)}]>"
 
     def _keep(self, ledger_id: int, ranges: list[tuple[int, int]]) -> None:
-        """Let a ledger hold what is not empty of these; without any it goes."""
+        """Set the ranges of a ledger without empty ones; remove a ledger without ranges."""
         kept = sorted((low, high) for low, high in ranges if low < high)
         if kept:
             self._ledgers[ledger_id] = kept
@@ -298,13 +298,13 @@ class PositionRangeSet:
 
 
 def checked(ledger_id: int, entry_id: int) -> None:
-    """Refuse what cannot be an entry."""
+    """Check that an entry is valid."""
     if int64(ledger_id) < 0 or int64(entry_id) < 0:
         raise ValueError(f"position {ledger_id}:{entry_id}: ledger and entry ids are at least 0")
 
 
 def checked_range(ledger_id: int, lower: int, upper: int) -> None:
-    """Refuse what cannot be a range."""
+    """Check that a range is valid."""
     if int64(ledger_id) < 0 or int64(lower) < -1 or int64(upper) < lower:
         raise ValueError(f"not a range: ({ledger_id}:{lower}..{ledger_id}:{upper}]")
 
@@ -317,14 +317,14 @@ def rows(*columns: ArrayLike) -> list[tuple[int, ...]]:
 
 
 def pair(position: tuple[int, int]) -> tuple[int, int]:
-    """Return a tuple of two, which is the only thing that can be a position."""
+    """Return a position; `TypeError` for anything but a tuple of two."""
     if not isinstance(position, tuple) or len(position) != 2:
         raise TypeError(f"not a position: {position!r}")
     return position
 
 
 def own(other: PositionRangeSet) -> PositionRangeSet:
-    """Refuse a set of another engine."""
+    """Check that a set belongs to this engine."""
     if not isinstance(other, PositionRangeSet):
         raise TypeError(f"not a PositionRangeSet of this engine: {other!r}")
     return other

@@ -1,7 +1,7 @@
 """Roaring bitmaps in their portable format, 32-bit and 64-bit, as sorted lists of numbers.
 
-See https://github.com/RoaringBitmap/RoaringFormatSpec. All kinds of containers are read; arrays and bitsets
-are written.
+See https://github.com/RoaringBitmap/RoaringFormatSpec. The reader accepts all kinds of containers; the writer
+uses arrays and bitsets.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from struct import Struct, error, unpack_from
 
 WITHOUT_RUNS, WITH_RUNS = 12346, 12347
 ARRAY_MAX = 4096
-"""Values of an array container; above it a bitset takes less."""
+"""The maximum size of an array container; above it a bitset is smaller."""
 OFFSETS_MIN = 4
-"""Containers from which on a bitmap with runs has offsets."""
+"""The number of containers from which a bitmap with runs has offsets."""
 CONTAINER = 1 << 16
 U16_PAIR = Struct("<HH")
 
 
 class NotRoaringError(ValueError):
-    """Bytes that are no portable bitmap."""
+    """Bytes that are not a portable bitmap."""
 
 
 def dump(numbers: list[int]) -> tuple[bytes, bool]:
-    """Return sorted numbers as a bitmap, and whether it is the 64-bit one: one of them passes 32 bits."""
+    """Return sorted numbers as a bitmap, and whether it is 64-bit because a number exceeds 32 bits."""
     if not numbers or numbers[-1] < 1 << 32:
         return _dump_32(numbers), False
     halves = [(high, [n & 0xFFFF_FFFF for n in low]) for high, low in groupby(numbers, lambda n: n >> 32)]
@@ -97,7 +97,7 @@ def _load_32(data: bytes, at: int) -> tuple[list[int], int]:
 
 
 def _values(data: bytes, at: int, length: int, *, is_run: bool) -> tuple[list[int], int]:
-    """Return the values of one container, and where the next begins."""
+    """Return the values of one container, and the offset of the next."""
     if is_run:
         (runs,) = unpack_from("<H", data, at)
         pairs = unpack_from(f"<{2 * runs}H", data, at + 2)

@@ -17,7 +17,7 @@ RANGE, NARROW, WIDE = range(3)
 
 
 class TimeBuckets(DelayedList):
-    """Buckets of `2**bits` ms, all due at a multiple of that or at the last ms before one."""
+    """Buckets of `2**bits` ms, due at a multiple of the width or 1 ms before it."""
 
     def __init__(self, bits: int, mode: str = "round_down") -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class TimeBuckets(DelayedList):
 
     @property
     def bits(self) -> int:
-        """The bits cut off each time."""
+        """The number of low bits that rounding removes."""
         return self._bits
 
     @property
@@ -50,7 +50,7 @@ class TimeBuckets(DelayedList):
         return self._mode
 
     def _rounded(self, deliver_at_ms: int) -> int:
-        """Return when the bucket of a time is due; rounding up saturates."""
+        """Return the due time of a time's bucket; rounding up saturates."""
         width = 1 << self.bits
         start = deliver_at_ms // width * width
         if self.mode == "round_down":

@@ -12,7 +12,7 @@ from tests.reference.wheel_stream import NotStreamError, messages_of
 
 MAGIC = b"AKTW"
 SLOT_BITS = 22
-"""A saved slot holds the messages of so many bits of ticks; a reader takes any width up to the next."""
+"""The bits of ticks in a saved slot; a reader accepts any width up to the next constant."""
 SLOT_BITS_MAX = 60
 
 
@@ -31,7 +31,7 @@ class TimeWheel(DelayedList):
         return self._tick_ms
 
     def _rounded(self, deliver_at_ms: int) -> int:
-        """Round up to a tick; past int64 is the end of time."""
+        """Round up to a tick, at most the maximum of int64."""
         return min(-(-deliver_at_ms // self.tick_ms) * self.tick_ms, INT64_MAX)
 
     def _settings(self) -> str:

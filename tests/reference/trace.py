@@ -1,4 +1,4 @@
-"""JSON lines into columns of events: the lines that are plain, one by one."""
+"""JSON lines into columns of events, line by line, for plain lines."""
 
 from __future__ import annotations
 
@@ -41,21 +41,21 @@ class TraceReader:
         self._default_subscription: str | None = None
 
     def set_defaults(self, topic: str | None = None, subscription: str | None = None) -> None:
-        """Set the names that lines may leave out."""
+        """Set the names for lines without them."""
         for names, name in ((self._topics, topic), (self._subscriptions, subscription)):
             if name is not None:
                 _number(names, name)
         self._default_topic, self._default_subscription = topic, subscription
 
     def names(self, starts: list[int]) -> list[list[str]]:
-        """Return the names that were met, from these numbers on."""
+        """Return the names from these numbers on."""
         known = self._topics, self._subscriptions, self._transactions
         return [names[start:] for names, start in zip(known, starts, strict=True)]
 
     def read(
         self, data: bytes, start: int, end: int, line: int
     ) -> tuple[int, int, int | None, dict[str, Any]]:
-        """Read lines up to the first that is not plain."""
+        """Read lines up to the first line that is not plain."""
         rows: list[tuple[int, ...]] = []
         words: list[int] = []
         transactions: list[int] = []

@@ -24,7 +24,7 @@ class TripleLongHeap(DelayedList):
         return heap
 
     def _accept(self, ledger_id: int, entry_id: int) -> None:
-        """Accept anything: a heap orders integers and asks nothing of them."""
+        """Accept any integers: a heap has no restrictions."""
 
     def _insert(self, message: Triple) -> bool:
         insort(self._messages, message)
@@ -32,13 +32,13 @@ class TripleLongHeap(DelayedList):
 
     @property
     def capacity(self) -> int:
-        """What is here: a list's reserve is not visible."""
+        """The number of messages, because a list's capacity is not visible."""
         return len(self)
 
     def peek(self) -> Triple:
-        """Return the earliest message; `IndexError` if there is none."""
+        """Return the earliest message; `IndexError` if the heap is empty."""
         return self._messages[0]
 
     def pop(self) -> Triple:
-        """Take and return the earliest message; `IndexError` if there is none."""
+        """Remove and return the earliest message; `IndexError` if the heap is empty."""
         return self._messages.pop(0)

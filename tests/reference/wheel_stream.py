@@ -17,12 +17,12 @@ MEAN_OVER = 32
 
 
 class NotStreamError(ValueError):
-    """Bits that no writer made."""
+    """Bits that a writer never produces."""
 
 
 @dataclass(slots=True)
 class Mean:
-    """A running mean in 1/32, and the Rice parameter that suits it."""
+    """A running mean in units of 1/32, and its Rice parameter."""
 
     value: int = 0
 
@@ -31,7 +31,7 @@ class Mean:
         return max((self.value * 11 // 512).bit_length() - 1, 0)
 
     def see(self, value: int) -> None:
-        """Count a value in."""
+        """Add a value to the mean."""
         self.value += min(value, VALUE_MAX) - self.value // MEAN_OVER
 
 
@@ -49,18 +49,18 @@ class Bits:
         return self.bits >> (self.at - count) & ((1 << count) - 1)
 
     def number(self) -> int:
-        """Read a number behind the six bits of its length."""
+        """Read six bits with a length, and a number of this length."""
         return self.take(self.take(6) + 1)
 
     def ones(self) -> int:
-        """Return how many ones come next, at most those of an escape, without reading them."""
+        """Return the number of following ones, up to that of an escape, without reading them."""
         rest = self.bits >> self.at
         return next(
             count for count in range(ESCAPE_ONES + 1) if count == ESCAPE_ONES or not rest >> count & 1
         )
 
     def escape(self) -> int | None:
-        """Read an escape and return its kind; None, and nothing is read, if none comes next."""
+        """Read an escape and return its kind; read nothing and return None if there is none."""
         if self.ones() < ESCAPE_ONES:
             return None
         self.at += ESCAPE_ONES
@@ -127,7 +127,7 @@ def _zigzag(value: int) -> int:
 
 
 def _run(reader: Bits, head: Triple, slot_bits: int, announced: int) -> list[Triple]:
-    """Return the messages of a run: `first` on the tick of the head, then `per` on every `step`-th tick."""
+    """Return the messages of a run: `first` at the tick of the head, then `per` at every `step`-th tick."""
     tick, ledger_id, entry_id = head
     count = reader.number() + 1
     first, per, step = reader.number(), reader.number(), reader.number()

@@ -1,7 +1,7 @@
-"""The persisted cursor: what Pulsar's `PositionInfo` and `ManagedCursorInfo` say, and their bytes.
+"""The persisted cursor: the content and the bytes of Pulsar's `PositionInfo` and `ManagedCursorInfo`.
 
-`wire` knows Protocol Buffers, `messages` the messages inside both, `pulsar` and `managed_cursor_info` the
-outer ones, `limits` what may be cut.
+`ackwell.wire` reads Protocol Buffers, `messages` the nested messages, `pulsar` and `managed_cursor_info` the
+outer ones; `limits` applies the limits of an encoding.
 """
 
 from tests.reference.position_info.compression import compress, decompress

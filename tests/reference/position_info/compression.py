@@ -1,4 +1,4 @@
-"""Pulsar's compression types through other people's libraries; what is specified here are the limits.
+"""Pulsar's compression types through other libraries; this module specifies only the limits.
 
 NONE and ZLIB come from the standard library; LZ4, ZSTD and SNAPPY come from cramjam.
 """
@@ -48,12 +48,12 @@ def decompress(data: bytes, compression: str, size: int, max_bytes: int = 64 << 
 
 
 def _plain(data: bytes, compression: str, size: int) -> bytes:
-    """Return what is decompressed; of more than `size` bytes at most one more."""
+    """Return the decompressed bytes, at most `size + 1`."""
     if compression == "NONE":
         return data[: size + 1]
     if compression == "ZLIB":
         return _plain_zlib(data, size)
-    # A block that does not fit is refused.
+    # A block that does not fit is an error.
     out = bytearray(size + 1)
     try:
         if compression == "LZ4":

@@ -95,7 +95,7 @@ class PositionInfo:
     def decode(cls, data: bytes, *, max_bytes: int = RESULT_BYTES_MAX) -> Self:
         """Read a state in any form, recognised by its content.
 
-        The reference does not measure its result; `max_bytes` limits what is decompressed.
+        The reference does not measure its result; `max_bytes` limits the decompressed bytes.
         """
         state, form = decode_state(data, max_bytes)
         return cls._of(state, (data, form))
@@ -109,7 +109,7 @@ class PositionInfo:
         max_bytes: int | None = None,
         broker: str = "4.2.4",
     ) -> bytes:
-        """Write the state; nothing is cut."""
+        """Write the whole state."""
         data, report = self.encode_with_report(
             form, max_ranges=max_ranges, max_ledgers=max_ledgers, max_bytes=max_bytes, broker=broker
         )
@@ -126,7 +126,7 @@ class PositionInfo:
         max_bytes: int | None = None,
         broker: str = "4.2.4",
     ) -> tuple[bytes, LossReport]:
-        """Write as much of the state as form and limits hold, and say what is left out."""
+        """Write as much of the state as form and limits allow, and return a report of the loss."""
         if form is None:
             form = self.form or pulsar.RANGES
         elif form == AUTO:
@@ -181,17 +181,17 @@ class PositionInfo:
 
     @property
     def batch_deleted(self) -> dict[Position, tuple[int, ...]]:
-        """Entries of which a part is acknowledged; a copy."""
+        """Partly acknowledged entries; a copy."""
         return dict(self._state.batch_deleted)
 
     @property
     def properties(self) -> dict[str, int]:
-        """What the client stored with its last cumulative ack; a copy."""
+        """The properties of the client's last cumulative ack; a copy."""
         return dict(self._state.properties)
 
     @property
     def redelivery_counts(self) -> dict[Position, int]:
-        """How often entries were delivered again; a copy."""
+        """The redelivery counts of entries; a copy."""
         return dict(self._state.redelivery_counts)
 
     @property
@@ -206,7 +206,7 @@ class PositionInfo:
 
     @property
     def unknown_fields(self) -> bytes:
-        """Protocol Buffers fields that this version does not know."""
+        """The unknown Protocol Buffers fields."""
         return self._state.unknown_fields
 
     @property
@@ -224,7 +224,7 @@ class PositionInfo:
         return f"<PositionInfo {self.position} with {ranges} ranges, {batches} partly acknowledged>"
 
     def __reduce__(self) -> tuple[Any, tuple[bytes]]:
-        # It was in memory before, whatever its size.
+        # The state comes from this process, so it has no size limit.
         return partial(type(self).decode, max_bytes=sys.maxsize), (self.encode(),)
 
     def validate(self) -> None:
@@ -239,7 +239,7 @@ class PositionInfo:
 
 
 def in_order(state: State) -> None:
-    """Bring the mappings into the order in which they are given and written."""
+    """Sort the mappings into their output order."""
     state.batch_deleted = dict(sorted(state.batch_deleted.items()))
     state.properties = dict(sorted(state.properties.items()))
     state.redelivery_counts = dict(sorted(state.redelivery_counts.items()))
@@ -272,7 +272,7 @@ def position(ledger_id: int, entry_id: int, least_entry: int) -> Position:
 
 
 def checked_unknown(fields: bytes) -> bytes:
-    """Return the fields, if they are whole and not ours."""
+    """Return the unknown fields if they are complete and do not have known numbers."""
     try:
         state, _ = pulsar.decode(bytes((1 << 3, 0, 2 << 3, 0)) + fields)
     except CorruptStateError:

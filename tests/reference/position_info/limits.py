@@ -1,4 +1,4 @@
-"""Limits on what is written, and exactly what a limit cuts: the first ranges stay."""
+"""The limits of an encoding, and the loss at a limit: the first ranges stay."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
     from tests.reference.position_info.state import State
 
-#: The bytes of an entry that a bookie takes by default: a frame of 5 MiB, less room for its header.
+#: The default maximum of an entry in a bookie: a frame of 5 MiB minus its header.
 BROKER_ENTRY_BYTES_MAX = (5 << 20) - (1 << 10)
 
 
 class Limits(NamedTuple):
-    """What an encoding may hold; None is no limit."""
+    """The limits of an encoding; None means unlimited."""
 
     max_ranges: int | None = None
     max_ledgers: int | None = None
@@ -30,7 +30,7 @@ class Limits(NamedTuple):
 def encode_within(
     state: State, form: str, limits: Limits, encode: Callable[[State, str], bytes]
 ) -> tuple[bytes, LossReport]:
-    """Write as much of the state as form and limits hold, and say what is left out."""
+    """Write as much of the state as form and limits allow, and return a report of the loss."""
     reasons = []
     kept = replace(state)
     if form.startswith("pulsar-") and state.redelivery_counts:

@@ -1,4 +1,4 @@
-"""`ManagedCursorInfo`: what the metadata store holds of a cursor, compressed or not."""
+"""`ManagedCursorInfo`: the record of a cursor in the metadata store, possibly compressed."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class ManagedCursorInfo:
 
     @property
     def position_info(self) -> PositionInfo | None:
-        """The state as far as this record holds it, or None."""
+        """The state in this record, or None."""
         return self._position_info
 
     @property
@@ -91,17 +91,17 @@ class ManagedCursorInfo:
 
     @property
     def unknown_fields(self) -> bytes:
-        """Protocol Buffers fields that this version does not know."""
+        """The unknown Protocol Buffers fields."""
         return self._unknown_fields
 
     @property
     def compression(self) -> str | None:
-        """How it was compressed when it was decoded, or None without a header."""
+        """The compression of the decoded bytes, or None without a header."""
         return self._compression
 
     @classmethod
     def decode(cls, data: bytes, *, max_bytes: int = RESULT_BYTES_MAX) -> Self:
-        """Read a value of the metadata store, with or without the header of compressed ones."""
+        """Read a value of the metadata store, with or without a compression header."""
         message, compression = data, None
         if data.startswith(MAGIC):
             compression, size, stored = read_header(data)
@@ -113,7 +113,7 @@ class ManagedCursorInfo:
         return record
 
     def encode(self, compression: str | None = None) -> bytes:
-        """Write the value; with a compression type, also NONE, behind the header."""
+        """Write the value; a compression type, including NONE, adds a header."""
         if compression is None:
             return self._original or encode_message(self)
         message = encode_message(self)
@@ -140,12 +140,12 @@ class ManagedCursorInfo:
         return f"<ManagedCursorInfo of cursor ledger {self.cursors_ledger_id}, {state}>"
 
     def __reduce__(self) -> tuple[Any, tuple[bytes]]:
-        # It was in memory before, whatever its size.
+        # The record comes from this process, so it has no size limit.
         return partial(type(self).decode, max_bytes=sys.maxsize), (self.encode(),)
 
 
 def read_header(data: bytes) -> tuple[str, int, int]:
-    """Return the compression, the decompressed size, and where the compressed bytes begin."""
+    """Return the compression, the decompressed size, and the offset of the compressed bytes."""
     reader = Reader(data, len(MAGIC))
     length = int.from_bytes(reader.take(4).rest(), "big", signed=True)
     if length < 0:

@@ -34,7 +34,7 @@ def message(values: Mapping[tuple[int, int], int | Reader], number: int) -> Read
 
 
 def position_of(offset: int, ledger_id: int | None, entry_id: int | None, least: int) -> Position:
-    """Return a position whose ids are there and can exist."""
+    """Return a position with valid ids."""
     if ledger_id is None or entry_id is None:
         raise CorruptStateError("a position without ledgerId or entryId", offset)
     if ledger_id < 0 or entry_id < least:
@@ -111,7 +111,7 @@ def put_string_properties(number: int, properties: Mapping[str, str]) -> bytes:
 
 
 def ints(field: Field) -> Iterator[int]:
-    """Return the elements of a repeated int64 field, packed or not; of another wire type there are none."""
+    """Return the elements of a repeated int64 field, packed or not; other wire types give none."""
     return iter(()) if field.value is None else field.int64s()
 
 

@@ -1,4 +1,4 @@
-"""`PositionInfo` as Pulsar writes it: fields 1 to 7, in the order of their numbers when written."""
+"""Pulsar's form of `PositionInfo`: fields 1 to 7, written in the order of their numbers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RANGES, LONG_ARRAY = "pulsar-ranges", "pulsar-long-array"
 
 
 class Acks:
-    """What fields 3 and 6 list; with both, field 3 wins."""
+    """The ranges of fields 3 and 6; if both exist, field 3 counts."""
 
     def __init__(self) -> None:
         self.ranges = PositionRangeSet()
@@ -33,7 +33,7 @@ class Acks:
         self.saw_words = False
 
     def add_range(self, lower: Position, upper: Position) -> None:
-        """Return a range; of one over a ledger's end, only the upper ledger's part is known."""
+        """Return a range; of a range over several ledgers, only the part in the upper ledger is known."""
         self.saw_ranges = True
         if lower.ledger_id != upper.ledger_id:
             self.spanning.append((lower, upper))
@@ -47,7 +47,7 @@ class Acks:
 
     @property
     def form(self) -> str:
-        """The form they came in."""
+        """The form of the ranges."""
         return LONG_ARRAY if self.saw_words and not self.saw_ranges else RANGES
 
     def give(self, state: State) -> None:

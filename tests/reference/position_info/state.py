@@ -1,4 +1,4 @@
-"""What a persisted cursor says, before and after it is bytes."""
+"""The content of a persisted cursor."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.reference.range_set import PositionRangeSet
 
 @dataclass(slots=True)
 class State:
-    """The content of a `PositionInfo`, whatever its form."""
+    """The content of a `PositionInfo` in any form."""
 
     mark_delete: Position = Position(0, -1)  # noqa: RUF009 - an immutable tuple
     individually_deleted: PositionRangeSet = field(default_factory=PositionRangeSet)

@@ -1,4 +1,4 @@
-"""Our own form: magic 0xAC, version, flags, CRC-32, and a body that zstd may compress.
+"""ackwell's form: magic 0xAC, version, flags, CRC-32, and a body that zstd may compress.
 
 `docs/formats.md` describes each byte.
 """
@@ -42,7 +42,7 @@ def checksum(data: bytes) -> int:
 
 
 def seal(body: bytes) -> bytes:
-    """Put header and checksum before a body, compressed where that makes it smaller."""
+    """Put header and checksum before a body, which is compressed if that makes it smaller."""
     flags = 0
     if len(body) >= COMPRESS_FROM_BYTES:
         small = varint(len(body)) + compress(body, "ZSTD")
@@ -73,7 +73,7 @@ def unseal(data: bytes, max_bytes: int) -> bytes:
 
 
 def take_unknown(bits: BitReader) -> bytes:
-    """Return fields that must be whole and not ours."""
+    """Return unknown fields, which must be complete and must not have known numbers."""
     fields = sections.take_bytes(bits)
     probe, _ = pulsar.decode(bytes((1 << 3, 0, 2 << 3, 0)) + fields)
     if probe.unknown_fields != fields:
@@ -81,7 +81,7 @@ def take_unknown(bits: BitReader) -> bytes:
     return fields
 
 
-#: The sections in their order, and how each is read.
+#: The sections in their order, with their readers.
 SECTIONS: dict[str, Callable[[BitReader], object]] = {
     "individually_deleted": acks.take,
     "spanning_ranges": sections.take_spanning,
@@ -94,7 +94,7 @@ SECTIONS: dict[str, Callable[[BitReader], object]] = {
 
 
 def put_body(bits: BitWriter, state: State) -> None:
-    """Return the mark-delete position, which sections follow, and the sections."""
+    """Return the mark-delete position, the flags of the sections, and the sections."""
     parts: list[tuple[bool, Callable[[], None]]] = [
         (bool(len(state.individually_deleted)), lambda: acks.put(bits, state.individually_deleted)),
         (bool(state.spanning_ranges), lambda: sections.put_spanning(bits, state.spanning_ranges)),
@@ -113,7 +113,7 @@ def put_body(bits: BitWriter, state: State) -> None:
 
 
 def take_body(bits: BitReader) -> State:
-    """Read what `put_body` writes."""
+    """Read the output of `put_body`."""
     ledger_id, entry = bits.take_varint(), bits.take_varint()
     if ledger_id >> 63 or entry > 1 << 63:
         raise bits.refuse("a mark-delete position of more than 63 bits")

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 RUNS, HOLES, ACKS, BITMAP = range(4)
-#: A reference need not read what only a hostile writer would say.
+#: The reference rejects larger values, which only a hostile writer produces.
 COUNT_MAX = 1 << 20
 
 Run = tuple[int, int]
-"""Holes before it, and its length."""
+"""The number of holes before the run, and its length."""
 
 
 def before_holes(runs: list[Run]) -> list[int]:
@@ -38,7 +38,7 @@ def before_acks(runs: list[Run]) -> list[int]:
 
 
 def put_ledger(runs: list[Run]) -> tuple[tuple[int, int, int, int], bytes]:
-    """Kind, start, span and count of a ledger, and what follows the records."""
+    """Kind, start, span and count of a ledger, and the bits after the records."""
     bits = BitWriter()
     start = runs[0][0]
     acks = sum(length for _, length in runs)
@@ -73,7 +73,7 @@ def put_ledger(runs: list[Run]) -> tuple[tuple[int, int, int, int], bytes]:
 
 
 def put(bits: BitWriter, acks: PositionRangeSet) -> None:
-    """Write a set that is not empty."""
+    """Write a non-empty set."""
     records, details = [], b""
     next_ledger = 0
     for ledger_id, ranges in groupby(acks.ranges(), itemgetter(0)):

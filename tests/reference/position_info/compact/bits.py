@@ -13,7 +13,7 @@ class BitWriter:
         self._count = 0
 
     def put(self, value: int, width: int) -> None:
-        """Write the `width` lowest bits of `value`, which has no others."""
+        """Write `value` in `width` bits."""
         assert value >> width == 0
         if width:
             self._bits.append(f"{value:0{width}b}"[::-1])
@@ -24,7 +24,7 @@ class BitWriter:
         self.put(1 << zeros, zeros + 1)
 
     def align(self) -> None:
-        """Zeros up to the next byte."""
+        """Write zeros up to the next byte."""
         self.put(0, -self._count % 8)
 
     def put_bytes(self, data: bytes) -> None:
@@ -33,21 +33,21 @@ class BitWriter:
         self.put(int.from_bytes(data, "little"), 8 * len(data))
 
     def put_varint(self, value: int) -> None:
-        """Seven bits a byte, lowest first, from wherever the bits are."""
+        """Write seven bits in each byte, lowest first, from any bit offset."""
         while value >= 0x80:
             self.put(value & 0x7F | 0x80, 8)
             value >>= 7
         self.put(value, 8)
 
     def finish(self) -> bytes:
-        """Return what was written."""
+        """Return the bytes."""
         self.align()
         bits = "".join(self._bits)
         return bytes(int(bits[at : at + 8][::-1], 2) for at in range(0, len(bits), 8))
 
 
 class BitReader:
-    """Takes bits; past the end it refuses."""
+    """Reads bits; reading past the end is an error."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -68,14 +68,14 @@ class BitReader:
         return value
 
     def take_unary(self) -> int:
-        """Read the zeros before the next one, and that one; return their number."""
+        """Read zeros and the following one; return the number of zeros."""
         zeros = 0
         while not self.take(1):
             zeros += 1
         return zeros
 
     def align(self) -> None:
-        """Skip to the next byte; what is skipped must be zero."""
+        """Skip to the next byte; the skipped bits must be zero."""
         if self.take(-self.at % 8):
             raise self.refuse("bits behind the end of a section")
 
@@ -103,7 +103,7 @@ class BitReader:
         return value
 
     def finish(self) -> None:
-        """Refuse what follows the last number."""
+        """Check that no bytes follow the last number."""
         self.align()
         if self.at < 8 * len(self.data):
             raise self.refuse("bytes behind the end")

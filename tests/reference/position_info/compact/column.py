@@ -21,7 +21,7 @@ class Code(NamedTuple):
 
     @classmethod
     def cheapest(cls, numbers: Sequence[int]) -> tuple[Self, int]:
-        """Return the code that takes fewest bits for these numbers, and how many."""
+        """Return the code with the fewest bits for these numbers, and the number of bits."""
         if not numbers:
             return cls(), HEADER_BITS
         base = min(numbers)
@@ -69,7 +69,7 @@ class Code(NamedTuple):
 
 
 def put_rows(bits: BitWriter, rows: Sequence[Sequence[int]], columns: int) -> None:
-    """Rows of numbers, a code a column, the rows one behind the other."""
+    """Write rows of numbers with one code for each column, row after row."""
     bits.put_varint(len(rows))
     codes = [Code.cheapest([row[column] for row in rows])[0] for column in range(columns)]
     for code in codes:
@@ -81,7 +81,7 @@ def put_rows(bits: BitWriter, rows: Sequence[Sequence[int]], columns: int) -> No
 
 
 def take_rows(bits: BitReader, columns: int, count_max: int) -> list[tuple[int, ...]]:
-    """Rows as `put_rows` writes them."""
+    """Read the rows of `put_rows`."""
     count = bits.take_varint()
     if count > count_max:
         raise bits.refuse(f"{count} rows")

@@ -18,7 +18,7 @@ UNSIGNED = (1 << 64) - 1
 
 
 def position_numbers(positions: Iterable[Position]) -> list[tuple[int, int]]:
-    """Ledgers less the one before, and entries, less the one before and 1 in their ledger."""
+    """Differences of ledgers, and in each ledger differences of entries minus 1."""
     numbers = []
     before = Position(0, -1)
     first = True
@@ -105,13 +105,13 @@ def take_spanning(bits: BitReader) -> tuple[tuple[Position, Position], ...]:
 
 
 def put_bytes(bits: BitWriter, data: bytes) -> None:
-    """Bytes behind their length."""
+    """Write a length and the bytes."""
     bits.put_varint(len(data))
     bits.put_bytes(data)
 
 
 def take_bytes(bits: BitReader) -> bytes:
-    """Read bytes behind their length."""
+    """Read a length and the bytes."""
     return bits.take_bytes(bits.take_varint())
 
 
