@@ -120,8 +120,10 @@ class DelayedDeliveryTracker(EqualByState):
         are due later. The default 0 never pauses: these indexes need little memory for such messages, and a
         pause also holds back later messages without a delay.
 
-    Notes ----- A position is tracked once, even if it is added again with another time, so a dispatcher may
-    read it again.
+    Notes
+    -----
+    A position is tracked once, even if it is added again with another time, so a dispatcher may read it
+    again.
 
     Examples
     --------
