@@ -66,7 +66,7 @@ def test_only_some_codes_may_pass(code: int, slept: list[float]) -> None:
             "HTTP 401: no (the token is missing or not accepted; pass one with --token-file)",
         ),
         (403, b"", "HTTP 403: the token may not read this; it needs the right to consume or to administer"),
-        (404, b"x", "HTTP 404: there is no such topic or namespace, or this is no admin address"),
+        (404, b"x", "HTTP 404: the topic or namespace does not exist, or the address is not an admin URL"),
     ],
 )
 def test_the_reason_is_the_brokers_own_with_a_hint(code: int, body: bytes, reason: str) -> None:

@@ -83,4 +83,6 @@ def test_a_rate_of_the_last_minute_is_no_delivery_once_every_consumer_is_at_its_
     found = delivery_of(read(report), BrokerSettings())
     assert found.code.code == "consumer-blocked"
     assert found.consumer == "in"
-    assert found.to_json(read(report))["until"].startswith("one of them has no more than half of its limit")
+    assert found.to_json(read(report))["until"].startswith(
+        "the unacknowledged messages of one of them are at most half"
+    )

@@ -392,11 +392,11 @@ def _entry_limit(state: MemoryState, kept: PositionRangeSet, limit: int) -> Iter
 def hidden_reason(hidden: Bounds) -> Reason:
     """Return the reason for acknowledged messages that the admin API does not show."""
     up_to = "an unknown number of" if hidden.at_most is None else f"up to {hidden.at_most:,}"
-    some = "; the counters of the consumers prove that there are some" if hidden.at_least else ""
+    some = "; the counters of the consumers prove that some exist" if hidden.at_least else ""
     return Reason(
         "batch-index-hidden",
-        f"the admin API does not show which messages inside batches are acknowledged: {up_to} "
-        f"acknowledged messages may come back{some}",
+        f"the admin API does not show the acknowledged messages inside batches: {up_to} "
+        f"acknowledged messages may be lost{some}",
     )
 
 
@@ -413,7 +413,7 @@ def _not_written_reason(entries: int) -> Reason:
     )
     return Reason(
         "batch-index-not-written",
-        f"{of}: acknowledging parts of batches alone is never written while the broker runs",
+        f"{of}: a running broker does not write the cursor if only parts of batches are acknowledged",
     )
 
 

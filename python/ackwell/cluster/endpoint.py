@@ -43,7 +43,7 @@ _RETRYABLE: Final = (429, 500, 502, 503, 504)
 _STATUS: Final = {
     401: "the token is missing or not accepted; pass one with --token-file",
     403: "the token may not read this; it needs the right to consume or to administer",
-    404: "there is no such topic or namespace, or this is no admin address",
+    404: "the topic or namespace does not exist, or the address is not an admin URL",
 }
 
 

@@ -185,10 +185,10 @@ def diagnose(
     settings = settings or BrokerSettings()
     delivery = delivery_of(stats, settings, before, version=version)
     if not stats.durable:
-        note = "not durable: the broker keeps no state of it, a reader remembers its own place"
+        note = "not durable: the broker stores no state of it; a reader keeps its position itself"
         return Diagnosis(stats=stats, restarts=(), usage=(), remedies=(), notes=(note,), delivery=delivery)
     if not stats.shows_cursor:
-        note = "an answer of `topics stats` alone has no ranges: what a restart forgets is not judged"
+        note = "an answer of `topics stats` alone has no ranges: the loss of a restart is unknown"
         return Diagnosis(stats=stats, restarts=(), usage=(), remedies=(), notes=(note,), delivery=delivery)
     losses = _losses(stats, settings, restarts, unwritten(stats, settings, before))
     return Diagnosis(
@@ -369,17 +369,17 @@ def _cliff(stats: SubscriptionStats, settings: BrokerSettings, usage: LimitUsage
     share = f"{usage.setting} is used to {usage.share:.0%}"
     ranges = stats.individually_deleted
     if usage.setting != "managedLedgerMaxUnackedRangesToPersist" or not settings.long_array:
-        return f"{share}: what is acknowledged beyond it is forgotten"
+        return f"{share}: acknowledgments beyond it are lost"
     last = int(ranges.ledger_ids()[-1])
     at_stake, left = ranges.cardinality_of(last), max(usage.limit - usage.used, 0)
     rolls = (
         ""
         if usage.used + at_stake <= usage.limit
-        else (" When the open ledger rolls over, all that is acknowledged in the next one is forgotten, too.")
+        else (" When the open ledger rolls over, all acknowledgments in the next one are lost, too.")
     )
     return (
         f"{share}: after {left + 1:,} more acknowledged entries before ledger {last}, the {at_stake:,} of "
-        f"that ledger are forgotten, and of all later ones.{rolls}"
+        f"that ledger and of all later ones are lost.{rolls}"
     )
 
 
@@ -393,7 +393,7 @@ def _remedies(
     near = [each for each in usage if each.is_near and each.setting.startswith("managedLedger")]
     if near and not codes & {"range-limit", "entry-limit", "batch-index-limit"}:
         yield Remedy(
-            "raise the limit before it is reached; a restart brings it in, and nothing is lost in that one",
+            "raise the limit before it is reached; the restart that applies it loses nothing",
             tuple(f"{each.setting}={_with_headroom(each.used)}" for each in near),
         )
     if not codes and not near:
@@ -417,18 +417,18 @@ def _remedies(
     oldest = oldest_unacked(stats)
     if oldest is not None:
         yield Remedy(
-            f"acknowledge or skip what holds the mark-delete position back, first of all entry {oldest}: "
-            "every range that joins it needs no room any more"
+            f"acknowledge or skip the oldest unacknowledged entries, first of all entry {oldest}: "
+            "ranges that the mark-delete position passes do not count for the limits"
         )
     if codes & {"batch-index-not-read-back", "batch-index-not-written", "batch-index-hidden"}:
         yield Remedy(
-            "acknowledge batches whole before a restart, or run a broker with apache/pulsar#26474, "
+            "acknowledge whole batches before a restart, or run a broker with apache/pulsar#26474, "
             "which reads batch indexes back from the metadata store"
         )
 
 
 THROUGH_THE_RESTART: Final = (
-    "bring that restart through without a loss, with `--admin URL` on each command: "
+    "avoid a loss in that restart with these commands, each with `--admin URL`: "
     "`ackwell rescue hold {topic} {subscription} --journal hold.journal --yes`, "
     "`ackwell rescue snapshot {topic} {subscription}`, restart, `ackwell rescue plan before.json`, "
     "`ackwell rescue apply plan.json --yes`, `ackwell rescue release --journal hold.journal --yes`"
@@ -449,12 +449,12 @@ def _settings_that_help(
     if _weight(after) >= _weight(before):
         return
     left = (
-        "nothing comes back"
+        "no acknowledgment is lost"
         if after == Bounds(0, 0)
-        else f"messages that come back: {after} instead of {before}"
+        else f"a restart loses {after} acknowledged messages instead of {before}"
     )
     yield Remedy(
-        f"with these settings {left}; the restart that brings them in still writes under the old ones",
+        f"with these settings {left}; the restart that applies them still writes under the old settings",
         tuple(changes),
     )
     yield Remedy(THROUGH_THE_RESTART)
@@ -481,7 +481,7 @@ def _discarded(stats: SubscriptionStats, before: SubscriptionStats | None) -> It
     yield str(
         Reason(
             "properties-discarded",
-            f"it looks as if the cursor's ledger could not be read: {back}its properties "
+            f"the broker probably could not read the cursor's ledger: {back}its properties "
             f"({', '.join(sorted(before.properties))}) are gone",
         )
     )
@@ -496,11 +496,11 @@ def _notes(
     yield from (_cliff(stats, settings, each) for each in usage if each.is_near and each.share <= 1)
     if any(loss.messages_before_flush != loss.messages for loss in losses):
         yield (
-            "a crash may come before the last acknowledgments are written, which takes up to "
-            f"{settings.cursor_position_flush_seconds} s; nothing shows that they are"
+            "a crash may happen before the last acknowledgments are written, which takes up to "
+            f"{settings.cursor_position_flush_seconds} s; the source does not show whether they are written"
         )
     if stats.batch_sizes.each is None and any(loss.entries or loss.partial_entries for loss in losses):
         yield (
-            "the source does not prove how many messages an entry holds: the number of messages is an "
-            "interval; --messages-per-entry N narrows it where every batch holds N messages"
+            "the source does not prove the number of messages in an entry, so the number of messages is an "
+            "interval; --messages-per-entry N narrows it if every batch holds N messages"
         )

@@ -81,12 +81,12 @@ def _families(checkup: Checkup) -> Iterator[tuple[str, str, list[Sample]]]:
     yield f"{prefix}_severity", "Verdict: 0 fine, 1 unproven, 2 at risk, 3 losing.", severity
     yield (
         f"{prefix}_acked_messages_lost_min",
-        "Acknowledged messages that a restart brings back, at least.",
+        "Acknowledged messages that a restart loses, at least.",
         lost_min,
     )
     yield (
         f"{prefix}_acked_messages_lost_max",
-        "Acknowledged messages that a restart brings back, at most.",
+        "Acknowledged messages that a restart loses, at most.",
         lost_max,
     )
     yield f"{prefix}_backlog_entries", "Entries that are not wholly acknowledged.", backlog
