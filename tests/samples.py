@@ -13,7 +13,7 @@ EXAMPLES: Final = 40
 def examples(count: int) -> int:
     """Return how many examples the current level draws of a test that draws `count` in `make test`.
 
-    >>> examples(EXAMPLES) == settings.default.max_examples
+    >>> examples(EXAMPLES) == settings().max_examples
     True
     """
-    return max(1, count * settings.default.max_examples // EXAMPLES)
+    return max(1, count * settings().max_examples // EXAMPLES)

@@ -24,7 +24,7 @@ def test_the_verbs_of_daily_work_are_six() -> None:
 
 def test_every_verb_that_a_text_names_exists() -> None:
     files = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
-    named = {}
+    named: dict[str, str] = {}
     for name in files.splitlines():
         if (
             Path(name).suffix in (".md", ".py", ".pyi", ".rs", ".toml", ".yml", ".yaml")

@@ -38,6 +38,8 @@ def spark() -> Iterator[SparkSession]:
     with pytest.MonkeyPatch.context() as patch:
         # Short runs gain nothing from the second compiler: a quarter of the tests' CPU.
         patch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        # Spark gives its own PYTHONPATH to the Python processes that it starts.
+        patch.setenv("PYTHONPATH", str(Path(__file__).with_name("early")), prepend=os.pathsep)
         session = local_session("local[2]", conf={"spark.sql.shuffle.partitions": "4"}, connect=connect)
     yield session
     session.stop()
