@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -271,18 +272,20 @@ PERSISTENT_ATTRIBUTES: dict[str, tuple[Set, Check]] = {
 
 
 @pytest.fixture(scope="module")
-def after_a_kill(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, Broker]]:
+def after_a_kill(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("kept") / "broker.db"
     with killed(path) as running:
         for set_fact, _ in PERSISTENT_ATTRIBUTES.values():
             set_fact(running)
-    with reopened(path) as (running, broker):
-        yield running, broker
+    return path
 
 
 @pytest.mark.parametrize("fact", PERSISTENT_ATTRIBUTES)
-def test_a_killed_broker_finds_every_fact_again(after_a_kill: tuple[Running, Broker], fact: str) -> None:
-    PERSISTENT_ATTRIBUTES[fact][1](*after_a_kill)
+def test_a_killed_broker_finds_every_fact_again(after_a_kill: Path, tmp_path: Path, fact: str) -> None:
+    """Each fact has a copy of the file, because its check changes the broker."""
+    shutil.copytree(after_a_kill.parent, tmp_path / "copy")
+    with reopened(tmp_path / "copy" / after_a_kill.name) as (running, broker):
+        PERSISTENT_ATTRIBUTES[fact][1](running, broker)
 
 
 def use_and_delete_topic(at: Running) -> None:
@@ -341,18 +344,20 @@ REMOVED: dict[str, tuple[Set, Check]] = {
 
 
 @pytest.fixture(scope="module")
-def after_a_removal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, Broker]]:
+def after_a_removal(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("removed") / "broker.db"
     with killed(path) as running:
         for remove, _ in REMOVED.values():
             remove(running)
-    with reopened(path) as (running, broker):
-        yield running, broker
+    return path
 
 
 @pytest.mark.parametrize("fact", REMOVED)
-def test_removed_facts_are_not_recovered(after_a_removal: tuple[Running, Broker], fact: str) -> None:
-    REMOVED[fact][1](*after_a_removal)
+def test_removed_facts_are_not_recovered(after_a_removal: Path, tmp_path: Path, fact: str) -> None:
+    """Each fact has a copy of the file, because its check changes the broker."""
+    shutil.copytree(after_a_removal.parent, tmp_path / "copy")
+    with reopened(tmp_path / "copy" / after_a_removal.name) as (running, broker):
+        REMOVED[fact][1](running, broker)
 
 
 NOT_KEPT = {
