@@ -1,8 +1,8 @@
-"""Our state against the broker's own: a replayed trace leads to the state that the broker reported.
+"""Compare replayed states with the states that the broker reported.
 
-A trace's `snapshot` events name files that hold the broker's answer at that moment. After an unload or a
-restart the broker may have forgotten acknowledgments; then its answer is a part of ours, and what is
-missing is counted, not passed over.
+The `snapshot` events of a trace name files with the broker's answer at that moment. After an unload or a
+restart the broker may have forgotten acknowledgments. Its answer is then a part of the replayed state, and
+the missing messages are counted.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class Verdict(StrEnum):
 
     AGREES = "agrees"
     FORGOT = "the broker forgot"
-    """The broker came back from an unload or restart with less than was acknowledged."""
+    """The broker lost acknowledgments at an unload or restart."""
     DIFFERS = "differs"
     ABSENT = "no answer recorded"
-    """The file that the snapshot names is not there."""
+    """The file that the snapshot names does not exist."""
 
 
 @dataclass(frozen=True, slots=True)

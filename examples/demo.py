@@ -1,4 +1,4 @@
-"""Replay recorded traces on Spark, and compare every snapshot in them with what the broker answered.
+"""Replay recorded traces on Spark, and compare every snapshot in them with the broker's answer.
 
 Run by `make demo`. The traces in `examples/traces` were recorded from a real Apache Pulsar 4.2.4.
 """
@@ -25,7 +25,7 @@ out = Console()
 
 
 def at_snapshots(events: DataFrame) -> DataFrame:
-    """Give every snapshot a subscription of its own, with only the events before it."""
+    """Give every snapshot a separate subscription with only the events before it."""
     snapshots = events.where(F.col("kind") == Kind.SNAPSHOT).select(
         "topic", "subscription", F.col("sequence").alias("until")
     )

@@ -1,12 +1,12 @@
-"""A pool of workers over a plain append-only log: killed and started again, it loses nothing.
+"""A pool of workers on an append-only log, which loses nothing when it is killed and restarted.
 
     python examples/worker_pool.py FOLDER MESSAGES [WORKERS]
 
-The log is a text file, a message a line. The workers finish in any order, so acknowledgments come out of
-order; some fail, and their messages come again after a back-off. What is acknowledged is saved to
-SQLite beside the log. A worker's effect is a line in `done.txt`, written before its acknowledgment: kill
-this process at any moment and start it again, and every message is done at least once, and none again
-whose acknowledgment was saved. `docs/tutorial.md` builds it step by step.
+The log is a text file with one message in each line. Workers finish in any order, so acknowledgments arrive
+out of order. Some workers fail, and their messages are redelivered after a back-off. The acknowledgments are
+saved to SQLite, next to the log. A worker writes a line to `done.txt` before its acknowledgment. Kill this
+process at any time and start it again: every message is done at least once, and none is repeated after its
+acknowledgment was saved. `docs/tutorial.md` builds this example step by step.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SETTINGS = SubscriptionSettings(nack_backoff=RedeliveryBackoff(min_ms=5, max_ms=
 
 
 class Pool:
-    """Workers, the log they work on, and one subscription between them."""
+    """Workers, their log, and the subscription that they share."""
 
     def __init__(self, folder: Path, workers: int) -> None:
         self.messages = (folder / "log.txt").read_text().splitlines()
@@ -57,7 +57,7 @@ class Pool:
             worker.cancel()
 
     def dispatch(self) -> None:
-        """Ask what to read, read it, and give it to whom the subscription says."""
+        """Read the next messages, and deliver each to the consumer that the subscription chooses."""
         now_ms = time.monotonic_ns() // 1_000_000
         for position in self.subscription.next_reads(100, now_ms):
             name = self.subscription.dispatch(*position, now_ms)
@@ -65,7 +65,7 @@ class Pool:
                 self.queues[name].put_nowait(position)
 
     async def work(self, name: str) -> None:
-        """Do one message after the other; a few fail at the first try."""
+        """Do one message after the other. A few fail at the first try."""
         while True:
             position = await self.queues[name].get()
             await asyncio.sleep(random.random() / 500)
@@ -80,7 +80,7 @@ class Pool:
             self.subscription.flow(name, 1)
 
     def save(self) -> None:
-        """Make durable what was acknowledged; only then is it told (here: a line in `acked.txt`)."""
+        """Save the acknowledgments, then report them (here: as lines in `acked.txt`)."""
         acknowledged, self.unsaved = self.unsaved, []
         self.subscription.save(self.store)
         self.acked.writelines(self.messages[position.entry_id] + "\n" for position in acknowledged)
@@ -88,7 +88,7 @@ class Pool:
 
 
 def main(folder: Path, messages: int, workers: int = 4) -> None:
-    """Write the log if there is none, and work through it."""
+    """Write the log if it does not exist, and process it."""
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / "log.txt"
     if not log.exists():

@@ -1,15 +1,15 @@
-"""A durable queue of jobs in one folder, for the workers of one process.
+"""A durable job queue in one folder, shared by the workers of one process.
 
     async with JobQueue(Path("queue")) as queue:
         await queue.put(b"an order", key="customer 7", delay_seconds=60)
         async for job in queue.jobs("worker 1"):
             await job.done()            # returns when it is durable; or job.retry(), job.extend()
 
-Jobs of one key are done in order, one at a time, and a key stays with its worker until that one ends; with
-`ordered=False` any free worker gets any job. A job that is neither done nor given back within
-`lease_seconds` comes again; after `tries` it goes to the dead letters. What `put` and `done` confirmed by
-returning survives `kill -9`. A second process that opens the folder takes it over: the calls of the first one
-raise `FencedError` from then on.
+Jobs of one key are done in order, one at a time, and a key stays with its worker until that worker ends. With
+`ordered=False` any free worker gets any job. A job that is neither done nor returned within `lease_seconds`
+is redelivered; after `tries` it is a dead letter. When `put` and `done` return, their effect survives `kill
+-9`. A second process that opens the folder takes it over: calls of the first process then raise
+`FencedError`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 @dataclass
 class Job:
-    """A message with a worker."""
+    """A message that is delivered to a worker."""
 
     queue: JobQueue = field(repr=False)
     worker: str
@@ -43,21 +43,21 @@ class Job:
     tries: int
 
     async def done(self) -> None:
-        """Acknowledge the job; return when that is durable."""
+        """Acknowledge the job; return when the acknowledgment is durable."""
         self.queue.subscription.ack(self.worker, *self.position)
         await self.queue.durable()
 
     def retry(self) -> None:
-        """Give the job back: it comes again after a back-off, and later jobs of its key wait for it."""
+        """Return the job. It is redelivered after a back-off; later jobs of its key wait for it."""
         self.queue.subscription.nack(self.worker, *self.position, now_ms())
 
     def extend(self) -> None:
-        """Begin the lease anew, for a job that takes long."""
+        """Restart the lease of a long job."""
         self.queue.subscription.extend(self.worker, [self.position], now_ms=now_ms())
 
 
 class JobQueue:
-    """The jobs of a folder; its parameters are in seconds, and tries."""
+    """The jobs in a folder. `tries` is the number of deliveries before a job is a dead letter."""
 
     def __init__(
         self, folder: Path, *, lease_seconds: float = 30, retry_seconds: float = 1, tries: int = 5,
@@ -65,7 +65,7 @@ class JobQueue:
     ) -> None:  # fmt: skip
         folder.mkdir(parents=True, exist_ok=True)
         self.store = SqliteStore(folder / "state.db", "jobs")
-        # The folder is ours from here on, so that nobody adds to a segment while it is read.
+        # Take over the folder first, so that no other process appends to a segment while it is read.
         self.store.own()
         self.segments = Segments(folder / "jobs", segment_bytes)
         self.dead = Segments(folder / "dead", segment_bytes)
@@ -92,7 +92,7 @@ class JobQueue:
         return Position(ledger_id, entry_id)
 
     async def jobs(self, worker: str) -> AsyncIterator[Job]:
-        """Yield the jobs of a worker, one at a time; what it has when it ends goes to the others."""
+        """Yield the jobs of a worker, one at a time. Others get its unfinished jobs when it ends."""
         self.waiting[worker] = asyncio.Queue()
         self.subscription.add_consumer(worker)
         try:
@@ -105,7 +105,7 @@ class JobQueue:
             del self.waiting[worker]
 
     async def durable(self) -> None:
-        """Return when everything up to now is on the disk; many callers share one write."""
+        """Return when all changes so far are on disk. Many callers share one write."""
         if self.written is None:
             self.written = asyncio.get_running_loop().create_future()
         self.changed.set()
@@ -125,7 +125,7 @@ class JobQueue:
         self.store.close()
 
     async def _or_end(self, wanted: asyncio.Future[T] | Coroutine[Any, Any, T]) -> T:
-        """Wait for something, or raise what ended the queue."""
+        """Wait for a result, or raise the error that ended the queue."""
         task = asyncio.ensure_future(wanted)
         await asyncio.wait([task, self.running], return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
@@ -144,13 +144,13 @@ class JobQueue:
             self.changed.clear()
 
     def _write(self) -> None:
-        """Write what is new, jobs first and then what was acknowledged, and answer those that wait for it."""
+        """Write new jobs and then new acknowledgments; then wake the callers that wait for them."""
         written, self.written = self.written, None
         buried = self._bury()
         if written is None and not buried:
             return
         self.segments.sync()
-        # Asked after the jobs are on the disk: who took the folder over before now may not have read them.
+        # Check after the jobs are on disk, because a process that took over before may not have read them.
         self.store.own()
         for ledger_id, entries in self.segments.entries.items():
             self.ledgers.grow(ledger_id, entries)
@@ -160,7 +160,7 @@ class JobQueue:
             written.set_result(None)
 
     def _bury(self) -> bool:
-        """Write what was tried too often to the dead letters, and acknowledge it."""
+        """Write the jobs that failed too often to the dead letters, and acknowledge them."""
         letters = list(self.subscription.dead_letters)
         for position in letters:
             self.dead.append(self.segments.read(*position))
@@ -171,7 +171,7 @@ class JobQueue:
         return bool(letters)
 
     def _trim(self) -> None:
-        """Delete the segments of which everything is done, all but the newest `retained`."""
+        """Delete the segments whose jobs are all done, except the newest `retained` ones."""
         number = self.subscription.durable_mark_delete_position.ledger_id - self.retained
         if number > min(self.segments.offsets):
             self.segments.trim_before(number)
@@ -182,7 +182,7 @@ class JobQueue:
         positions = self.subscription.next_reads(100, now)
         for position in positions:
             record = self.segments.read(*position)
-            # A job without a key has one of its own.
+            # A job without a key gets a unique one.
             name, sequence_id = str(position.ledger_id), position.entry_id
             key_hash = self.subscription.sticky_key_hash(
                 record.key or None, producer_name=name, sequence_id=sequence_id
@@ -199,5 +199,5 @@ class JobQueue:
 
 
 def now_ms() -> int:
-    """Return the time of the wall clock, in which delays are kept: no other goes on across a restart."""
+    """Return the wall-clock time in milliseconds: the only clock that continues after a restart."""
     return time.time_ns() // 1_000_000

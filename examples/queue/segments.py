@@ -1,8 +1,8 @@
 """A log of segment files. A segment is a ledger: its number is the ledger id, its records are the entries.
 
-A record is its length and CRC-32, then the time of delivery, the length of the key, the key and the payload.
-An owner begins a segment of its own and never adds to one of an owner before, so a torn record, left by a
-crash, is always the last of its file. It was never confirmed and is not read.
+A record contains its length and CRC-32, the delivery time, the length of the key, the key and the payload. An
+owner starts a new segment and never appends to a segment of an earlier owner. So a record that a crash tore
+is always the last of its file. It was never confirmed and is not read.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ BODY = struct.Struct("<qH")
 
 
 class Record(NamedTuple):
-    """What was put; `deliver_at_ms` 0 means at once."""
+    """One job; `deliver_at_ms` 0 means at once."""
 
     payload: bytes
     key: str
@@ -27,11 +27,11 @@ class Record(NamedTuple):
 
 
 class DamagedSegmentError(Exception):
-    """A segment has a damaged record with whole ones after it: no crash does this."""
+    """A segment has whole records after a damaged one, which a crash cannot cause."""
 
 
 class Segments:
-    """The segments of one folder; `entries` has how many records each holds."""
+    """The segments of one folder; `entries` has the number of records of each."""
 
     def __init__(self, folder: Path, segment_bytes: int = 16 << 20) -> None:
         self.folder, self.segment_bytes = folder, segment_bytes
@@ -42,7 +42,7 @@ class Segments:
 
     @property
     def entries(self) -> dict[int, int]:
-        """The records of each segment, by its number."""
+        """Segment number → number of records."""
         return {number: len(offsets) for number, offsets in self.offsets.items()}
 
     def append(self, record: Record) -> tuple[int, int]:
@@ -59,7 +59,7 @@ class Segments:
         return self.number, len(offsets) - 1
 
     def sync(self) -> None:
-        """Make what was appended durable."""
+        """Make the appended records durable."""
         self.file.flush()
         os.fsync(self.file.fileno())
 

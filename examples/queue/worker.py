@@ -1,4 +1,4 @@
-"""Try the queue: python examples/queue/worker.py FOLDER JOBS. Kill it at any moment, and start it again."""
+"""Try the queue: python examples/queue/worker.py FOLDER JOBS. Kill it at any time and start it again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jobs import JobQueue
 
 
 async def work(queue: JobQueue, name: str, done: Path) -> None:
-    """Do jobs: their effect is a line in `done.txt`. Every tenth fails."""
+    """Do jobs. Each writes a line to `done.txt`; every tenth fails."""
     async for job in queue.jobs(name):
         await asyncio.sleep(0)
         if random.random() < 0.1 and job.tries < 3:
@@ -25,7 +25,7 @@ async def work(queue: JobQueue, name: str, done: Path) -> None:
 
 
 async def main(folder: Path, jobs: int) -> None:
-    """Put so many jobs, and work until all are done."""
+    """Put new jobs, and work until all jobs are done."""
     async with JobQueue(folder, retry_seconds=0.01, segment_bytes=4096) as queue:
         workers = [asyncio.create_task(work(queue, f"worker {n}", folder / "done.txt")) for n in range(4)]
         for number in range(jobs):

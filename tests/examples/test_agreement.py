@@ -33,7 +33,7 @@ RANGES, BATCHES = "[(3:0..3:1],(3:3..3:4]]", {"3:5": [2]}
 
 
 def answer(ranges: str, batches: dict[str, list[int]]) -> dict[str, Any]:
-    """What the admin API says, and what a broker's memory adds."""
+    """Return an answer of the admin API, with the batch indexes of the broker's memory."""
     cursor = {"markDeletePosition": "3:-1", "readPosition": "3:6", "individuallyDeletedMessages": ranges}
     internal = {"ledgers": [{"ledgerId": 3, "entries": 6}], "cursors": {"s": cursor}}
     return {"internalStats": internal, "cursor": {"name": "s", "batchDeletedIndexes": batches}, "t": 5}

@@ -1,4 +1,4 @@
-"""Every recorded trace leads where the broker said it stood."""
+"""Every recorded trace leads to the positions that the broker reported."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ EXAMPLES = Path(__file__).parents[2] / "examples" / "traces"
 SHARED = shared_folder("data/traces")
 TRACES = event_files([SHARED or EXAMPLES])
 
-# Acknowledged messages that the real broker no longer knew after an unload or a restart, and why.
+# Acknowledged messages that the real broker lost at an unload or a restart, and the reasons.
 FORGOTTEN = {
-    # A batch-index acknowledgment alone opens no cursor ledger, and what a close writes of it to the
-    # metadata store is not read back (apache/pulsar#20585, apache/pulsar#26475).
+    # A batch-index acknowledgment alone opens no cursor ledger, and the metadata that a close writes for it
+    # is not read again (apache/pulsar#20585, apache/pulsar#26475).
     "batch_partial.unloaded.stats.json": 1776,
     "cumulative_batch.unloaded.stats.json": 5,
     "holes_batch_graceful.after.stats.json": 2400,

@@ -1,1 +1,1 @@
-"""Scripts of real clients, played on a real broker and on the dev broker: what they note must be the same."""
+"""Scripts of real clients. Their notes must be equal on a real broker and on the dev broker."""

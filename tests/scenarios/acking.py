@@ -1,4 +1,4 @@
-"""Acknowledgments, and where cursors stand after them: seeks, unloads, restarts, what operators do."""
+"""Acknowledgments and the cursor positions after seeks, unloads, restarts and admin operations."""
 
 from __future__ import annotations
 

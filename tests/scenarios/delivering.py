@@ -1,4 +1,4 @@
-"""Who gets what, and what comes again."""
+"""Dispatch to consumers, and redelivery."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def a_delayed_message_outlives_its_consumer(world: World) -> None:
 
 
 def _shares(consumers: dict[str, Any], count: int) -> dict[str, list[str]]:
-    """Receive messages at all consumers; the keys that each got."""
+    """Receive messages at all consumers; return the keys that each got."""
     found: dict[str, set[str]] = defaultdict(set)
     received = 0
     deadline = time.monotonic() + 15

@@ -1,4 +1,4 @@
-"""Scenarios on a broker: the real one, or ours."""
+"""Run scenarios on a real broker or on the dev broker."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NAMES = tuple(SCENARIOS)
 
 
 def on_ours(name: str) -> list[tuple[str, Any]]:
-    """Play a scenario on a dev broker of its own."""
+    """Run a scenario on a new dev broker."""
     with Broker() as broker:
 
         def restart(how: str) -> None:
@@ -29,7 +29,7 @@ def on_ours(name: str) -> list[tuple[str, Any]]:
 
 
 def on_the_real_one(broker: kit.Broker, name: str) -> list[tuple[str, Any]]:
-    """Play a scenario on a broker that has not seen it."""
+    """Run a scenario on a broker that has not run it before."""
 
     def restart(how: str) -> None:
         broker.stop(crash=how == "crash")

@@ -1,4 +1,4 @@
-"""Topics and those who use them: readers, producers, patterns, partitions, schemas, what is refused."""
+"""Topics, readers, producers, patterns, partitions, schemas and refusals."""
 
 from __future__ import annotations
 

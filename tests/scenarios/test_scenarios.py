@@ -1,4 +1,4 @@
-"""The dev broker gives the answers that a real broker gave (`answers.json`), where that takes no time.
+"""The dev broker gives the recorded answers of a real broker (`answers.json`).
 
 `make lab-test-pulsar` plays every scenario on both, and `make lab-test-pulsar ANSWERS=1` writes the answers.
 """
@@ -32,11 +32,11 @@ QUICK = (
     "unsubscribe_and_delete",
     "what_a_message_carries",
 )
-"""Those that need not wait for what must not come."""
+"""The scenarios that do not wait for the absence of messages."""
 
 
 REFUSED = ("maxConsumersPerSubscription",)
-"""Policies of a namespace that the dev broker does not do: it refuses them by name."""
+"""Namespace policies that the dev broker does not support and refuses by name."""
 
 
 def test_every_scenario_was_played_on_a_real_broker() -> None:
@@ -51,7 +51,7 @@ def test_ours_answers_as_the_real_broker_did(name: str) -> None:
 
 
 def ours(what: str, answer: object) -> list[object]:
-    """Return a note of a real broker as ours has to be."""
+    """Return the note of a real broker in the form that the dev broker must give."""
     verb, _, policy = what.partition(" ")
     if policy not in REFUSED:
         return [what, answer]

@@ -1,4 +1,4 @@
-"""What a scenario is given: clients and the admin API of a broker, a topic of its own, a place for notes."""
+"""The environment of a scenario: clients, the admin API, a new topic and a list of notes."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ import pulsar
 QUIET = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
 
 PATIENCE_MS = 10_000
-"""How long a message that must come may take."""
+"""The timeout for an expected message."""
 NOTHING_MS = 400
-"""How long nothing comes before that is noted."""
+"""The time without a message after which its absence is noted."""
 ACKS_SENT_S = 0.4
-"""The client sends acknowledgments in groups, by a timer of 100 ms that Python cannot set."""
+"""The client groups acknowledgments with a timer of 100 ms, which Python cannot change."""
 
 
 class World:
-    """One scenario's view of a broker; `restart` is how this broker is restarted or killed."""
+    """The broker of one scenario; `restart` restarts or kills it."""
 
     def __init__(self, service_url: str, admin_url: str, restart: Callable[[str], None], name: str) -> None:
         self.service_url, self.admin_url = service_url, admin_url
@@ -91,7 +91,7 @@ class World:
         producer.flush()
 
     def take(self, consumer: Any, count: int) -> list[Any]:
-        """Receive messages that must come."""
+        """Receive expected messages."""
         got = []
         for _ in range(count):
             try:
@@ -101,7 +101,7 @@ class World:
         return got
 
     def rest(self, consumer: Any, quiet_ms: int = NOTHING_MS) -> list[Any]:
-        """Receive until nothing comes."""
+        """Receive until no message arrives."""
         got = []
         with suppress(pulsar.Timeout):
             while True:
@@ -109,13 +109,13 @@ class World:
         return got
 
     def acks_arrive(self) -> None:
-        """Wait until the client has sent what it acknowledged."""
+        """Wait until the client has sent its acknowledgments."""
         time.sleep(ACKS_SENT_S)
 
     # Notes
 
     def note(self, what: str, value: Any) -> None:
-        """Note something that both brokers must agree on."""
+        """Add a note, which must be equal on both brokers."""
         self.notes.append((what, json.loads(json.dumps(value, default=str))))
 
     def got(self, what: str, messages: list[Any]) -> list[Any]:
@@ -129,7 +129,7 @@ class World:
         return messages
 
     def attempt(self, what: str, action: Callable[[], Any]) -> Any:
-        """Do something that may be refused, and note how."""
+        """Run an operation that may be refused, and note the result."""
         try:
             done = action()
         except pulsar.PulsarException as error:
@@ -219,7 +219,7 @@ class World:
         return text
 
     def until(self, holds: Callable[[], bool], seconds: float = 10) -> bool:
-        """Wait until something holds; return whether it does."""
+        """Wait until a condition holds; return whether it does."""
         deadline = time.monotonic() + seconds
         while not (held := holds()) and time.monotonic() < deadline:
             time.sleep(0.05)

@@ -1,10 +1,10 @@
-"""Whole lives of a subscription, each from one number, the seed.
+"""Simulated lives of a subscription, each generated from one seed.
 
-`life` runs a subscription with its consumers, transactions and delays on a disk that fails in every way,
-`disk`, beside a model, `model`::
+`life` runs a subscription with consumers, transactions and delays on a failing disk (`disk`), and compares it
+with a model::
 
-    python -m tests.simulation 4711            # replays one seed, every step in words
-    python -m tests.simulation 0 10000         # lives many, and counts what they saw
+    python -m tests.simulation 4711            # replays one seed and prints every step
+    python -m tests.simulation 0 10000         # runs many seeds and counts the events
 """
 
 from tests.simulation.disk import FAULTS, CrashError, Disk, DiskStore

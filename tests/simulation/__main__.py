@@ -11,7 +11,7 @@ from tests.simulation.life import OUTCOMES, Life
 
 
 def main(arguments: list[str]) -> None:
-    """Replay one seed in words, or live many and say what they saw."""
+    """Replay one seed with a trace, or run many and print the counts of events."""
     if len(arguments) == 1:
         seen = Life(int(arguments[0]), trace=print).live()
     else:

@@ -1,16 +1,16 @@
-"""A disk that fails as disks do, and a store on it: every fault is drawn from a seed or asked for.
+"""A simulated disk with the faults of real disks, and a store on it. Faults are random or requested.
 
-`Disk` holds one ledger. What a store writes is read back at once, and is durable once it was synced, which a
-store does in each write. A *fault* that was armed strikes in a write that comes: an error with nothing
-done or with all done, a process killed before or after it, or the power lost in it. Then the write is there,
-is not there, or is torn: an entry cut short or with sectors never written, if the store says that its
-appends tear; a deletion that got as far as any entry, in any store.
+`Disk` contains one ledger. A write is visible at once, and durable after its sync; a store syncs each write.
+An armed *fault* happens in a later write: an error without effect or after the write, a process killed before
+or after it, or a power loss. After a power loss the write is complete, absent or torn. A torn append is an
+entry that is cut short or has sectors that were not written, if the appends of the store can tear. A torn
+deletion ends at any entry, in any store.
 
-While the disk *lies*, syncs do nothing. When the power is lost then, any of the writes since may be lost:
-the newest ones, or some in the middle, while later ones are there. No store can promise anything on such a
-disk. What is asked is that loading takes a state that was saved, and that the loss is seen where it can be.
+While the disk *lies*, syncs do nothing. A power loss then drops any of the unsynced writes: the newest ones,
+or earlier ones while later ones remain. No store can guarantee anything on such a disk. The tests require
+that loading returns a saved state, and that a loss is reported if it can be detected.
 
-`written` remembers what every entry should be, so a test knows what is damaged.
+`written` has the right bytes of every entry, so that tests can find the damaged ones.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Callable, Mapping
 
-#: What can strike in a write.
+#: The faults of a write.
 NOT_DONE, DONE = "error, write not done", "error, write done"
 KILLED_BEFORE, KILLED_AFTER = "killed before a write", "killed after a write"
 POWER = "power lost in a write"
 WRITE_FAULTS = (NOT_DONE, DONE, KILLED_BEFORE, KILLED_AFTER, POWER)
 
-#: Every fault that a disk counts, the write faults included.
+#: All faults that a disk counts, including the write faults.
 FAULTS = (
     *WRITE_FAULTS,
     "disk full",
@@ -56,7 +56,7 @@ SECTOR_BYTES = 16
 
 
 class CrashError(BaseException):
-    """The process is dead; with `power` every process is. Nothing but the simulation catches it."""
+    """The process has died, or with `power` every process. Only the simulation catches it."""
 
     def __init__(self, *, power: bool) -> None:
         super().__init__("the power was lost" if power else "the process was killed")
@@ -75,58 +75,58 @@ class Write:
 
 @dataclass
 class Disk:
-    """One ledger on a disk, with what was meant to be in it."""
+    """One ledger on a disk, with its intended content."""
 
     random: random.Random
     atomic_appends: bool = True
     entry_bytes_max: int = Store.entry_bytes_max
     ledger: MemoryLedger = field(default_factory=MemoryLedger)
     written: dict[int, bytes] = field(default_factory=dict)
-    """Entry → its bytes as they were given to `append`, or none where nobody wrote it."""
+    """Entry → the bytes passed to `append`."""
     author: dict[int, object] = field(default_factory=dict)
-    """Entry → `DiskStore.author` when it was written."""
+    """Entry → the `DiskStore.author` at the time of the write."""
     full: bool = False
     unreadable: set[int] = field(default_factory=set)
-    """Entries of bad sectors."""
+    """Entries in bad sectors."""
     faults: Counter[str] = field(default_factory=Counter)
-    """What struck, and how often."""
+    """Fault → number of times."""
     _armed: tuple[int, str] | None = None
     _read_errors: int = 0
     _durable: MemoryLedger | None = None
-    """While the disk lies: the ledger as it was when it began."""
+    """While the disk lies: the ledger before the first unsynced write."""
     _unsynced: list[Write] = field(default_factory=list)
 
-    # Faults that are asked for
+    # Requested faults
 
     def arm(self, fault: str, after_writes: int) -> None:
-        """Let a fault strike once, in the write after so many."""
+        """Arm a fault for one write, after `after_writes` other writes."""
         self._armed = after_writes, fault
 
     def disarm(self) -> None:
-        """Let no armed fault strike."""
+        """Clear the armed faults."""
         self._armed, self._read_errors = None, 0
 
     def fail_a_read(self, after_reads: int) -> None:
-        """Let one read fail, after so many that do not."""
+        """Make one read fail, after `after_reads` other reads."""
         self._read_errors = after_reads + 1
 
     def lie(self) -> None:
-        """Sync nothing from now on."""
+        """Start to ignore syncs."""
         if self._durable is None:
             self._durable = copy_of(self.ledger)
 
     def tell_the_truth(self) -> None:
-        """Sync what was written, and each write from now on."""
+        """Sync all writes, and stop ignoring syncs."""
         self._durable = None
         self._unsynced.clear()
 
     @property
     def lies(self) -> bool:
-        """Whether syncs do nothing."""
+        """Whether syncs are ignored."""
         return self._durable is not None
 
     def flip_a_bit(self, entry_id: int) -> None:
-        """Change one bit of an entry at rest; one that is torn to nothing has none."""
+        """Flip one bit of a stored entry, unless it is empty."""
         data = bytearray(self.ledger.entries[entry_id])
         if not data:
             return
@@ -136,7 +136,7 @@ class Disk:
         self.faults["bit flipped"] += 1
 
     def write_twice(self) -> None:
-        """Append the last entry once more, as a request does that was sent again."""
+        """Append the last entry again, as a repeated request does."""
         ledger = self.ledger
         ledger.last_id += 1
         ledger.entries[ledger.last_id] = ledger.entries[ledger.last_id - 1]
@@ -145,13 +145,13 @@ class Disk:
         self.faults["entry written twice"] += 1
 
     def write_over(self, entry_id: int) -> None:
-        """Write another entry where this one is, as a write that went to the wrong place."""
+        """Overwrite an entry with another one, as a misdirected write does."""
         other = self.random.choice([each for each in self.ledger.entries if each != entry_id])
         self.ledger.entries[entry_id] = self.ledger.entries[other]
         self.faults["entry written over by another"] += 1
 
     def lose_power(self) -> None:
-        """Lose what was not synced: the newest writes, or any of them."""
+        """Drop unsynced writes: the newest ones, or any of them."""
         self.faults["power lost"] += 1
         if self._durable is None:
             return
@@ -174,7 +174,7 @@ class Disk:
 
     @property
     def damaged(self) -> set[int]:
-        """The entries that are not what was written."""
+        """The entries whose bytes differ from those that were written."""
         ledger = self.ledger
         return {
             entry_id
@@ -182,10 +182,10 @@ class Disk:
             if ledger.entries.get(entry_id) != self.written.get(entry_id)
         }
 
-    # What a store does
+    # Operations of a store
 
     def reads(self, entry_id: int | None = None) -> None:
-        """Raise where a read fails."""
+        """Raise an error if this read must fail."""
         if self._read_errors:
             self._read_errors -= 1
             if not self._read_errors:
@@ -196,7 +196,7 @@ class Disk:
             raise StoreError(f"input/output error while reading entry {entry_id}")
 
     def begins(self, *, takes_space: bool) -> str | None:
-        """Raise where a write fails before it is done; return what strikes when it is done."""
+        """Raise an error if a write must fail before its effect; return the fault that follows it."""
         if self.full and takes_space:
             self.faults["disk full"] += 1
             raise StoreError("no space left on the disk")
@@ -215,7 +215,7 @@ class Disk:
         return fault
 
     def done(self, fault: str | None, write: Write, before: MemoryLedger | None) -> None:
-        """Note a write that was done, and let strike what was armed."""
+        """Record a completed write, and apply the armed fault."""
         if write.entry_id >= 0:
             self.written[write.entry_id] = write.data
         if self._durable is not None:
@@ -231,7 +231,7 @@ class Disk:
             raise CrashError(power=True)
 
     def _tear(self, write: Write, before: MemoryLedger) -> None:
-        """Leave of a write what a crash in it may leave."""
+        """Apply the partial effect that a crash can leave of a write."""
         ledger, chance = self.ledger, self.random
         if chance.random() < 0.3:
             return
@@ -280,11 +280,11 @@ class DiskStore(MemoryStore):
         self.atomic_appends = disk.atomic_appends
         self.entry_bytes_max = disk.entry_bytes_max
         self.author: object = None
-        """The writer of this store now; `Disk.author` remembers it for each entry."""
+        """The current writer; `Disk.author` records it for each entry."""
         self.appended = 0
-        """How many entries were appended through this store."""
+        """The number of entries appended through this store."""
         self.interrupt: tuple[int, Callable[[], object]] | None = None
-        """Calls something else after so many calls: the other process that comes in between."""
+        """Number of calls, and a function to call after them: another process that interrupts this one."""
 
     def own(self) -> None:
         if self._generation:

@@ -1,16 +1,16 @@
-"""One seed: the whole life of a subscription on a disk that fails, with one owner or two.
+"""The life of one seed: a subscription on a failing disk, with one owner or two.
 
-What must hold is checked where it could first be broken:
+Each guarantee is checked at the first operation that could break it:
 
-- **Durability**: what a save confirmed is there after any crash.
-- **No invention, atomicity**: what is loaded is exactly one of the states that were saved, never a mix.
-- **No silent loss**: a state older than the newest one is taken only when asked for; a damaged entry is
-  named, or makes no difference. The newest writes of a disk that lied about its syncs are the one loss that
-  nothing can see; it is counted.
-- **Never early**: no delivery before its time, none before the end of a back-off, no receipt before a save.
+- **Durability**: a confirmed save survives any crash.
+- **Atomicity**: a loaded state is exactly one of the saved states, never a mixture.
+- **No silent loss**: a state older than the newest one is loaded only on request; a damaged entry is reported
+  or has no effect. Only the loss of the newest writes of a disk that lied about its syncs cannot be detected;
+  it is counted.
+- **Never early**: no delivery before its time or before the end of a back-off, no receipt before a save.
 - **Conservation of counters, one place per entry**: `Model.check`, which calls `Subscription.validate`.
-- **Fencing**: an owner that was fenced changes nothing, and confirms nothing that is not in the store.
-- **Liveness**: at the end all that is owed is delivered and acknowledged, and nothing is left.
+- **Fencing**: a fenced owner changes nothing, and confirms only states in the store.
+- **Liveness**: at the end every message can be delivered and acknowledged.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
 OPERATIONS_MIN: Final = 50
 OPERATIONS_MAX: Final = 60
-#: How many entries a save can be behind before one of them is what a small limit of bytes cuts.
+#: Entries of a ledger. They are few, so that a log has several ledgers.
 LEDGER_ENTRIES: Final = 6
 ENTRIES_MAX: Final = 24
 
-#: What a life must have seen somewhere, beside the faults of the disk.
+#: Outcomes that a sample of lives must show, in addition to the faults of the disk.
 OUTCOMES: Final = (
     "saves",
     "saves in parts",
@@ -66,7 +66,7 @@ EMPTY: Final = State({}, {}, {})
 
 @dataclass
 class Life:
-    """The life of one seed. `trace` is called with every operation in words."""
+    """The life of one seed. `trace` is called with a description of every operation."""
 
     seed: int
     engine: Engine | None = None
@@ -86,11 +86,11 @@ class Life:
         self.zombies: list[Owner] = []
         self.owners = 0
         self.nothing = Save(EMPTY)
-        """What was saved before anything was."""
+        """The state before the first save."""
         self.saves: list[Save] = [self.nothing]
         self.confirmed = self.nothing
         self.lied = False
-        # Some lives are quiet, so that long chains of saves are seen, too.
+        # Some lives have few faults, so that long chains of saves occur.
         self.trouble = chance.choice((0.0, 0.5, 1.0, 2.0))
 
     def say(self, *words: object) -> None:
@@ -101,7 +101,7 @@ class Life:
             )
 
     def live(self) -> Counter[str]:
-        """Live it; raise `AssertionError` where something does not hold."""
+        """Run the life; raise `AssertionError` if a guarantee is broken. Return the counts of events."""
         try:
             operations = self.random.randint(OPERATIONS_MIN, OPERATIONS_MAX)
             self.publish()
@@ -119,7 +119,7 @@ class Life:
         return self.seen
 
     def step(self) -> None:
-        """Do one operation, or let something go wrong."""
+        """Do one operation, or cause a fault."""
         chance = self.random
         if self.disk.full and chance.random() < 0.25:
             self.disk.full = False
@@ -147,7 +147,7 @@ class Life:
             owner.model.check(owner.subscription, self.topic.now_ms)
 
     def publish(self) -> None:
-        """Let the log grow."""
+        """Append messages to the log."""
         chance, log = self.random, self.topic.log
         for _ in range(min(chance.randint(1, 8), ENTRIES_MAX - len(log))):
             ledger, entry = divmod(len(log), LEDGER_ENTRIES)
@@ -165,7 +165,7 @@ class Life:
     # Saves
 
     def save(self, owner: Owner) -> None:
-        """Save; what is confirmed then must be there from now on."""
+        """Save. A confirmed state must survive from then on."""
         store = self.store_of(owner)
         attempt = Save(owner.model.state(), owner)
         before, store.author = store.appended, attempt
@@ -185,14 +185,14 @@ class Life:
         if store.appended == before:
             self.saved_nothing(owner, attempt)
         else:
-            # One that began without loading, and has not saved since, has fenced nobody.
+            # An owner that started without loading and has not saved has fenced no other owner.
             fenced = store.generation < self.disk.ledger.generation
             assert not fenced, "an owner that was fenced wrote"
             assert self.confirmed is owner.saved, "a save was built on another one than the newest"
             attempt.returned, attempt.entry_id = True, self.disk.ledger.last_id
             owner.saved = attempt
             if self.owner is not owner:
-                # Nobody fenced it, and nobody has saved.
+                # No owner has fenced it, and none has saved since.
                 self.own(owner)
         if owner is self.owner:
             self.confirmed = owner.saved
@@ -200,7 +200,7 @@ class Life:
             self.durable_position(owner, attempt.state)
 
     def did_not_save(self, owner: Owner, attempt: Save, error: BaseException, *, wrote: bool) -> None:
-        """Check an error of a save, and do what an owner does then."""
+        """Check the error of a save, and react as an owner does."""
         self.say("cannot save:", error)
         if isinstance(error, CrashError):
             self.crashed(owner, error)
@@ -209,30 +209,30 @@ class Life:
             owner.raised = attempt
         generation = self.store_of(owner).generation
         if isinstance(error, FencedError):
-            assert self.disk.ledger.generation > generation, f"nobody came, and: {error}"
+            assert self.disk.ledger.generation > generation, f"no other owner, and: {error}"
             self.seen["writes refused by a fence"] += 1
         elif isinstance(error, NotLoadedError):
             newest = self.disk.author.get(self.disk.ledger.last_id)
             theirs = isinstance(newest, Save) and newest.owner is owner
             assert not wrote, f"written, and: {error}"
-            assert not theirs, f"nobody else wrote, and: {error}"
+            assert not theirs, f"no other owner wrote, and: {error}"
             self.seen["saves refused, as not loaded"] += 1
         else:
             return
         if owner is self.owner:
-            # It is not the owner, or does not know what is in its store: it starts again.
+            # It is not the owner, or has an outdated view of its store: it starts again.
             self.owner = None
 
     def saved_nothing(self, owner: Owner, attempt: Save) -> None:
-        """Check a save that found nothing to write: its state is that of the save before."""
-        # That one may have raised after its last entry was there.
+        """Check a save without writes: its state must be that of the previous save."""
+        # The previous save may have raised an error after its last write.
         same = [each for each in (owner.saved, owner.raised) if each and each.state == attempt.state]
         assert same, f"a save wrote nothing of {attempt.state}, after {owner.saved.state}"
         owner.saved = same[0]
         owner.saved.entry_id = max(each for each, save in self.disk.author.items() if save is same[0])
 
     def durable_position(self, owner: Owner, state: State) -> None:
-        """Check that everything up to the durable position is acknowledged in what was saved."""
+        """Check that a saved state has everything up to the durable position acknowledged."""
         durable = owner.subscription.durable_mark_delete_position
         for position, message in self.topic.log.items():
             assert position > durable or state.acked.get(position, 0) == message.bits, (
@@ -246,7 +246,7 @@ class Life:
     # Loads
 
     def candidates(self, last_id: int) -> list[State]:
-        """Return what a ledger that ends with this entry may hold: the saves back to one that returned."""
+        """Return the states that a ledger up to this entry may contain: the saves since one that returned."""
         found = []
         while last_id >= 0:
             attempt = self.disk.author.get(last_id)
@@ -256,18 +256,18 @@ class Life:
             if attempt.entry_id == last_id:
                 return found
             if attempt.returned:
-                # The entry that completed it is lost.
+                # The entry that completes it is lost.
                 found.pop()
             while self.disk.author.get(last_id) is attempt:
                 last_id -= 1
         return [*found, EMPTY]
 
     def load(self, during: Callable[[], object] | None = None) -> None:
-        """Start an owner from what is on the disk; the one before is fenced, and may not know it yet."""
+        """Start an owner from the disk. The previous owner is fenced, and may not have noticed yet."""
         disk, store = self.disk, DiskStore(self.disk)
         alone = self.owner is None and not self.zombies
         if alone and disk.ledger.last_id < 0 and self.random.random() < 0.4:
-            # Where nothing was ever saved, a subscription may also begin by saving.
+            # Without any save, a subscription may also start by saving.
             subscription = Subscription(self.topic.kind, self.topic.ledgers, **self.topic.options())
             self.say("begins without loading")
             self.begin(store, subscription, self.nothing)
@@ -292,7 +292,7 @@ class Life:
         self.found(store, subscription, asked=False)
 
     def refused(self, error: CorruptStateError, *, fenced: bool) -> None:
-        """Check that a state was refused for a reason, and do what an operator does then."""
+        """Check the reason for a refusal, and react as an operator does."""
         self.say("cannot load:", error)
         assert self.disk.damaged or self.lied, f"nothing is damaged, and loading fails: {error}"
         assert not fenced, "a load that failed has fenced the owner"
@@ -301,7 +301,7 @@ class Life:
         self.load_older()
 
     def load_older(self) -> None:
-        """Take an older state, as an operator would; or start again where nothing is whole."""
+        """Load an older state, as an operator would, or start again if no state is whole."""
         store = DiskStore(self.disk)
         try:
             subscription = self.topic.load(store, take_older=True)
@@ -319,7 +319,7 @@ class Life:
         self.found(store, subscription, asked=True)
 
     def replace(self, store: DiskStore) -> None:
-        """Replace what nobody can read by an empty subscription."""
+        """Replace an unreadable state by an empty subscription."""
         subscription = Subscription(self.topic.kind, self.topic.ledgers, **self.topic.options())
         attempt = Save(EMPTY)
         store.author = attempt
@@ -339,14 +339,14 @@ class Life:
         self.begin(store, subscription, attempt)
 
     def found(self, store: DiskStore, subscription: Subscription, *, asked: bool) -> None:
-        """Check what was loaded, and own it."""
+        """Check the loaded state, and make its subscription the owner."""
         disk, recovery = self.disk, subscription.recovery
         assert recovery is not None
         damaged, last_id = disk.damaged, disk.ledger.last_id
         state = observed(subscription, self.topic.log)
         torn = False
         if last_id in damaged and not disk.atomic_appends and not asked:
-            # The last entry may be skipped, and is named; with it the whole save that it ends.
+            # The last entry may be skipped, which is reported; with it the whole save that it completes.
             torn = any(each.entry_id == last_id for each in recovery.skipped)
             ended = disk.author.get(last_id)
             while torn and last_id >= 0 and disk.author.get(last_id) is ended:
@@ -354,10 +354,10 @@ class Life:
             self.seen["a torn last entry skipped"] += torn
         if asked:
             possible = [each.state for each in self.saves]
-            assert recovery.older or recovery.damaged, "an older state was taken, and nothing is said"
+            assert recovery.older or recovery.damaged, "an older state was loaded without a report"
         else:
             possible = self.candidates(last_id)
-            assert not recovery.older, "an older state was taken, and nobody asked for it"
+            assert not recovery.older, "an older state was loaded without a request"
             assert damaged or not recovery.damaged, f"whole entries are said to be damaged: {recovery}"
             self.seen["damage: exact all the same"] += bool(damaged) and not torn
         assert state in possible, (
@@ -370,12 +370,12 @@ class Life:
         if not isinstance(save, Save):
             save = self.nothing
         assert save.state == state
-        # Whether it returned or not: from now on an owner builds on it.
+        # From now on an owner builds on this save, whether it returned or not.
         save.entry_id = recovery.entry_id
         self.begin(store, subscription, save)
 
     def durability(self, state: State, *, torn: bool, asked: bool) -> None:
-        """Check that what was confirmed is there, unless the disk broke its promises."""
+        """Check that the confirmed state was loaded, unless the disk lied."""
         if state == self.confirmed.state:
             self.seen["found: what was confirmed"] += 1
             return
@@ -389,7 +389,7 @@ class Life:
         self.seen["newest writes lost by a disk that lied, which nothing can see"] += 1
 
     def strong_promise(self) -> None:
-        """Check that one damaged entry which is not of the newest save loses nothing."""
+        """Check that a single damaged entry outside of the newest save loses nothing."""
         disk = self.disk
         if len(disk.damaged) != 1 or self.lied:
             return
@@ -400,7 +400,7 @@ class Life:
         assert of_newest, f"one damaged entry, {damaged}, lost a save of other entries"
 
     def begin(self, store: DiskStore, subscription: Subscription, save: Save) -> None:
-        """Let a new owner begin from a state."""
+        """Start a new owner from a state."""
         self.owners += 1
         self.own(Owner(f"#{self.owners}", self.topic, subscription, save, store))
         assert self.owner is not None
@@ -410,7 +410,7 @@ class Life:
         self.owner.model.check(subscription, self.topic.now_ms)
 
     def own(self, owner: Owner) -> None:
-        """Let this one own the store; the one before may not know it yet."""
+        """Make this owner the owner of the store. The previous one may not have noticed yet."""
         before, self.owner = self.owner, owner
         self.zombies = [each for each in self.zombies if each is not owner]
         if before is not None:
@@ -420,7 +420,7 @@ class Life:
     # Trouble
 
     def crashed(self, owner: Owner | None, crash: CrashError) -> None:
-        """Remove the owners that are dead."""
+        """Remove the owners that died in a crash."""
         self.say("crash:", crash)
         self.seen["crashes"] += 1
         if crash.power:
@@ -437,18 +437,18 @@ class Life:
             self.crashed(self.owner, CrashError(power=False))
 
     def power(self) -> None:
-        """Lose the power between two operations."""
+        """Cut the power between two operations."""
         self.lied = self.lied or self.disk.lies
         self.disk.lose_power()
         self.crashed(None, CrashError(power=True))
 
     def takeover(self) -> None:
-        """Let another owner load, while this one continues."""
+        """Another owner loads, and this one continues."""
         self.say("another owner comes")
         self.load()
 
     def takeover_in_a_save(self) -> None:
-        """Let another owner load in the middle of a save."""
+        """Another owner loads during a save."""
         owner = self.owner
         if owner is None:
             return
@@ -474,7 +474,7 @@ class Life:
         self.save(owner)
 
     def save_in_a_takeover(self) -> None:
-        """Let the owner save in the middle of another's load."""
+        """The owner saves while another one loads."""
         owner = self.owner
         if owner is None:
             return
@@ -488,14 +488,14 @@ class Life:
         self.load(lambda: self.in_between(late))
 
     def in_between(self, act: Callable[[], object]) -> None:
-        """Let another process act in the middle of an operation, which ends if the power is lost then."""
+        """Run another process during an operation, which a power loss ends."""
         before = self.disk.faults["power lost"]
         act()
         if self.disk.faults["power lost"] > before:
             raise CrashError(power=True)
 
     def fault_in_a_write(self) -> None:
-        """Let a write fail, or the process or the machine die in it."""
+        """A write fails, or the process or the machine dies during it."""
         (fault,) = self.random.choices(WRITE_FAULTS, (1, 1, 1, 1, 3))
         if self.disk.lies and fault == WRITE_FAULTS[-1]:
             self.lied = True
@@ -508,7 +508,7 @@ class Life:
             self.save(self.owner)
 
     def read_error(self) -> None:
-        """Let a read fail while loading or saving."""
+        """A read fails during a load or a save."""
         self.disk.fail_a_read(self.random.randrange(12))
         if self.owner is None or self.random.random() < 0.7:
             self.load()
@@ -516,12 +516,12 @@ class Life:
             self.save(self.owner)
 
     def disk_full(self) -> None:
-        """Let the disk be full, for a while."""
+        """The disk is full for a while."""
         self.disk.full = True
         self.say("the disk is full")
 
     def bit_flip(self) -> None:
-        """Flip a bit somewhere, and see what is loaded then."""
+        """Flip a bit of an entry, and cut the power."""
         if self.disk.ledger.entries:
             entry_id = self.random.choice(list(self.disk.ledger.entries))
             self.disk.flip_a_bit(entry_id)
@@ -529,13 +529,13 @@ class Life:
             self.power()
 
     def duplicate(self) -> None:
-        """Let the last entry be written once more."""
+        """The last entry is written twice."""
         if self.disk.ledger.entries:
             self.disk.write_twice()
             self.say("the last entry was written twice")
 
     def written_over(self) -> None:
-        """Let an entry be overwritten by another."""
+        """An entry is overwritten by another one."""
         entries = self.disk.ledger.entries
         if len(entries) > 1:
             entry_id = self.random.choice(list(entries))
@@ -544,7 +544,7 @@ class Life:
             self.power()
 
     def unreadable(self) -> None:
-        """Let an entry be in a bad sector, until the disk is replaced."""
+        """An entry is in a bad sector until the disk is replaced."""
         entries = self.disk.ledger.entries
         if entries:
             self.disk.unreadable = {self.random.choice(list(entries))}
@@ -553,7 +553,7 @@ class Life:
             self.disk.unreadable.clear()
 
     def lie(self) -> None:
-        """Let the disk lie about its syncs, or do what they say again."""
+        """The disk starts or stops to ignore syncs."""
         if self.disk.lies:
             self.disk.tell_the_truth()
         else:
@@ -561,7 +561,7 @@ class Life:
         self.say("the disk lies" if self.disk.lies else "the disk is honest")
 
     def end(self) -> None:
-        """Mend the disk; then everything left is delivered and acknowledged, and stays so."""
+        """Repair the disk, then deliver and acknowledge everything, and check that it is durable."""
         disk = self.disk
         disk.full = False
         disk.disarm()
@@ -573,7 +573,7 @@ class Life:
         self.drain(self.owner)
         self.save(self.owner)
         if self.owner is None:
-            # It did not know what is in its store.
+            # It had an outdated view of its store.
             self.load()
             assert self.owner is not None
             self.drain(self.owner)
@@ -584,13 +584,13 @@ class Life:
         assert self.owner.subscription.cursor.backlog_entries == 0, "an acknowledgment did not last"
 
     def drain(self, owner: Owner) -> None:
-        """Let an owner deliver all that is left, and count how long that took."""
+        """Make an owner deliver everything that remains, and count the rounds."""
         rounds = owner.drain()
         self.seen[f"drained in {rounds} rounds"] += 1
         self.say("drained in", rounds, "rounds")
 
 
-#: What can go wrong, and how often.
+#: Faults and their weights.
 _TROUBLE: Final[dict[Callable[[Life], None], float]] = {
     Life.fault_in_a_write: 20,
     Life.lie: 8,
@@ -606,7 +606,7 @@ _TROUBLE: Final[dict[Callable[[Life], None], float]] = {
     Life.written_over: 3,
     Life.duplicate: 2,
 }
-#: What an owner does, and how often; None is a save.
+#: Operations of an owner and their weights; None is a save.
 _OPERATIONS: Final[dict[Callable[[Owner], tuple[object, ...]] | None, float]] = {
     None: 28,
     Owner.dispatch: 25,

@@ -1,4 +1,4 @@
-"""A process that owns a subscription, beside the model of it: every operation is done to both."""
+"""A process that owns a subscription, and its model. Every operation is applied to both."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ if TYPE_CHECKING:
 
 CONSUMERS = ("a", "b", "c")
 ROUNDS_MAX = 26
-"""Within as many rounds after the last fault everything is delivered.
+"""The rounds after the last fault in which everything must be delivered.
 
-At the narrowest limit of unacknowledged messages one entry goes out in a round, and there are 24; back-offs
-and delays may need a round of their own.
+At the smallest limit of unacknowledged messages a round delivers one of 24 entries. Back-offs and delays may
+need one more round each.
 """
 TRANSACTIONS = tuple(TransactionId(0, number) for number in range(3))
 
 
 @dataclass
 class Topic:
-    """What all owners have in common: the log, the clock, and the chance."""
+    """The log, the clock and the random numbers that all owners share."""
 
     kind: str
     settings: SubscriptionSettings
@@ -53,7 +53,7 @@ class Topic:
     random: Random
     engine: Engine
     splits: bool
-    """Whether Key_Shared splits ranges of hashes, which is quicker than hashing consistently."""
+    """Whether Key_Shared uses `AutoSplit`, which is faster than consistent hashing."""
     now_ms: int = 0
 
     @classmethod
@@ -71,11 +71,11 @@ class Topic:
 
     @property
     def individual(self) -> bool:
-        """Whether the type keeps who has what."""
+        """Whether the type tracks the pending entries of each consumer."""
         return self.kind in ("Shared", "Key_Shared")
 
     def options(self) -> dict[str, Any]:
-        """Return what a subscription of this topic is made with."""
+        """Return the arguments of a subscription of this topic."""
         tracker = DelayedDeliveryTracker(self.engine.TimeWheel(1), strict=True)
         selector = AutoSplit() if self.kind == "Key_Shared" and self.splits else None
         return {"settings": self.settings, "delayed": tracker, "selector": selector, "engine": self.engine}
@@ -96,7 +96,7 @@ class Save:
 
 
 class Owner:
-    """A subscription and its model. Each operation returns what it did, for the trace."""
+    """A subscription and its model. Each operation returns its description for the trace."""
 
     def __init__(
         self, name: str, topic: Topic, subscription: Subscription, saved: Save, store: Store
@@ -109,11 +109,11 @@ class Owner:
         self.model = Model(topic.log, topic.individual, settings.nack_backoff, settings.max_redeliver_count)
         self.model.restore(saved.state)
         self.saved = saved
-        """The newest save that it knows of."""
+        """The newest save known to this owner."""
         self.raised: Save | None = None
-        """The newest save that raised after it wrote something."""
+        """The newest save that raised an error after a write."""
         self.receipts: list[tuple[ConsumerKey, int]] = []
-        """Those that wait for a save."""
+        """The receipts that wait for a save."""
         self.requests = 0
         self.seen: Counter[str] = Counter()
 
@@ -183,7 +183,7 @@ class Owner:
     # Acknowledgments
 
     def pick(self) -> Position | None:
-        """Choose an entry, an old one more often; one that waits for an acknowledgment if there is one."""
+        """Choose an entry, preferably an unacknowledged one; old ones are more likely."""
         chance, model = self.topic.random, self.model
         if model.holder and chance.random() < 0.7:
             return chance.choice(list(model.holder))
@@ -249,7 +249,7 @@ class Owner:
         if position is None:
             return ("has nothing to acknowledge",)
         model, whole = self.model, self.topic.log[position].bits
-        # A part of a batch, acknowledged cumulatively, is the messages up to one of them.
+        # A cumulative acknowledgment of part of a batch covers its messages up to one of them.
         index = self.topic.random.randrange(whole.bit_length())
         bits = (2 << index) - 1
         words = to_words(whole & ~bits)
@@ -268,7 +268,7 @@ class Owner:
 
     def ack_in_transaction(self) -> tuple[object, ...]:
         chance, transaction = self.topic.random, self.topic.random.choice(TRANSACTIONS)
-        # Also one that was not delivered yet.
+        # The entry may be undelivered.
         position = self.pick() if chance.random() < 0.6 else chance.choice([*self.topic.log, None])
         if position is None or not self.model.permits:
             return ("has nothing to acknowledge",)
@@ -334,17 +334,17 @@ class Owner:
     # Durability
 
     def given(self, receipts: list[Any]) -> None:
-        """Check what a save that returned has confirmed: every receipt that waited, in their order."""
+        """Check that a save returned every waiting receipt, in order."""
         given = [tuple(each) for each in receipts]
         assert given == self.receipts, f"receipts {given} were given, {self.receipts} waited"
         self.seen["receipts"] += len(given)
         self.receipts = []
 
     def drain(self) -> int:
-        """Deliver and acknowledge all that is left; return after how many rounds nothing was.
+        """Deliver and acknowledge everything that remains; return the number of rounds.
 
-        If consumers share, they stay as they are: in each round all back-offs and delays end, everybody may
-        get what there is, and acknowledges what it has.
+        On Shared and Key_Shared the consumers stay. In each round all back-offs and delays end, every
+        consumer gets permits, and acknowledges its messages.
         """
         subscription, model = self.subscription, self.model
         for transaction in list(model.held):
@@ -364,7 +364,7 @@ class Owner:
         raise AssertionError(f"something owed was not delivered within {ROUNDS_MAX} rounds")
 
     def drain_once(self) -> None:
-        """Let everybody get what there is, and acknowledge it."""
+        """Deliver all available messages to all consumers, and acknowledge them."""
         subscription, model, topic = self.subscription, self.model, self.topic
         topic.now_ms += 10**6
         for name in model.permits:

@@ -1,4 +1,4 @@
-"""What tests of subscriptions begin with."""
+"""Helpers for tests of subscriptions."""
 
 from __future__ import annotations
 

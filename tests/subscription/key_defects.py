@@ -1,7 +1,7 @@
-"""The wrong ways to keep order per key that PIP-493 (apache/pulsar#26418) names, put into the subscription.
+"""The wrong implementations of order per key that PIP-493 (apache/pulsar#26418) lists.
 
-Each changes one subscription, so it ends with it. The eighth is not here, because it is a client's: to keep
-what it should give back (`client_holds` of `explore`).
+Each changes one subscription. The eighth is a defect of a client that keeps messages which it should return;
+it is the argument `client_holds` of `explore`.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def _replace(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
-    """Put something else in the place of a bound method; `make` gets the method."""
+    """Replace a bound method by `make(method)`."""
     setattr(owner, name, make(getattr(owner, name)))
 
 
 class _AllButTheEarliest(PositionsByHash):
-    """Not only what is later than the earliest waits, but also what is earlier."""
+    """Blocks messages that are earlier than the earliest one as well as later ones."""
 
     def has_earlier(self, ledger_id: int, entry_id: int, sticky_key_hash: int) -> bool:
         waiting = self._sorted.get(sticky_key_hash)
@@ -31,7 +31,7 @@ class _AllButTheEarliest(PositionsByHash):
 
 
 class _Counter(PositionsByHash):
-    """How many messages of a hash wait, and the first of them: not which."""
+    """Counts the waiting messages of a hash and stores the first, but not the set of them."""
 
     def __init__(self, structures: Any) -> None:
         super().__init__(structures)
@@ -77,7 +77,7 @@ def a_counter_where_a_set_is_needed(subscription: Subscription) -> None:
 
 
 def two_gates_instead_of_three(subscription: Subscription) -> None:
-    """What is read again is asked for when it is chosen, and not when it is sent."""
+    """Check queued messages when they are chosen, but not when they are dispatched."""
     state = subscription._state
     _replace(
         subscription._dispatcher,
@@ -91,7 +91,7 @@ def two_gates_instead_of_three(subscription: Subscription) -> None:
 
 
 def a_gate_on_normal_reads_only(subscription: Subscription) -> None:
-    """Nothing is asked for what is read again."""
+    """Do not check queued messages at all."""
     state = subscription._state
     two_gates_instead_of_three(subscription)
     hidden = PositionsByHash(state.structures)
@@ -117,7 +117,7 @@ def release_at_a_transactional_ack_before_its_commit(subscription: Subscription)
 
 
 def release_when_an_entry_leaves_the_pending_map(subscription: Subscription) -> None:
-    """With the request for redelivery as much as with an acknowledgment."""
+    """Release the key at a request for redelivery, as at an acknowledgment."""
     retrying = subscription._state.retrying
     release_at_a_transactional_ack_before_its_commit(subscription)
 

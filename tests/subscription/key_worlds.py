@@ -1,10 +1,9 @@
-"""A Key_Shared subscription beside the rule of order per key, said once more as plainly as it goes.
+"""A Key_Shared subscription and a second, simple implementation of the rule of order per key.
 
-`World` runs the product's own `Subscription` and keeps for each message where it is. From that it judges
-every delivery: an earlier message of the same key must be acknowledged, or with a consumer and not to come
-back, or held by a transaction that acknowledged it before it had to wait, or a dead letter. Everything else
-would be an overtaking. `rounds_to_drain` asks the other half: whatever happened, once nothing goes wrong any
-more all that is unacknowledged is delivered.
+`World` runs a `Subscription` and tracks the place of each message. At every delivery it checks the earlier
+messages of the same key. Each must be acknowledged, pending without a later redelivery, held by a transaction
+that acknowledged it before it waited, or a dead letter. Otherwise the delivery overtakes it.
+`rounds_to_drain` checks liveness: without further faults every unacknowledged message is delivered.
 
 Consumers are numbered in the order in which they joined, and a hash belongs to the one at its remainder. So
 states that differ in the names of consumers only are one state.
@@ -87,7 +86,7 @@ class ByRemainder:
 
 
 class Message(NamedTuple):
-    """Where a message is, and what it went through."""
+    """The place of a message, and its history."""
 
     place: int = UNREAD
     consumer: int = 0
@@ -132,7 +131,7 @@ Prepare = Callable[[Subscription], None]
 
 
 class World:
-    """One life: the subscription, and what is true of each message. `keys[i]` is the key of entry i."""
+    """A subscription and the expected state of each message. `keys[i]` is the key of entry i."""
 
     def __init__(self, keys: tuple[int, ...], rule: Rule, prepare: Prepare | None = None) -> None:
         self.keys, self.rule, self.prepare = keys, rule, prepare
@@ -231,12 +230,12 @@ class World:
         return beside
 
     def rounds_to_drain(self, known: dict[int, int], *, client_holds: bool = False) -> int:
-        """Let everything go well from here; return after how many rounds nothing is left.
+        """Continue without faults; return the number of rounds until everything is acknowledged.
 
-        In each round every back-off ends, every consumer may get what there is, and acknowledges what it
-        has. A client that holds acknowledges nothing behind a message that it negatively acknowledged.
-        First an open transaction stays open: it keeps nothing but what is behind the messages that it holds.
-        Many states are one as soon as a round begins: `known` has the rounds of those that were drained.
+        In each round every back-off ends, every consumer gets permits, and acknowledges its
+        messages. With `client_holds` a client acknowledges no message after one that it negatively
+        acknowledged. First an open transaction stays open: it may delay only messages after those that it
+        holds. Many states become equal at the start of a round: `known` has the rounds of drained states.
         """
         beside = self._beside()
         beside._begin_to_drain()
@@ -428,7 +427,7 @@ class World:
                 else:
                     self._put(index, place=UNREAD, waits=False)
 
-    # Time, and what it brings back
+    # Time, and redeliveries that it causes
 
     @property
     def now_ms(self) -> int:
@@ -458,7 +457,7 @@ class World:
         self.messages, self.permits, self.reads = [*self.saved], {}, []
 
     def _saved(self) -> list[Message]:
-        """Return what a save keeps of each message."""
+        """Return the saved state of each message."""
         found = []
         for message in self.messages:
             if message.place == ACKED:
@@ -496,7 +495,7 @@ class _Silent:
 
 
 class Explored(NamedTuple):
-    """What an exploration saw."""
+    """The counts of an exploration."""
 
     states: int
     transitions: int
@@ -515,10 +514,10 @@ def explore(
     audits: bool = True,
     on_depth: Callable[[Explored], None] = lambda _: None,
 ) -> Explored:
-    """Visit every state of so many operations after a start, breadth first; each new one is drained once.
+    """Visit every state within `depth` operations of a start, breadth first, and drain each once.
 
-    `BrokenError`, with the way there, for the first that is wrong. With `audits` the subscription's own
-    counters are recomputed, too. `on_depth` is called with what was seen up to each depth.
+    Raises `BrokenError`, with the operations that lead there, at the first wrong state. With `audits` the
+    counters of the subscription are recomputed as well. `on_depth` gets the counts up to each depth.
     """
     trail = _Trail(World(keys, rule, prepare))
     seen = {hash(trail.world(start).state())}
@@ -563,7 +562,7 @@ class _Trail:
         self._worlds = [world]
 
     def world(self, way: Way) -> World:
-        """Return the world at the end of a way; nobody changes it."""
+        """Return the world at the end of a way. The caller must not change it."""
         common = 0
         while common < len(self._way) and self._way[common : common + 1] == [*way[common : common + 1]]:
             common += 1
@@ -584,7 +583,7 @@ class _Trail:
         last = self._worlds[-1]
         if last.prepare is None:
             return fork(last)
-        # What a wrong way put in is bound to one subscription, so another one goes all the way itself.
+        # An injected defect is bound to one subscription, so a fork repeats the whole way.
         world = World(last.keys, last.rule, last.prepare)
         for operation in self._way:
             world.do(operation)

@@ -1,7 +1,7 @@
-"""What a subscription must be, in dictionaries and sets: the other side of every comparison.
+"""The model of a subscription in dictionaries and sets, with which tests compare it.
 
-The messages of an entry are bits of an integer. A `Model` is told what was done and says what must be true
-then; it decides nothing. `State` is the part of it that a save keeps.
+The messages of an entry are bits of an integer. A `Model` gets each operation and computes the expected
+state; it makes no decisions. `State` is the part of it that a save keeps.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What the log says of an entry."""
+    """The messages of an entry in the log."""
 
     bits: int
     """A bit for each of its messages."""
@@ -31,7 +31,7 @@ class Message:
 
 
 class State(NamedTuple):
-    """What a save keeps. Entries of which nothing is acknowledged, held or counted are left out."""
+    """The saved state. It omits entries without acknowledgment, held message or count."""
 
     acked: dict[Position, int]
     counts: dict[Position, int]
@@ -80,7 +80,7 @@ class Model:
     holder: dict[Position, ConsumerKey] = field(default_factory=dict)
     queue: set[Position] = field(default_factory=set)
     returned: set[Position] = field(default_factory=set)
-    """What was delivered and given back since, and waits to be delivered again."""
+    """The entries that were returned and wait for redelivery."""
     delayed: dict[Position, int] = field(default_factory=dict)
     due: dict[Position, int] = field(default_factory=dict)
     """When the back-off of an entry is over."""
@@ -91,7 +91,7 @@ class Model:
     # What follows from the state
 
     def state(self) -> State:
-        """Return what a save keeps. An entry that is acknowledged is held no more after a restart."""
+        """Return the state that a save keeps. After a restart no acknowledged entry is held."""
         held = {
             transaction: {p: bits for p, bits in entries.items() if not self.is_acked(p)}
             for transaction, entries in self.held.items()
@@ -99,7 +99,7 @@ class Model:
         return State(dict(self.acked), dict(self.counts), held)
 
     def restore(self, state: State) -> None:
-        """Be what a save kept; nobody is connected, nothing was read."""
+        """Restore a saved state: no consumer is connected, and every entry is unread."""
         self.acked, self.counts = dict(state.acked), dict(state.counts)
         self.held = {transaction: dict(entries) for transaction, entries in state.held.items()}
 
@@ -173,7 +173,7 @@ class Model:
         self.permits[consumer] -= owed.bit_count()
 
     def _in_order_of_its_key(self, position: Position) -> None:
-        """Check that no earlier message of its hash waits to be delivered again; 0 is no hash."""
+        """Check that no earlier message of its hash waits for redelivery; a hash of 0 means none."""
         sticky_key_hash = self.log[position].sticky_key_hash
         if sticky_key_hash and (self.returned or self.due):
             for earlier in (*self.returned, *self.due):
@@ -186,7 +186,7 @@ class Model:
         return limit is not None and self.counts.get(position, 0) > limit
 
     def died(self, position: Position) -> None:
-        """Note that an entry is said to be a dead letter."""
+        """Record that the subscription reported an entry as a dead letter."""
         assert self.is_dead(position), f"{position} was not redelivered too often"
         self.queue.discard(position)
         self.returned.discard(position)
@@ -194,13 +194,13 @@ class Model:
         self.dead.add(position)
 
     def waits(self, position: Position, now_ms: int) -> None:
-        """Note that an entry is said to wait for its time."""
+        """Record that the subscription reported an entry as delayed."""
         at_ms = self.log[position].deliver_at_ms
         assert at_ms > now_ms, f"{position} waits, and its time was {now_ms - at_ms} ms ago"
         again = position in self.queue
         assert again or position not in self.read, f"{position} waits for its time once more"
         self.queue.discard(position)
-        # It was with nobody before its time, so it is not delivered again, and holds back nothing.
+        # It was never delivered, so this is not a redelivery, and it blocks no other message.
         self.returned.discard(position)
         self.passed(position)
         self.delayed[position] = at_ms
@@ -243,12 +243,12 @@ class Model:
         self._settle(position)
 
     def commit(self, transaction: TransactionId) -> None:
-        """Acknowledge what a transaction holds."""
+        """Acknowledge the messages that a transaction holds."""
         for position, bits in self.held.pop(transaction, {}).items():
             self.acknowledge(position, bits)
 
     def abort(self, transaction: TransactionId) -> None:
-        """Let go of what a transaction holds; what was read goes back."""
+        """Release the messages that a transaction holds; queue the entries that were read."""
         for position in self.held.pop(transaction, {}):
             if not self.individual or position in self.delayed or position not in self.read:
                 continue
@@ -256,7 +256,7 @@ class Model:
                 self.give_back(position, counted=True)
 
     def nack(self, consumer: ConsumerKey, position: Position, now_ms: int) -> bool:
-        """Let an entry wait out its back-off; return whether this consumer has it."""
+        """Start the back-off of an entry; return whether this consumer has it."""
         has = self.holder.get(position) == consumer
         if has:
             self.due[position] = now_ms + self.backoff.delay_ms(self.counts.get(position, 0))
@@ -273,7 +273,7 @@ class Model:
             self.counts[position] = self.counts.get(position, 0) + 1
 
     def redeliver(self, consumer: ConsumerKey, positions: list[Position] | None) -> int:
-        """Take back what a consumer has, of these entries or of all."""
+        """Return a consumer's entries, all or the listed ones, to the queue."""
         mine = [p for p in self.log if self.holder.get(p) == consumer]
         if positions is not None:
             mine = [p for p in mine if p in positions]
@@ -282,7 +282,7 @@ class Model:
         return len(mine)
 
     def leave(self, consumer: ConsumerKey) -> int:
-        """Let a consumer go; what it has goes back, its count as it is."""
+        """Remove a consumer; queue its entries with unchanged counts."""
         mine = [p for p, holder in self.holder.items() if holder == consumer]
         for position in mine:
             self.give_back(position, counted=False)
@@ -290,7 +290,7 @@ class Model:
         return len(mine)
 
     def seek(self, position: Position) -> None:
-        """Acknowledge what is before a position, and nothing else."""
+        """Acknowledge exactly the entries before a position."""
         for places in (self.acked, self.counts, self.holder, self.due, self.delayed):
             places.clear()
         for positions in (self.queue, self.returned, self.dead, self.read):

@@ -1,4 +1,4 @@
-"""Point by point: what a broker does, what ackwell does by default, and the preset that makes it the same."""
+"""Points on which a broker differs from the default, and the preset that reproduces the broker."""
 
 from __future__ import annotations
 

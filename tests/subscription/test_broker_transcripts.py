@@ -1,4 +1,4 @@
-"""Under the preset ours delivers what the brokers were recorded to deliver, and is in their state.
+"""With the preset, a subscription has the deliveries and states of recorded brokers.
 
 `tests/vectors/broker.jsonl.gz` holds what Pulsar 4.2.4, 4.0.7 and 5.0.0-M1 did in the cases of
 `tests/pulsar/live/directed.py`; `python -m tests.pulsar.live.wrong --keep` records them again.
@@ -43,7 +43,7 @@ def test_a_wrong_field_of_the_preset_is_found(rule: str, version: str) -> None:
 
 
 def test_a_range_at_the_mark_delete_position_is_part_of_what_it_says() -> None:
-    # What 5.0.0-M1 held after a crash behind a seek: live seed 86054.
+    # What 5.0.0-M1 held after a crash after a seek: live seed 86054.
     cursor = {"markDelete": [85, 0], "ranges": [[85, 0, 85, 1]], "batchDeletedIndexes": {}}
     cursor |= {"backlogEntries": 16, "properties": {}}
     ledgers = Ledgers()

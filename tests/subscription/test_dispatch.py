@@ -1,4 +1,4 @@
-"""Who gets a message, and why nobody does: turns, permits, the active consumer, what a delivery carries."""
+"""Dispatch: turns, permits, the active consumer, reasons for no delivery, and the metadata of a delivery."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def test_an_entry_that_nobody_is_to_get_says_why() -> None:
     subscription.redeliver("a", [(3, 1)])
     assert subscription.dispatch(3, 1, 0) is Undelivered.DEAD_LETTER
     assert subscription.dead_letters == [(3, 1)]
-    # It was named before it was acknowledged by somebody else.
+    # It was in `next_reads` before another consumer acknowledged it.
     subscription.ack(None, 3, 2)
     assert subscription.dispatch(3, 3, 0) == "a"
     assert subscription.dispatch(3, 4, 0) == "a"
@@ -255,7 +255,7 @@ def test_a_delivery_carries_the_epoch_of_its_consumer() -> None:
     assert [each.epoch for each in subscription.dispatch_many(*reads, 0)] == [1]
     late = subscription.next_reads_many(2, 0)
     subscription.redeliver("a", epoch=2)
-    # What was read before the request is out of date.
+    # Entries that were read before the request are out of date.
     assert subscription.dispatch_many(*late, 0) == []
     subscription.redeliver("a", epoch=1)
     reads = subscription.next_reads_many(2, 0)

@@ -22,7 +22,7 @@ from tests.subscription.key_worlds import (
 RULES = {"ours": OURS, "PIP-493": PIP_493, "both": BOTH}
 KEYS = (1, 1, 1, 2)
 ROUNDS_MAX = len(KEYS) + 2
-"""Under PIP-493 one message of a key goes out in a round; an open transaction adds rounds of its own."""
+"""With PIP-493 a round delivers one message of a key; an open transaction adds rounds."""
 
 # Each more operation takes three to four times as long: 0.3 s, 2 s, 6 s, …, 8 minutes for eight.
 DEFAULT_DEPTH, SLOW_DEPTH = 3, 4

@@ -72,7 +72,7 @@ def ack_in_transaction(subscription: Subscription, entry_id: int, transaction: T
 
 
 def processed(subscription: Subscription, fails_once: set[int], *, at_once: bool) -> list[int]:
-    """Let "a" ask for one message at a time; return what it processed, in order."""
+    """Give "a" one permit at a time; return the messages that it processed, in order."""
     order = []
     subscription.flow("a", 1)
     for now_ms in range(0, 10_000, 100):
@@ -150,7 +150,7 @@ def test_whatever_lets_a_message_wait_no_later_one_of_its_hash_goes_out(
 ) -> None:
     subscription = opened(engine, 3, 1, ack_timeout_ms=5_000)
     assert deliver(subscription) == [0]
-    # What was read before the message came to wait is asked again when it is dispatched.
+    # Entries that were read before the message waited are checked again at dispatch.
     reads = subscription.next_reads(9, 0)
     cause(subscription)
     subscription.flow("a", 5)
@@ -171,7 +171,7 @@ def test_of_the_queue_too_none_goes_out_ahead_of_an_earlier_one() -> None:
     assert subscription.next_reads(9, 0) == []
     reads = subscription.next_reads(9, 1_000)
     assert reads == [(3, 1), (3, 2)]
-    # One that comes back while they are read is the first again; and a read that failed is no excuse.
+    # A message that is returned during the read is first again, also after a failed read.
     subscription.redeliver("a", [(3, 0)])
     assert [subscription.dispatch(*p, 1_000, sticky_key_hash=KEY) for p in reads] == [
         Undelivered.KEY_WAITS,
@@ -227,7 +227,7 @@ def test_what_a_transaction_acknowledged_without_waiting_holds_nothing_back() ->
 
 def test_a_message_of_unknown_key_that_an_abort_gives_back_is_looked_at_before_any_later_one() -> None:
     subscription = opened(None, 3, 5)
-    # Nobody has it: as after a restart, when a client acknowledges what it got before.
+    # No consumer has it, as after a restart, when a client acknowledges an earlier delivery.
     ack_in_transaction(subscription, 0)
     assert subscription.next_reads(1, 0) == [(3, 1)]
     assert subscription.dispatch(3, 1, 0, sticky_key_hash=OTHER) == "a"

@@ -73,7 +73,7 @@ def test_a_hash_ring_places_two_consumers_of_one_name_apart() -> None:
     assert {selector.select(each) for each in range(1, 60_000, 7)} == {7, 8}
     one = Subscription("Key_Shared", Ledgers({3: 1}))
     one.add_consumer("a", consumer_id=9)
-    # The first of a name is where it would be alone, and the second takes its place when it leaves.
+    # The first consumer of a name has the points of a single one, and the second takes them over.
     subscription.remove_consumer(7)
     subscription.add_consumer("a", consumer_id=9)
     subscription.remove_consumer(8)
@@ -139,7 +139,7 @@ def test_messages_sent_to_the_new_owner_of_a_draining_key_keep_it_draining() -> 
         (position,) = subscription.next_reads(1, 0)
         assert subscription.dispatch(*position, 0, sticky_key_hash=5) == "a"
     subscription.add_consumer("b")
-    # Somebody else decided that b, the new owner, gets one already.
+    # A recorded delivery gives one to b, the new owner, early.
     subscription.delivered("b", 3, 2, 0, sticky_key_hash=5)
     subscription.validate()
     subscription.ack("a", 3, 0)

@@ -114,7 +114,7 @@ def test_limits_end_turns_at_once_where_they_do_one_by_one(seed: int) -> None:
     for _ in range(12):
         reads = whole.next_reads(numbers.choice((1, 3, 7, 25)), 0)
         assert single.next_reads(len(reads), 0) == reads
-        # What was read comes in two calls, so a turn may go on in the second.
+        # The entries are dispatched in two calls, so a turn may continue in the second.
         middle = numbers.randint(0, len(reads))
         for part in filter(None, (reads[:middle], reads[middle:])):
             columns = [p.ledger_id for p in part], [p.entry_id for p in part]

@@ -195,7 +195,7 @@ class SharedSubscription(RuleBasedStateMachine):
         self.model.check(self.subscription, self.now_ms)
 
     def teardown(self) -> None:
-        """Whatever happened, what is owed can be delivered and acknowledged, and then nothing is left."""
+        """After any history every unacknowledged message can be delivered and acknowledged."""
         subscription, model = self.subscription, self.model
         for transaction in list(model.held):
             subscription.abort(transaction)

@@ -1,4 +1,4 @@
-"""Seek, skip, expire, clear, and a change of type: where reading goes on and what is left behind."""
+"""Seek, skip, expire, clear, and a change of type: the read position and the remaining state."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_expiry_in_a_ledger_that_is_written_stops_where_the_newest_entries_are_a
             subscription = of_a_topic_that_is_written(20)
             for entry_id in range(newest_unacked + 1, 20):
                 subscription.ack(None, 3, entry_id)
-            # The broker looks at the last entry first, finds nothing behind it, and keeps the first.
+            # The broker probes the last entry first, finds nothing after it, and keeps the first.
             subscription.expire(3, wanted)
             assert subscription.cursor.mark_delete_position == Position(2, 0)
     # In a closed ledger it does not search.

@@ -1,4 +1,4 @@
-"""Messages that come again: negative acknowledgments, back-offs, deadlines, counts, dead letters."""
+"""Redelivery: negative acknowledgments, back-offs, timeouts, counts, dead letters."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_message_not_acknowledged_in_time_comes_again_and_never_early() -> Non
     assert subscription.advance(6_000) == 2
     assert deliver(subscription, 6_000) == {"a": [0, 2]}
     assert subscription.redelivery_count(3, 0) == 1
-    # What went back by itself meanwhile has only its new deadline.
+    # An entry that was redelivered in between has only its new deadline.
     subscription.redeliver("a", [(3, 0)])
     assert deliver(subscription, 9_000) == {"a": [0]}
     assert subscription.advance(11_000) == 1
@@ -182,7 +182,7 @@ def test_after_a_trim_a_read_does_not_look_at_what_waits(kind: str) -> None:
     assert deliver(subscription) == {}
     assert waiting.visits == 0
     assert subscription.next_wakeup_ms() == 100
-    # What is trimmed goes when its back-off ends, and is not delivered.
+    # A trimmed entry is dropped when its back-off ends, and not delivered.
     assert subscription.advance(100) == 901
     assert deliver(subscription, 100) == {"a": [*range(900)]}
     assert subscription.next_wakeup_ms() is None

@@ -55,7 +55,7 @@ BAD = [
     CommandAck(1, message_ids=(MessageId(3, 5),), request_id="x"),  # type: ignore[arg-type]
     CommandAck(1, message_ids=(MessageId(3, 5),), transaction=(1.5, 2)),  # type: ignore[arg-type]
 ]
-"""What no method takes for every one of its arguments."""
+"""Invalid values for every argument of every method."""
 
 GOOD: dict[str, dict[str, Any]] = {
     "abort": {"transaction": TransactionId(1, 1)},

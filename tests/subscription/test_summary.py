@@ -1,4 +1,4 @@
-"""What a subscription says of itself: the oldest hole, audits, validation."""
+"""Summary, audits and validation of a subscription."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ NO_LIMITS = SubscriptionSettings(max_unacked_per_consumer=0, max_unacked_per_sub
 
 
 class TracedSubscription:
-    """One trace: what the broker delivered is checked and taken over, what the clients said is applied."""
+    """One trace. Broker deliveries are checked and recorded; client commands are applied."""
 
     def __init__(self, trace: Path) -> None:
         self.trace = trace
@@ -71,7 +71,7 @@ class TracedSubscription:
             case Kind.ACK | Kind.ACK_CUMULATIVE:
                 self.ack(event, position)
             case Kind.NACK:
-                # The trace's clients wait 200 ms; when the message comes again, it has come back.
+                # The clients of the trace wait 200 ms, so a redelivered message was returned before.
                 self.subscription.redeliver(event.consumer or "", [position])
             case Kind.REDELIVER_UNACKED:
                 self.subscription.redeliver(event.consumer or "")
@@ -162,7 +162,7 @@ class TracedSubscription:
         )
         assert sum(ours.values()) == owed
         if theirs["type"] in ("Shared", "Key_Shared") and max(self.sizes.values()) == 1:
-            # Without batches the broker counts right; names are equal where the client chose them.
+            # Without batches the broker counts correctly; names that the client chose are equal.
             assert sum(ours.values()) == sum(consumers.values())
             assert all(ours[name] == consumers[name] for name in ours.keys() & consumers.keys())
             self.checks["counters"] += 1
@@ -181,7 +181,7 @@ def _traces(folder: Path) -> list[Path]:
 
 
 def _more_traces() -> list[Path]:
-    """Return the recordings beyond those of the repository, where they are at hand."""
+    """Return the recordings outside of the repository, if available."""
     folder = shared_folder("data/traces")
     known = {path.name for path in _traces(EXAMPLES)}
     return [path for path in _traces(folder) if path.name not in known] if folder else []

@@ -1,4 +1,4 @@
-"""What a transaction holds of a batch or a queue, and what its end leaves behind."""
+"""Messages that a transaction holds, and the state after its end."""
 
 from __future__ import annotations
 

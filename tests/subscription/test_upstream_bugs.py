@@ -59,7 +59,7 @@ def test_25548_a_limit_of_n_ranges_keeps_n_and_says_what_the_next_one_would_lose
 
 @pytest.mark.parametrize("words", [(), (0,), (0, 0)])
 def test_24406_an_empty_ack_set_means_the_whole_entry(words: tuple[int, ...]) -> None:
-    """apache/pulsar#24406: an ack set without a bit left the entry neither acknowledged nor owed."""
+    """apache/pulsar#24406: an ack set without a bit left the entry neither acknowledged nor deliverable."""
     subscription = opened("Shared", 2)
     deliver(subscription, batch_size=3)
     message = MessageId(3, 0, ack_set=words, batch_size=3)
@@ -114,7 +114,7 @@ def test_759_96_6510_unacked_is_what_is_owed_however_often_and_by_whom_it_is_ack
     for _ in range(3):
         subscription.ack("b", 3, 0, ack_set=(0b1111100000,))  # a's entry: five of its ten messages
         assert subscription.summary(0).unacked == 95
-    # A client that acknowledges one by one repeats what it said before.
+    # A client that acknowledges singly repeats an earlier acknowledgment.
     for through in range(10):
         subscription.ack("b", 3, 0, ack_set=to_words(0b1111111111 & ~((1 << through + 1) - 1)) or (0,))
     assert subscription.summary(0).unacked == 90
@@ -146,7 +146,7 @@ def test_25528_a_failed_save_confirms_nothing_and_the_next_one_covers_it() -> No
     subscription.handle("a", command)
     with pytest.raises(StoreError):
         subscription.save(store)
-    # In memory the messages are gone, so nobody gets them again; to the outside nothing has happened.
+    # In memory the messages are acknowledged and not redelivered; no receipt was sent.
     assert subscription.cursor.mark_delete_position == (3, 1)
     assert subscription.durable_mark_delete_position == (3, -1)
     assert Subscription.load("Shared", store, subscription.cursor.ledgers).cursor.backlog_entries == 5
@@ -178,7 +178,7 @@ def test_a_message_redelivered_too_often_is_a_dead_letter_also_after_a_restart()
         subscription.redeliver("a", [(3, 0)])
         subscription.save(store)
         subscription = Subscription.load("Shared", store, subscription.cursor.ledgers, settings=settings)
-    # Delivered twice, and then no more: it waits to be written elsewhere and acknowledged.
+    # Delivered twice, then a dead letter, which waits to be written elsewhere and acknowledged.
     assert delivered == {"a": [1]}
     subscription.add_consumer("a")
     subscription.flow("a", 100)
