@@ -335,7 +335,7 @@ def _restart_behaviour(as_: str | None, version: str) -> RestartBehaviour:
 def raise_open_file_limit(connections: int) -> None:
     """Raise the process's limit of open files to one for each connection and a margin, if permitted.
 
-    At the usual limit of 1,024 files a broker would silently stop to accept connections.
+    At the usual limit of 1,024 files a broker would silently stop accepting connections.
     """
     try:
         import resource

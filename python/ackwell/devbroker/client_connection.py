@@ -147,13 +147,13 @@ class ClientConnection(asyncio.Protocol):
         self.shared.run_woken()
 
     def pause_writing(self) -> None:
-        """Stop to send messages and to read commands, because the client does not read."""
+        """Stop sending messages and reading commands because the client does not read."""
         self.writable = False
         if self._transport is not None and not self._transport.is_closing():
             self._transport.pause_reading()
 
     def resume_writing(self) -> None:
-        """Continue to send messages and to read commands."""
+        """Resume sending messages and reading commands."""
         self.writable = True
         if self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()

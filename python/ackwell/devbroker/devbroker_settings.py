@@ -54,7 +54,7 @@ class DevBrokerSettings:
     max_events: int = 1_000_000
     """The number of events kept in `broker.events`; the oldest are dropped first."""
     max_pending_write_bytes: int = 16 << 20
-    """The unread output of a connection at which the broker stops to send it messages."""
+    """The unread output of a connection at which the broker stops sending it messages."""
 
     def __post_init__(self) -> None:
         """Raise `ValueError` for an unknown version."""

@@ -84,7 +84,7 @@ class Shared:
         self.memory_bytes += nbytes
 
     def release_memory(self, nbytes: int) -> None:
-        """Stop to count a message's bytes."""
+        """Subtract a message's bytes."""
         self.memory_bytes -= nbytes
         self.full = self.full and not nbytes
 

@@ -140,13 +140,13 @@ class EventFiles:
             self._cut_torn_line()
 
     def _drain(self) -> None:
-        told = self._dropped
+        unreported = self._dropped
         taken = [self._queue.popleft() for _ in range(len(self._queue))]
         batch = [each for each in taken if isinstance(each, Event)]
         payloads = [each for each in taken if isinstance(each, EntryPayload)]
-        if told:
-            self._dropped -= told
-            batch.append(_dropped(told, batch))
+        if unreported:
+            self._dropped -= unreported
+            batch.append(_dropped(unreported, batch))
         while batch:
             if self._file is None:
                 self._begin_file()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("ackwell.recording")
 
 BUFFER_BYTES = 1 << 20
-"""The bytes that may wait for a slow side before the proxy stops to read from the other side."""
+"""The bytes that may wait for a slow side before the proxy stops reading from the other side."""
 
 _ADDRESSES = {
     CommandType.LOOKUP_RESPONSE: ("brokerServiceUrl", "brokerServiceUrlTls"),
@@ -246,11 +246,11 @@ class _ConnectionSide(asyncio.Protocol):
         self.link.close()
 
     def pause_writing(self) -> None:
-        """Stop to read from the other side until this side has written its queue."""
+        """Stop reading from the other side until this side has written its queue."""
         _call_if_open(self.other(), "pause_reading")
 
     def resume_writing(self) -> None:
-        """Continue to read from the other side."""
+        """Resume reading from the other side."""
         _call_if_open(self.other(), "resume_reading")
 
 
