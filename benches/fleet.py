@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 PATTERNS: Final = ("holes", "random", "oldest", "drained", "cumulative", "batches")
-"""One message in 1,000 stuck; one in ten open at random; only the first stuck; nothing open; everything
-acknowledged cumulatively, 100 at a time; batches of ten of which 60 % of the indexes are acknowledged."""
+"""Unacknowledged messages: one in 1,000; one in ten at random; only the first; none; none, with cumulative
+acknowledgments of 100 at a time; 40 % of the indexes of batches of ten."""
 
 CHUNK_ENTRIES: Final = 100_000
-"""Entries of one chunk: tens of MB while it is drawn."""
+"""Entries of one chunk, which takes tens of MB while it is drawn."""
 
 BATCH_SIZE: Final = 10
 CUMULATIVE_EVERY: Final = 100
@@ -46,7 +46,7 @@ _SCHEMA: Final = table_schemas.arrow_schema(table_schemas.EVENTS)
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """What to generate.
+    """The parameters of a fleet.
 
     `entries` counts those of all subscriptions together; an entry makes two events (three with
     `receives`), in batches twenty-six.
@@ -75,7 +75,7 @@ class Fleet:
             raise ValueError("subscriptions, entries per ledger, window and consumers are >= 1")
 
     def entries_of(self, subscription: int) -> int:
-        """How many entries one subscription's topic holds."""
+        """Return the number of entries of one subscription's topic."""
         hot = int(self.entries * self.hot_share) if self.subscriptions > 1 else self.entries
         if subscription == 0:
             return hot
@@ -200,7 +200,7 @@ def _delays(fleet: Fleet, subscription: int, entry: NDArray[np.int64]) -> NDArra
 
 
 def _first_ledger(subscription: int) -> int:
-    """Return the ledger ids of each topic's entries, which no other topic has, as in a cluster."""
+    """Return the first ledger id of a topic. No two topics share a ledger."""
     return 1 + subscription * 1_000_000
 
 

@@ -1,4 +1,4 @@
-"""Arguments that make no sense: a usage message or one line, and no command runs on without end."""
+"""Random arguments give a usage message or a message of one line, and every command ends."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ OPTIONS = {
     "dev-broker": ["--port"],
     "nonsense": ["--nonsense"],
 }
-"""What each command knows. The last ones would serve or dial: they get arguments that they refuse alone."""
+"""The options of each command. Commands that would serve or connect get only arguments that they refuse."""
 SERVE = {"collect", "record", "dev-broker"}
 WORDS = [
     "compact",
@@ -130,7 +130,7 @@ def command_lines(draw: st.DrawFn) -> list[str]:
 
 @pytest.fixture(scope="module")
 def held_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """Return the content of each file that an argument may name."""
+    """Return the content of each file that an argument can name."""
     folder = tmp_path_factory.mktemp("files")
     trace, stats = TRACES / "shared_small_holes.jsonl", TRACES / "shared_small_holes.live.stats.json"
     assert not ackwell("convert", "--to", "compact", str(stats), str(folder / "state")).code
@@ -141,7 +141,7 @@ def held_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Make a folder the current one: a command may write wherever an argument says."""
+    """Change to a temporary folder, because a command can write to any path in its arguments."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
     return tmp_path

@@ -1,4 +1,4 @@
-"""What hostile inputs have found, each in its smallest form: a traceback once, or memory without bound."""
+"""Minimal hostile inputs that once caused a traceback or unbounded memory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MIB = 1 << 20
 
 
 def refused(path: Path, why: str) -> None:
-    """Assert that both readers of events, and the command, refuse a file with a reason of one line."""
+    """Assert that both readers of events and the command refuse a file with a reason of one line."""
     for read in (lambda: list(read_events([path])), lambda: fold_files([path])):
         with pytest.raises(EventError, match=why) as found:
             read()

@@ -1,4 +1,4 @@
-"""Answers that no broker gave: every command that reads them gives a result or one line."""
+"""Random stats answers: every command that reads them prints a result or a message of one line."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ COMMANDS = [
 
 
 def small() -> dict[str, Any]:
-    """Return a recorded answer with few ranges, and one of each thing that is read of it."""
+    """Return a recorded answer with few ranges and with each field that commands read."""
     answer: dict[str, Any] = json.loads((TRACES / "batch_partial.live.stats.json").read_text())
     (cursor,) = answer["internalStats"]["cursors"].values()
     cursor["individuallyDeletedMessages"] = "[(3:5..3:9]]"

@@ -1,4 +1,4 @@
-"""Traces that nobody recorded: whatever the file holds, the answer is a result or one line."""
+"""Random traces: every reader returns a result or a message of one line."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ TEXT = "".join(f"{json.dumps(line)}\n" for line in LINES)
 
 @st.composite
 def trace_texts(draw: st.DrawFn) -> str:
-    """Draw a trace in which one line or two say odd things."""
+    """Draw a trace with one or two odd lines."""
     lines = [json.dumps(line) for line in LINES]
     for _ in range(draw(st.integers(1, 2))):
         at = draw(st.integers(0, len(LINES) - 1))
@@ -73,7 +73,7 @@ def trace_files(draw: st.DrawFn) -> tuple[str, bytes]:
 
 
 def judge(path: Path) -> None:
-    """Hold every reader of a trace to its promise."""
+    """Check that every reader of a trace returns events or raises `EventError`."""
     held(ackwell("replay", str(path)))
     held(ackwell("replay", str(path), "--json", "--at", "9", "--keep-going"))
     with suppress(AckwellError):

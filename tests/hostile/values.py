@@ -1,4 +1,4 @@
-"""What a hostile file holds: JSON documents with values that no broker writes, and damaged bytes."""
+"""The content of hostile files: JSON documents with invalid values, and damaged bytes."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 
 class Raw(str):
-    """JSON text as it is, such as no `json.dumps` writes."""
+    """Raw JSON text that `json.dumps` cannot write."""
 
     __slots__ = ()
 
 
 DEEP = 3_000
-"""Deeper than Python calls itself, shallower than a parser in C refuses."""
+"""A depth above Python's recursion limit and below the limit of a parser in C."""
 
 ODD: list[Any] = [
     None,
@@ -81,11 +81,11 @@ ODD: list[Any] = [
     Raw('"\\ud800"'),
     Raw('"\\x"'),
 ]
-"""Values at the edges of what is expected, and of what JSON is."""
+"""Values at the limits of the expected ranges and of JSON."""
 
 
 def places(document: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """List where values stand in a document, the keys and indexes that lead there."""
+    """Return the path of each value in a document, as keys and indexes."""
     found = [place] if place else []
     if isinstance(document, dict | list):
         keys = document if isinstance(document, dict) else range(len(document))
@@ -108,7 +108,7 @@ def changed(document: Any, place: tuple[Any, ...], change: Any) -> Any:
 
 
 def text_of(document: Any) -> str:
-    """Return the JSON text of a document, with `Raw` text as it is."""
+    """Return the JSON text of a document, with unchanged `Raw` text."""
     if isinstance(document, Raw):
         return str(document)
     if isinstance(document, dict):

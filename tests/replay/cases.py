@@ -1,4 +1,4 @@
-"""Lives of subscriptions that were once folded wrongly: minimal, a topic each, replayed by every engine."""
+"""Minimal histories that were once folded wrongly, one for each topic. Every engine replays them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ackwell.replay.events import Event, Kind
 
 
 def _of(topic: str, *rows: tuple[Kind, dict[str, Any]]) -> list[Event]:
-    """Events of one subscription, of the topic itself where a row says `subscription=""`."""
+    """Return events of one subscription, or of the topic for rows with `subscription=""`."""
     return [
         Event(topic, sequence=sequence, kind=kind, **{"subscription": "sub", **fields})
         for sequence, (kind, fields) in enumerate(rows)
@@ -20,10 +20,10 @@ def _at(entry_id: int, **fields: Any) -> dict[str, Any]:
 
 
 _LAST_OF_64: Final = -(2**63)
-"""The word whose last bit alone is set is the number that stands for null elsewhere."""
+"""The word with only the highest bit set equals the number that represents null in other columns."""
 
 NO_EVENT: Final = "an acknowledgment that was not committed is one of a position"
-"""The topic of a row that is no event, which no trace may hold."""
+"""The topic of an invalid row, which a trace cannot contain."""
 
 CASES: Final[dict[str, list[Event]]] = {
     case[0].topic: case

@@ -1,4 +1,4 @@
-"""Short lives of subscriptions: everything that can happen to one, drawn at random, in order."""
+"""Short random histories of subscriptions, with all kinds of events, in order."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ackwell.replay.events import Event, Kind
 def random_history(  # noqa: C901 (a die with many faces)
     seed: int, *, by_topic: bool = False, sizes: tuple[int, ...] = (70,)
 ) -> list[Event]:
-    """The life of one subscription; `by_topic` tells of publishes once for the topic.
+    """The life of one subscription; `by_topic` records each publish once for the topic.
 
-    Where there are batches, each second entry is one, of one of the `sizes`.
+    With batches, each second entry is one, with one of the `sizes`.
     """
     draw = random.Random(seed)
     name = f"topic-{seed // 2}", f"sub-{seed % 2}"
@@ -33,7 +33,7 @@ def random_history(  # noqa: C901 (a die with many faces)
         return sizes[(ledger + entry // 2) % len(sizes)] if batch and entry % 2 else None
 
     def ack_set(size: int) -> tuple[int, ...]:
-        """As many words as the batch fills, the last as far as it does."""
+        """Return random words for a batch. The last word has only the bits of the batch."""
         full, rest = divmod(size, 64)
         return (*(draw.getrandbits(63) for _ in range(full)), *([draw.getrandbits(rest)] if rest else []))
 

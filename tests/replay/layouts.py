@@ -1,4 +1,4 @@
-"""The same events in files of every kind that a real system writes."""
+"""The same events in every file layout that real systems write."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def delta_byte_array(events: list[Event], folder: Path) -> None:
 
 
 def dictionaries_as_deltas(events: list[Event], folder: Path) -> None:
-    """Columns that were dictionaries in the writer's memory, and are none in the file."""
+    """Columns with a dictionary in the writer's memory but plain values in the file."""
     table = table_of(events)
     names = ("topic", "subscription", "kind", "file")
     for name in names:
@@ -63,7 +63,7 @@ def dictionaries_as_deltas(events: list[Event], folder: Path) -> None:
 
 
 def null_subscriptions(events: list[Event], folder: Path) -> None:
-    """What happened to a topic as a whole names no subscription, in a row group of its own."""
+    """Events of the topic as a whole have a null subscription, in a separate row group."""
     for number, of_topic in enumerate((True, False)):
         few = [event for event in events if (event.subscription == "") == of_topic]
         table = table_of(few)
@@ -74,7 +74,7 @@ def null_subscriptions(events: list[Event], folder: Path) -> None:
 
 
 def no_optional_columns(events: list[Event], folder: Path) -> None:
-    """Without those that are null throughout."""
+    """Without the columns whose values are all null."""
     table = table_of(events)
     kept = [name for name in table.schema.names if table.column(name).null_count < table.num_rows]
     pq.write_table(table.select(kept), folder / "part-0.parquet")
@@ -89,7 +89,7 @@ def narrow_integers(events: list[Event], folder: Path) -> None:
 
 
 def hive(events: list[Event], folder: Path, *columns: str) -> None:
-    """Partitioned by columns, whose values stand in the paths alone."""
+    """Partitioned by columns, whose values are only in the paths."""
     groups: dict[tuple[Any, ...], list[Event]] = {}
     for event in events:
         groups.setdefault(tuple(getattr(event, name) for name in columns), []).append(event)
@@ -116,7 +116,7 @@ def by_size(events: list[Event], folder: Path) -> None:
 
 
 def by_subscription(events: list[Event], folder: Path) -> None:
-    """What happened to a topic as a whole is in the folder of none."""
+    """Events of the topic as a whole are in the folder of the null subscription."""
     hive(events, folder, "subscription")
 
 

@@ -1,4 +1,4 @@
-"""The cursor by plain sets: an oracle that shares no line with the fold.
+"""The cursor by plain sets: an oracle without code of the fold.
 
 Every entry that exists is a tuple in a list, everything acknowledged a tuple in a set, and the mark-delete
 position is found by walking over them.
@@ -23,7 +23,7 @@ UP_TO = (Kind.ACK_CUMULATIVE, Kind.CLEAR_BACKLOG, Kind.SKIP, Kind.EXPIRE)
 
 @dataclass
 class Truth:
-    """What a row of `CURSORS` must say, or that it must be an error."""
+    """The expected row of `CURSORS`, or an expected error."""
 
     mark_delete: At = (0, -1)
     ranges: list[tuple[int, int, int]] = field(default_factory=list)
@@ -33,7 +33,7 @@ class Truth:
     is_error: bool = False
 
     def to_row(self) -> dict[str, object]:
-        """The same under the names of the table; `is_error` alone for an error."""
+        """Return the row under the names of the table; only `is_error` for an error."""
         if self.is_error:
             return {"is_error": True}
         text = ",".join(f"({ledger}:{lower}..{ledger}:{upper}]" for ledger, lower, upper in self.ranges)
@@ -49,7 +49,7 @@ class Truth:
 
 
 def truths(events: Iterable[Event]) -> dict[Name, Truth]:
-    """The truth of each subscription; events are ordered by (file, sequence)."""
+    """Return the expected state of each subscription. Events are ordered by (file, sequence)."""
     ordered = sorted(events, key=lambda event: (event.file or "", event.sequence))
     names = {(event.topic, event.subscription) for event in ordered if event.subscription}
     found = {}
@@ -71,9 +71,9 @@ def _truth(events: list[Event], subscription: str) -> Truth | None:  # noqa: C90
     length: dict[int, int] = {}
     acked: set[At] = set()
     left: dict[At, set[int]] = {}
-    """What finite ack sets leave of an entry."""
+    """The unacknowledged indexes after finite ack sets."""
     gone: dict[At, set[int]] = {}
-    """What was acknowledged by index."""
+    """The indexes that were acknowledged one by one."""
     up_to: At | None = None
     trimmed = 0
     for number, event in enumerate(events):
@@ -147,7 +147,7 @@ def _settle(  # noqa: C901 (all rules in one place)
     told = {*acked, *left, *gone} | ({up_to} if up_to is not None and up_to[1] >= 0 else set())
     first_published = min(length, default=None)
     for at in told:
-        # What was acknowledged in ledgers before the first one published in, existed before the recording.
+        # Entries acknowledged in ledgers before the first publish existed before the recording.
         if first_published is None or at[0] < first_published:
             length[at[0]] = max(length.get(at[0], 0), at[1] + 1)
     trimmed = min(trimmed, max(length, default=0))
@@ -215,7 +215,7 @@ def _settle(  # noqa: C901 (all rules in one place)
 
 
 def found_row(row: dict[str, object]) -> dict[str, object]:
-    """What a row of `CURSORS` says, to compare with `Truth.to_row`."""
+    """Return the values of a row of `CURSORS`, to compare with `Truth.to_row`."""
     if row["error"] is not None:
         states = [
             name

@@ -1,4 +1,4 @@
-"""Batches of all sizes, in any order and on any number of threads, lead to the truth."""
+"""Batches of all sizes, in any order and on any number of threads, fold to the expected state."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SIZES = (1, 10, 64, 65, 130)
 
 
 def events_of(seed: int, size: int, *, subscriptions: int = 3, entries: int = 20) -> list[Event]:
-    """Entries that are batches, acknowledged by index, by ack set, whole, up to and in transactions."""
+    """Return batches acknowledged by index, by ack set, wholly, cumulatively and in transactions."""
     draw = random.Random(seed)
     rows: list[tuple[str, str, Kind, dict[str, object]]] = []
     for number in range(subscriptions):
@@ -75,7 +75,7 @@ def test_batches_lead_to_the_truth_on_any_number_of_threads(tmp_path: Path, size
 
 
 def runs_of(seed: int, size: int, *, seeks: int) -> list[Event]:
-    """Long runs of rows of one subscription, as a recorder writes them, with seeks between them."""
+    """Return long runs of rows of one subscription, as in recordings, with seeks between them."""
     draw = random.Random(seed)
     events: list[Event] = []
 

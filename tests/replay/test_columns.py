@@ -1,4 +1,4 @@
-"""Arrow batches are read as the rows that they hold, whatever they share and wherever they begin."""
+"""Arrow batches are read correctly with shared memory and with any offset."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def encoded(table: pa.Table, *names: str) -> pa.Table:
 
 
 def batches_of(events: list[Event], form: str) -> list[pa.RecordBatch]:
-    """Rows in batches of seven: sliced from one table, or each on its own; plain or as dictionaries."""
+    """Return batches of seven rows: slices of one table or separate ones, plain or as dictionaries."""
     parts = [events] if form.endswith("sliced") else [events[at : at + 7] for at in range(0, len(events), 7)]
     tables = [table_of(part).select(list(COLUMNS)) for part in parts]
     if form.startswith("dictionaries"):

@@ -1,4 +1,4 @@
-"""Events come in by one schema, and nothing that is no event passes."""
+"""All events follow one schema, and every invalid line is refused."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""Local replay gives what plain sets give, whatever the files, in one fold and without Spark."""
+"""Local replay of any files, in one fold and without Spark, equals the oracle of plain sets."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ ODD_NAMES = (
 
 
 def histories(count: int) -> list[Event]:
-    """Of one file: a trace is ordered by its lines."""
+    """The events are in one file, because lines order a trace."""
     found = []
     for seed in range(count):
         if seed != 7:
@@ -65,7 +65,7 @@ def test_every_layout_folds_to_the_truth(layout: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("layout", sorted(LAYOUTS))
 def test_every_layout_without_seeks_and_batches_folds_to_the_truth(layout: str, tmp_path: Path) -> None:
-    """Nothing needs an order, so the lean fold reads no sequence."""
+    """No event needs an order, so the lean fold reads no sequence."""
     kinds = (Kind.PUBLISH, Kind.ACK, Kind.ACK_CUMULATIVE, Kind.CONSUMER_OPEN)
     events = [
         event._replace(batch_index=None, batch_size=None, ack_set=None, transaction=None)
@@ -80,11 +80,11 @@ SIZES = ((70,), (1,), (2, 3), (10,), (63, 64, 65), (128, 129), (1_000, 7), (5, 3
 
 
 def of_any_size(seed: int) -> list[Event]:
-    """Lives of one to four subscriptions, whose batches have one to 4,096 messages."""
+    """Return histories of one to four subscriptions with batches of 1 to 4,096 messages."""
     draw = random.Random(seed)
     sizes, by_topic = draw.choice(SIZES), draw.random() < 0.5
     lives = range(draw.randint(1, 4))
-    # No two of a topic: their events would share sequences.
+    # Take one history for each topic. Events of two would have the same sequences.
     found = [
         event
         for life in lives
@@ -147,7 +147,7 @@ def test_yesterdays_states_and_todays_events_are_those_of_both(tmp_path: Path) -
         early = replay_files([folders[1]])
         whole = answers(replay_files([folders[0]]))
         if any(state.batch_sizes for state in early):
-            # How many messages a batch holds is no part of a cursor.
+            # A cursor does not include the batch sizes.
             continue
         assert whole == answers(replay_files([folders[2]], start_from=early)), seed
 
@@ -157,7 +157,7 @@ def test_a_row_that_is_no_event_is_named_though_its_sequence_was_not_read(tmp_pa
     layouts.parquet([*events, events[0]._replace(sequence=41, entry_id=-3)], tmp_path)
     with pytest.raises(EventError, match="a negative ledger id") as refused:
         replay_files([tmp_path])
-    # By its file and its place there; the sequence is the event's own.
+    # The error names the file and the row's position in it; the event keeps its sequence.
     assert (Path(str(refused.value.file)).parent, refused.value.line) == (tmp_path, 21)
 
 
@@ -198,7 +198,7 @@ def test_a_topic_that_is_no_text_is_named_with_its_file(tmp_path: Path) -> None:
 
 
 def test_an_interrupt_ends_a_replay_on_several_threads_once_their_jobs_are_done(tmp_path: Path) -> None:
-    """Files that nobody has begun to read are left."""
+    """Files that no thread has started to read stay unread."""
     for number in range(300):
         folder = tmp_path / f"{number:03}"
         folder.mkdir()
@@ -270,7 +270,7 @@ def test_a_seek_in_any_file_of_several_is_known_to_all(seek_first: bool, tmp_pat
 def test_rows_without_a_sequence_are_in_the_order_of_their_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where it is read in many batches."""
+    """The same holds for a file that is read in many batches."""
     monkeypatch.setattr(parquet, "_SLICE_VALUES", 30)
     kinds = [Kind.PUBLISH] * 8 + [Kind.ACK] * 4 + [Kind.SEEK] + [Kind.ACK] * 2
     entries = [*range(8), 4, 5, 6, 7, 1, 3, 5]
@@ -344,7 +344,7 @@ def test_a_path_is_read_as_hadoop_prints_it_whatever_its_letters(name: str, tmp_
     (tmp_path / name).mkdir()
     layouts.parquet(histories(1), tmp_path / name)
     (file,) = (tmp_path / name).glob("*.parquet")
-    # Java quotes what no URI may contain, but no letter beyond ASCII.
+    # Java quotes the characters that URIs forbid, but not non-ASCII letters.
     letters = [each if each.isalnum() or each in "/:@&=+$,;-_.!~*'()" else quote(each) for each in str(file)]
     for path in (str(file), "file:" + "".join(letters), "file://" + "".join(letters)):
         with ParquetEvents(path) as events:
@@ -393,7 +393,7 @@ def test_a_sequence_is_read_of_the_row_groups_alone_that_may_name_an_ordered_top
     assert have_sequences() == [False, False, False]
     assert have_sequences("b") == [False, True, False]
     assert have_sequences("aa", "c") == [False, False, True]
-    # What is not known may be any of them.
+    # Unknown bounds can include any topic.
     layouts.parquet(events, tmp_path, row_group_size=2, write_statistics=["sequence"])
     assert have_sequences("b") == [True, True, True]
 

@@ -1,4 +1,4 @@
-"""The fold gives what plain sets give, however its events are cut, shuffled, repeated and merged."""
+"""The fold of split, shuffled, repeated and merged events equals the oracle of plain sets."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_what_was_once_wrong_folds_to_the_truth(name: str) -> None:
 
 
 def test_an_entry_without_an_id_is_not_the_last_one_before_a_cleared_backlog() -> None:
-    """That it has no id is said by the fold, which sees every event."""
+    """The fold, which sees every event, reports the missing id."""
     for ledger_id, entry_id in ((None, 5), (3, None)):
         events = [
             Event("t", "s", 1, Kind.PUBLISH, ledger_id=3, entry_id=4),
@@ -239,7 +239,7 @@ def test_an_event_that_is_none_is_raised_at_once_where_that_was_asked_for() -> N
     negative = batch(subscription="s", entry_id=-3)
     with pytest.raises(EventError, match="negative"):
         list(fold_batches([negative], strict=True))
-    # Else it is the error of its subscription; without one it has nowhere else to go.
+    # Otherwise it is the error of its subscription. Without a subscription the fold must raise it.
     assert list(fold_batches([negative]))
     for strict in (False, True):
         with pytest.raises(EventError, match="no subscription"):
@@ -289,7 +289,7 @@ def test_the_first_rows_of_columns_are_the_columns_of_the_first_events() -> None
 
 @pytest.mark.parametrize("encoded", [True, False])
 def test_a_fold_of_parquet_imports_no_pandas(encoded: bool, tmp_path: Path) -> None:
-    """It comes with `ackwell[spark]` and takes 60 MB and a second: twice that of twenty million events."""
+    """The import of pandas takes 60 MB and a second: twice a fold of twenty million events."""
     at: dict[str, Any] = {"ledger_id": 3, "entry_id": 0}
     events = [
         Event("t", "", 0, Kind.PUBLISH, **at, batch_size=3),

@@ -1,4 +1,4 @@
-"""The history checker: what it must let pass, and what it must find."""
+"""The history checker accepts valid histories and finds each kind of violation."""
 
 from __future__ import annotations
 
@@ -176,10 +176,10 @@ def test_the_least_that_waits_is_the_one_that_is_overtaken() -> None:
     back = [said("nack", 2), said("nack", 0), said("nack", 1)]
     found = check_history(events(*PUBLISHED, *OPEN, got(0), got(1), got(2), *back, got(3), got(1)))
     assert [(each.position.entry_id, each.other) for each in found] == [(3, (3, 0)), (1, (3, 0))]
-    # Given back twice it waits once, and is gone when it is delivered.
+    # A message that is returned twice waits once, until its delivery.
     assert broken(got(0), said("nack", 0), said("nack", 0), got(0), got(1)) == []
     assert broken(got(0), said("nack", 0), got(0), said("nack", 0), got(1)) == [(Rule.OVERTAKEN, 1)]
-    # What came before in the key may pass what waits behind it.
+    # An earlier message of the key does not overtake a later one.
     assert broken(got(0), got(1), said("nack", 0), said("nack", 1), got(0), got(2)) == [(Rule.OVERTAKEN, 2)]
     assert broken(got(0), got(1), said("nack", 1), said("nack", 0), got(0), got(1), got(2)) == []
 
@@ -188,20 +188,20 @@ def test_every_later_message_of_a_key_is_out_of_order_until_the_last_one_is_pass
     assert broken(got(2), got(0), got(1), got(3)) == [(Rule.OUT_OF_ORDER, 0), (Rule.OUT_OF_ORDER, 1)]
     (first, _) = check_history(events(*PUBLISHED, *OPEN, got(2), got(0), got(1)))
     assert first.other == (3, 2)
-    # Only the first delivery counts.
+    # Only first deliveries are checked.
     assert broken(got(0), got(1), said("nack", 0), said("nack", 1), got(0), got(1)) == []
-    # On another type there is no order, and without the word of a consumer none is known.
+    # Other types have no order, and without a `consumer_open` the type is unknown.
     for opened in ({**OPEN[0], "detail": "Shared"}, {**OPEN[0], "detail": None}):
         found = check_history(events(*PUBLISHED, opened, got(2), got(0)))
         assert found == []
-    # A consumer that does not say its type leaves what is known.
+    # A `consumer_open` without a type keeps the known type.
     assert broken({**OPEN[0], "detail": None}, got(2), got(0)) == [(Rule.OUT_OF_ORDER, 0)]
 
 
 def test_a_key_may_come_with_the_delivery() -> None:
     lines = [*OPEN, got(0, key="k"), said("nack", 0), got(1, key="k")]
     assert [each.rule for each in check_history(events(*lines))] == [Rule.OVERTAKEN]
-    # That of the first event counts.
+    # The key of the first event is used.
     lines = [*OPEN, got(0, key="k"), said("nack", 0), got(1, key="l"), got(1, key="k")]
     assert check_history(events(*lines)) == []
 
@@ -213,9 +213,9 @@ def test_subscriptions_and_topics_are_judged_apart() -> None:
 
     both = events(*PUBLISHED, *of("s"), *of("r"))
     assert [(each.topic, each.subscription) for each in check_history(both)] == [("t", "s"), ("t", "r")]
-    # The keys of one topic say nothing of another.
+    # The keys of one topic do not apply to another.
     assert check_history(events(*PUBLISHED, *of("s", "u"))) == []
-    # A restart of the broker is one for every subscription of the topic.
+    # A restart of the broker applies to every subscription of the topic.
     restarted = events(*PUBLISHED, *of("s")[:2], *of("r")[:2], CRASH, *of("s")[3:], *of("r")[3:])
     assert [each.subscription for each in check_history(restarted)] == ["s", "r"]
 
@@ -226,7 +226,7 @@ def test_a_part_of_a_batch_is_not_the_entry() -> None:
     assert broken(got(0), got(1), cumulative, got(1)) == []
     assert broken(got(0), got(1), cumulative, got(0)) == AGAIN
     assert broken(got(0), got(1), said("ack_cumulative", 1, ack_set=[2]), got(1)) == []
-    # It makes the broker forget the count.
+    # It resets the redelivery count.
     counted = [got(0, redelivery_count=2), said("ack", 0, batch_index=0, batch_size=2), said("nack", 0)]
     assert broken(*counted, got(0)) == []
 
@@ -235,7 +235,7 @@ def test_a_cumulative_acknowledgment_never_goes_back_and_one_in_a_transaction_wa
     lines = [got(0), got(1), said("ack_cumulative", 1), said("ack_cumulative", 0)]
     assert broken(*lines, got(1)) == [(Rule.ACKED_AGAIN, 1)]
     assert broken(got(0), said("ack_cumulative", 0, transaction="1:1"), got(0)) == []
-    # What it passed is with nobody any more, and its count begins anew.
+    # Skipped messages are no longer pending, and their counts restart.
     assert broken(got(0, redelivery_count=3), said("ack_cumulative", 0), got(0)) == AGAIN
     assert broken(got(0), got(1), said("ack_cumulative", 0), said("nack", 1), got(2)) == [(Rule.OVERTAKEN, 2)]
 
@@ -243,7 +243,7 @@ def test_a_cumulative_acknowledgment_never_goes_back_and_one_in_a_transaction_wa
 def test_a_nack_without_a_name_is_of_whoever_has_the_message() -> None:
     nack = {"kind": "nack", "entry_id": 0}
     assert broken(got(0), nack, got(1)) == [(Rule.OVERTAKEN, 1)]
-    # Nobody has it: nothing is given back.
+    # No consumer has the message, so nothing is returned.
     assert broken(said("nack", 0), got(1)) == []
     assert broken(got(0), said("ack", 0), said("nack", 0), got(1)) == []
 
@@ -254,12 +254,12 @@ def test_only_a_receipt_says_that_an_acknowledgment_is_durable() -> None:
     assert broken(*acked, receipt, got(0)) == [(Rule.RECEIPT_LOST, 0)]
     assert broken(*acked, receipt | {"detail": "other"}, CRASH, got(0)) == []
     assert broken(*acked, ANSWERED | {"entry_id": 1}, CRASH, got(0)) == []
-    # It may come before what it answers is seen.
+    # A receipt can precede its acknowledgment.
     assert broken(got(0), receipt, said("ack", 0), CRASH, got(0)) == [(Rule.RECEIPT_LOST, 0)]
     upto = [got(0), got(1), got(2), said("ack_cumulative", 1)]
     assert broken(*upto, ANSWERED | {"entry_id": 1}, CRASH, got(0)) == AGAIN
     assert broken(*upto, ANSWERED | {"entry_id": 0}, CRASH, got(0)) == []
-    # A crash comes only once to what was not answered.
+    # A crash voids an acknowledgment without a receipt only once.
     assert broken(*acked, CRASH, got(0), said("ack", 0), receipt, CRASH, got(0)) == [(Rule.RECEIPT_LOST, 0)]
 
 
@@ -294,7 +294,7 @@ def test_redelivery_counts_are_forgotten_with_the_last_consumer_alone() -> None:
     assert broken(*two, counted, left, got(0)) == [(Rule.COUNT_FELL, 0)]
     assert broken(*two, counted, left, {**left, "consumer": "a"}, got(0)) == []
     assert broken(*two, counted, {"kind": "client_closed"}, got(0)) == []
-    # All had left: the next one that comes and goes is the last again.
+    # All consumers have left, so the next one that leaves is again the last.
     gone = [{"kind": "client_closed"}, *OPEN, counted, {**left, "consumer": "a"}]
     assert broken(*two, *gone, got(0)) == []
 
@@ -303,12 +303,12 @@ def test_a_consumer_that_leaves_gives_back_its_own_alone() -> None:
     two = {"kind": "consumer_open", "consumer": "b", "detail": "Key_Shared"}
     lines = [two, got(0), got(1) | {"consumer": "b"}]
     for left in ("consumer_close", "redeliver_unacked"):
-        # The other one has entry 1, so entry 2 overtakes entry 0 alone.
+        # The other consumer has entry 1, so entry 2 overtakes only entry 0.
         found = check_history(events(*PUBLISHED, *OPEN, *lines, {"kind": left, "consumer": "a"}, got(2)))
         assert [each.other for each in found] == [(3, 0)]
         found = check_history(events(*PUBLISHED, *OPEN, *lines, {"kind": left, "consumer": "b"}, got(2)))
         assert [each.other for each in found] == [(3, 1)]
-    # What went to somebody else since is not given back.
+    # A message that another consumer has received since is not returned.
     lines = [two, got(0), got(0) | {"consumer": "b"}, {"kind": "consumer_close", "consumer": "a"}]
     assert broken(*lines, got(1)) == []
 
@@ -322,7 +322,7 @@ def test_a_transaction_acknowledges_when_it_is_committed_and_gives_back_when_it_
     assert [each.other for each in found] == [(3, 0)]
     # A second end changes nothing.
     assert broken(got(0), one, commit, abort, got(1)) == []
-    # At rest what a transaction holds has its place.
+    # At rest, a message in an open transaction is not a violation.
     held = [got(0), one, {"kind": "consumer_close", "consumer": "a"}]
     assert (Rule.NEVER_DELIVERED, 0) not in broken(*held, at_rest=True)
 
@@ -331,7 +331,7 @@ def test_what_an_aborted_transaction_published_need_not_come() -> None:
     published = [{**each, "transaction": f"1:{at % 2}"} for at, each in enumerate(PUBLISHED)]
     lines = events(*published, {"kind": "abort", "transaction": "1:1", "subscription": ""}, *OPEN)
     assert [each.position.entry_id for each in check_history(lines, at_rest=True)] == [0, 2]
-    # That of a subscription is about its acknowledgments.
+    # The abort of a subscription concerns its acknowledgments.
     lines = events(*published, *OPEN, {"kind": "abort", "transaction": "1:1"})
     assert len(check_history(lines, at_rest=True)) == 4
 
@@ -341,7 +341,7 @@ def test_after_a_crash_what_may_be_acknowledged_need_not_come_but_may() -> None:
     assert broken(*lines, got(1), got(2), got(3), at_rest=True) == []
     assert broken(*lines, got(0), said("nack", 0), got(1), at_rest=True)[0] == (Rule.OVERTAKEN, 1)
     assert (Rule.NEVER_DELIVERED, 0) in broken(*lines, got(0), said("nack", 0), at_rest=True)
-    # What was with the consumer waits.
+    # The consumer's pending messages wait.
     assert broken(got(0), got(1), CRASH, got(2)) == [(Rule.OVERTAKEN, 2)]
     # A graceful unload loses nothing.
     unload = {"kind": "unload"}

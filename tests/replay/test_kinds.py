@@ -1,4 +1,4 @@
-"""Every engine of events is asked for every kind, and each says what the table of kinds says."""
+"""Every engine handles every kind as the table `EFFECTS` defines it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ T: Final = "1:2"
 
 
 class Said(NamedTuple):
-    """What an engine says of one subscription."""
+    """The result of an engine for one subscription."""
 
     mark_delete: str
     ranges: str
@@ -42,10 +42,10 @@ class Said(NamedTuple):
 
 
 HARMLESS: Final = (Action.NOTHING, Action.NAMED, Action.PLACED)
-"""What leaves a cursor as it is."""
+"""The actions without an effect on a cursor."""
 
 BEFORE: Final = {"s": Said("3:-1", "[(3:0..3:1],(4:0..4:1]]", 4), "u": Said("3:0", "[]", 5)}
-"""What the two subscriptions of `story` are without the event in question."""
+"""The two subscriptions of `story` without the tested event."""
 
 AFTER: Final[dict[Kind, dict[str, Said | None]]] = {
     Kind.PUBLISH: {
@@ -64,11 +64,11 @@ AFTER: Final[dict[Kind, dict[str, Said | None]]] = {
     Kind.UNSUBSCRIBE: {"s": None},
     Kind.COMMIT: {"s": Said("3:-1", "[(3:0..3:1],(3:2..3:3],(4:0..4:1]]", 3)},
 }
-"""What they are after it, where that is something else."""
+"""The subscriptions after the tested event, for the kinds that change them."""
 
 
 def story(kind: Kind) -> list[Event]:
-    """A topic with two subscriptions: published once, acknowledged in part; then the event; then one more."""
+    """A topic with two subscriptions: a publish, partial acknowledgments, the tested event, another event."""
     effect = EFFECTS[kind]
     ledger_id, entry_id = (4, 3) if effect.exists else (4, 0) if kind is Kind.TRIM else (3, 2)
     if not effect.position and kind is not Kind.CLEAR_BACKLOG:
@@ -85,7 +85,7 @@ def story(kind: Kind) -> list[Event]:
         events.append(event(Kind.ACK, "s", at=(3, 3), transaction=T))
     asked = event(
         kind,
-        # What may happen to a topic does, but a transaction ends for a subscription.
+        # Kinds that can concern a topic do so, except that a transaction ends for a subscription.
         "" if effect.of_topic and not effect.transaction else "s",
         consumer=None if effect.of_topic else "d" if kind is Kind.CONSUMER_OPEN else "c",
         transaction=T if effect.transaction else None,
@@ -210,13 +210,13 @@ ENGINES: Final[dict[str, Any]] = {
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_engine_says_the_same_of_every_kind(engine: str, kind: Kind, tmp_path: Path) -> None:
     if engine == "Spark, stream" and EFFECTS[kind].transaction:
-        # It cannot know what will be committed, and says so.
+        # It cannot resolve later commits, and reports this as an error.
         with pytest.raises(AssertionError, match="in a transaction"):
             ENGINES[engine](story(kind), tmp_path)
         return
     found = ENGINES[engine](story(kind), tmp_path)
     if kind is Kind.TRIM:
-        # Whether the position before a deleted ledger's end is named by it or by the next ledger's beginning.
+        # The same place can be the end of a deleted ledger or the beginning of the next one.
         found = {name: said._replace(mark_delete="4:-1") for name, said in found.items()}
     assert found == expected(kind)
 
@@ -242,7 +242,7 @@ def test_the_schema_has_what_an_event_has_and_requires_what_the_table_says() -> 
 
 def test_what_the_table_says_of_consumers_is_what_the_ordered_path_does() -> None:
     assert set(SubscriptionReplay.HANDLERS) == {kind for kind, effect in EFFECTS.items() if effect.consumers}
-    # What a transaction holds is with nobody, committed or not; what was dispatched is not given again.
+    # Messages in a transaction are not pending, and dispatched messages are not dispatched again.
     unseen = {Kind.COMMIT, Kind.ABORT, Kind.RECEIVE}
     assert {kind for kind in Kind if EFFECTS[kind].consumers} == unseen | {
         kind for kind in Kind if pending_after(kind) != {"c": 1}
@@ -250,7 +250,7 @@ def test_what_the_table_says_of_consumers_is_what_the_ordered_path_does() -> Non
 
 
 def pending_after(kind: Kind) -> dict[str, int]:
-    """What consumers of `s` have after the event, who have one entry before it."""
+    """Return the pending entries of the consumers of `s` after the event. They have one entry before it."""
     topic = TopicReplay()
     for each in story(kind):
         topic.feed(each._replace(redelivery_count=1) if each.kind is kind else each)

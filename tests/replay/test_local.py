@@ -1,4 +1,4 @@
-"""Tables in and a table out, and what is wrong with files of events."""
+"""`replay_events` on tables, and `check_events` on files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a restart forgets of a folded cursor, from its columns."""
+"""The loss of a restart, computed from the columns of a folded cursor."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ackwell.replay.in_order import FoldInOrder
     [
         (5, (0b00001,), Bounds(4, 4)),
         (2, (0b01,), Bounds(1, 1)),
-        # Nobody has said how many messages the batch holds, so more of them may be acknowledged.
+        # The batch size is unknown, so more messages can be acknowledged.
         (None, (0b10,), Bounds(1, None)),
     ],
 )

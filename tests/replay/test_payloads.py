@@ -1,4 +1,4 @@
-"""The payloads of a recording are read back; a torn line is passed over."""
+"""The payloads of a recording are read back; a torn line is skipped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recordings in their order lead to what the broker itself says, and to what the fold says."""
+"""A replay of recordings in order equals the broker's own state and the fold."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ LEDGER_ENTRIES: Final = 25
 
 
 class Found(NamedTuple):
-    """What somebody says of a subscription, the mark-delete position as the next one to be read."""
+    """The state of a subscription. The mark-delete position is given as the next position to read."""
 
     next_read: Position
     ranges: str
@@ -57,14 +57,14 @@ class Found(NamedTuple):
 
 
 class RecordedSession(NamedTuple):
-    """Events, and what the broker says at the same moment."""
+    """Events, and the broker's state at the same moment."""
 
     events: list[Event]
     truth: dict[tuple[str, str], Found]
     ledgers: dict[str, Any]
 
     def found(self, row: dict[str, Any]) -> Found:
-        """Return what a row of the table `MOMENTS` says."""
+        """Return the state of a row of the table `MOMENTS`."""
         assert row["error"] is None, row
         mark_delete = row["mark_delete_ledger_id"], row["mark_delete_entry_id"]
         return Found(
@@ -76,7 +76,7 @@ class RecordedSession(NamedTuple):
         )
 
     def state(self, state: SubscriptionState) -> tuple[Any, ...]:
-        """Return the same of a state, which says nothing of consumers."""
+        """Return the state of a `SubscriptionState`, which has no consumers."""
         cursor = state.cursor
         return (
             self.ledgers[state.topic].next_valid(*cursor.mark_delete_position),
@@ -88,7 +88,7 @@ class RecordedSession(NamedTuple):
 
 @contextmanager
 def recorded(recorder: str, seed: int) -> Iterator[RecordedSession]:
-    """Record traffic of every type of subscription by the dev broker itself, or by a proxy before it."""
+    """Record traffic of every subscription type in the dev broker, or with a proxy in front of it."""
     with Broker(settings=DevBrokerSettings(entries_per_ledger=LEDGER_ENTRIES)) as broker:
         events: list[Event] = []
         url, stop = broker.url, None
@@ -115,7 +115,7 @@ def recorded(recorder: str, seed: int) -> Iterator[RecordedSession]:
 
 
 def traffic(client: Any, chance: random.Random, *, batches: bool) -> dict[str, Any]:
-    """Publish, receive, acknowledge in part, ask again, seek; return the consumers, which stay connected."""
+    """Publish, receive, acknowledge some, request redelivery, seek. Return the connected consumers."""
     producer = client.create_producer("orders", batching_enabled=batches, batching_max_messages=7)
     consumers = {
         name: client.subscribe(
@@ -145,13 +145,13 @@ def traffic(client: Any, chance: random.Random, *, batches: bool) -> dict[str, A
 
 
 class Address(NamedTuple):
-    """Where a raw client connects."""
+    """The address for a raw client."""
 
     url: str
 
 
 def fill(url: str) -> None:
-    """Consume a whole ledger, which is deleted when the next one begins; and one message of that."""
+    """Consume a whole ledger, which is deleted when the next one starts, and one message of the next."""
     with RawClient(Address(url)) as client:  # type: ignore[arg-type]
         client.subscribe("trimmed")
         client.produce("trimmed")
@@ -256,7 +256,7 @@ def test_thousands_of_histories_in_their_order_lead_to_the_truth(by_topic: bool)
 
 
 def same_in_order(events: list[Event]) -> None:
-    """The ordered path, the fold of all at once, and the reference one by one say what plain sets say."""
+    """The ordered replay, the fold and the reference equal the oracle of plain sets."""
     numbered = [event._replace(file=event.file or "") for event in events]
     numbered.sort(key=lambda event: (event.topic, event.file or "", event.sequence))
     in_order = [row for batch in follow_batches(to_batches(numbered), []) for row in batch.to_pylist()]
@@ -280,7 +280,7 @@ def same_in_order(events: list[Event]) -> None:
 
 
 def states_in(events: list[Event], engine: Any) -> tuple[list[Any], dict[Any, str]]:
-    """States of events fed one by one, and why there are none of others."""
+    """Return the states of events fed one by one, and the errors of the other subscriptions."""
     replay, errors = Replay(engine=engine), dict[Any, str]()
     for event in events:
         replay.feed(event)
@@ -307,7 +307,7 @@ def test_strict_raises_what_else_would_be_the_error_of_a_subscription() -> None:
 
 
 def followed(*events: tuple[Kind, dict[str, Any]]) -> SubscriptionReplay:
-    """Follow events of one subscription; its topic has two ledgers of five entries."""
+    """Replay events of one subscription on a topic with two ledgers of five entries."""
     found = SubscriptionReplay(Ledgers({3: 5, 5: 5}), {})
     for kind, fields in events:
         found.feed(Event("t", "s", 0, kind, **{"ledger_id": 3, "entry_id": 0} | fields))
@@ -321,7 +321,7 @@ def test_what_a_broker_dispatched_is_not_delivered_once_more_when_a_client_has_i
         opened, (Kind.DISPATCH, again), (Kind.RECEIVE, again), (Kind.RECEIVE, {**again, "entry_id": 1})
     )
     assert (both.redeliveries, pending(both)) == (1, [1])
-    # What clients say counts where no broker says it.
+    # Without the broker's deliveries, those of the clients are used.
     client = followed(opened, (Kind.RECEIVE, again), (Kind.RECEIVE, {**again, "entry_id": 1}))
     assert (client.redeliveries, pending(client)) == (2, [2])
 
@@ -341,12 +341,12 @@ def test_a_transaction_s_acknowledgment_counts_once_its_subscription_commits(
     name: str, consumer: str | None, waiting: int
 ) -> None:
     held = (*DELIVERED, (Kind.ACK, {"consumer": consumer, "transaction": name}))
-    # What the subscription holds itself is pending no more.
+    # Acknowledgments that the subscription accepts in a transaction are no longer pending.
     assert pending(followed(*held)) == [waiting]
     committed = followed(*held, (Kind.COMMIT, {"transaction": name}))
     assert pending(committed) == [0]
     assert committed._subscription.cursor.is_acked(3, 0)
-    # A commit of the topic as a whole says nothing of this subscription, nor does one without a name.
+    # A commit of the topic as a whole or without a name does not affect this subscription.
     for subscription, transaction in (("", name), ("s", None)):
         found = followed(*held)
         found.feed(Event("t", subscription, 1, Kind.COMMIT, transaction=transaction))

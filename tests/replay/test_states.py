@@ -1,4 +1,4 @@
-"""Events lead to one state, in whatever files and order they come, and however often."""
+"""The state does not depend on the files, the order or the repetition of events."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_the_line_that_is_named_is_of_the_subscription_that_failed(tmp_path: Pat
     def line(kind: str, topic: str, entry_id: int = 5) -> str:
         return json.dumps({"ev": kind, "topic": topic, "sub": "s", "l": 3, "e": entry_id}) + "\n"
 
-    # The same position, acknowledged lawfully in a topic before and in one behind.
+    # The same position, with a valid acknowledgment in an earlier and in a later topic.
     others = [line(kind, topic) for topic in "ac" for kind in ("publish", "ack")]
     path = write(tmp_path / "a.jsonl", [*others, line("publish", "b", 4), line("ack", "b"), line("ack", "b")])
     with pytest.raises(EventError, match="3:5, which no event published") as refused:
@@ -247,7 +247,7 @@ def test_a_row_of_cursors_is_the_state_that_it_was_built_from() -> None:
 
 
 def test_a_start_counts_too_where_a_trace_is_read_twice(tmp_path: Path) -> None:
-    """What was committed is known only at the end of the file."""
+    """The commits are known only at the end of the file."""
     lines = [
         {"topic": "t", "sub": "s", "ev": "ack", "l": 3, "e": 1, "txn": "1"},
         {"topic": "t", "sub": "s", "ev": "commit", "txn": "1"},

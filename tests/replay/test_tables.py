@@ -1,4 +1,4 @@
-"""The tables of the pipeline: what a caller must have in them, and their types."""
+"""The tables of the pipeline: their required columns and their types."""
 
 from __future__ import annotations
 
