@@ -41,7 +41,7 @@ THREADS = 4
     ],
 )
 def test_what_is_not_of_the_native_engine_says_how_many_threads_may_use_it(structure: type) -> None:
-    assert re.search(r"one thread at a time|the thread of that loop|any thread", structure.__doc__ or "")
+    assert re.search(r"one thread at a time|the thread of that loop|[Aa]ny thread", structure.__doc__ or "")
 
 
 @pytest.fixture(autouse=True)
