@@ -85,7 +85,7 @@ def test_more_than_was_acknowledged_differs_after_a_restart_too(
     assert verdict(tmp_path, ranges, batches, Kind.UNLOAD)[0] is Verdict.DIFFERS
 
 
-def test_the_ack_set_of_what_is_acknowledged_as_a_whole_is_no_more(tmp_path: Path) -> None:
+def test_the_ack_set_ends_when_the_entry_is_acknowledged_as_a_whole(tmp_path: Path) -> None:
     assert verdict(tmp_path, "[(3:0..3:1]]", {"3:4": [1]}, Kind.UNLOAD) == (Verdict.FORGOT, 2)
 
 

@@ -34,7 +34,7 @@ FORGOTTEN = {
 
 
 @pytest.mark.parametrize("trace", TRACES, ids=lambda path: path.name)
-def test_a_trace_leads_where_the_broker_stood(trace: Path) -> None:
+def test_a_trace_leads_to_the_brokers_positions(trace: Path) -> None:
     compared = list(replayed_agreements(read_events([trace])))
     assert len(compared) >= 2
     for agreement in compared:

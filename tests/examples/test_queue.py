@@ -45,7 +45,7 @@ def payloads(jobs: list[Any]) -> list[bytes]:
     return [job.payload for job in jobs]
 
 
-def test_what_was_put_and_not_done_is_there_after_a_restart(tmp_path: Path) -> None:
+def test_jobs_that_are_not_done_survive_a_restart(tmp_path: Path) -> None:
     async def first() -> None:
         async with queue_of(tmp_path) as queue:
             for number in range(4):

@@ -45,7 +45,7 @@ def test_every_scenario_was_played_on_a_real_broker() -> None:
 
 
 @pytest.mark.parametrize("name", QUICK)
-def test_ours_answers_as_the_real_broker_did(name: str) -> None:
+def test_the_dev_broker_answers_as_the_real_broker_did(name: str) -> None:
     expected = [ours(*note) for note in ANSWERS[name]]
     assert [list(note) for note in on_ours(name)] == expected
 

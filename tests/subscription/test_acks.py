@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ackwell.engine import Engine
 
 
-def test_a_cumulative_acknowledgment_is_illegal_where_consumers_share() -> None:
+def test_a_cumulative_acknowledgment_is_illegal_on_shared_types() -> None:
     for kind in ("Shared", "Key_Shared"):
         subscription = opened(kind)
         command = CommandAck(1, AckType.CUMULATIVE, (MessageId(3, 5),))
@@ -53,7 +53,7 @@ def test_without_ledgers_every_position_is_ahead_of_the_last() -> None:
             acknowledge()
 
 
-def test_nobody_who_is_not_connected_acknowledges() -> None:
+def test_an_unknown_consumer_cannot_acknowledge() -> None:
     subscription = opened("Exclusive")
     deliver(subscription)
     acknowledgments: tuple[Callable[[], object], ...] = (
@@ -78,7 +78,7 @@ def test_a_cumulative_acknowledgment_names_exactly_one_message() -> None:
     assert subscription.cursor.unacked_bits(3, 2) == 0b10
 
 
-def test_acknowledgments_of_what_is_not_there_follow_the_brokers_rule() -> None:
+def test_acknowledgments_of_missing_entries_follow_the_brokers_rule() -> None:
     ledgers = Ledgers({2: 5, 3: 10, 7: 10})
     subscription = Subscription("Shared", ledgers)
     subscription.add_consumer("a")
@@ -164,7 +164,7 @@ def test_receipts_of_a_consumer_that_left_bring_no_other_receipt_forward() -> No
     assert subscription.confirm(subscription.stage()) == [Receipt("b", 4)]
 
 
-def test_a_log_is_kept_from_where_a_saved_seek_went_back_to() -> None:
+def test_a_log_is_kept_from_the_position_of_a_saved_seek() -> None:
     subscription, store = opened("Exclusive"), MemoryStore()
     subscription.ack_cumulative("a", 3, 5)
     subscription.save(store)
@@ -275,7 +275,7 @@ def test_ids_that_name_no_entry_are_passed_over_beside_whole_and_partial_acks() 
     subscription.validate()
 
 
-def test_a_part_says_whether_it_changed_anything_and_ends_the_count_either_way() -> None:
+def test_acknowledging_a_part_returns_whether_it_changed_anything_and_resets_the_count() -> None:
     subscription = opened("Shared", partial_ack_resets_count=True)
     subscription.dispatch(3, 0, 0, batch_size=2)
     assert [subscription.ack("a", 3, 0, (0b10,)) for _ in range(2)] == [True, False]

@@ -17,7 +17,7 @@ def test_every_script_was_played_on_a_broker() -> None:
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_ours_gives_the_answer_that_a_broker_gave(name: str) -> None:
+def test_a_subscription_gives_the_recorded_answer(name: str) -> None:
     assert SCRIPTS[name].ours(ANSWERS[name]) == ANSWERS[name]
 
 

@@ -124,12 +124,12 @@ def check(case: dict[str, Any], whose: str, settings: SubscriptionSettings) -> N
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case['point']}: {case['name']}")
-def test_by_default_a_subscription_does_what_ackwell_promises(case: dict[str, Any]) -> None:
+def test_the_default_settings_give_the_documented_behaviour(case: dict[str, Any]) -> None:
     check(case, "ours", SubscriptionSettings(**case.get("settings", {})))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case['point']}: {case['name']}")
-def test_under_the_preset_a_subscription_does_what_the_broker_does(case: dict[str, Any]) -> None:
+def test_the_preset_gives_the_behaviour_of_the_broker(case: dict[str, Any]) -> None:
     version = case.get("version", "4.2.4")
     check(case, "broker", SubscriptionSettings.pulsar(version, **case.get("settings", {})))
 

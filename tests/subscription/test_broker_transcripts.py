@@ -30,7 +30,7 @@ def test_every_case_of_every_version_is_kept() -> None:
 
 @pytest.mark.parametrize("engine", [native, reference], ids=["native", "reference"])
 @pytest.mark.parametrize("transcript", TRANSCRIPTS, ids=lambda each: f"{each.version}: {each.name}")
-def test_ours_does_what_the_broker_was_recorded_to_do(transcript: Transcript, engine: ModuleType) -> None:
+def test_a_subscription_follows_the_recorded_transcript(transcript: Transcript, engine: ModuleType) -> None:
     assert judged(transcript, engine=engine) is None
 
 

@@ -114,7 +114,7 @@ def test_a_delayed_message_that_is_due_by_the_tick_is_not_delayed_again() -> Non
     assert subscription.dispatch(3, 0, due_ms, deliver_at_ms=5_000) == "a"
 
 
-def test_a_delayed_message_whose_ledger_was_trimmed_does_not_come_back() -> None:
+def test_a_delayed_message_whose_ledger_was_trimmed_is_not_delivered() -> None:
     ledgers = Ledgers({3: 1, 5: 1})
     subscription = Subscription("Shared", ledgers, delayed=DelayedDeliveryTracker())
     subscription.add_consumer("a")
@@ -128,7 +128,7 @@ def test_a_delayed_message_whose_ledger_was_trimmed_does_not_come_back() -> None
     assert subscription.next_reads(2, 5_000) == [(5, 0)]
 
 
-def test_a_delayed_message_that_somebody_else_delivers_is_delayed_no_more() -> None:
+def test_a_recorded_delivery_of_a_delayed_message_ends_its_delay() -> None:
     subscription = opened("Shared", 1, permits=1, delayed=DelayedDeliveryTracker())
     assert subscription.dispatch(3, 0, 0, deliver_at_ms=50_000) is Undelivered.DELAYED
     subscription.delivered("a", 3, 0, 1_000)
@@ -137,7 +137,7 @@ def test_a_delayed_message_that_somebody_else_delivers_is_delayed_no_more() -> N
     assert subscription.advance(50_000) == 0
 
 
-def test_a_delayed_message_comes_back_where_not_every_hash_has_an_owner() -> None:
+def test_a_delayed_message_is_queued_if_its_hash_has_no_owner() -> None:
     tracker = DelayedDeliveryTracker()
     subscription = Subscription("Key_Shared", Ledgers({3: 1}), delayed=tracker, selector=StickyRanges())
     subscription.add_consumer("a", hash_ranges=[(100, 200)])

@@ -163,7 +163,7 @@ def test_without_permits_there_are_no_permits() -> None:
         assert subscription.dispatch(3, 0, 0) is Undelivered.NO_PERMITS
 
 
-def test_an_entry_that_nobody_is_to_get_says_why() -> None:
+def test_an_undelivered_entry_has_a_reason() -> None:
     subscription = Subscription(
         "Shared",
         Ledgers({3: 5}),
@@ -233,7 +233,7 @@ def test_a_change_of_the_active_consumer_is_told_to_all_and_else_to_the_newcomer
 
 
 @pytest.mark.parametrize("kind", ["Shared", "Exclusive"])
-def test_a_delivery_carries_what_is_left_of_each_batch(kind: str) -> None:
+def test_a_delivery_carries_the_unacknowledged_messages_of_each_batch(kind: str) -> None:
     subscription = opened(kind, permits=1000)
     subscription.ack("a", 3, 1, (0b0110,))
     if kind == "Shared":
@@ -286,7 +286,7 @@ def test_turns_go_on_from_one_batch_to_the_next_as_they_do_one_by_one(seed: int)
     assert whole == single
 
 
-def test_a_delivery_that_was_seen_counts_its_messages_and_leaves_what_it_passed_over_to_be_read() -> None:
+def test_a_recorded_delivery_counts_its_messages_and_queues_the_skipped_entries() -> None:
     subscription = opened("Shared")
     subscription.delivered("a", 3, 3, 0, batch_size=4)
     assert subscription.pending("a")[Position(3, 3)].remaining == 4

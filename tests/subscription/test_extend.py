@@ -23,7 +23,7 @@ def deliver(subscription: Subscription, now_ms: int) -> list[int]:
     return [p.entry_id for p in reads if subscription.dispatch(*p, now_ms)]
 
 
-def test_what_is_extended_comes_back_later_and_the_rest_in_time() -> None:
+def test_extended_messages_time_out_later_and_the_others_on_time() -> None:
     subscription = opened()
     deliver(subscription, 0)
     assert subscription.extend("a", [(3, 0), (3, 5)], now_ms=4_000) == 2
@@ -34,7 +34,7 @@ def test_what_is_extended_comes_back_later_and_the_rest_in_time() -> None:
     subscription.validate()
 
 
-def test_what_an_abort_gives_back_has_only_the_deadline_of_its_next_delivery() -> None:
+def test_a_message_queued_by_an_abort_has_only_the_deadline_of_its_next_delivery() -> None:
     subscription = opened()
     deliver(subscription, 0)
     subscription.extend("a", [(3, 1)], now_ms=1_000)
@@ -48,7 +48,7 @@ def test_what_an_abort_gives_back_has_only_the_deadline_of_its_next_delivery() -
     subscription.validate()
 
 
-def test_what_somebody_else_delivered_anew_has_only_that_deadline() -> None:
+def test_a_recorded_redelivery_has_only_its_own_deadline() -> None:
     subscription = opened()
     deliver(subscription, 0)
     subscription.delivered("a", 3, 0, 9_000)
@@ -66,7 +66,7 @@ def test_the_next_wakeup_follows_when_all_is_extended() -> None:
     assert subscription.next_wakeup_ms() is None
 
 
-def test_only_what_the_consumer_has_is_extended() -> None:
+def test_only_pending_entries_are_extended() -> None:
     subscription = opened()
     subscription.add_consumer("b")
     deliver(subscription, 0)

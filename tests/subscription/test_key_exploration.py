@@ -88,6 +88,6 @@ def test_a_wrong_way_is_found(defect: str, rule: Rule) -> None:
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
-def test_a_client_that_holds_what_it_should_give_back_is_found(rule: Rule) -> None:
+def test_a_client_that_keeps_messages_it_should_return_is_found(rule: Rule) -> None:
     with pytest.raises(BrokenError, match="never delivered"):
         explore(KEYS, rule, 4, client_holds=True)

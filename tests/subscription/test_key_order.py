@@ -145,7 +145,7 @@ CAUSES = [nacked, redelivered, timed_out, aborted, left]
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("cause", CAUSES)
-def test_whatever_lets_a_message_wait_no_later_one_of_its_hash_goes_out(
+def test_a_waiting_message_blocks_later_ones_of_its_hash_for_every_cause(
     cause: Callable[[Subscription], None], engine: Engine
 ) -> None:
     subscription = opened(engine, 3, 1, ack_timeout_ms=5_000)
@@ -183,7 +183,7 @@ def test_of_the_queue_too_none_goes_out_ahead_of_an_earlier_one() -> None:
 @pytest.mark.parametrize("end", ["commit", "abort"])
 @pytest.mark.parametrize("waits", [nacked, redelivered])
 @pytest.mark.parametrize("restarts", [False, True])
-def test_what_waited_and_is_acknowledged_in_a_transaction_holds_its_key_until_the_commit(
+def test_a_waiting_message_acknowledged_in_a_transaction_blocks_its_key_until_the_commit(
     waits: Callable[[Subscription], None], end: str, restarts: bool
 ) -> None:
     store = MemoryStore(MemoryLedger())
@@ -202,7 +202,7 @@ def test_what_waited_and_is_acknowledged_in_a_transaction_holds_its_key_until_th
     assert deliver(subscription, 9_000) == ([1, 2] if end == "commit" else [0, 1, 2])
 
 
-def test_after_a_restart_what_is_earlier_than_a_message_that_waits_goes_out() -> None:
+def test_after_a_restart_entries_before_a_waiting_message_are_delivered() -> None:
     store = MemoryStore(MemoryLedger())
     subscription = opened(None, 3, 2)
     deliver(subscription)
@@ -217,7 +217,7 @@ def test_after_a_restart_what_is_earlier_than_a_message_that_waits_goes_out() ->
     assert deliver(subscription) == [1, 2]
 
 
-def test_what_a_transaction_acknowledged_without_waiting_holds_nothing_back() -> None:
+def test_a_message_that_did_not_wait_and_is_held_by_a_transaction_blocks_nothing() -> None:
     subscription = opened(None, 3, 1)
     deliver(subscription)
     ack_in_transaction(subscription, 0)
@@ -292,7 +292,7 @@ def test_a_consumer_that_joins_gets_no_later_message_either() -> None:
     assert deliver(subscription)[0] == 0
 
 
-def test_what_the_consumer_has_of_the_key_can_be_given_back_uncounted_and_waits_behind() -> None:
+def test_later_messages_of_the_key_can_be_returned_uncounted_and_wait() -> None:
     others = frozenset({2})
     subscription = opened(None, 5, 4, max_redeliver_count=0)
     assert deliver(subscription, others=others) == [0, 1, 2, 3]
@@ -350,7 +350,7 @@ def acknowledged_while_it_waits(subscription: Subscription) -> None:
     subscription.handle("a", CommandAck(1, message_ids=(MessageId(3, 0),), transaction=TXN))
 
 
-def test_what_a_transaction_holds_is_not_overtaken_after_two_changes_of_type() -> None:
+def test_a_held_message_is_not_overtaken_after_two_changes_of_type() -> None:
     subscription = opened(None, 4, 1)
     acknowledged_while_it_waits(subscription)
     subscription.remove_consumer("a")
@@ -379,7 +379,7 @@ def test_a_batch_of_which_a_transaction_names_a_wrong_size_is_not_lost(ends: str
     assert deliver(subscription, 1_000) == [0, 1, 2]
 
 
-def test_what_is_trimmed_while_a_transaction_holds_it_is_no_difference() -> None:
+def test_a_held_message_that_is_trimmed_is_not_an_audit_difference() -> None:
     ledgers = Ledgers({3: 2, 5: 2})
     subscription = Subscription("Key_Shared", ledgers)
     subscription.add_consumer("a")

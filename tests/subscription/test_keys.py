@@ -160,7 +160,7 @@ def test_every_slot_of_keys_is_dealt_at_once_to_its_owner() -> None:
     assert owners == {slot: selector.select(slot) for slot in range(SLOTS)}
 
 
-def test_a_key_whose_messages_are_skipped_waits_for_its_old_consumer_no_more() -> None:
+def test_a_key_whose_messages_are_skipped_does_not_wait_for_its_old_consumer() -> None:
     selector = ConsistentHashing()
     subscription = opened("Key_Shared", selector=selector)
     hashes = {subscription.sticky_key_hash(f"k{number}") for number in range(50)}
@@ -177,7 +177,7 @@ def test_a_key_whose_messages_are_skipped_waits_for_its_old_consumer_no_more() -
     subscription.validate()
 
 
-def test_what_others_deliver_is_counted_while_a_key_drains() -> None:
+def test_recorded_deliveries_are_counted_while_a_key_drains() -> None:
     selector = ConsistentHashing()
     subscription = opened("Key_Shared", selector=selector)
     subscription.add_consumer("b")
@@ -192,7 +192,7 @@ def test_what_others_deliver_is_counted_while_a_key_drains() -> None:
         subscription.validate()
 
 
-def test_after_a_seek_no_key_waits_for_what_was_to_be_delivered_again() -> None:
+def test_after_a_seek_no_key_waits_for_queued_messages() -> None:
     subscription = opened("Key_Shared")
     subscription.dispatch(3, 0, 0, sticky_key_hash=7)
     subscription.redeliver("a")

@@ -94,7 +94,7 @@ def test_settings_out_of_their_domain_are_refused() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_limits_end_turns_at_once_where_they_do_one_by_one(seed: int) -> None:
+def test_limits_end_turns_in_runs_as_for_single_entries(seed: int) -> None:
     numbers = random.Random(seed)
     settings: dict[str, Any] = {
         "round_robin_batch_size": numbers.randint(1, 3),

@@ -16,7 +16,7 @@ from ackwell.subscription import (
 from tests.subscription.helpers import deliver, opened
 
 
-def test_a_seek_starts_over_from_its_position_with_nobody_having_anything() -> None:
+def test_a_seek_restarts_at_its_position_without_pending_entries() -> None:
     subscription = opened("Shared", 6, delayed=DelayedDeliveryTracker(strict=True))
     subscription.dispatch(3, 0, 0, deliver_at_ms=5_000)
     deliver(subscription)
@@ -90,7 +90,7 @@ def test_nothing_is_left_of_entries_that_a_move_acknowledged(move: str) -> None:
     assert subscription.next_reads(9, 100_000) == ([] if move == "clear_backlog" else [(3, 7)])
 
 
-def test_a_move_past_the_end_or_to_what_is_acknowledged_does_what_it_can() -> None:
+def test_a_move_past_the_end_or_to_an_acknowledged_position_is_limited() -> None:
     subscription = Subscription("Shared", Ledgers({2: 3, 5: 3}))
     assert subscription.skip(0) == 0
     subscription.ack(None, 2, 1)
@@ -104,7 +104,7 @@ def test_a_move_past_the_end_or_to_what_is_acknowledged_does_what_it_can() -> No
     assert Subscription("Shared", Ledgers()).clear_backlog() == 0
 
 
-def test_skip_counts_unacknowledged_entries_only_whatever_holes_there_are() -> None:
+def test_skip_counts_only_unacknowledged_entries_for_any_holes() -> None:
     ledgers = {1: 5, 4: 7, 6: 3}
     existing = [Position(ledger, entry) for ledger, count in ledgers.items() for entry in range(count)]
     for seed in range(200):
@@ -138,7 +138,7 @@ def test_expiry_in_a_ledger_that_is_written_ends_at_the_entry_that_is_old_enough
             assert subscription.cursor.mark_delete_position == max(wanted, up_to or wanted)
 
 
-def test_expiry_in_a_ledger_that_is_written_stops_where_the_newest_entries_are_acknowledged() -> None:
+def test_expiry_in_the_open_ledger_stops_early_if_the_newest_entries_are_acknowledged() -> None:
     for newest_unacked in range(1, 19):
         for wanted in range(newest_unacked, 20):
             subscription = of_a_topic_that_is_written(20)

@@ -96,7 +96,7 @@ def test_a_single_message_that_was_taken_back_has_only_its_next_deadline() -> No
     assert [subscription.advance(now_ms) for now_ms in (6_000, 6_999, 7_000)] == [1, 0, 1]
 
 
-def test_a_message_not_acknowledged_in_time_comes_again_and_never_early() -> None:
+def test_a_message_not_acknowledged_in_time_is_redelivered_and_never_early() -> None:
     subscription = opened("Shared", 3, ack_timeout_ms=5_000, ack_timeout_tick_ms=1_000)
     assert deliver(subscription, 300) == {"a": [0, 1, 2]}
     subscription.ack("a", 3, 1)
@@ -168,7 +168,7 @@ class Visited(dict[Position, int]):
 
 
 @pytest.mark.parametrize("kind", ["Shared", "Key_Shared"])
-def test_after_a_trim_a_read_does_not_look_at_what_waits(kind: str) -> None:
+def test_after_a_trim_a_read_does_not_examine_waiting_messages(kind: str) -> None:
     ledgers = Ledgers({3: 2, 5: 1_000})
     subscription = opened(kind, ledgers, nack_backoff=RedeliveryBackoff(100, 100))
     deliver(subscription)

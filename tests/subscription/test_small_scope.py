@@ -160,8 +160,8 @@ def played(kind: str, path: tuple[Operation, ...]) -> tuple[World, tuple[bool, S
 
 # Each further operation takes four to six times as long: 2 s, 15 s, minutes, an hour.
 SCOPES = [
-    pytest.param("Shared", 3, 1_382, marks=pytest.mark.slow),
-    pytest.param("Exclusive", 3, 754, marks=pytest.mark.slow),
+    pytest.param("Shared", 3, 1_382),
+    pytest.param("Exclusive", 3, 754),
     pytest.param("Shared", 4, 9_356, marks=pytest.mark.proof),
     pytest.param("Exclusive", 4, 3_429, marks=pytest.mark.proof),
     pytest.param("Shared", 5, 56_696, marks=pytest.mark.proof),

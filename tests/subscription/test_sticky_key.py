@@ -52,7 +52,7 @@ def test_murmur3_gives_the_published_values(data: bytes, expected: int) -> None:
     assert murmur3_32(data) == expected
 
 
-def test_the_ring_of_three_consumers_is_the_brokers_ring_and_so_is_what_is_left_of_it() -> None:
+def test_the_ring_of_three_consumers_equals_the_brokers_also_after_one_leaves() -> None:
     ring = ConsistentHashing()
     for consumer in ("c0", "c1", "c2"):
         ring.add(consumer)
@@ -165,7 +165,7 @@ def test_the_failover_ring_names_one_of_the_consumers_and_keeps_it_while_others_
                 assert others[FailoverRing(topic).active(others)] == active
 
 
-def test_boundaries_increase_and_end_with_the_range_also_where_a_point_is_its_end() -> None:
+def test_boundaries_increase_and_end_with_the_range_also_if_a_point_is_its_end() -> None:
     ring, ends = ConsistentHashing(), set()
     for number in range(1_000):
         ring.add(f"c{number}")

@@ -37,7 +37,7 @@ def test_an_audit_describes_a_counter_that_drifted() -> None:
         subscription.validate()
 
 
-def test_validation_reaches_what_every_consumer_has() -> None:
+def test_validation_checks_the_pending_entries_of_every_consumer() -> None:
     subscription = opened("Shared", 9, permits=10, engine=reference)
     subscription.dispatch(3, 0, 0)
     subscription.validate()

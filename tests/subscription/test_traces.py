@@ -190,7 +190,7 @@ def _more_traces() -> list[Path]:
 @pytest.mark.parametrize(
     "trace", [*_traces(EXAMPLES), *_more_traces()], ids=lambda path: path.name.split(".")[0]
 )
-def test_a_trace_ends_where_the_broker_did_and_every_delivery_had_its_cause(trace: Path) -> None:
+def test_a_trace_ends_at_the_brokers_positions_and_every_delivery_has_a_cause(trace: Path) -> None:
     traced = TracedSubscription(trace)
     traced.run()
     assert traced.checks["snapshot"] >= 1
@@ -201,7 +201,7 @@ def test_a_trace_ends_where_the_broker_did_and_every_delivery_had_its_cause(trac
         assert traced.checks["redelivered"] == 773
 
 
-def test_6510_where_the_broker_counted_minus_a_thousand_we_count_what_is_owed() -> None:
+def test_6510_unacked_is_right_in_the_case_in_which_the_broker_counted_minus_a_thousand() -> None:
     """apache/pulsar#6510: acknowledgments of batch indexes took away more than there was."""
     traced = TracedSubscription(EXAMPLES / "batch_partial.jsonl.gz")
     for event in traced.events:

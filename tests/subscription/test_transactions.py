@@ -111,7 +111,7 @@ def test_parts_of_a_batch_in_one_transaction_are_committed_together() -> None:
 @pytest.mark.parametrize(
     ("first", "second"), [(0b0010, 0b0001), (0b0001, 0b0011), (0b0110, 0b0100), (0b0100, 0b1011), (1, 1)]
 )
-def test_two_transactions_conflict_where_their_parts_of_a_batch_overlap(first: int, second: int) -> None:
+def test_two_transactions_conflict_if_their_parts_of_a_batch_overlap(first: int, second: int) -> None:
     subscription = opened("Shared")
     assert subscription.next_reads(1, 0)
     subscription.dispatch(3, 0, 0, batch_size=4)
@@ -221,7 +221,7 @@ def part(unacked_bits: int, size: int = 3, entry_id: int = 0) -> MessageId:
 
 
 @both_engines
-def test_a_consumer_has_neither_what_is_acknowledged_of_a_batch_nor_what_is_held(engine: Engine) -> None:
+def test_acknowledged_and_held_messages_of_a_batch_are_not_pending(engine: Engine) -> None:
     subscription = opened("Shared", engine=engine)
     subscription.dispatch(3, 0, 0, batch_size=4)
     hold(subscription, part(0b1110, 4))
@@ -243,7 +243,7 @@ def test_one_command_may_hold_parts_of_a_batch_but_no_message_twice() -> None:
     assert subscription.cursor.unacked_bits(3, 0) == 0b100
 
 
-def test_what_is_acknowledged_cumulatively_is_not_once_more_in_a_transaction() -> None:
+def test_a_cumulatively_acknowledged_message_is_refused_in_a_transaction() -> None:
     subscription = opened("Exclusive")
     subscription.ack_cumulative("a", 3, 4)
     ack = CommandAck(1, AckType.CUMULATIVE, (MessageId(3, 4),), transaction=FIRST)
@@ -262,7 +262,7 @@ def test_what_is_acknowledged_cumulatively_is_not_once_more_in_a_transaction() -
         lambda subscription: (hold(subscription, part(0b011)), subscription.commit(FIRST)),
     ],
 )
-def test_a_batch_that_was_acknowledged_whole_and_is_read_again_conflicts_no_more(
+def test_a_batch_acknowledged_whole_and_read_again_does_not_conflict(
     end: Callable[[Subscription], object],
 ) -> None:
     subscription = opened("Shared", plain_acks_conflict=True)
@@ -275,7 +275,7 @@ def test_a_batch_that_was_acknowledged_whole_and_is_read_again_conflicts_no_more
 
 
 @both_engines
-def test_an_abort_gives_back_what_was_not_looked_at_with_its_delay(engine: Engine) -> None:
+def test_an_abort_queues_an_unexamined_message_with_its_delay(engine: Engine) -> None:
     subscription = opened("Shared", delayed=DelayedDeliveryTracker(), engine=engine)
     hold(subscription, MessageId(3, 0))
     assert subscription.next_reads(1, 0) == [(3, 1)]
@@ -299,7 +299,7 @@ def test_an_abort_delivers_nothing_twice_that_was_held_unread(engine: Engine, ki
 
 
 @both_engines
-def test_an_entry_that_was_held_in_the_queue_keeps_its_key_behind_it(engine: Engine) -> None:
+def test_an_entry_held_while_queued_blocks_its_key(engine: Engine) -> None:
     subscription = opened("Key_Shared", engine=engine)
     subscription.dispatch(3, 0, 0, sticky_key_hash=7)
     subscription.redeliver("a")
@@ -311,7 +311,7 @@ def test_an_entry_that_was_held_in_the_queue_keeps_its_key_behind_it(engine: Eng
     subscription.validate()
 
 
-def test_what_is_held_waits_for_no_back_off() -> None:
+def test_a_held_message_has_no_back_off() -> None:
     subscription = opened("Shared")
     subscription.dispatch(3, 0, 0)
     assert subscription.nack("a", 3, 0, 0)
@@ -332,7 +332,7 @@ def test_an_abort_leaves_a_delayed_message_to_its_time(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("refuses", [False, True])
-def test_a_commit_of_what_was_acknowledged_beyond_meanwhile_changes_nothing(*, refuses: bool) -> None:
+def test_a_commit_up_to_an_acknowledged_position_changes_nothing(*, refuses: bool) -> None:
     cursor = CursorSettings(refuse_cumulative_behind=refuses)
     subscription = opened("Exclusive", cursor=cursor)
     hold(subscription, MessageId(3, 8))
@@ -346,7 +346,7 @@ def test_a_commit_of_what_was_acknowledged_beyond_meanwhile_changes_nothing(*, r
 
 @both_engines
 @pytest.mark.parametrize(("size", "acked", "remaining"), [(3, 0b110, 1), (5, 0b111, 1), (3, 0b111, 2)])
-def test_a_batch_is_delivered_with_what_is_neither_acknowledged_nor_held(
+def test_a_batch_is_delivered_without_acknowledged_and_held_messages(
     engine: Engine, size: int, acked: int, remaining: int
 ) -> None:
     # The client that acknowledged in the transaction may be wrong about the size of the batch.
@@ -377,7 +377,7 @@ def test_many_deliveries_name_the_messages_of_a_batch_that_are_not_held() -> Non
     ],
 )
 @both_engines
-def test_what_was_not_looked_at_is_forgotten_when_it_is_acknowledged(
+def test_an_unexamined_message_is_dropped_when_it_is_acknowledged(
     engine: Engine, end: Callable[[Subscription], object]
 ) -> None:
     subscription = opened("Shared", engine=engine)
@@ -409,9 +409,7 @@ def test_a_transaction_may_acknowledge_further_in_a_batch_and_no_less_far() -> N
 
 @pytest.mark.parametrize("individual", [False, True])
 @pytest.mark.parametrize("hides", [False, True])
-def test_a_cumulative_acknowledgment_that_is_committed_conflicts_no_more(
-    *, individual: bool, hides: bool
-) -> None:
+def test_a_committed_cumulative_acknowledgment_does_not_conflict(*, individual: bool, hides: bool) -> None:
     subscription = opened("Exclusive", cumulative_hides_individual=hides)
     if individual:
         hold(subscription, MessageId(3, 8))
@@ -424,7 +422,7 @@ def test_a_cumulative_acknowledgment_that_is_committed_conflicts_no_more(
 
 
 @pytest.mark.parametrize("kind", ["Shared", "Key_Shared"])
-def test_a_batch_acknowledged_in_parts_to_its_end_goes_to_nobody_where_a_broker_keeps_parts(
+def test_a_batch_acknowledged_in_parts_is_not_delivered_if_the_broker_keeps_parts(
     kind: str,
 ) -> None:
     """As 4.2.4 does it: the cursor does not have it, and no consumer has or gets it."""
@@ -451,7 +449,7 @@ def test_a_batch_acknowledged_in_parts_to_its_end_goes_to_nobody_where_a_broker_
 
 
 @pytest.mark.parametrize("keeps", [False, True])
-def test_what_a_cumulative_acknowledgment_replaces_stays_left_out_where_a_broker_keeps_parts(
+def test_parts_replaced_by_a_cumulative_acknowledgment_stay_left_out_if_the_broker_keeps_parts(
     *, keeps: bool
 ) -> None:
     """Live seed 91019 on 4.0.7: the cursor has the new ack set, a delivery leaves out the old one, too."""
@@ -474,7 +472,7 @@ def test_what_a_cumulative_acknowledgment_replaces_stays_left_out_where_a_broker
 
 
 @pytest.mark.parametrize("kind", ["Shared", "Key_Shared"])
-def test_what_a_transaction_holds_takes_its_place_in_a_read_of_a_broker(kind: str) -> None:
+def test_held_entries_take_up_places_in_a_brokers_read(kind: str) -> None:
     """Seed 81230 on 4.2.4: the broker had read one entry less, so other entries were delayed then."""
     subscription = Subscription(kind, Ledgers({3: 4}), settings=SubscriptionSettings.pulsar("4.2"))
     subscription.add_consumer("a")

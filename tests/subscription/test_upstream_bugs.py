@@ -106,7 +106,7 @@ def test_22657_a_blocked_consumer_is_unblocked_whichever_way_its_messages_go(lim
     assert deliver(subscription, limit=1, batch_size=size)
 
 
-def test_759_96_6510_unacked_is_what_is_owed_however_often_and_by_whom_it_is_acknowledged() -> None:
+def test_759_96_6510_unacked_is_right_after_repeated_acknowledgments_by_any_consumer() -> None:
     """apache/pulsar#759, #96, #6510: negative counters; the recorded trace `batch_partial` shows -1000."""
     subscription = opened("Shared", 10, "ab", round_robin_batch_size=1)
     deliver(subscription, batch_size=10)
