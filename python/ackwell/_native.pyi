@@ -188,7 +188,7 @@ class Ledgers:
     def nbytes(self) -> int:
         """The bytes allocated on the heap."""
     def validate(self) -> None:
-        """Check the invariants; `AssertionError` if one does not hold."""
+        """Check the invariants; raise `AssertionError` if one does not hold."""
     def copy(self) -> Self:
         """Return an independent copy."""
     def __copy__(self) -> Self: ...
@@ -304,6 +304,7 @@ class LongMap:
     def copy(self) -> Self:
         """Return a map of the same entries."""
     def __copy__(self) -> Self: ...
+    def __deepcopy__(self, memo: object, /) -> Self: ...
     def __reduce__(self) -> tuple[object, ...]: ...
 
 @final
@@ -403,6 +404,7 @@ class BitSet:
     def copy(self) -> Self:
         """Return a set of the same bits and limit."""
     def __copy__(self) -> Self: ...
+    def __deepcopy__(self, memo: object, /) -> Self: ...
     def __reduce__(self) -> tuple[object, ...]: ...
 
 @final
@@ -545,11 +547,11 @@ class PendingAcks:
     def __len__(self) -> int: ...
     def __iter__(self) -> Iterator[Position]: ...
     def keys(self) -> KeysView[Position]:
-        """Return a view of the positions."""
+        """Return a view of the keys."""
     def values(self) -> ValuesView[PendingAck]:
-        """Return a view of the values, in order of position."""
+        """Return a view of the values."""
     def items(self) -> ItemsView[Position, PendingAck]:
-        """Return a view of pairs of position and value, in order of position."""
+        """Return a view of the entries as pairs of key and value."""
     def to_arrays(
         self,
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
@@ -564,6 +566,7 @@ class PendingAcks:
     def copy(self) -> Self:
         """Return a map of the same entries, closed if this one is, without handlers."""
     def __copy__(self) -> Self: ...
+    def __deepcopy__(self, memo: object, /) -> Self: ...
     def __reduce__(self) -> tuple[object, ...]: ...
 
 @final
@@ -728,7 +731,7 @@ class PositionRangeSet:
     def nbytes(self) -> int:
         """The bytes allocated on the heap."""
     def validate(self) -> None:
-        """Check the invariants; `AssertionError` if one does not hold."""
+        """Check the invariants; raise `AssertionError` if one does not hold."""
     def __or__(self, other: PositionRangeSet, /) -> Self: ...
     def __ior__(self, other: PositionRangeSet, /) -> Self: ...
     def __sub__(self, other: PositionRangeSet, /) -> Self: ...

@@ -5,7 +5,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::arrays::{Array, Check, Ints, Rows, array};
-use crate::convert::{self, Int, raise};
+use crate::convert::{Int, raise};
 use crate::shared::Shared;
 
 /// The words and the limit.
@@ -56,8 +56,7 @@ impl BitSet {
     }
 }
 
-#[pymethods]
-impl BitSet {
+crate::methods::structure_methods! { BitSet, 0, "Return a set of the same bits and limit.", {
     #[new]
     #[pyo3(
         signature = (bits = None, /, *, limit = Int(LIMIT_DEFAULT as i64)),
@@ -272,21 +271,6 @@ impl BitSet {
         self.0.locked(py).shrink_to_fit();
     }
 
-    /// The bytes allocated on the heap.
-    #[getter]
-    fn nbytes(&self, py: Python<'_>) -> usize {
-        self.0.locked(py).heap_bytes()
-    }
-
-    fn __sizeof__(&self, py: Python<'_>) -> usize {
-        size_of::<Self>() + self.nbytes(py)
-    }
-
-    /// Check the invariants; raise `AssertionError` if one does not hold.
-    fn validate(&self, py: Python<'_>) -> PyResult<()> {
-        convert::valid(self.0.locked(py).validate())
-    }
-
     fn __eq__(&self, py: Python<'_>, other: &Bound<'_, Self>) -> bool {
         let other = Self::bits_of(py, other);
         *self.0.locked(py) == other
@@ -296,21 +280,12 @@ impl BitSet {
         format!("<BitSet {} bits>", self.cardinality(py))
     }
 
-    /// Return a set of the same bits and limit.
-    fn copy(&self, py: Python<'_>) -> Self {
-        Self::of(self.0.locked(py).clone())
-    }
-
-    fn __copy__(&self, py: Python<'_>) -> Self {
-        self.copy(py)
-    }
-
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Pickled<'py>)> {
         let restore = slf.get_type().getattr("from_words")?;
         let set = slf.get();
         Ok((restore, (set.to_words(slf.py()), set.limit(slf.py()))))
     }
-}
+} }
 
 /// A copy of a set's bits, and the next bit to check.
 #[pyclass(frozen, module = "ackwell")]

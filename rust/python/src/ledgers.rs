@@ -59,8 +59,7 @@ impl Ledgers {
 /// Arguments of `__new__`, positional and keyword, that create an equal directory.
 type NewArguments<'py> = ((Vec<(i64, i64)>,), Bound<'py, PyDict>);
 
-#[pymethods]
-impl Ledgers {
+crate::methods::structure_methods! { Ledgers, 0, "Return an independent copy.", {
     #[new]
     #[pyo3(
         signature = (entries=None, *, open=true, trimmed_before=Int(0)),
@@ -247,30 +246,6 @@ impl Ledgers {
         self.0.locked(py).total()
     }
 
-    /// The bytes allocated on the heap.
-    #[getter]
-    fn nbytes(&self, py: Python<'_>) -> usize {
-        self.0.locked(py).heap_bytes()
-    }
-
-    /// Check the invariants; `AssertionError` if one does not hold.
-    fn validate(&self, py: Python<'_>) -> PyResult<()> {
-        crate::convert::valid(self.0.locked(py).validate())
-    }
-
-    /// Return an independent copy.
-    fn copy(&self, py: Python<'_>) -> Self {
-        Self(Shared::new(self.0.locked(py).clone()))
-    }
-
-    fn __copy__(&self, py: Python<'_>) -> Self {
-        self.copy(py)
-    }
-
-    fn __deepcopy__(&self, py: Python<'_>, _memo: &Bound<'_, PyAny>) -> Self {
-        self.copy(py)
-    }
-
     fn __getnewargs_ex__<'py>(&self, py: Python<'py>) -> PyResult<NewArguments<'py>> {
         let ledgers = self.0.locked(py);
         let options = PyDict::new(py);
@@ -298,10 +273,6 @@ impl Ledgers {
         *self.0.locked(py) == theirs
     }
 
-    fn __sizeof__(&self, py: Python<'_>) -> usize {
-        size_of::<Self>() + self.nbytes(py)
-    }
-
     fn __repr__(&self, py: Python<'_>) -> String {
         const SHOWN: usize = 8;
         let ledgers = self.0.locked(py);
@@ -317,7 +288,7 @@ impl Ledgers {
             ledgers.trimmed_before()
         )
     }
-}
+} }
 
 fn no_ledger() -> PyErr {
     crate::convert::ProtocolError::new_err("no ledger is known; add one first")

@@ -4,6 +4,7 @@
 //! the result. The rules of the domain are in the core.
 
 mod convert;
+mod methods;
 mod forks;
 mod shared;
 mod arrays;

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyIterator, PyTuple};
 
 use crate::arrays::{Array, Ints, Rows, array};
-use crate::convert::{self, Int, pair, pairs, raise, view};
+use crate::convert::{self, Int, pair, pairs, raise};
 use crate::shared::Shared;
 
 /// Keys and values.
@@ -50,8 +50,7 @@ impl LongMap {
     }
 }
 
-#[pymethods]
-impl LongMap {
+crate::methods::mapping_methods! { LongMap, 0, "Return a map of the same entries.", {
     #[new]
     #[pyo3(signature = (entries = None, /))]
     fn new(entries: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
@@ -152,21 +151,6 @@ impl LongMap {
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
         let keys: Vec<i64> = self.0.locked(py).iter().map(|(key, _)| key).collect();
         keys.into_pyobject(py)?.try_iter()
-    }
-
-    /// Return a view of the keys.
-    fn keys<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        view(slf, "KeysView")
-    }
-
-    /// Return a view of the values.
-    fn values<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        view(slf, "ValuesView")
-    }
-
-    /// Return a view of the entries as pairs of key and value.
-    fn items<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        view(slf, "ItemsView")
     }
 
     /// Set the values of a mapping or of pairs; nothing changes if one is refused.
@@ -287,21 +271,6 @@ impl LongMap {
         self.0.locked(py).capacity()
     }
 
-    /// The bytes allocated on the heap.
-    #[getter]
-    fn nbytes(&self, py: Python<'_>) -> usize {
-        self.0.locked(py).heap_bytes()
-    }
-
-    fn __sizeof__(&self, py: Python<'_>) -> usize {
-        size_of::<Self>() + self.nbytes(py)
-    }
-
-    /// Check the invariants; raise `AssertionError` if one does not hold.
-    fn validate(&self, py: Python<'_>) -> PyResult<()> {
-        convert::valid(self.0.locked(py).validate())
-    }
-
     /// Equal to any mapping of the same entries.
     fn __eq__<'py>(
         slf: &Bound<'py, Self>,
@@ -320,16 +289,7 @@ impl LongMap {
         format!("<LongMap {} entries>", self.__len__(py))
     }
 
-    /// Return a map of the same entries.
-    fn copy(&self, py: Python<'_>) -> Self {
-        Self::of(self.0.locked(py).clone())
-    }
-
-    fn __copy__(&self, py: Python<'_>) -> Self {
-        self.copy(py)
-    }
-
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Columns<'py>)> {
         Ok((slf.get_type().getattr("from_arrays")?, slf.get().to_arrays(slf.py())))
     }
-}
+} }

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBool;
 
 use crate::arrays::{Array, Block, Check, Ints, Rows, SMALL_BLOCK_ROWS, array};
-use crate::convert::{self, Int, Pair, pairs, raise, view};
+use crate::convert::{self, Int, Pair, pairs, raise};
 use crate::shared::Shared;
 use handlers::Handlers;
 use iterator::{PendingAcksIterator, pending_ack};
@@ -95,8 +95,8 @@ impl PendingAcks {
     }
 }
 
-#[pymethods]
-impl PendingAcks {
+crate::methods::mapping_methods! { PendingAcks, acks,
+    "Return a map of the same entries, closed if this one is, without handlers.", {
     #[new]
     #[pyo3(signature = (entries = None, /, *, add_handler = None, remove_handler = None))]
     fn new(
@@ -404,40 +404,10 @@ impl PendingAcks {
         PendingAcksIterator::of(entries_of(&self.acks.locked(py)))
     }
 
-    /// Return a view of the positions.
-    fn keys<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        view(slf, "KeysView")
-    }
-
-    /// Return a view of the values, in order of position.
-    fn values<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        view(slf, "ValuesView")
-    }
-
-    /// Return a view of pairs of position and value, in order of position.
-    fn items<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        view(slf, "ItemsView")
-    }
-
     /// Return every entry, in order, as four int64 arrays.
     fn to_arrays<'py>(&self, py: Python<'py>) -> Columns<'py> {
         let entries = self.acks.detached(py, |acks| entries_of(acks));
         columns(py, &entries)
-    }
-
-    /// The bytes allocated on the heap.
-    #[getter]
-    fn nbytes(&self, py: Python<'_>) -> usize {
-        self.acks.locked(py).heap_bytes()
-    }
-
-    fn __sizeof__(&self, py: Python<'_>) -> usize {
-        size_of::<Self>() + self.nbytes(py)
-    }
-
-    /// Check the invariants; raise `AssertionError` if one does not hold.
-    fn validate(&self, py: Python<'_>) -> PyResult<()> {
-        convert::valid(self.acks.locked(py).validate())
     }
 
     /// Equal to any mapping of the same entries.
@@ -460,15 +430,6 @@ impl PendingAcks {
         format!("<PendingAcks {} entries{state}>", acks.len())
     }
 
-    /// Return a map of the same entries, closed if this one is, without handlers.
-    fn copy(&self, py: Python<'_>) -> Self {
-        Self::of(self.acks.locked(py).clone())
-    }
-
-    fn __copy__(&self, py: Python<'_>) -> Self {
-        self.copy(py)
-    }
-
     /// A pickle has the entries and whether the map is closed, like a copy.
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Pickled<'py>)> {
         let (py, acks) = (slf.py(), slf.get());
@@ -480,7 +441,7 @@ impl PendingAcks {
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         self.handlers.traverse(&visit)
     }
-}
+} }
 
 /// Refuses an object that is not callable, before anything is changed.
 fn check_callable(callback: &Bound<'_, PyAny>) -> PyResult<()> {

@@ -53,8 +53,8 @@ impl PositionRangeSet {
     }
 }
 
-#[pymethods]
-impl PositionRangeSet {
+crate::methods::structure_methods! { PositionRangeSet, 0,
+    "Return an independent copy. It costs as much as copying its memory.", {
     #[new]
     #[pyo3(signature = (ranges=None))]
     fn new(ranges: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
@@ -338,22 +338,6 @@ impl PositionRangeSet {
         difference
     }
 
-    /// Return an independent copy. It costs as much as copying its memory.
-    fn copy(&self, py: Python<'_>) -> Self {
-        Self::of(self.0.locked(py).clone())
-    }
-
-    /// The bytes allocated on the heap.
-    #[getter]
-    fn nbytes(&self, py: Python<'_>) -> usize {
-        self.0.locked(py).heap_bytes()
-    }
-
-    /// Check the invariants; `AssertionError` if one does not hold.
-    fn validate(&self, py: Python<'_>) -> PyResult<()> {
-        crate::convert::valid(self.0.locked(py).validate())
-    }
-
     fn __or__(&self, py: Python<'_>, other: &Self) -> Self {
         self.union(py, other)
     }
@@ -366,14 +350,6 @@ impl PositionRangeSet {
 
     fn __sub__(&self, py: Python<'_>, other: &Self) -> Self {
         self.difference(py, other)
-    }
-
-    fn __copy__(&self, py: Python<'_>) -> Self {
-        self.copy(py)
-    }
-
-    fn __deepcopy__(&self, py: Python<'_>, _memo: &Bound<'_, PyAny>) -> Self {
-        self.copy(py)
     }
 
     fn __getstate__<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
@@ -402,10 +378,6 @@ impl PositionRangeSet {
         self.0.detached(py, |set| *set == theirs)
     }
 
-    fn __sizeof__(&self, py: Python<'_>) -> usize {
-        size_of::<Self>() + self.nbytes(py)
-    }
-
     fn __str__(&self, py: Python<'_>) -> String {
         self.0.detached(py, |set| set.to_string())
     }
@@ -419,7 +391,7 @@ impl PositionRangeSet {
         }
         format!("<PositionRangeSet [{}]>", shown.join(","))
     }
-}
+} }
 
 /// The ranges of a copy of a set, fetched in batches.
 #[pyclass(frozen, module = "ackwell")]

@@ -1,0 +1,68 @@
+//! The methods that the structures share, written once.
+//!
+//! PyO3 allows one `#[pymethods]` block for each class, so these macros define the whole block: the shared methods and
+//! the methods of the class.
+
+/// Defines the methods of `$class`, which has its structure in a `Shared` in `$field`. `$copy` documents `copy`.
+macro_rules! structure_methods {
+    ($class:ident, $field:tt, $copy:literal, { $($own:tt)* }) => {
+        #[pymethods]
+        impl $class {
+            $($own)*
+
+            #[doc = $copy]
+            fn copy(&self, py: Python<'_>) -> Self {
+                Self::of(self.$field.locked(py).clone())
+            }
+
+            fn __copy__(&self, py: Python<'_>) -> Self {
+                self.copy(py)
+            }
+
+            fn __deepcopy__(&self, py: Python<'_>, _memo: &Bound<'_, PyAny>) -> Self {
+                self.copy(py)
+            }
+
+            /// The bytes allocated on the heap.
+            #[getter]
+            fn nbytes(&self, py: Python<'_>) -> usize {
+                self.$field.locked(py).heap_bytes()
+            }
+
+            fn __sizeof__(&self, py: Python<'_>) -> usize {
+                size_of::<Self>() + self.nbytes(py)
+            }
+
+            /// Check the invariants; raise `AssertionError` if one does not hold.
+            fn validate(&self, py: Python<'_>) -> PyResult<()> {
+                $crate::convert::valid(self.$field.locked(py).validate())
+            }
+        }
+    };
+}
+
+/// Defines the methods of a mapping; see [`structure_methods`].
+macro_rules! mapping_methods {
+    ($class:ident, $field:tt, $copy:literal, { $($own:tt)* }) => {
+        $crate::methods::structure_methods!($class, $field, $copy, {
+            $($own)*
+
+            /// Return a view of the keys.
+            fn keys<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+                $crate::convert::view(slf, "KeysView")
+            }
+
+            /// Return a view of the values.
+            fn values<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+                $crate::convert::view(slf, "ValuesView")
+            }
+
+            /// Return a view of the entries as pairs of key and value.
+            fn items<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+                $crate::convert::view(slf, "ItemsView")
+            }
+        });
+    };
+}
+
+pub(crate) use {mapping_methods, structure_methods};
