@@ -1,4 +1,4 @@
-"""What is read of a delivery: each field from its own place, and what an older version does not show."""
+"""Reading the state of delivery: the source of each field, and fields that older versions lack."""
 
 from __future__ import annotations
 

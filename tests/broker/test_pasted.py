@@ -1,4 +1,4 @@
-"""Answers as people paste them: what can be read is read, and what is left out is not made up."""
+"""Pasted answers: visible values are read, and omitted values are not invented."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a restart forgets, held against what real brokers did forget.
+"""Predicted losses of a restart, compared with recorded restarts of real brokers.
 
 `vectors/restart.json` has recorded restarts of Apache Pulsar 4.2.4: the state in memory before and
 after. Ranges are `[ledger, lower, length, stride, count]`: `count` ranges of `length` entries, one
@@ -243,7 +243,7 @@ def test_with_batch_index_acknowledgment_off_no_batch_index_is_read_back() -> No
 
 def test_only_entries_that_exist_beyond_the_mark_delete_position_count() -> None:
     # Odd states keep ranges at or below the mark-delete position, past a ledger's end and in unknown
-    # ledgers; they take room under the limit, and are no messages.
+    # ledgers; they count for the limit and are not messages.
     ranges = PositionRangeSet.parse("[(3:-1..3:4],(3:6..3:99],(8:-1..8:9]]")
     settings = BrokerSettings().with_values(["managedLedgerMaxUnackedRangesToPersist=0"])
     loss = restart_loss(
@@ -387,7 +387,7 @@ def test_hidden_ack_sets_survive_where_each_unacked_entry_may_have_one(limit: in
     )
     # Three more entries may have had ack sets when it was written, which counted then.
     assert loss.messages == Bounds(0, most)
-    # Whatever was not flushed: the entries acknowledged whole, and what is hidden in the four others.
+    # Everything that was not flushed: the wholly acknowledged entries, and hidden messages of four others.
     assert loss.messages_before_flush == Bounds(0, 20 + 36)
 
 
@@ -496,7 +496,7 @@ def test_a_version_has_the_defaults_of_the_newest_known_one_up_to_it(version: st
 def test_a_bound_of_what_was_not_written_narrows_the_worst_case_of_a_crash(
     unwritten_entries: int | None, more: int, most: int
 ) -> None:
-    """Beside what a limit cuts, which comes back for certain: 11 entries if one range is kept."""
+    """A limit also cuts 11 entries, which are certainly lost, if one range is kept."""
     state = acknowledged((3, -1), HOLES, {}, Ledgers({2: 10, 3: 10, 4: 10, 5: 20}))
     for kept, certain, at_most in ((1, 11, 11 + more), (10_000, 0, most)):
         settings = BrokerSettings.of("4.2").with_values([f"managedLedgerMaxUnackedRangesToPersist={kept}"])
@@ -527,12 +527,12 @@ def test_the_ack_set_of_a_wholly_acknowledged_entry_does_not_count_for_the_limit
 
 
 def test_ack_sets_that_a_cumulative_acknowledgment_covered_count_for_the_limit() -> None:
-    """Seen live on three versions (tests/pulsar/test_covered_ack_sets.py): 1:3 and 1:4 came back."""
+    """Seen live on three versions (tests/pulsar/test_covered_ack_sets.py): 1:3 and 1:4 were redelivered."""
     ranges = PositionRangeSet.parse("[(1:5..1:6],(1:7..1:8]]")
     sizes = BatchSizes(each=4)
     state = acknowledged((1, 1), ranges, ACKED_PARTS, ledgers=Ledgers({1: 9}))
     closed = restart_loss(state, COVERED, "graceful", batch_sizes=sizes)
-    # What is written before the close drops them.
+    # The write before the close drops them.
     assert closed.messages == Bounds(0, 2)
     assert [reason.code for reason in closed.reasons] == ["batch-index-limit"]
     # The write that counted them is over, and they are gone from memory.

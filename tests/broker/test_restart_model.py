@@ -106,7 +106,7 @@ def test_what_comes_back_is_what_the_broker_did_not_write_or_does_not_read(
     assert list(loss.ranges) == [each for each in ranges if each not in kept]
     assert loss.entries == loss.ranges.cardinality
 
-    # Where nothing but ack sets stands, or they may have been recovered, it hangs on what was written when.
+    # With ack sets only, or ack sets that may have been recovered, the time of the last write decides.
     uncertain = restart == "crash" and (ledger == "read-only" or (ledger == "open" and not ranges))
     lost_partial = [position for position in partial if position not in kept_partial]
     certain = 0 if uncertain and ledger == "read-only" else len(lost_partial)

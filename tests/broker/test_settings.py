@@ -1,4 +1,4 @@
-"""The settings of a broker: each default by version, and what is said of a value that cannot be."""
+"""The settings of a broker: defaults by version, and errors for invalid values."""
 
 from __future__ import annotations
 

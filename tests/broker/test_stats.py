@@ -1,4 +1,4 @@
-"""Answers of brokers, in every wrapping they come in, and what is wrong with what is none."""
+"""Answers of brokers in every layout of a file, and the errors for other files."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class FakeBroker(BaseHTTPRequestHandler):
 def broker(
     answers: dict[str, Any], certificate: Path | None = None, host: str = "127.0.0.1"
 ) -> Iterator[tuple[str, list[tuple[str, str, str | None]]]]:
-    """Serve these answers; yield the address, and what is asked (method, path, credentials)."""
+    """Serve these answers; yield the address and the list of requests (method, path, credentials)."""
     handler = type("Handler", (FakeBroker,), {"asked": [], "answers": answers})
     server = ThreadingHTTPServer((host, 0), handler)
     scheme = "http"

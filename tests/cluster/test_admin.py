@@ -1,4 +1,4 @@
-"""The admin API: what is asked for, where the credentials go, and what survives a bad answer."""
+"""The admin API: requests, credentials, and bad answers."""
 
 from __future__ import annotations
 

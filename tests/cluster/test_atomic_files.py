@@ -1,4 +1,4 @@
-"""A file is there as a whole or as it was before, and what lies in its way is never followed."""
+"""Atomic files: a failed write changes nothing, and no symbolic link is followed."""
 
 from __future__ import annotations
 

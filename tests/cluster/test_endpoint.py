@@ -1,4 +1,4 @@
-"""One request: what is sent, what is asked again, where a redirect may lead, what is said if it fails."""
+"""One request: headers, retries, redirects, and errors."""
 
 from __future__ import annotations
 

@@ -161,7 +161,7 @@ def test_a_cursor_of_the_broker_itself_has_no_consumers_to_wait_for() -> None:
 
 
 def test_what_was_with_the_last_consumer_waits_for_the_next_one() -> None:
-    """Seen on a live broker: everything was read, 12,000 entries are left, and nobody is connected."""
+    """Seen on a live broker: all entries were read, 12,000 remain, and no consumer is connected."""
     dump = {
         "internalStats": {
             "lastConfirmedEntry": "7:9",
@@ -276,7 +276,7 @@ def test_a_hash_that_no_consumer_owns_holds_back_what_waits(last: int, code: str
     cursor = {"readPosition": "3:10", "subscriptionHavePendingReplayRead": True, "pendingReadOps": 1}
     now = subscription_of(told(cursor, consumers=owners, **shown))
     assert delivery_of(now, BrokerSettings(), now).code.code == code
-    # Where the broker deals the hashes out, each has an owner, whether it shows them or not.
+    # If the broker assigns the hashes, each has an owner, even if the broker does not show it.
     shown["keySharedMode"] = "AUTO_SPLIT"
     now = subscription_of(told(cursor, consumers=owners, **shown))
     assert delivery_of(now, BrokerSettings(), now).code.code == "unexplained"

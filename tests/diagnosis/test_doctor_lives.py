@@ -1,7 +1,7 @@
-"""The doctor on recorded lives: real brokers of three versions, restarted, with what then came back.
+"""The doctor's predictions, compared with recorded restarts of real brokers of three versions.
 
 `tests/vectors/lives.jsonl.gz` has a line for each restart of a subscription, recorded with
-`python -m tests.pulsar.lives --record`; every input is what the admin API said.
+`python -m tests.pulsar.lives --record`. Every input is an answer of the admin API.
 """
 
 from __future__ import annotations

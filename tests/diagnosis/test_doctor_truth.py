@@ -1,4 +1,4 @@
-"""The verdict from the admin API alone, held against what the broker's memory says of the same moment."""
+"""The verdict from the admin API alone, compared with the broker's memory at the same moment."""
 
 from __future__ import annotations
 

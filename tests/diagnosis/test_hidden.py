@@ -1,4 +1,4 @@
-"""What the counters of a broker say of acknowledgments inside of batches, at each of its bounds.
+"""Bounds on acknowledged messages inside batches, from the counters of a broker.
 
 The numbers are those of subscriptions of real brokers that were restarted (`python -m tests.pulsar.lives`).
 """
@@ -93,9 +93,9 @@ def test_what_the_consumers_lack_of_a_backlog_that_was_all_delivered_is_acknowle
         # Counted at another moment, or not seen to be the whole.
         {"backlog": {"lastMessageId": "26:8"}},
         {"backlog": {"lastMessageId": None}},
-        # What was acknowledged whole may have been counted twice.
+        # Wholly acknowledged entries may have been counted twice.
         {"cursor": {"state": "Open", "cursorLedger": 7}},
-        # Nobody is seen to have acknowledged anything.
+        # No consumer shows an acknowledgment.
         {"consumer": {"lastAckedTimestamp": 0, "msgOutCounter": 1}},
     ],
 )
@@ -106,14 +106,14 @@ def test_what_is_missing_is_an_upper_bound_alone_if_it_may_be_elsewhere(changes:
 @pytest.mark.parametrize(
     ("settings", "changes"),
     [
-        # Only Shared and Key_Shared count what is unacknowledged.
+        # Only Shared and Key_Shared count unacknowledged messages.
         (ALL, {"kind": "Exclusive"}),
         # In a transaction an entry may be with two consumers.
         (ALL.with_values(["transactionCoordinatorEnabled=true"]), {}),
         # The count of the backlog is of another moment, or missing.
         (ALL, {"backlog": {"entries": 9}}),
         (ALL, {"backlog": {"aborted": True}}),
-        # 4.0 may count what was skipped or expired.
+        # 4.0 may count skipped and expired messages.
         (
             BrokerSettings.of("4.0").with_values(["acknowledgmentAtBatchIndexLevelEnabled=true"]),
             {"internal": {"entriesAddedCounter": 9}},
@@ -156,12 +156,12 @@ def test_a_topic_of_which_nobody_acknowledged_anything_since_it_was_loaded_hides
 @pytest.mark.parametrize(
     "changes",
     [
-        # Somebody who left may have.
+        # A disconnected consumer may have acknowledged messages.
         {"shown": {"msgOutCounter": MESSAGES + 1}},
         {"shown": {"consumers": []}},
         # Some entries are older, and may be known to a client from before.
         {"internal": {"entriesAddedCounter": 9}},
-        # A seek into a batch acknowledges what is before it, and opens the cursor ledger.
+        # A seek into a batch acknowledges the earlier messages and opens the cursor ledger.
         {"cursor": {"state": "Open", "cursorLedger": 7}},
         # A broker that does not show it.
         {"consumer": {"lastAckedTimestamp": None}},

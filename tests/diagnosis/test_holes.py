@@ -1,4 +1,4 @@
-"""The holes of a subscription, and what the oldest one holds back, against entries counted one by one."""
+"""The holes of a subscription, compared with entries counted one by one."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_a_hole_is_with_the_only_consumer_that_has_anything() -> None:
     assert holder([has, idle]) == "a"
     assert holder([has, {**idle, "unackedMessages": 1}]) is None
     assert holder([has, idle], read="3:0") is None
-    # Perhaps nobody has it: it may be among what waits to be delivered again.
+    # It may have no consumer, and wait for redelivery.
     assert holder([has, idle], msgInReplay=1) is None
 
 

@@ -1,4 +1,4 @@
-"""Persisted bytes and what is told of them: inspect, diff, convert, and the holes of a subscription."""
+"""Commands on persisted bytes: inspect, diff, convert, and the holes of a subscription."""
 
 from __future__ import annotations
 

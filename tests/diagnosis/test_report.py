@@ -41,7 +41,7 @@ def names_of(html: str) -> list[str]:
 
 
 def fleet(count: int) -> Checkup:
-    """Many subscriptions, made from few: what is measured is the page."""
+    """Many subscriptions, made from few: the test measures the page."""
     kinds = [subscription(holes(n)) for n in (3, 40, 9_500, 12_000)]
     return Checkup.of(
         (

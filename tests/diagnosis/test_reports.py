@@ -1,11 +1,11 @@
-"""The second verdict on what users reported upstream: the numbers of each thread, and the answer it gave.
+"""The second verdict on problems that users reported upstream, compared with the answer in each thread.
 
-`tests/vectors/reports.json` has short extracts of `stats` and `stats-internal`, and which thread each is of.
-Threads often show one of the two answers, or describe single values of them. What is needed beyond that, a
-backlog, an empty list of consumers or a consumer's name, is made up; a cursor stands on a topic whose last
-entry is ten behind its read position, if `end` does not name it. `numbers` says whether the values are those
-of a dump in the thread, as far as it shows them, or rebuilt from what it describes. No text of a thread is
-copied. `code` is null if the thread does not show enough to tell.
+`tests/vectors/reports.json` has short extracts of `stats` and `stats-internal`, each with its thread. Threads
+often show only one of the two answers, or describe single values. Further values that the doctor needs, such
+as a backlog, an empty list of consumers or a name, are invented. The last entry of the topic is ten after the
+read position, unless `end` gives it. `numbers` states whether the values come from a dump in the thread or
+follow from its description. No text of a thread is copied. `code` is null if the thread does not show
+enough for a verdict.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Python's side of the kit: the recovery probe and a broker, both Apache Pulsar's own code."""
+"""Run Apache Pulsar's code: the recovery probe and a broker."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ VERSIONS = ("4.2.4", "4.0.7", "5.0.0-M1")
 
 
 def missing() -> str | None:
-    """Say what the kit would need and this machine has not."""
+    """Return the program that the kit needs and this machine lacks; None if it has all."""
     for program in ("java", "mvn", "curl", "bash"):
         if shutil.which(program) is None:
             return f"{program} is not installed; the kit needs Java >= 17, Maven and curl"
@@ -34,7 +34,7 @@ def missing() -> str | None:
 
 
 class Case(NamedTuple):
-    """Bytes for the probe, and the ledgers they speak of; `options` as `RecoverProbe` names them."""
+    """Bytes for the probe, and their ledgers; `options` as `RecoverProbe` names them."""
 
     ledgers: Mapping[int, int]
     position: bytes | None = None
@@ -42,7 +42,7 @@ class Case(NamedTuple):
     options: Mapping[str, bool] = {}
 
     def question(self) -> dict[str, Any]:
-        """Return the case as the probe reads it."""
+        """Return the case in the format of the probe."""
         encoded = {"position": self.position, "cursorInfo": self.cursor_info}
         return {
             "ledgers": {str(ledger_id): entries for ledger_id, entries in self.ledgers.items()},
@@ -52,7 +52,7 @@ class Case(NamedTuple):
 
 
 def probe(cases: Iterable[Case]) -> list[dict[str, Any]]:
-    """Recover each case with the broker's own code, in one JVM; what it believes, case by case."""
+    """Recover each case with the broker's code, in one JVM; return the recovered states in order."""
     questions = [json.dumps(case.question()) for case in cases]
     done = subprocess.run(
         [BIN / "probe.sh"], input="\n".join(questions) + "\n", capture_output=True, text=True, check=False
@@ -69,7 +69,7 @@ def decoded(text: str) -> bytes:
 
 
 class Ports(NamedTuple):
-    """Where a broker listens on 127.0.0.1."""
+    """The ports of a broker on 127.0.0.1."""
 
     binary: int
     admin: int
@@ -78,7 +78,7 @@ class Ports(NamedTuple):
 
     @classmethod
     def free(cls) -> Ports:
-        """Return four ports that nobody listens on now."""
+        """Return four free ports."""
         with ExitStack() as stack:
             sockets = [stack.enter_context(socket.socket()) for _ in cls._fields]
             for each in sockets:
@@ -87,7 +87,7 @@ class Ports(NamedTuple):
 
 
 class Broker:
-    """A broker of the test's own: `version` of Apache Pulsar on free ports, with its data in `folder`."""
+    """A broker for one test: `version` of Apache Pulsar on free ports, with its data in `folder`."""
 
     def __init__(self, folder: Path, version: str = VERSIONS[0]) -> None:
         self.version = version
@@ -110,16 +110,16 @@ class Broker:
         self._run("start.sh", *(f"{key}={value}" for key, value in self._settings.items()))
 
     def stop(self, *, crash: bool = False) -> None:
-        """Stop it in good order, or with kill -9."""
+        """Stop it gracefully, or with kill -9."""
         self._run("stop.sh", *(["-9"] if crash else []))
 
     def cursor(self, topic: str, subscription: str) -> dict[str, Any]:
-        """Return what the cursor holds in memory."""
+        """Return the cursor in the broker's memory."""
         found: dict[str, Any] = json.loads(self._door("cursor", topic=topic, sub=subscription))
         return found
 
     def subscription(self, topic: str, subscription: str) -> dict[str, Any]:
-        """Return what the cursor, the consumers and the dispatcher hold in memory."""
+        """Return the cursor, the consumers and the dispatcher in the broker's memory."""
         found: dict[str, Any] = json.loads(self._door("subscription", topic=topic, sub=subscription))
         return found
 
@@ -148,7 +148,7 @@ class Broker:
         return self._door("entry", ledger=str(ledger_id))
 
     def admin(self, method: str, path: str, body: object = None) -> Any:
-        """Ask the admin API (`/admin/v2/…`); return its JSON, `None` where it answers nothing."""
+        """Send a request to the admin API (`/admin/v2/…`); return its JSON, `None` for an empty answer."""
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(
             f"http://127.0.0.1:{self.ports.admin}/admin/v2/{path}",
@@ -163,14 +163,14 @@ class Broker:
     def create_namespace(self, name: str) -> None:
         """Create `public/<name>`, in one bundle.
 
-        A broker loads all topics of a bundle at once, under the settings of that moment: topics that are
-        to have settings of their own need a namespace of their own.
+        A broker loads all topics of a bundle at once, under the current settings. Topics with different
+        settings need different namespaces.
         """
         bundles = {"boundaries": ["0x00000000", "0xffffffff"], "numBundles": 1}
         self.admin("PUT", f"namespaces/public/{name}", {"bundles": bundles})
 
     def _run(self, script: str, *arguments: str) -> None:
-        # To a file: the broker inherits the output, and a pipe would be waited on until it ends.
+        # To a file: the broker inherits the output, and a pipe would stay open until the broker ends.
         output = Path(self._environment["ACKWELL_PULSAR_DATA"]) / f"{script}.log"
         with output.open("w") as sink:
             done = subprocess.run(

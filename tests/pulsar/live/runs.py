@@ -1,4 +1,4 @@
-"""Many sequences on one broker; its restarts are shared, for they take longer than a sequence."""
+"""Run many sequences on one broker. They share its restarts, which take longer than a sequence."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CRASHES = 0.4
 """The share of restarts that are kills."""
 
 RATE_LIMIT_S = 1.5
-"""A cursor is written once a second (`managedLedgerDefaultMarkDeleteRateLimit`), also when it is flushed."""
+"""A cursor is written once per second at most (`managedLedgerDefaultMarkDeleteRateLimit`), even if flushed."""
 
 
 class Result(NamedTuple):
@@ -31,13 +31,13 @@ class Result(NamedTuple):
     history: list[str]
     races: list[str]
     played: Counter[str]
-    """How often each kind of operation had something to act on, and what the topic went through."""
+    """The number of effective operations of each kind, and of restarts and unloads."""
 
 
 def settings(*, transactions: bool) -> dict[str, str]:
-    """Return what a broker is started with."""
+    """Return the settings of the broker."""
     return {
-        # What the operating system has survives a kill of the process.
+        # Data in the page cache survives a kill of the process.
         "journalSyncData": "false",
         "activeConsumerFailoverDelayTimeMs": "0",
         "acknowledgmentAtBatchIndexLevelEnabled": "true",
@@ -47,12 +47,12 @@ def settings(*, transactions: bool) -> dict[str, str]:
 
 
 def described(result: Result) -> str:
-    """Return a difference, and what leads to it."""
+    """Return a difference and its history."""
     return "\n".join([result.sequence.to_json(), *result.history, str(result.difference)])
 
 
 def shares(played: Counter[str]) -> str:
-    """Return what was played, by kind."""
+    """Return the number of operations by kind."""
     return ", ".join(f"{name} {count}" for name, count in sorted(played.items()))
 
 
@@ -62,7 +62,7 @@ def play(
     seed: int,
     player: Callable[[kit.Broker, Sequence], Playing] = Played,
 ) -> list[Result]:
-    """Play sequences side by side as far as the next restart of each, restart, and go on."""
+    """Run sequences side by side up to the next restart of each, restart the broker, and go on."""
     chance = random.Random(seed)
     played = [player(broker, sequence) for sequence in sequences]
     running = [(each, each.run()) for each in played]
@@ -102,7 +102,7 @@ def _ended(each: Playing, difference: DifferenceError | None) -> Result:
 
 
 def shrunk(broker: kit.Broker, result: Result, seed: int) -> Result:
-    """Leave out operations, many at first, as long as there still is a difference."""
+    """Remove operations, many at first, while the difference persists."""
     assert result.difference is not None
     best = result
     sequence = result.sequence

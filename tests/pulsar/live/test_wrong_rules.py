@@ -1,4 +1,4 @@
-"""The directed cases agree with a live broker, and convict every wrong rule."""
+"""The directed cases agree with a live broker, and detect every wrong rule."""
 
 from __future__ import annotations
 

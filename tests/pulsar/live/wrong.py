@@ -1,7 +1,8 @@
-"""The verb that convicts: `python -m tests.pulsar.live.wrong`, part of `make lab-test-pulsar`.
+"""Check each rule of the presets with directed cases: `python -m tests.pulsar.live.wrong`.
 
-Every directed case is played on a broker of each version. Its transcript has to agree with the preset, and
-for each field of the preset, put wrong, at least one must not. So no row of `docs/pulsar.md` is believed.
+Every directed case runs on a broker of each version. Its transcript must agree with the preset. For each
+field of the preset, at least one transcript must disagree if the field has a wrong value. This proves every
+row of `docs/pulsar.md`. Part of `make lab-test-pulsar`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from tests.pulsar.live.transcript import Transcript, judged, write
 KEPT = Path(__file__).parents[2] / "vectors" / "broker.jsonl.gz"
 
 NOT_OF_A_BROKER = {
-    # The limits that a sequence sets, and what a client or ackwell alone does.
+    # The limits that a sequence sets, and rules of the client or of ackwell only.
     "cursor",
     "max_unacked_per_consumer",
     "max_unacked_per_subscription",
@@ -44,11 +45,11 @@ RULES = tuple(
     for each in fields(settings)
     if each.name not in NOT_OF_A_BROKER
 )
-"""Every field of a preset that says how a broker decides."""
+"""Every field of a preset that is a rule of the broker."""
 
 
 def found(transcripts: list[Transcript]) -> dict[str, list[str]]:
-    """Return the transcripts of each rule's own cases that convict it when it is wrong, by name."""
+    """Return for each rule the names of its cases whose transcripts detect a wrong value."""
     fields_of = {case.name: case.field for case in CASES}
     return {
         rule: [
@@ -78,17 +79,17 @@ def played(broker: kit.Broker, case: Directed) -> tuple[Transcript, str | None]:
 
 
 class Verdict(NamedTuple):
-    """What the directed cases say of one version."""
+    """The results of the directed cases on one version."""
 
     transcripts: list[Transcript]
     differences: list[str]
-    """What differs under the preset."""
+    """Differences from the preset."""
     convicted: dict[str, list[str]]
-    """Wrong rule → the cases that find it."""
+    """Wrong rule → the cases that detect it."""
 
 
 def judge(folder: Path, version: str) -> Verdict:
-    """Play all cases on a broker of a version, and put each field of its preset wrong."""
+    """Run all cases on a broker of a version, and judge the transcripts with each field set wrong."""
     transcripts, differences = [], []
     with kit.running_broker(folder, version, **runs.settings(transactions=True)) as broker:
         for case in CASES:
@@ -103,7 +104,7 @@ def judge(folder: Path, version: str) -> Verdict:
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--versions", nargs="+", default=list(kit.VERSIONS))
-    parser.add_argument("--keep", action="store_true", help=f"keep what the brokers answered in {KEPT.name}")
+    parser.add_argument("--keep", action="store_true", help=f"write the transcripts to {KEPT.name}")
     asked = parser.parse_args()
     verdicts = {}
     for version in asked.versions:
