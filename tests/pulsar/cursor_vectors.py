@@ -1,4 +1,4 @@
-"""Record what a broker's cursor does in small scenarios: `python -m tests.pulsar.cursor_vectors`.
+"""Record the cursor of a broker in small scenarios: `python -m tests.pulsar.cursor_vectors`.
 
 Each scenario is a list of steps on one Exclusive consumer. After every step the answer has the cursor's
 memory: mark-delete position, ranges, ack sets, properties, `messagesConsumedCounter` and backlog, and

@@ -104,7 +104,7 @@ def differences(version: str, state: BrokerState, really: Received, folder: Path
 
 
 def answer_of(broker: Broker, topic: str) -> dict[str, Any]:
-    """Return what a dev broker shows, in the form of `taken`."""
+    """Return the state of a dev broker in the form of `taken`."""
     from ackwell.devbroker.admin.topic_stats import internal_stats, stats
 
     found = broker._broker.state.topics[topic]
@@ -144,7 +144,7 @@ def _states(broker: kit.Broker, going: list[Life], restart: str, *, wait: bool) 
     if wait:
         time.sleep(1.5)
     if restart == "crash":
-        # What was not written yet is in no dump.
+        # No dump contains acknowledgments that are not written yet.
         for each in going:
             broker.flush(each.topic, SUBSCRIPTION)
     return [BrokerState(each, taken(broker, each), restart) for each in going]

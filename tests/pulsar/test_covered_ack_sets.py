@@ -1,4 +1,4 @@
-"""Ack sets and the limit of a write: those before a new mark-delete position count once more.
+"""Ack sets that a new mark-delete position covers count once more for the limit of a write.
 
 The ack set of an entry that is acknowledged individually as a whole does not count.
 """

@@ -1,4 +1,4 @@
-"""A live broker still does what the recorded ones did."""
+"""A live broker still gives the recorded results."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ QUIET_S = 5.0
 
 
 class Topic:
-    """A topic of its own with one consumer that asks for everything."""
+    """A separate topic with one consumer that requests all messages."""
 
     def __init__(self, broker: kit.Broker, name: str, kind: SubscriptionType, **settings: Any) -> None:
         self._broker = broker
@@ -78,11 +78,11 @@ class Topic:
         return found
 
     def acknowledged(self) -> PositionRangeSet:
-        """Return the ranges behind the mark-delete position."""
+        """Return the ranges after the mark-delete position."""
         return PositionRangeSet.parse(self.stats_internal()["individuallyDeletedMessages"])
 
     def ack_sets(self) -> dict[str, Any]:
-        """Return what is not acknowledged of partly acknowledged batches, from the broker's memory."""
+        """Return the unacknowledged messages of partly acknowledged batches from the broker's memory."""
         found: dict[str, Any] = self._broker.cursor(f"persistent://{self.name}", NAME)["batchDeletedIndexes"]
         return found
 

@@ -1,4 +1,4 @@
-"""A recording before a real broker, replayed in its order on Spark, is what the broker says of itself.
+"""A recording of a real broker, replayed in order on Spark, gives the broker's state.
 
 All types of subscription, transactions, seeks, skips, expiry, a cleared backlog and trimmed ledgers. After
 each step the recording up to there is held against stats-internal, the consumers and ack sets in the broker's
@@ -130,7 +130,7 @@ class Session:
         return [(ledger_id, entry) for ledger_id, count in counts.items() for entry in range(count)]
 
     def truth(self, topics: tuple[str, ...]) -> dict[tuple[str, str], Found]:
-        """Return what the broker says: stats-internal, and for ack sets and consumers its memory."""
+        """Return the broker's state: stats-internal, and its memory for ack sets and consumers."""
         found = {}
         for topic in topics:
             entries, stats = self.entries(topic), self.stats(topic)
@@ -181,7 +181,7 @@ def of_broker(
 
 
 def in_order(events: list[Event], entries: dict[str, list[tuple[int, int]]]) -> dict[tuple[str, str], Found]:
-    """Return what the ordered path says."""
+    """Return the result of the ordered path."""
     rows = [row for batch in follow_batches(in_topics(events), []) for row in batch.to_pylist()]
     return {(row["topic"], row["subscription"]): of_row(row, entries) for row in rows}
 

@@ -1,4 +1,4 @@
-"""What an operation does, with everything chosen: the same action goes to the broker and to ours."""
+"""Actions with all choices made; the broker and our model get the same actions."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class ChangeType(NamedTuple):
 
 
 class Unsubscribe(NamedTuple):
-    """The subscription is deleted, and made again at the first entry; nobody is connected."""
+    """Delete the subscription and create it again at the first entry; no consumer is connected."""
 
 
 Action = (

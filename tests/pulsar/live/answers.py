@@ -1,4 +1,4 @@
-"""What the random sequences do not show: scripts for the broker and for ours, with one form of answer.
+"""Scripts for rules that random sequences do not cover, run on the broker and on our model.
 
 `tests/vectors/answers.json` keeps what Pulsar 4.2.4 answered. What depends on a name that the broker chose
 is compared by that name.
@@ -27,7 +27,7 @@ QUIET_S = 0.5
 
 
 class Script(NamedTuple):
-    """One script on each side; ours is given what the broker chose."""
+    """One script on each side; our model gets the broker's choices."""
 
     broker: Callable[[Client], Answer]
     ours: Callable[[Answer], Answer]
@@ -45,7 +45,7 @@ def on_broker(name: str, broker: kit.Broker) -> Answer:
 
 
 def _all_of(client: Client, has_come: Callable[[], int], expected: int) -> None:
-    """Wait until as much has come as is expected, and then for what is too much."""
+    """Wait for the expected number of messages, and then for surplus ones."""
     deadline = time.monotonic() + PATIENCE_S
     while has_come() < expected and time.monotonic() < deadline:
         client.settle()

@@ -27,7 +27,7 @@ SOON_MS = 3_000
 
 
 def action_of(operation: Operation, ours: Ours) -> Action | None:
-    """Choose what an operation does now; `None` where it has nothing to act on."""
+    """Choose the action of an operation; `None` if it has no target."""
     return _CHOOSE[operation.kind](random.Random(operation.seed), ours)
 
 

@@ -1,7 +1,7 @@
 """A client of the binary protocol with nothing between a test and the broker.
 
 One connection for the producer and all consumers, so the broker's frames arrive in the order in which it
-decided. No permits, acknowledgments or timers of its own.
+decided. The client sends no permits, acknowledgments or timers by itself.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Delivered(NamedTuple):
     redelivery_count: int
     ack_set: AckSet
     epoch: int | None = None
-    """The consumer's epoch at this time; `None` where it never named one."""
+    """The consumer's epoch at this time; `None` if it never sent one."""
 
 
 class Client:
@@ -59,9 +59,9 @@ class Client:
         self._delivered: list[Delivered] = []
         self.producer_name = ""
         self.closed: list[int] = []
-        """Consumers that the broker closed, and nobody took note of yet."""
+        """Consumers that the broker closed and that the test has not processed yet."""
         self.active: list[tuple[int, bool]] = []
-        """What the broker said to each consumer about being the active one."""
+        """The broker's messages to each consumer about the active one."""
         self._send(
             CommandType.CONNECT,
             client_version="ackwell",
@@ -76,7 +76,7 @@ class Client:
     # Producing
 
     def open_producer(self) -> None:
-        # A broker serves a topic once somebody has looked it up.
+        # A broker serves a topic after a lookup.
         asked = self._ask(CommandType.LOOKUP, topic=self.topic)
         self._wait(CommandType.LOOKUP_RESPONSE, asked)
         request_id = self._ask(CommandType.PRODUCER, topic=self.topic, producer_id=PRODUCER_ID)
@@ -240,7 +240,7 @@ class Client:
             txnid_least_bits=transaction[1],
             subscription=messages.Subscription(topic=self.topic, subscription=self._subscription),
             txn_action=0 if commit else 1,
-            # 4.0 closes the connection where it is missing.
+            # 4.0 closes the connection if it is missing.
             txnid_least_bits_of_low_watermark=0,
         )
         answer = self._wait(CommandType.END_TXN_ON_SUBSCRIPTION_RESPONSE, request_id)
@@ -275,7 +275,7 @@ class Client:
         self._request(CommandType.SEEK, consumer_id=consumer_id, message_id=message_id(position, ack_set))
 
     def take(self) -> list[Delivered]:
-        """Return what was delivered since the call before, in the broker's order."""
+        """Return the deliveries since the last call, in the broker's order."""
         self._read(0)
         taken, self._delivered = self._delivered, []
         return taken

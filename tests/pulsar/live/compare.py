@@ -15,7 +15,7 @@ Range = tuple[int, int, int]
 
 
 class ConsumerState(NamedTuple):
-    """What a consumer may get and has got."""
+    """The permits of a consumer and its messages."""
 
     permits: int
     unacked: int
@@ -37,7 +37,7 @@ class State(NamedTuple):
     unacked: int
     blocked: bool
     delayed: int
-    """Messages that wait for their time; 0 without consumers, for a broker forgets them with the next one."""
+    """Delayed messages; 0 without consumers, because a broker drops them when the next one connects."""
 
 
 def differences(ours: State, theirs: State) -> list[str]:

@@ -1,4 +1,4 @@
-"""A case for each row of `docs/pulsar.md`: what a broker does differs there under the wrong rule.
+"""A case for each row of `docs/pulsar.md` in which a wrong rule gives another result.
 
 In the actions an entry is the number of its publication, and the key "@1" is one that consumer 1 owns.
 """
@@ -64,7 +64,7 @@ def _publish(*sizes: int | None, key: str | None = None) -> Publish:
 
 
 def _at(entries: Any) -> Any:
-    """Return numbers of entries, where an action has positions."""
+    """Replace positions of an action by numbers of entries."""
     return entries
 
 

@@ -1,4 +1,4 @@
-"""What a sequence is made of: settings, and operations that are drawn before anything is played.
+"""The parts of a sequence: settings, and operations that are drawn before the run.
 
 An operation is a kind and a seed: what exactly it does (which consumer, which entries) is chosen when it is
 played, from the state then. So a sequence with operations left out is a sequence too, which is what makes

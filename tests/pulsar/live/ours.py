@@ -41,7 +41,7 @@ _SLOTS = ConsistentHashing().slots
 
 
 class Entry(NamedTuple):
-    """What a published entry says of itself."""
+    """The metadata of a published entry."""
 
     batch_size: int
     hash: int
@@ -74,7 +74,7 @@ def preset(
 
 
 class Ours:
-    """A subscription of ours beside the broker's, and the log that both read."""
+    """Our model of the broker's subscription, and the log that both read."""
 
     def __init__(
         self,
@@ -108,9 +108,9 @@ class Ours:
         self.in_part: set[actions.Transaction] = set()
         """The transactions that acknowledged a part of a batch."""
         self.given_back: set[Position] = set()
-        """What was given back by its ids, and may wait."""
+        """Messages that were returned by their ids and may wait."""
         self.sought: CursorState | None = None
-        """What the broker wrote at the last seek."""
+        """The state that the broker wrote at the last seek."""
 
     @property
     def individual(self) -> bool:
@@ -143,7 +143,7 @@ class Ours:
         self.recover(cursor)
 
     def recover(self, cursor: Cursor) -> None:
-        """Go on with what a restart left of the cursor; nobody is connected."""
+        """Continue with the cursor after a restart; no consumer is connected."""
         self.sought = None
         self.consumers = []
         self.subscription = Subscription(
@@ -380,14 +380,14 @@ class Ours:
 
     @_do.register
     def _(self, action: actions.Unsubscribe) -> None:
-        pass  # The new one begins where the broker says.
+        pass  # The new one begins at the broker's position.
 
     @_do.register
     def _(self, action: actions.Unload) -> None:
-        pass  # What is left of the cursor is predicted by `restarts`.
+        pass  # `restarts` predicts the cursor after the restart.
 
     def gone(self, consumer_id: int) -> None:
-        """Let a consumer go, if it is here."""
+        """Remove a consumer if it is connected."""
         if consumer_id in self.consumers:
             self.consumers.remove(consumer_id)
             self.subscription.remove_consumer(consumer_id)

@@ -45,7 +45,7 @@ Restart = Literal["graceful", "crash"]
 
 
 class DifferenceError(Exception):
-    """Where the two sides part: after which operation, and in what."""
+    """A difference between the two sides: its operation and its details."""
 
     def __init__(self, step: int, what: object, found: list[str]) -> None:
         super().__init__(f"after operation {step}, {what}:\n  " + "\n  ".join(found))
@@ -54,7 +54,7 @@ class DifferenceError(Exception):
 
 
 class Playing(ABC):
-    """A sequence under way: what was done, and what the two sides hold."""
+    """A running sequence: its history, and the states of both sides."""
 
     poll_s = 0.0
     """How long to wait before the broker is asked again."""
@@ -77,11 +77,11 @@ class Playing(ABC):
 
     @abstractmethod
     def run(self) -> Generator[None, Restart, None]:
-        """Play it all; yields where the broker is to be restarted, and is sent how it was."""
+        """Run the sequence; yield before each restart of the broker, and receive the kind of restart."""
 
     @abstractmethod
     def _listen(self) -> None:
-        """Take note of what is no delivery, before the two sides are compared."""
+        """Process events other than deliveries before comparing the two sides."""
 
     @abstractmethod
     def _follow(self) -> tuple[bool, list[str]]:
@@ -151,7 +151,7 @@ class Played(Playing):
     """A sequence of our own client's operations, with every delivery predicted."""
 
     def run(self) -> Generator[None, Restart, None]:
-        """Play it all; yields where the broker is to be restarted, and is sent how it was."""
+        """Run the sequence; yield before each restart of the broker, and receive the kind of restart."""
         # The broker ends a connection that is silent for a minute, so not before it is needed.
         self._begin()
         for step, operation in enumerate(self.sequence.operations):
@@ -172,7 +172,7 @@ class Played(Playing):
 
     @property
     def transcript(self) -> Transcript:
-        """What was played so far."""
+        """The steps so far."""
         name = f"seed {self.sequence.seed}"
         client = self.theirs.client
         return Transcript(

@@ -1,4 +1,4 @@
-"""What `ackwell.broker` predicts of a restart or an unload, against what came back."""
+"""Predictions of `ackwell.broker` for a restart or an unload, compared with the real state after it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ AT_BATCH_INDEX_LEVEL = ("acknowledgmentAtBatchIndexLevelEnabled=true",)
 
 
 class Prediction:
-    """What is in memory before, and what of it each kind of restart keeps."""
+    """The state in memory, and the part of it that each kind of restart keeps."""
 
     def __init__(self, before: dict[str, Any], ours: Ours, sequence: Sequence, version: str) -> None:
         cursor = ours.subscription.cursor
@@ -25,7 +25,7 @@ class Prediction:
         self._ledger = _cursor_ledger(before["cursor"])
         self._state = MemoryState.held(cursor.to_state())
         self._sought = None
-        """What a seek wrote, if no whole entry was acknowledged since."""
+        """The state that a seek wrote, if no whole entry was acknowledged since."""
         sought = ours.sought
         if sought is not None and (sought.mark_delete_position, 0) == (
             cursor.mark_delete_position,
@@ -36,7 +36,7 @@ class Prediction:
         self._settings = BrokerSettings.of(version).with_values([*AT_BATCH_INDEX_LEVEL, *values])
 
     def missed_by(self, dump: dict[str, Any], restart: Restart) -> list[str]:
-        """Name what came back otherwise."""
+        """Return the differences from the prediction."""
         found = self._missed_by(self._state, dump, restart)
         if found and restart == "crash" and self._sought is not None:
             # If an acknowledgment from before the seek waited to be written, the broker wrote once more.
@@ -79,7 +79,7 @@ class Prediction:
         return [] if tuple(saved) == after else [f"acknowledged: ours keeps {saved}, the broker {ranges}"]
 
     def cursor(self, dump: dict[str, Any]) -> Cursor:
-        """Return a cursor of ours as the broker's came back."""
+        """Return our cursor in the state of the broker's cursor after the restart."""
         mark_delete, ranges, ack_sets = _recovered(dump)
         engine = self._ours.engine
         copied = engine.PositionRangeSet()

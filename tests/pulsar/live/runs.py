@@ -19,7 +19,7 @@ CRASHES = 0.4
 """The share of restarts that are kills."""
 
 RATE_LIMIT_S = 1.5
-"""A cursor is written once per second at most (`managedLedgerDefaultMarkDeleteRateLimit`), even if flushed."""
+"""Seconds between writes of a cursor, flushes included (`managedLedgerDefaultMarkDeleteRateLimit`)."""
 
 
 class Result(NamedTuple):

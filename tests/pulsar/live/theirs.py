@@ -38,7 +38,7 @@ class Theirs:
         self._type = SubscriptionType(sequence.type)
         self._subscribed = False
         self.published: list[tuple[Any, int]] = []
-        """Position and sequence id of what was published since it was last looked at."""
+        """Position and sequence id of each entry published since the last call."""
 
     def connect(self) -> None:
         """Connect anew, after a start of the broker."""
@@ -76,7 +76,7 @@ class Theirs:
         self._broker.flush(self.topic, SUBSCRIPTION)
 
     def taken(self) -> list[Delivered]:
-        """Return what was delivered since the call before."""
+        """Return the deliveries since the last call."""
         return self.client.take()
 
     def closed(self) -> list[int]:

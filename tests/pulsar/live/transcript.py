@@ -1,4 +1,4 @@
-"""What a broker answered to a sequence, step by step, and the judgment of it by settings of ours.
+"""The answers of a broker to a sequence, and their check against our settings.
 
 A sequence is played on a broker once. Its transcript is then replayed on `Subscription` under any settings.
 Under the preset it has to agree in every delivery and every state; under one with a wrong field it must not.
@@ -26,12 +26,12 @@ _ACTIONS = {each.__name__: each for each in actions.Action.__args__}
 
 
 class Step(NamedTuple):
-    """An action, and what the broker made of it."""
+    """An action and the broker's result."""
 
     action: actions.Action | None
     """`None`: a restart of the broker."""
     how: str
-    """How the topic came back: "graceful" or "crash"; empty where it stayed."""
+    """The restart of the topic: "graceful" or "crash"; empty without a restart."""
     error: int | None
     published: tuple[tuple[Position, int], ...]
     """Position and sequence id."""
@@ -39,7 +39,7 @@ class Step(NamedTuple):
     """The consumers that the broker closed."""
     delivered: tuple[Delivered, ...]
     before: dict[str, Any] | None
-    """The state before the topic was closed, where it came back."""
+    """The state before the topic was closed, if it was restarted."""
     after: dict[str, Any]
     raced: str
     """The race of the broker's that explains why it delivered otherwise; else empty."""
@@ -174,7 +174,7 @@ def differences(ours: Ours, dump: dict[str, Any]) -> list[str]:
 
 
 def same_deliveries(ours: Many[Delivered], broker: Many[Delivered]) -> bool:
-    """Return whether everybody gets the same in the same order.
+    """Return whether every consumer gets the same messages in the same order.
 
     Nobody sees the order between two consumers. On Key_Shared a broker goes through the consumers of a read
     in the order of a hash map of objects.
@@ -183,7 +183,7 @@ def same_deliveries(ours: Many[Delivered], broker: Many[Delivered]) -> bool:
 
 
 def is_beginning(part: Many[Delivered], whole: Many[Delivered]) -> bool:
-    """Return whether everybody gets a beginning of what there is for it."""
+    """Return whether every consumer gets a prefix of its messages."""
     mine = _by_consumer(whole)
     return all(each == mine.get(who, [])[: len(each)] for who, each in _by_consumer(part).items())
 

@@ -1,4 +1,4 @@
-"""What a doctor said of one subscription before one restart, beside what came back."""
+"""The doctor's prediction for one restart of a subscription, with the real loss."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Case(NamedTuple):
-    """What the admin API said, how the broker was restarted, and how many acknowledged messages came back."""
+    """Answers of the admin API, the kind of restart, and the acknowledged messages that were redelivered."""
 
     version: str
     settings: dict[str, Any]
@@ -27,7 +27,7 @@ class Case(NamedTuple):
     answer: dict[str, Any]
     lost: int
     before: dict[str, Any] | None = None
-    """What it said some time earlier."""
+    """An earlier answer."""
 
     @property
     def _settings(self) -> BrokerSettings:
@@ -35,7 +35,7 @@ class Case(NamedTuple):
         return BrokerSettings.of(self.version).with_values(values)
 
     def diagnosis(self) -> Diagnosis:
-        """Return what the doctor says."""
+        """Return the doctor's diagnosis."""
         before = None if self.before is None else _subscription(self.before)
         now = _subscription(self.answer)
         return diagnose(now, self._settings, restarts=[self.restart], before=before, version=self.version)
@@ -55,11 +55,11 @@ class Case(NamedTuple):
 
     @property
     def predicted(self) -> Bounds:
-        """How many messages the doctor says may come back."""
+        """The messages that may be redelivered by the doctor's prediction."""
         return self.diagnosis().messages_lost
 
     def wrong(self) -> str | None:
-        """Say in what the doctor was wrong."""
+        """Return the errors of the doctor."""
         diagnosis = self.diagnosis()
         count, verdict = diagnosis.messages_lost, diagnosis.verdict
         said = f"{verdict}, {count}; {self.lost} came back after a {self.restart} restart"

@@ -1,4 +1,4 @@
-"""A random subscription: what is published, delivered and acknowledged, and what a restart brings back."""
+"""A random subscription: publishes, deliveries and acknowledgments, and redeliveries after a restart."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Life:
             self._broker.flush(f"persistent://{self._name}", SUBSCRIPTION)
 
     def answer(self) -> dict[str, Any]:
-        """Return what the admin API says, in the form that `ackwell.broker.stats` reads."""
+        """Return the answers of the admin API in the form that `ackwell.broker.stats` reads."""
         admin = Admin(Endpoint(url=f"http://127.0.0.1:{self._broker.ports.admin}"))
         admin.count_backlogs = True
         (found,) = admin.answers([self.topic])
@@ -118,7 +118,7 @@ class Life:
         return found
 
     def lost(self, acked: dict[Position, int]) -> int:
-        """Receive everything again; return how many of the acknowledged messages came back."""
+        """Receive all messages; return the number of acknowledged ones among them."""
         assert self._client is not None
         backlog = self._cursor()["backlogEntries"]
         self._client.subscribe(CONSUMER, "again", SubscriptionType.EXCLUSIVE)

@@ -1,4 +1,4 @@
-"""What the doctor says from the admin API alone holds when a real broker restarts.
+"""The doctor's predictions from the admin API alone hold when a real broker restarts.
 
 `make lab-test-pulsar LIVES=200 SEED=1 VERSIONS="4.2.4 4.0.7 5.0.0-M1"`:
 so many subscriptions, 20 at once, each through several broker processes that end gracefully or by kill -9.

@@ -1,4 +1,4 @@
-"""What the official client is told to do, and the comparison after each step."""
+"""The steps of the official client, and the comparison after each step."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class PlayedByClient(Playing):
         self._batch_index = self._chance.random() < 0.6
 
     def run(self) -> Generator[None, Restart, None]:
-        """Play it all; yields where the broker is to be restarted, and is sent how it was."""
+        """Run the sequence; yield before each restart of the broker, and receive the kind of restart."""
         self.theirs.connect()
         self.ours.begin(self.theirs.state())
         restart = self._chance.randrange(self._steps) if self._chance.random() < 0.5 else None

@@ -38,7 +38,7 @@ class Tap:
         return seen
 
     def close(self) -> None:
-        """Close every connection, and listen no more."""
+        """Close every connection and stop listening."""
         for each in (self._listening, *self._sockets):
             with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)

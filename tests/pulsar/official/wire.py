@@ -1,4 +1,4 @@
-"""What the frames between a client and the broker do to a subscription of ours."""
+"""Apply the frames between a client and the broker to our model."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Wire:
         self._run: list[Delivered] = []
 
     def follow(self, seen: list[Seen]) -> list[str]:
-        """Play what passed; name what the broker delivered and ours would not have."""
+        """Apply the frames; return the deliveries that our model would not have made."""
         found = []
         for each in seen:
             type, message = each.command  # noqa: A001  # the field's word

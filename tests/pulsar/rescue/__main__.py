@@ -13,7 +13,7 @@ from tests.pulsar.rescue import held
 from tests.pulsar.rescue.play import GROUP, play
 
 SETTINGS = {
-    # What the operating system has survives a kill of the process.
+    # Data in the page cache survives a kill of the process.
     "journalSyncData": "false",
     "activeConsumerFailoverDelayTimeMs": "0",
     "acknowledgmentAtBatchIndexLevelEnabled": "true",

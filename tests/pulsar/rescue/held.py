@@ -1,4 +1,4 @@
-"""An application that comes back as soon as it can, while its topic is unloaded or its broker killed."""
+"""An application that reconnects at once while its topic is unloaded or its broker is killed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 KEYS = 50
 WINDOW = 1_000
 QUEUE = 1_000
-"""What a client asks for at once."""
+"""The permits that a client requests at once."""
 
 
 BAD = (

@@ -42,7 +42,7 @@ def connection(broker: kit.Broker) -> Connection:
 
 
 class Memory:
-    """What the broker holds of a cursor, by its side door."""
+    """The broker's cursor, read through the side door."""
 
     def __init__(self, dump: dict[str, Any], ledgers: Ledgers) -> None:
         cursor = dump["cursor"]
@@ -92,7 +92,7 @@ class History:
         """Batches of which the snapshot and the live state have acknowledged all together."""
 
     def run(self) -> Generator[None, Reload, None]:
-        """Yield where the topic is to be reloaded; the caller says how."""
+        """Yield before each reload of the topic; the caller chooses its kind."""
         chance = self.chance
         self.connect()
         for _ in range(chance.randint(1, 3)):
@@ -169,7 +169,7 @@ class History:
         self.counted["completed batches"] += len(self.completed)
 
     def true(self, last: Memory, live: Memory, after: Memory) -> None:
-        """What is acknowledged was acknowledged, message by message."""
+        """Every acknowledged message was acknowledged by a consumer."""
         for position, size in self.sizes.items():
             unacked = last.unacked(position, size) & live.unacked(position, size)
             if unacked & ~after.unacked(position, size):
@@ -278,7 +278,7 @@ class History:
         return taken
 
     def settled(self) -> list[Delivered]:
-        """Return what is delivered until nothing more comes."""
+        """Return all deliveries until the broker delivers nothing."""
         taken: list[Delivered] = []
         quiet = 0
         while quiet < 3:

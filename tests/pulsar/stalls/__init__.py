@@ -1,4 +1,4 @@
 """Subscriptions that deliver nothing, each for a reason that was made on purpose, on a real broker.
 
-`causes` makes them, `record` keeps what the admin API said for tests without a broker.
+`causes` creates them, `record` stores the answers of the admin API for tests without a broker.
 """

@@ -34,7 +34,7 @@ SETTINGS: Final = {
     # The tracker of delayed messages reads it when the broker starts.
     "delayedDeliveryFixedDelayDetectionLookahead": "10",
 }
-"""What the broker is started with."""
+"""The settings of the broker."""
 
 DEFAULTS: Final[dict[str, Any]] = {
     "maxUnackedMessagesPerConsumer": 50_000,
@@ -70,7 +70,7 @@ class Scene:
         return f"persistent://{self.name}"
 
     def join(self, consumer_id: int, kind: SubscriptionType, permits: int = 0, **more: Any) -> None:
-        """Let a consumer join; without permits it asks for nothing."""
+        """Connect a consumer; without permits it requests no messages."""
         self.client.subscribe(consumer_id, f"consumer-{consumer_id}", kind, **more)
         if permits:
             self.client.flow(consumer_id, permits)
@@ -80,7 +80,7 @@ class Scene:
         return [self.client.publish(None, f"k{n % keys}" if keys else None, **more) for n in range(count)]
 
     def received(self, count: int) -> list[Any]:
-        """Wait until so many entries were delivered; return their positions."""
+        """Wait for this number of deliveries; return their positions."""
         found: list[Any] = []
         deadline = time.monotonic() + 20
         while len(found) < count:
@@ -99,7 +99,7 @@ class Scene:
         return self.broker.admin(method, f"persistent/{self.name}/{path}", body)
 
     def answer(self) -> dict[str, Any]:
-        """Return what the admin API says, as `ackwell collect` keeps it."""
+        """Return the answers of the admin API in the format of `ackwell collect`."""
         admin = Admin(Endpoint(url=f"http://127.0.0.1:{self.broker.ports.admin}"))
         admin.count_backlogs = True
         (found,) = admin.answers([self.topic])
@@ -115,15 +115,15 @@ class Cause(NamedTuple):
     """A reason, and how it is made."""
 
     code: str
-    """What the doctor has to name."""
+    """The code that the doctor must report."""
     name: str
     make: Callable[[Scene], None]
     settings: dict[str, Any]
     in_4_0: str
-    """What it has to name there, where less is shown."""
+    """The code for older versions, which show less."""
 
     def code_on(self, version: str) -> str:
-        """Return what the doctor has to name on a version."""
+        """Return the code that the doctor must report on a version."""
         return self.in_4_0 if version.startswith("4.0.") else self.code
 
 
