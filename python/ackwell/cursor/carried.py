@@ -68,7 +68,9 @@ class Loaded:
 
     def counts(self, is_acked: Callable[[int, int], bool]) -> Mapping[Position, int]:
         """Return the loaded counts of the entries that are not acknowledged."""
-        return {position: count for position, count in self._counts.items() if not is_acked(*position)}
+        # A copy, because another thread may clear the counts during a save.
+        counts = self._counts.copy()
+        return {position: count for position, count in counts.items() if not is_acked(*position)}
 
     def clear_counts(self) -> None:
         """Remove all counts."""

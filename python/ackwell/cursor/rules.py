@@ -97,9 +97,9 @@ class CursorRules(Drawn):
     @property
     def batch_deleted(self) -> Mapping[Position, tuple[int, ...]]:
         """The ack sets of partly acknowledged batches, as signed 64-bit words, in position order."""
-        return MappingProxyType(
-            {position: to_words(bits) for position, bits in sorted(self._ack_sets.items())}
-        )
+        # A copy, because listing the items can run a garbage collection, and with it another thread.
+        bits_of = self._ack_sets.copy()
+        return MappingProxyType({position: to_words(bits) for position, bits in sorted(bits_of.items())})
 
     def unacked_bits(self, ledger_id: int, entry_id: int) -> int | None:
         """Return the unacknowledged messages of a partly acknowledged entry as bits; else `None`. O(1)."""
