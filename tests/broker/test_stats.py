@@ -214,14 +214,14 @@ WHOLE = json.dumps(internal())
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"", "the file is empty"),
-        (b"<!DOCTYPE html><html><title>Sign  in</title>", "an HTML page titled 'Sign in', not JSON"),
-        (b"<html>", "an HTML page, not JSON"),
+        (b"", "an empty file, not the answer of"),
+        (b"<!DOCTYPE html><html><title>Sign  in</title>", "an HTML page titled 'Sign in', not the answer of"),
+        (b"<html>", "an HTML page, not the answer of"),
         (WHOLE[:-30].encode(), "the JSON ends too early"),
         (WHOLE[:200].encode(), "the JSON ends too early"),
         (gzip.compress(WHOLE.encode(), mtime=0)[:-9], "the gzip file is cut off"),
         (b'{"a": 1 2}', "not JSON at line 1"),
-        (b"\x08\x05\x10\xff", "binary data, not JSON"),
+        (b"\x08\x05\x10\xff", "persisted cursor bytes, not the answer of .*`ackwell inspect` reads it"),
         (b"[" * 100_000, "nested too deeply"),
         (b"17", "a JSON int without `cursors`"),
         (b'{"a": {"b": 1}}', r"no `cursors` in this JSON object \(its keys: a\)"),

@@ -140,7 +140,7 @@ def test_one_bad_source_is_reported_and_counted_and_the_rest_is_judged(losing: s
     (folder / "losing.json").unlink()
     assert command("doctor", *OLD, str(folder))[0] == 5
     code, output = command("doctor", *OLD, str(folder))
-    assert "empty.json: the file is empty" in output.replace("\n", " ")
+    assert "empty.json: an empty file, not the answer of" in output.replace("\n", " ")
 
 
 def test_a_gzip_bomb_is_refused_before_it_fills_the_memory(

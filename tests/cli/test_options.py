@@ -38,13 +38,13 @@ OPTIONS = {
     "rescue snapshot": f"topic! subscription! -o/--output=before.json {ADMIN}",
     "rescue plan": f"""snapshots!… --acks --restart=graceful(graceful crash both) -o/--output=plan.json
         {ADMIN}""",
-    "rescue apply": f"plan_file! --broker --yes {AUDIT} {ADMIN}",
-    "rescue unload": f"""topic! subscription! --hold/--no-hold=True --journal --broker --yes
+    "rescue apply": f"plan_file! --yes --broker {AUDIT} {ADMIN}",
+    "rescue unload": f"""topic! subscription! --hold/--no-hold=True --journal --yes --broker
         {AUDIT} {ADMIN}""",
-    "rescue hold": f"topic! subscription! --journal! --yes {AUDIT} {ADMIN}",
-    "rescue release": f"--journal! topic subscription --broker --yes {AUDIT} {ADMIN}",
-    "rescue copy": f"topic! subscription! new! --broker --yes {AUDIT} {ADMIN}",
-    "rescue ack": f"topic! subscription! positions!… --broker --yes {AUDIT} {ADMIN}",
+    "rescue hold": f"topic! subscription! --journal! --yes --broker {AUDIT} {ADMIN}",
+    "rescue release": f"--journal! topic subscription --yes --broker {AUDIT} {ADMIN}",
+    "rescue copy": f"topic! subscription! new! --yes --broker {AUDIT} {ADMIN}",
+    "rescue ack": f"topic! subscription! positions!… --yes --broker {AUDIT} {ADMIN}",
     "spark replay": f"""--input/-i!… --strategy=auto(auto files rows) --output/-o! --master --format=parquet
         {MODE} --json""",
     "spark audit": f"""--input/-i!… --broker-version --broker-setting… --output/-o! --master --format=parquet

@@ -195,7 +195,7 @@ def test_a_rescue_without_a_broker_says_what_to_give(line: str) -> None:
 def test_what_is_not_a_position_is_a_wrong_command_line() -> None:
     assert "3-17" in refused("rescue", "ack", "t", "s", "3-17", "--admin", "http://127.0.0.1:1")
     said = refused("rescue", "plan", "x", "--restart", "both", "--admin", "http://127.0.0.1:1")
-    assert "say what happened: --restart graceful or --restart crash" in said
+    assert "name the restart: --restart graceful or --restart crash" in said
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", "3", '{"version": 1}', '{"plans": []}'])
@@ -206,10 +206,10 @@ def test_what_is_not_a_plan_is_named(text: str, tmp_path: Path) -> None:
     assert (done.code, "not a plan of `ackwell rescue plan`" in done.err) == (1, True)
     plan.write_text('{"version": 2, "plans": []}')
     done = ackwell("rescue", "apply", str(plan), "--admin", "http://127.0.0.1:1")
-    assert "a plan of version 2; this ackwell reads 1" in done.err
+    assert "of version 2; this ackwell reads version 1" in done.err
     plan.write_text('{"version": 1, "plans": []}')
     done = ackwell("rescue", "apply", str(plan), "--admin", "http://127.0.0.1:1")
-    assert (done.code, "its SHA-256 is of something else" in done.err) == (1, True)
+    assert (done.code, "its SHA-256 does not match" in done.err) == (1, True)
 
 
 def test_a_report_of_a_rescue_says_what_came_wrongly_and_ends_in_a_code(
@@ -228,18 +228,18 @@ def test_a_report_of_a_rescue_says_what_came_wrongly_and_ends_in_a_code(
 
     assert said(0, 0, 0) == (0, [])
     assert said(1, 0, 0) == (4, [])
-    assert said(0, 2, 0) == (0, ["the helper received 2 messages, which come again"])
+    assert said(0, 2, 0) == (0, ["the helper received 2 messages, which are redelivered"])
     assert said(0, 0, 9) == (0, [f"the broker answered: no {number}" for number in range(5)])
 
 
 def test_a_line_of_the_audit_is_on_the_disk_before_the_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ackwell.cli.rescue_command import _connection
+    from ackwell.rescue import AuditFile, Connection
 
     file, seen = tmp_path / "audit.jsonl", list[str]()
     monkeypatch.setattr("os.fsync", lambda _: seen.append(file.read_text()))
-    made = _connection(FakeAdmin(), None, file)  # type: ignore[arg-type]
+    made = Connection(FakeAdmin(), audit=AuditFile(file))  # type: ignore[arg-type]
     made.change("hold", "POST", "persistent://a/b/c", "s", "x", {})
     made._audit("acknowledge", "t", "s", positions=3, digest="d")
     first, second = map(json.loads, file.read_text().splitlines())

@@ -106,10 +106,10 @@ def test_bytes_that_are_no_state_are_refused_with_their_file_and_offset() -> Non
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b'{"cursors": {}, "padding": "' + b"x" * 300 + b'"}', "`ackwell doctor` reads `stats-internal`"),
-        (b"[1, 2]", "`ackwell doctor` reads `stats-internal`"),
+        (b'{"cursors": {}, "padding": "' + b"x" * 300 + b'"}', "`ackwell doctor` reads it"),
+        (b"[1, 2]", "other JSON, not persisted cursor bytes"),
         (b"<html>", "an HTML page"),
-        (gzip.compress(b"{}", mtime=0), "gzip"),
+        (gzip.compress(b'{"cursors": {}}', mtime=0), "`ackwell doctor` reads it"),
         (bytes.fromhex("0a0408392000"), "a ManagedLedgerInfo, the list of a topic's ledgers"),
     ],
 )

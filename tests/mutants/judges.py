@@ -241,6 +241,7 @@ JUDGES: dict[str, list[str]] = {
         "tests/replay/test_history.py",
         "tests/devbroker/test_key_order.py",
     ],
+    "python/ackwell/sources.py": ["tests/test_sources.py", "tests/diagnosis/test_inspect.py"],
     "python/ackwell/rescue/": [
         "tests/rescue/test_plan.py",
         "tests/rescue/test_connection.py",

@@ -286,12 +286,12 @@ def test_another_error_of_a_release_is_not_tried_again(tmp_path: Path, slept: li
 )
 def test_what_is_not_a_journal_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "j").write_text(text)
-    with pytest.raises(StatsError, match="not a journal of a hold") as caught:
+    with pytest.raises(StatsError, match="not a journal of `ackwell rescue hold`") as caught:
         read_journal(tmp_path / "j")
     assert caught.value.source == str(tmp_path / "j")
 
 
 @pytest.mark.parametrize("version", [0, 2])
 def test_the_journal_of_another_version_is_named(tmp_path: Path, version: int) -> None:
-    with pytest.raises(StatsError, match=f"a journal of version {version}; this ackwell reads 1"):
+    with pytest.raises(StatsError, match=f"hold` of version {version}; this ackwell reads version 1"):
         read_journal(journal(tmp_path / "j", version=version))

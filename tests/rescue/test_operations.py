@@ -14,9 +14,9 @@ from ackwell import PositionRangeSet
 from ackwell.errors import StatsError
 from ackwell.position import Position
 from ackwell.protocol.constants import SubscriptionType
-from ackwell.rescue import RefusedError, acknowledge, copy, operations, plan, put_back, unload
+from ackwell.rescue import RefusedError, acknowledge, copy, operations, plan, restore, unload
 from ackwell.rescue.operations import unacknowledged
-from ackwell.rescue.putting_back import Report, put_back_after_unload, send
+from ackwell.rescue.restoring import Report, restore_after_unload, send
 from tests.rescue.scripted import FakeAdmin
 from tests.rescue.test_plan import AFTER, BEFORE, HOLES, KEPT, TOPIC, answer
 
@@ -83,7 +83,7 @@ def other_type(kind: str, mark: str = "3:0", ranges: str = KEPT, ledgers: Any = 
 def test_what_is_missing_is_looked_for_again_when_the_helper_is_there() -> None:
     made = plan(BEFORE, LOST)
     cluster = Remembering(LOST, LOST, WHOLE)
-    report = put_back(made, cluster)
+    report = restore(made, cluster)
     digest = hashlib.sha256(b"[(3:5..3:6],(3:7..3:8]] {}").hexdigest()
     ids = [[(Position(3, 6), ()), (Position(3, 8), ())]]
     assert cluster.done == [
@@ -97,13 +97,13 @@ def test_what_is_missing_is_looked_for_again_when_the_helper_is_there() -> None:
     assert report == Report(topic=TOPIC, subscription=NAME, sent=2, missing=0, ack_sets=0)
     # What somebody else acknowledged in between is not sent.
     cluster = Remembering(LOST, answer("3:0", "[(3:1..3:2],(3:3..3:4],(3:5..3:6]]", AFTER))
-    assert put_back(made, cluster).missing == 1
+    assert restore(made, cluster).missing == 1
     assert cluster.acknowledged() == [(3, 8)]
     cluster = Remembering(LOST, WHOLE)
-    assert put_back(made, cluster).sent == 0
+    assert restore(made, cluster).sent == 0
     assert cluster.done[1:] == [("attach", NAME, SubscriptionType.SHARED), "read live", "leave", "read live"]
     cluster = Remembering(WHOLE)
-    assert put_back(made, cluster).sent == 0
+    assert restore(made, cluster).sent == 0
     assert cluster.done == ["read live", "read live"]
 
 
@@ -118,7 +118,7 @@ def test_ack_sets_alone_are_put_back_too() -> None:
         ),
     )
     cluster = Remembering(WHOLE)
-    report = put_back(made, cluster)
+    report = restore(made, cluster)
     assert (report.sent, report.missing, report.ack_sets, report.waiting) == (1, 0, 1, 0)
     assert [each[2] for each in cluster.done if each[0] == "acknowledge"] == [[[(Position(3, 9), (5,))]]]
 
@@ -127,10 +127,10 @@ def test_a_key_shared_subscription_is_woken_if_anything_was_sent() -> None:
     before = answer("3:0", HOLES, {3: 20}, type="Key_Shared")
     lost, whole = other_type("Key_Shared"), other_type("Key_Shared", ranges=HOLES)
     cluster = Remembering(lost, lost, whole)
-    assert put_back(plan(before, lost), cluster).waiting == 6
+    assert restore(plan(before, lost), cluster).waiting == 6
     assert cluster.done[-1] == "wake"
     cluster = Remembering(whole)
-    assert put_back(plan(before, lost), cluster).waiting == 0
+    assert restore(plan(before, lost), cluster).waiting == 0
     assert "wake" not in cluster.done
 
 
@@ -156,11 +156,11 @@ def test_nothing_to_send_is_no_command() -> None:
 
 def test_what_our_own_unload_forgot_is_planned_with_the_helper_there() -> None:
     cluster = Remembering(LOST, WHOLE)
-    report = put_back_after_unload(BEFORE, cluster)
+    report = restore_after_unload(BEFORE, cluster)
     assert (report.sent, report.missing) == (2, 0)
     assert cluster.done[:2] == [("attach", NAME, SubscriptionType.SHARED), "read live"]
     with pytest.raises(RefusedError) as caught:
-        put_back_after_unload(answer("3:0", HOLES, {3: 20}, type="None"), cluster)
+        restore_after_unload(answer("3:0", HOLES, {3: 20}, type="None"), cluster)
     assert caught.value.code == "no-type"
 
 

@@ -19,6 +19,7 @@ from ackwell.position import Position
 from ackwell.protocol.constants import SubscriptionType
 from ackwell.rescue.checksums import with_sha256
 from ackwell.rescue.snapshot import Snapshot, dump, read_snapshots, snapshots_of, take
+from ackwell.sources import SourceKind, wrong_kind
 from tests.rescue.test_plan import FACTS, HOLES, answer
 
 TOPIC = "persistent://shop/eu/orders"
@@ -113,10 +114,13 @@ def test_settings_need_a_version_and_what_is_configured(facts: BrokerFacts) -> N
 
 def test_what_is_not_a_snapshot_is_named_with_the_reason(tmp_path: Path) -> None:
     file = tmp_path / "a.json"
-    not_a_dump = "not a dump of `ackwell rescue snapshot` or `ackwell collect`"
-    wrongs: list[Any] = [[1], {"internalStats": []}, INTERNAL]
-    for wrong in wrongs:
-        assert found(wrong, file) == [UnreadableSource(str(file), None, not_a_dump)]
+    wrongs: list[tuple[Any, SourceKind]] = [
+        ([1], SourceKind.JSON),
+        ({"internalStats": []}, SourceKind.DUMP),
+        (INTERNAL, SourceKind.STATS),
+    ]
+    for wrong, kind in wrongs:
+        assert found(wrong, file) == [UnreadableSource(str(file), None, wrong_kind(kind, SourceKind.DUMP))]
     nothing: list[Any] = [None, {}, {"subscriptions": []}, []]
     for stats in nothing:
         (unread,) = found(document(stats=stats), file)

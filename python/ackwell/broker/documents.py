@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.broker.pasted import PASTED_CHARS_MAX, clean_pasted
 from ackwell.errors import CorruptStateError, StatsError
+from ackwell.sources import GZIP_MAGIC, SourceKind, source_kind, wrong_kind
 
 if TYPE_CHECKING:
     from ackwell import PositionRangeSet
 
 HOW_TO: Final = "expected the answer of `pulsar-admin topics stats-internal TOPIC`"
-
-GZIP_MAGIC: Final = b"\x1f\x8b"
 
 STATS_BYTES_MAX: Final = 512 << 20
 """The largest file; a `stats-internal` of a million ranges has about 30 MB."""
@@ -139,11 +138,11 @@ def _without_long_ranges(data: bytes) -> tuple[bytes, json.JSONDecoder]:
     if not spans:
         return data, json.JSONDecoder()
 
-    def put_back(value: dict[str, Any]) -> Any:
+    def restore(value: dict[str, Any]) -> Any:
         number = value.get(_PLACE)
         return spans[number] if isinstance(number, int) and 0 <= number < len(spans) else value
 
-    return b"".join([*parts, data[end:]]), json.JSONDecoder(object_hook=put_back)
+    return b"".join([*parts, data[end:]]), json.JSONDecoder(object_hook=restore)
 
 
 def _text(data: bytes, source: str) -> str:
@@ -152,20 +151,14 @@ def _text(data: bytes, source: str) -> str:
     try:
         text = data.decode("utf-16" if data[:2] in _UTF_16_MARKS else "utf-8-sig")
     except UnicodeDecodeError:
-        raise StatsError(
-            f"binary data, not JSON; {HOW_TO}. For persisted cursor bytes there is `ackwell inspect`",
-            source,
-        ) from None
+        raise StatsError(wrong_kind(source_kind(data), SourceKind.STATS), source) from None
     text = text.strip()
     if not text:
-        raise StatsError(f"the file is empty; {HOW_TO}", source)
+        raise StatsError(wrong_kind(SourceKind.EMPTY, SourceKind.STATS), source)
     if text.startswith("<"):
         title = re.search(r"<title[^>]*>(.*?)</title>", text, re.IGNORECASE | re.DOTALL)
-        what = f" titled {' '.join(title[1].split())[:80]!r}" if title else ""
-        raise StatsError(
-            f"an HTML page{what}, not JSON: most often a proxy or login page, or a wrong address; {HOW_TO}",
-            source,
-        )
+        titled = f" titled {' '.join(title[1].split())[:80]!r}" if title else ""
+        raise StatsError(wrong_kind(SourceKind.HTML, SourceKind.STATS, detail=titled), source)
     return text
 
 

@@ -32,6 +32,7 @@ from ackwell.cursor.state import AckSets, CursorState
 from ackwell.errors import CorruptStateError, LimitError, StatsError
 from ackwell.integers import INT64_MAX, INT64_MIN
 from ackwell.position import Position
+from ackwell.sources import SourceKind, source_kind, wrong_kind
 
 if TYPE_CHECKING:
     from ackwell import Ledgers, PositionRangeSet
@@ -203,6 +204,9 @@ def parse_each(
 
     Raises `StatsError` if the data is not an answer of a broker.
     """
+    kind = source_kind(data)
+    if kind not in _READABLE:
+        raise StatsError(wrong_kind(kind, SourceKind.STATS), source)
     found, document = False, None
     documents = documents_of(data, source, pasted=True)
     # A dump may be large, so its bytes are released early.
@@ -217,6 +221,18 @@ def parse_each(
                 yield from _of_stats_alone(stats, key, source)
     if not found:
         raise StatsError(_description_of(document), source)
+
+
+_READABLE: Final = (
+    SourceKind.STATS,
+    SourceKind.DUMP,
+    SourceKind.JSON,
+    SourceKind.HTML,
+    SourceKind.TEXT,
+    SourceKind.BINARY,
+    SourceKind.EMPTY,
+)
+"""The decoder reports what is wrong with JSON, text or bytes of an unknown kind."""
 
 
 def _of_one_topic(documents: Iterator[tuple[str | None, Any]]) -> Iterator[tuple[str | None, Any]]:
@@ -289,8 +305,6 @@ def _description_of(document: Any) -> str:
     if isinstance(document, dict):
         if isinstance(document.get("reason"), str):
             return f"the admin API refused: {document['reason']}"
-        if "markDeleteLedgerId" in document or "individualDeletedMessages" in document:
-            return f"a decoded cursor, not the answer of a broker; {HOW_TO}"
         keys = ", ".join(list(document)[:5]) or "none"
         return f"no `cursors` in this JSON object (its keys: {keys}); {HOW_TO}"
     return f"a JSON {type(document).__name__} without `cursors`; {HOW_TO}"

@@ -49,7 +49,8 @@ def inspect(
         ackwell inspect cursors.db --ledger "topic subscription"
     """
     from ackwell.broker.settings import BrokerSettings
-    from ackwell.diagnosis.inspection import inspect_entries, inspect_store, is_store
+    from ackwell.diagnosis.inspection import inspect_entries, inspect_store
+    from ackwell.store.sqlite import is_sqlite
 
     try:
         settings = BrokerSettings.of(broker_version or BrokerSettings.NEWEST_VERSION).with_values(
@@ -57,7 +58,7 @@ def inspect(
         )
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    stores = [file for file in files if is_store(file)]
+    stores = [file for file in files if is_sqlite(file)]
     found = inspect_entries(
         list(_entries([file for file in files if file not in stores])), compression=compression
     )

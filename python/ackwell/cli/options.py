@@ -110,20 +110,20 @@ def _token_in(file: Path) -> str:
 
 def options_from(
     make: Callable[..., object], name: str
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
+) -> Callable[[Callable[..., object]], Callable[..., Any]]:
     """Add the parameters of `make` to a command as options.
 
     The command takes what `make` returns as its parameter `name`, which is not an option.
     """
 
-    def add(command: Callable[..., None]) -> Callable[..., None]:
+    def add(command: Callable[..., object]) -> Callable[..., Any]:
         own = [each for each in _parameters(command) if each.name != name]
         shared = _parameters(make)
 
         @wraps(command)
-        def wrapped(**values: Any) -> None:
+        def wrapped(**values: Any) -> object:
             made = make(**{each.name: values.pop(each.name) for each in shared})
-            command(**{name: made}, **values)
+            return command(**{name: made}, **values)
 
         parameters = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in (*own, *shared)]
         # Typer reads a command's options off its signature.
@@ -135,12 +135,26 @@ def options_from(
 
 
 def _parameters(function: Callable[..., object]) -> list[Parameter]:
-    # `Admin` is imported for type checkers alone; no option has it.
-    return list(signature(function, eval_str=True, locals={"Admin": object}).parameters.values())
+    # These are imported for type checkers only, and no option has their type.
+    return list(
+        signature(function, eval_str=True, locals={"Admin": object, "Connection": object}).parameters.values()
+    )
 
 
 with_admin_options = options_from(admin_client, "client")
 """Add the options of `admin_client` to a command, which takes the client as its parameter `client`."""
+
+
+@with_admin_options
+def required_admin(client: Admin | None = None) -> Admin:
+    """Return the admin client; a command without --admin is a wrong command line."""
+    if client is None:
+        raise typer.BadParameter("give --admin URL, the address of a broker or a proxy")
+    return client
+
+
+with_required_admin = options_from(required_admin, "admin")
+"""Add the same options to a command that needs a broker, which takes the client as its parameter `admin`."""
 
 
 def assignments(given: Sequence[str] | None) -> Iterator[str]:

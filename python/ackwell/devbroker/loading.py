@@ -47,6 +47,7 @@ from ackwell.replay.payloads import read_payloads
 from ackwell.replay.sequence import TopicReplay
 from ackwell.replay.states import Replay, states_of
 from ackwell.replay.traces import SUFFIXES
+from ackwell.sources import SourceKind, file_kind, source_kind, wrong_kind
 from ackwell.subscription import Subscription, SubscriptionType
 from ackwell.subscription.arguments import TIME_MAX_MS
 
@@ -128,6 +129,10 @@ def read(
     return found
 
 
+_ANSWERS: Final = (SourceKind.STATS, SourceKind.DUMP, SourceKind.JSON, SourceKind.TEXT)
+_BYTES: Final = (SourceKind.CURSOR, SourceKind.BINARY, SourceKind.EMPTY)
+
+
 class _SourceReader:
     def __init__(self, topic: str | None, subscription: str | None, now_ms: int) -> None:
         self.found = LoadReport()
@@ -164,19 +169,26 @@ class _SourceReader:
                 raise
 
     def _file(self, path: Path) -> None:
-        from ackwell.diagnosis.inspection import inspect, inspect_store, is_store
+        from ackwell.diagnosis.inspection import inspect, inspect_store
         from ackwell.errors import CorruptStateError, StoreError
 
         try:
-            if is_store(path):
+            kind = file_kind(path)
+            if kind is SourceKind.STORE:
                 for each in inspect_store(path):
                     # `ackwell replay --save` names a ledger by topic and subscription.
                     topic, _, subscription = each.source.removeprefix(f"{path}, ").partition(" ")
                     self._bytes(each, topic, subscription or topic)
                 return
+            if kind is SourceKind.EVENTS:
+                self._recording([path])
+                return
             data = path.read_bytes()
-            if path.name.endswith((".json", ".json.gz")):
+            if kind in _ANSWERS:
                 self._stats(data, path)
+            elif kind not in _BYTES:
+                reason = wrong_kind(kind, SourceKind.STATS, SourceKind.CURSOR, SourceKind.EVENTS)
+                raise StatsError(reason, str(path))
             else:
                 self._bytes(inspect(data, source=str(path)), path.name.partition(".")[0], "sub")
         except OSError as error:
@@ -196,7 +208,7 @@ class _SourceReader:
                 is_answer = True
                 self._answer(key, answer, str(path))
         if not is_answer:
-            raise StatsError("not the answer of `pulsar-admin topics stats-internal`", str(path))
+            raise StatsError(wrong_kind(source_kind(data), SourceKind.STATS), str(path))
 
     def _answer(self, key: str, answer: Mapping[str, Any], source: str) -> None:
         internal = answer.get("internalStats") or answer

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ackwell.broker.stats import SubscriptionStats, UnreadableSource, newest, parse_stats, read_each
 from ackwell.cursor.rules import acknowledged
 from ackwell.cursor.state import CursorState
 from ackwell.errors import StatsError
+from ackwell.sources import SourceKind, file_kind, wrong_kind
 
 if TYPE_CHECKING:
     from ackwell import Ledgers, PositionInfo, PositionRangeSet
@@ -185,14 +186,17 @@ def read_position_info(
 def _read(
     path: str | Path, subscription: str | None, compression: str | None, ledger: str | None
 ) -> SubscriptionStats | PositionInfo:
-    from ackwell.broker.documents import GZIP_MAGIC
-    from ackwell.diagnosis.inspection import inspect, inspect_store, is_store
+    from ackwell.diagnosis.inspection import inspect, inspect_store
 
     path = Path(path)
-    if is_store(path):
+    kind = file_kind(path)
+    if kind is SourceKind.STORE:
         return _stored(inspect_store(path, ledger))
+    if kind not in (*_BYTES, *_ANSWERS):
+        raise StatsError(wrong_kind(kind, SourceKind.CURSOR, SourceKind.STATS), str(path))
     data = path.read_bytes()
-    if data[:1] not in (b"{", b"[", b"<") and data[:2] != GZIP_MAGIC:
+    # Compressed bytes may look like text.
+    if kind in _BYTES or (kind is SourceKind.TEXT and compression is not None):
         inspection = inspect(data, source=str(path), compression=compression)
         if inspection.info is None:
             raise StatsError(
@@ -205,6 +209,15 @@ def _read(
         names = ", ".join(stats.subscription for stats in answers)
         raise StatsError(f"name one subscription with --subscription; here are: {names or 'none'}", str(path))
     return found[0]
+
+
+_BYTES: Final = (SourceKind.CURSOR, SourceKind.FOOTER, SourceKind.BINARY, SourceKind.EMPTY)
+_ANSWERS: Final = (
+    SourceKind.STATS,
+    SourceKind.DUMP,
+    SourceKind.JSON,
+    SourceKind.TEXT,
+)
 
 
 def _stored(found: Sequence[Inspection]) -> PositionInfo:

@@ -8,7 +8,6 @@ the missing facts.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +20,8 @@ from ackwell.cursor.state import CursorState, size_in
 from ackwell.errors import CorruptStateError
 from ackwell.protocol.constants import COMPRESSIONS as COMPRESSION_TYPES
 from ackwell.saving import parts
-from ackwell.saving.chunks import FOOTER_BYTES_MAX, decompress, is_footer, join
+from ackwell.saving.chunks import decompress, is_footer, join
+from ackwell.sources import CURSOR_INFO_MAGIC, SourceKind, source_kind, wrong_kind
 
 if TYPE_CHECKING:
     from ackwell import ManagedCursorInfo, PositionInfo
@@ -34,9 +34,6 @@ COMPRESSIONS: Final = COMPRESSION_TYPES[1:]
 FORMS: Final = ("pulsar-ranges", "pulsar-long-array", "compact")
 
 _STATE_NAMES: Final = ("markDeletePosition", "individuallyDeletedMessages", "batchDeletedIndexes")
-
-#: The first bytes of a compressed ManagedCursorInfo.
-COMPRESSED_CURSOR_MAGIC: Final = b"\x47\x78"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,13 +159,6 @@ def inspect_entries(entries: Sequence[StoredEntry], *, compression: str | None =
     return read + [_alone(each, compression) for each in entries[alone:]]
 
 
-def is_store(path: str | Path) -> bool:
-    """Return whether a path is an SQLite file, which may hold saved cursors."""
-    from ackwell.store.sqlite import is_sqlite
-
-    return is_sqlite(path)
-
-
 def inspect_store(path: Path, ledger: str | None = None) -> list[Inspection]:
     """Read the newest state of each ledger in an SQLite file, or of the one named `ledger`.
 
@@ -214,8 +204,8 @@ def _inspect(data: bytes, source: str, entries: int, compression: str | None) ->
     from ackwell import PositionInfo
 
     size = len(data)
-    _refuse_other_kinds(data)
-    if data[:2] == COMPRESSED_CURSOR_MAGIC or (compression is None and _is_cursor_info(data)):
+    _refuse_other_kinds(data, compression)
+    if data[:2] == CURSOR_INFO_MAGIC or (compression is None and _is_cursor_info(data)):
         return _cursor_info(data, source)
     if is_footer(data):
         raise CorruptStateError("a footer of PIP-381; give the entries before it too, in their order", 0)
@@ -233,27 +223,16 @@ def _inspect(data: bytes, source: str, entries: int, compression: str | None) ->
     )
 
 
-_LEDGER_INFO: Final = re.compile(rb"\x0a[\x02-\x7f]\x08")
-"""The first bytes of a ManagedLedgerInfo: its first ledger, a message that begins with the ledger id."""
+def _refuse_other_kinds(data: bytes, compression: str | None = None) -> None:
+    """Raise `CorruptStateError` for another kind of file; it names the command that reads that kind."""
+    kind = source_kind(data)
+    # Compressed bytes may look like text.
+    if kind not in _READABLE and (kind is not SourceKind.TEXT or compression is None):
+        raise CorruptStateError(wrong_kind(kind, SourceKind.CURSOR), 0)
 
 
-def _refuse_other_kinds(data: bytes) -> None:
-    """Raise `CorruptStateError` for another kind of file, naming it and the command that reads it."""
-    text = data.lstrip()[:1]
-    if text == b"<":
-        raise CorruptStateError("an HTML page, not a cursor's bytes", 0)
-    if data[:2] == b"\x1f\x8b":
-        raise CorruptStateError(
-            "gzip, not a cursor's bytes; if it holds the broker's statistics, `ackwell doctor` reads it", 0
-        )
-    if (text in (b"{", b"[") and not is_footer(data)) or (text == b"{" and len(data) > FOOTER_BYTES_MAX):
-        raise CorruptStateError("JSON, not a cursor's bytes; `ackwell doctor` reads `stats-internal`", 0)
-    if _LEDGER_INFO.match(data):
-        raise CorruptStateError(
-            "a ManagedLedgerInfo, the list of a topic's ledgers; the cursor is the value one level below it, "
-            "…/TOPIC/SUBSCRIPTION",
-            0,
-        )
+_READABLE: Final = (SourceKind.CURSOR, SourceKind.FOOTER, SourceKind.BINARY)
+"""The decoders report the errors of binary data of an unknown kind."""
 
 
 def _cursor_info(data: bytes, source: str) -> Inspection:

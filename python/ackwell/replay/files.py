@@ -14,6 +14,7 @@ from ackwell.replay.fold import Fold
 from ackwell.replay.jobs import Job, fold_jobs, usable_cores
 from ackwell.replay.resets import NO_RESETS, RESETTING, find_resets
 from ackwell.replay.traces import SUFFIXES, trace_columns, trace_events
+from ackwell.sources import SourceKind, file_kind, wrong_kind
 
 if TYPE_CHECKING:
     from ackwell.replay.event_columns import Columns
@@ -44,10 +45,20 @@ def event_files(sources: Iterable[str | Path]) -> list[Path]:
                 raise EventError(f"no trace here; expected {', '.join(_SUFFIXES)}", file=str(source))
             files.update(found)
         elif source.exists():
+            _refuse_other_kinds(source)
             files.add(source)
         else:
             raise FileNotFoundError(f"{source}: no such file or folder")
     return sorted(files, key=str)
+
+
+def _refuse_other_kinds(path: Path) -> None:
+    """Raise `EventError` for a file that is not named as one of events and has another kind."""
+    if path.name.endswith(_SUFFIXES) or not path.is_file():
+        return
+    kind = file_kind(path)
+    if kind not in (SourceKind.EVENTS, SourceKind.JSON, SourceKind.TEXT, SourceKind.BINARY, SourceKind.EMPTY):
+        raise EventError(wrong_kind(kind, SourceKind.EVENTS), file=str(path))
 
 
 def _is_events(path: Path) -> bool:

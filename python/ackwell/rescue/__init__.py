@@ -1,19 +1,24 @@
-"""Putting back the acknowledgments that a restart of a broker forgot.
+"""Restores the acknowledgments that a restart of a broker lost.
 
-`snapshot` reads a subscription as it was and as it is. `planning` decides what may be put back: no I/O, so
-that it can be tested on any history. `connection` is a helper consumer that acknowledges and receives
-nothing, `putting_back` uses it, `holding` stops the delivery meanwhile, and `verbs` are what is made of them.
+`snapshot` reads the state of a subscription from files and from a broker. `planning` decides which
+acknowledgments may be restored; it does no I/O, so it can be tested on any history. `plans` reads and writes
+plan files. `connection` is a helper consumer that acknowledges and receives nothing, `restoring` uses it,
+`holding` stops the delivery of a subscription, and `operations` combine these. `audit` records each change.
 """
 
+from ackwell.rescue.acks import read_acks
+from ackwell.rescue.audit import AuditFile
 from ackwell.rescue.connection import BrokerError, Connection
 from ackwell.rescue.holding import held, hold, release
 from ackwell.rescue.operations import acknowledge, copy, unload
 from ackwell.rescue.planning import Plan, plan
-from ackwell.rescue.putting_back import Report, put_back
+from ackwell.rescue.plans import read_plans
 from ackwell.rescue.refusals import RefusedError
+from ackwell.rescue.restoring import Report, restore
 from ackwell.rescue.snapshot import Snapshot, read_snapshots
 
 __all__ = [
+    "AuditFile",
     "BrokerError",
     "Connection",
     "Plan",
@@ -25,8 +30,10 @@ __all__ = [
     "held",
     "hold",
     "plan",
-    "put_back",
+    "read_acks",
+    "read_plans",
     "read_snapshots",
     "release",
+    "restore",
     "unload",
 ]

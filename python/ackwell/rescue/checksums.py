@@ -1,4 +1,4 @@
-"""A SHA-256 in files that decide what is acknowledged: a changed bit never becomes an acknowledgment."""
+"""SHA-256 digests in plans, snapshots and journals, so that a changed bit never becomes an acknowledgment."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from ackwell.errors import StatsError
+from ackwell.sources import SourceKind, source_kind, wrong_kind
 
 
 def with_sha256(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Return JSON values with the digest of all of them.
+    """Return JSON values together with their digest, `sha256`.
 
     >>> len(with_sha256({"a": 1})["sha256"])
     64
@@ -21,23 +22,24 @@ def with_sha256(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_sha256(value: Mapping[str, Any], source: str) -> None:
-    """Raise `StatsError` if the values are not those that were with_sha256."""
+    """Raise `StatsError` if the digest does not match the values."""
     if value.get("sha256") != _digest({key: each for key, each in value.items() if key != "sha256"}):
-        raise StatsError("not as it was written: its SHA-256 is of something else; make it anew", source)
+        raise StatsError("changed since it was written: its SHA-256 does not match; write it again", source)
 
 
-def read_with_sha256(file: Path, kind: str, of: str, version: int, *, key: str) -> dict[str, Any]:
+def read_with_sha256(file: Path, kind: SourceKind, version: int, *, key: str) -> dict[str, Any]:
     """Read a file that `with_sha256` wrote.
 
     Raises `StatsError` for a file without `key`, of another version, or with a wrong digest.
     """
+    data = file.read_bytes()
     try:
-        value: dict[str, Any] = json.loads(file.read_bytes())
+        value: dict[str, Any] = json.loads(data)
         found, _ = value["version"], value[key]
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise StatsError(f"not {kind} of {of}", str(file)) from None
+        raise StatsError(wrong_kind(source_kind(data), kind), str(file)) from None
     if found != version:
-        raise StatsError(f"{kind} of version {found}; this ackwell reads {version}", str(file))
+        raise StatsError(f"{kind} of version {found}; this ackwell reads version {version}", str(file))
     check_sha256(value, str(file))
     return value
 

@@ -21,6 +21,7 @@ from ackwell.errors import StatsError
 from ackwell.rescue.checksums import read_with_sha256, with_sha256
 from ackwell.rescue.planning import refuse_other_cluster
 from ackwell.rescue.refusals import RefusedError
+from ackwell.sources import SourceKind
 
 if TYPE_CHECKING:
     from ackwell.rescue.connection import Connection
@@ -131,7 +132,7 @@ def held(connection: Connection, topic: str, subscription: str, journal: Path) -
 
 def read_journal(journal: Path, topic: str | None = None, subscription: str | None = None) -> dict[str, Any]:
     """Read a journal; `StatsError` for what is not one, `RefusedError` for that of another subscription."""
-    found = read_with_sha256(journal, "a journal", "a hold", _JOURNAL_VERSION, key="before")
+    found = read_with_sha256(journal, SourceKind.JOURNAL, _JOURNAL_VERSION, key="before")
     name = found["topic"], found["subscription"]
     if topic is not None and name != (topic, subscription):
         raise RefusedError("other-journal", journal=journal, topic=name[0], subscription=name[1])

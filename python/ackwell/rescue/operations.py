@@ -16,8 +16,8 @@ from ackwell.protocol.constants import SubscriptionType
 from ackwell.rescue.checksums import with_sha256
 from ackwell.rescue.holding import held
 from ackwell.rescue.planning import attachable_type, refuse_internal
-from ackwell.rescue.putting_back import Report, put_back_after_unload, send
 from ackwell.rescue.refusals import RefusedError
+from ackwell.rescue.restoring import Report, restore_after_unload, send
 from ackwell.rescue.snapshot import Snapshot, dump, read_snapshots, take
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def _unloaded(connection: Connection, before: Snapshot, *, unloads: bool) -> Rep
         if unloads:
             connection.change("unload", "PUT", *before.name, "unload")
         try:
-            return put_back_after_unload(before, connection)
+            return restore_after_unload(before, connection)
         except RefusedError as refused:
             # Another consumer took the seat first; held, it got nothing.
             if refused.code != "seat-taken" or not unloads or attempt == _SEAT_ATTEMPTS_MAX - 1:

@@ -28,6 +28,7 @@ from ackwell.position import Position
 from ackwell.protocol.constants import SubscriptionType
 from ackwell.protocol.topic_name import TopicName
 from ackwell.rescue.refusals import RefusedError
+from ackwell.sources import SourceKind
 
 if TYPE_CHECKING:
     from ackwell.broker.settings import BrokerSettings
@@ -139,7 +140,7 @@ class Plan:
                 unknown=tuple(value["notKnown"]),
             )
         except (KeyError, TypeError, ValueError, AttributeError, AckwellError) as error:
-            raise StatsError(f"not a plan of `ackwell rescue plan`: {error!r}", source) from None
+            raise StatsError(f"not {SourceKind.PLAN}: {error!r}", source) from None
 
 
 def plan(

@@ -7,11 +7,12 @@ wrote. A bare `stats-internal` is not one: it does not show the type of the subs
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.broker.documents import documents_of
 from ackwell.broker.settings import BrokerSettings
@@ -21,7 +22,8 @@ from ackwell.cluster.collect import MANIFEST, collected_facts
 from ackwell.cursor.rules import acknowledged, existing
 from ackwell.errors import StatsError
 from ackwell.protocol.constants import SubscriptionType
-from ackwell.rescue.checksums import check_sha256
+from ackwell.rescue.checksums import check_sha256, with_sha256
+from ackwell.sources import SourceKind, source_kind, wrong_kind
 
 if TYPE_CHECKING:
     from ackwell import PositionRangeSet
@@ -110,7 +112,10 @@ def read_snapshots(sources: Iterable[str | Path]) -> Iterator[Snapshot | Unreada
             for file in stats_files(source):
                 # The manifest of `ackwell collect` says what the broker was.
                 facts = collected_facts([str(file.parent)]) if (file.parent / MANIFEST).exists() else None
-                for _, document in documents_of(file.read_bytes(), str(file)):
+                data = file.read_bytes()
+                if (kind := source_kind(data)) in _OTHER_KINDS:
+                    raise StatsError(wrong_kind(kind, SourceKind.DUMP), str(file))
+                for _, document in documents_of(data, str(file)):
                     yield from _of_document(document, str(file), facts)
         except StatsError as error:
             yield UnreadableSource(error.source, None, error.reason)
@@ -118,11 +123,15 @@ def read_snapshots(sources: Iterable[str | Path]) -> Iterator[Snapshot | Unreada
             yield UnreadableSource(str(source), None, f"cannot be read: {error.strerror}")
 
 
+_OTHER_KINDS: Final = frozenset(SourceKind) - {SourceKind.DUMP, SourceKind.JSON, SourceKind.TEXT}
+
+
 def _of_document(
     document: Any, source: str, facts: BrokerFacts | None
 ) -> Iterator[Snapshot | UnreadableSource]:
     if not isinstance(document, dict) or not isinstance(document.get("internalStats"), dict):
-        yield UnreadableSource(source, None, "not a dump of `ackwell rescue snapshot` or `ackwell collect`")
+        kind = source_kind(json.dumps(document).encode())
+        yield UnreadableSource(source, None, wrong_kind(kind, SourceKind.DUMP))
         return
     if "subscription" in document or "sha256" in document:
         check_sha256(document, source)
@@ -152,6 +161,21 @@ def dump(answer: TopicAnswer, subscription: str, facts: BrokerFacts, cluster: st
         "cluster": cluster,
         "broker": {"version": facts.version, "settings": facts.settings},
     }
+
+
+def snapshot_texts(admin: Admin, topic: str, subscription: str) -> list[str]:
+    """Return a snapshot of each partition of a topic as JSON.
+
+    Raises `StatsError` if a partition has no such subscription.
+    """
+    facts, texts = admin.facts(), []
+    for answer in admin.answers([topic]):
+        if isinstance(answer, UnreadableSource):
+            raise StatsError(answer.reason, answer.topic or answer.source)
+        if subscription not in (answer.internal.get("cursors") or {}):
+            raise StatsError(f"there is no subscription {subscription!r}", answer.topic)
+        texts.append(json.dumps(with_sha256(dump(answer, subscription, facts, admin.cluster))))
+    return texts
 
 
 def take(admin: Admin, topic: str, subscription: str, facts: BrokerFacts) -> tuple[TopicAnswer, Snapshot]:

@@ -66,7 +66,7 @@ class Report:
         return f"{text}; {self.waiting:,} entries wait to be delivered again" if self.waiting else text
 
 
-def put_back(plan: Plan, connection: Cluster) -> Report:
+def restore(plan: Plan, connection: Cluster) -> Report:
     """Acknowledge what of a plan is still missing; a second time does nothing more.
 
     Raises `RefusedError`, and sends nothing, if the plan does not follow from the live state any more.
@@ -81,7 +81,7 @@ def put_back(plan: Plan, connection: Cluster) -> Report:
     return _report(plan, connection, sent)
 
 
-def put_back_after_unload(before: Snapshot, connection: Cluster) -> Report:
+def restore_after_unload(before: Snapshot, connection: Cluster) -> Report:
     """Put back what an unload of our own forgot: attach first, then plan, before others come back."""
     with connection.attached(*before.name, attachable_type(before)):
         made = plan(before, connection.read_live(*before.name))

@@ -1,0 +1,27 @@
+"""The acknowledgments of parts of batches, which the admin API does not show, from another source."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ackwell.diagnosis.difference import read_state
+from ackwell.errors import StatsError
+from ackwell.replay.states import replay_files
+from ackwell.sources import SourceKind, file_kind
+
+if TYPE_CHECKING:
+    from ackwell.cursor.state import CursorState
+
+
+def read_acks(source: Path, topic: str, subscription: str) -> CursorState:
+    """Return a subscription's state from persisted bytes, a memory dump, or recorded events.
+
+    Raises `StatsError` if the source does not contain it.
+    """
+    if not source.is_dir() and file_kind(source) is not SourceKind.EVENTS:
+        return read_state(source, subscription=subscription)
+    for found in replay_files([source]):
+        if (found.topic, found.subscription) == (topic, subscription):
+            return found.cursor.to_state()
+    raise StatsError(f"no event of {subscription!r} of {topic}", str(source))

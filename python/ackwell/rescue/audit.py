@@ -1,0 +1,27 @@
+"""The audit file: one JSON line for each change, on the disk before the change is sent."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+
+
+class AuditFile:
+    """Appends a line for each change that a `Connection` is about to make."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __call__(
+        self, what: str, topic: str, subscription: str, *, positions: int = 0, digest: str = ""
+    ) -> None:
+        """Append a line and flush it to the disk."""
+        line = {"timeMs": int(time.time() * 1000), "what": what, "topic": topic, "subscription": subscription}
+        if positions:
+            line |= {"positions": positions, "sha256": digest}
+        with self._path.open("a", encoding="utf-8") as sink:
+            sink.write(json.dumps(line) + "\n")
+            sink.flush()
+            os.fsync(sink.fileno())

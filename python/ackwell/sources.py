@@ -1,0 +1,152 @@
+"""The kinds of file that commands read, and the one message for a file of another kind.
+
+The content decides, not the name: `source_kind` reads the first bytes, also inside gzip. It is not a check. A
+damaged file still has its kind, and the reader of that kind reports the damage.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from codecs import getincrementaldecoder
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HEAD_BYTES: Final = 1 << 16
+"""The first bytes of a file, which are enough to find its kind."""
+
+GZIP_MAGIC: Final = b"\x1f\x8b"
+STATE_MAGIC: Final = b"\xd7"
+"""The first byte of a state in ackwell's own format; `ackwell.saving.parts` writes it."""
+COMPACT_MAGIC: Final = b"\xac"
+"""The first byte of a state in the compact form; no Protocol Buffers message begins with it."""
+CURSOR_INFO_MAGIC: Final = b"\x47\x78"
+"""The first bytes of a compressed ManagedCursorInfo."""
+
+_SQLITE_MAGIC: Final = b"SQLite format 3\x00"
+_PARQUET_MAGIC: Final = b"PAR1"
+_ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
+_UTF_16_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
+"""PowerShell's `>` writes one of them first."""
+
+_POSITION_INFO: Final = b"\x08"
+"""The first byte of a PositionInfo, and of a ManagedCursorInfo without compression: field 1, a number."""
+_LEDGER_INFO: Final = re.compile(rb"\x0a[\x02-\x7f]\x08")
+"""The first bytes of a ManagedLedgerInfo: its first ledger, a message that begins with the ledger's id."""
+_FOOTER: Final = re.compile(rb'\A\{[^{]{0,250}"numParts"\s*:')
+
+
+class SourceKind(StrEnum):
+    """A kind of file. The value describes it in messages."""
+
+    CURSOR = "persisted cursor bytes"
+    FOOTER = "the footer of a cursor's entries (PIP-381)"
+    STORE = "an SQLite file"
+    EVENTS = "recorded events"
+    STATS = "the answer of `pulsar-admin topics stats-internal`"
+    DUMP = "a dump of `ackwell collect` or `ackwell rescue snapshot`"
+    PLAN = "a plan of `ackwell rescue plan`"
+    JOURNAL = "a journal of `ackwell rescue hold`"
+    PREDICTION = "the JSON of `ackwell what-if`"
+    LEDGER_INFO = "a ManagedLedgerInfo, the list of a topic's ledgers"
+    DECODED_CURSOR = "a decoded cursor in JSON"
+    HTML = "an HTML page"
+    JSON = "other JSON"
+    TEXT = "text"
+    BINARY = "other binary data"
+    EMPTY = "an empty file"
+
+
+_HINTS: Final = {
+    SourceKind.CURSOR: "`ackwell inspect` reads it",
+    SourceKind.FOOTER: "`ackwell inspect` reads it, together with the entries before it",
+    SourceKind.STORE: "`ackwell inspect` reads it, if `ackwell replay --save` or a cursor wrote it",
+    SourceKind.EVENTS: "`ackwell replay` reads them",
+    SourceKind.STATS: "`ackwell doctor` reads it",
+    SourceKind.DUMP: "`ackwell doctor` reads it",
+    SourceKind.PLAN: "`ackwell rescue apply` reads it",
+    SourceKind.JOURNAL: "`ackwell rescue release` reads it",
+    SourceKind.PREDICTION: "`ackwell what-if --verify` reads it",
+    SourceKind.LEDGER_INFO: "the cursor is the value one level below it, …/TOPIC/SUBSCRIPTION",
+    SourceKind.DECODED_CURSOR: "give the answer that it was copied from, or the undecoded bytes",
+    SourceKind.HTML: "check the address: a proxy or a login page may have answered instead of the broker",
+}
+
+_JSON_KINDS: Final = (
+    (SourceKind.PLAN, re.compile(rb'"plans"\s*:\s*\[')),
+    (SourceKind.JOURNAL, re.compile(rb'\A\{[^{]*"admin"\s*:[^{]*"before"\s*:')),
+    (SourceKind.PREDICTION, re.compile(rb'"vanishedEntries"\s*:')),
+    (SourceKind.EVENTS, re.compile(rb'\A\{[^{\r\n]*"(?:ev|kind)"\s*:')),
+    (SourceKind.DUMP, re.compile(rb'"internalStats"\s*:')),
+    (SourceKind.STATS, re.compile(rb'"(?:cursors|entriesAddedCounter|msgRateIn)"\s*:')),
+    (SourceKind.DECODED_CURSOR, re.compile(rb'"(?:markDeleteLedgerId|individualDeletedMessages)"\s*:')),
+)
+
+
+def source_kind(data: bytes) -> SourceKind:
+    """Return the kind of file that begins with these bytes.
+
+    >>> str(source_kind(bytes.fromhex("0803 1005")))
+    'persisted cursor bytes'
+    """
+    head = _decompressed(data[:HEAD_BYTES])
+    if not head.strip():
+        return SourceKind.EMPTY
+    if head.startswith(_SQLITE_MAGIC):
+        return SourceKind.STORE
+    if head.startswith((_PARQUET_MAGIC, _ZSTD_MAGIC)):
+        return SourceKind.EVENTS
+    if head.startswith((STATE_MAGIC, COMPACT_MAGIC, CURSOR_INFO_MAGIC, _POSITION_INFO)):
+        return SourceKind.CURSOR
+    if _LEDGER_INFO.match(head):
+        return SourceKind.LEDGER_INFO
+    return _text_kind(head)
+
+
+def file_kind(path: Path) -> SourceKind:
+    """Return the kind of a file; raises `OSError` if it cannot be read."""
+    with path.open("rb") as source:
+        return source_kind(source.read(HEAD_BYTES))
+
+
+def wrong_kind(found: SourceKind, *expected: SourceKind, detail: str = "") -> str:
+    """Return the message for a file of another kind than the expected ones, with the command that reads it.
+
+    >>> wrong_kind(SourceKind.EVENTS, SourceKind.PLAN)
+    'recorded events, not a plan of `ackwell rescue plan`; `ackwell replay` reads them'
+    """
+    if found in expected:
+        return f"damaged or incomplete: not {found}"
+    hint = _HINTS.get(found)
+    return f"{found}{detail}, not {' or '.join(expected)}" + (f"; {hint}" if hint else "")
+
+
+def _decompressed(head: bytes) -> bytes:
+    """Return the first bytes inside gzip, or the bytes themselves."""
+    if not head.startswith(GZIP_MAGIC):
+        return head
+    try:
+        return zlib.decompressobj(wbits=31).decompress(head, HEAD_BYTES) or head
+    except zlib.error:
+        # The reader of the expected kind reports the damage.
+        return head
+
+
+def _text_kind(head: bytes) -> SourceKind:
+    encoding = "utf-16" if head.startswith(_UTF_16_MARKS) else "utf-8-sig"
+    try:
+        # The end of the head may be the middle of a character, which an incremental decoder ignores.
+        text = getincrementaldecoder(encoding)().decode(head).lstrip()
+    except UnicodeDecodeError:
+        return SourceKind.BINARY
+    if text.startswith("<"):
+        return SourceKind.HTML
+    if not text.startswith(("{", "[")):
+        return SourceKind.TEXT
+    encoded = text.encode()
+    if _FOOTER.match(encoded):
+        return SourceKind.FOOTER
+    return next((kind for kind, pattern in _JSON_KINDS if pattern.search(encoded)), SourceKind.JSON)
