@@ -39,7 +39,7 @@ COMMANDS = (
 
 
 def program(commands: Sequence[str] = COMMANDS) -> typer.Typer:
-    """Build the program; only here are the module of a command and what it prints with imported."""
+    """Build the program. It imports only the modules of the given commands."""
     made = typer.Typer(
         name="ackwell",
         no_args_is_help=True,
@@ -102,7 +102,7 @@ def main() -> None:
 
 
 def _sentence(error: Exception) -> str:
-    """Return what is wrong and what to do; Python's own words are not a sentence."""
+    """Return the error as a sentence with its remedy, instead of Python's own message."""
     if isinstance(error, ModuleNotFoundError) and error.msg.startswith("No module named"):
         from ackwell.extras import missing
 

@@ -1,4 +1,4 @@
-"""`ackwell collect` keeps what a cluster's brokers say of its subscriptions, a dated folder a run."""
+"""`ackwell collect` saves the statistics of a cluster's topics, in one dated folder for each run."""
 
 from __future__ import annotations
 

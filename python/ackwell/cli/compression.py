@@ -1,4 +1,4 @@
-"""The option that says how an entry is compressed, for those that do not say it themselves."""
+"""The option for the compression of entries that do not contain it."""
 
 from __future__ import annotations
 

@@ -62,12 +62,12 @@ def unread_line(unread: UnreadableSource) -> str:
 
 
 def report_unread(unread: UnreadableSource) -> None:
-    """Report a source that could not be used, beside the result."""
+    """Report an unreadable source on standard error."""
     err.print(unread_line(unread), highlight=False, markup=False)
 
 
 class _Console(Console):
-    """A console on which no text that is shown can carry control characters of its own."""
+    """A console that replaces the control characters of shown texts."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):
@@ -84,7 +84,7 @@ err = _Console(stderr=True)
 
 
 def warn(text: str) -> None:
-    """Print a text as it is to standard error, beside the result."""
+    """Print a text to standard error without markup."""
     err.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
@@ -99,7 +99,7 @@ def fail(sentence: str) -> NoReturn:
 def print_json(value: Any, name: str | None = None, rows: Iterable[Any] = ()) -> None:
     """Print a value as JSON, indented; never wrapped or coloured.
 
-    `rows` are added to an object under `name`, each on a line, for indented they take five times as long, and
+    `rows` are added to an object under `name`, each on a line, because indenting is five times slower, and
     written before the next one is made.
     """
     text = json.dumps(value, indent=2)
@@ -134,7 +134,7 @@ def progress(items: Iterable[_Item], doing: str) -> Iterator[_Item]:
 
 @contextmanager
 def file_progress(files: list[Path], doing: str) -> Iterator[Progress]:
-    """Show, where standard error is a terminal, how many files are done; `advance` it per file."""
+    """Show the number of finished files if standard error is a terminal; `advance` it for each file."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())

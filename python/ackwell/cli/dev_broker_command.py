@@ -73,7 +73,7 @@ def dev_broker(
                 typer.echo(broker.load(*load), err=True)
             await until_stopped(f"broker {broker.url}", f"admin  {broker.admin_url}")
 
-    # Where the system has no signals of this kind, Ctrl-C is an exception.
+    # On a system without such signals, Ctrl-C is an exception.
     with suppress(KeyboardInterrupt):
         asyncio.run(run())
     out.print("stopped")

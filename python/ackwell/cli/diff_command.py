@@ -52,7 +52,7 @@ def diff(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, an object.")] = False,
     client: Admin | None = None,
 ) -> None:
-    """Show what is acknowledged in B and not in A, and what in A and not in B.
+    """Show the entries that are acknowledged in only one of two states, A and B.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""`ackwell doctor` shows what a restart would bring back, and why a subscription delivers nothing."""
+"""`ackwell doctor` shows the messages that a restart would redeliver, and why a subscription is stuck."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class FailOn(StrEnum):
 
 
 def _explain(code: str | None) -> None:
-    """Print what a code means, and end."""
+    """Explain a code, and exit."""
     if code is None:
         return
     from ackwell.broker.codes import codes, with_names
@@ -143,7 +143,7 @@ def doctor(
             metavar="CODE",
             callback=_explain,
             is_eager=True,
-            help="Print what a code means, and end.",
+            help="Explain a code, and exit.",
         ),
     ] = None,
     fail_on: Annotated[
@@ -151,7 +151,7 @@ def doctor(
     ] = FailOn.AT_RISK,
     client: Admin | None = None,
 ) -> None:
-    """Show for each subscription what a restart brings back, whether it delivers, and what helps.
+    """Show for each subscription the messages that a restart redelivers, its delivery, and remedies.
 
     Examples
     --------
@@ -393,7 +393,7 @@ def _explanation_lines(diagnosis: Diagnosis) -> Iterator[str]:
 
 
 def _delivery_lines(diagnosis: Diagnosis) -> Iterator[str]:
-    """Tell of the delivery: problem, proof, fix."""
+    """Yield the lines on the delivery: problem, evidence, remedy."""
     delivery = diagnosis.delivery
     if delivery.verdict in ("delivering", "idle"):
         return

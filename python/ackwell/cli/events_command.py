@@ -16,7 +16,7 @@ app = typer.Typer(name="events", no_args_is_help=True, help="Check files of even
 
 @app.callback()
 def _events() -> None:
-    """Keep `check` a command of its own: Typer makes a single one the program."""
+    """Keep `check` as a subcommand: Typer would make a single command the program."""
 
 
 @app.command(cls=Command)
@@ -27,7 +27,7 @@ def check(
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, an array.")] = False,
 ) -> None:
-    """Say what is wrong with event files: the column, the problem and the remedy. Needs no Spark.
+    """Report the problems of event files: the column, the problem and the remedy. Needs no Spark.
 
     Examples
     --------

@@ -105,7 +105,7 @@ def _print(found: list[Blockage], output: Format, listed: list[EntryListing], un
             "nothing is blocked in what was read" if unread else "nothing is blocked: all is acknowledged"
         )
     rows = [(blocked.topic, blocked.subscription, _values(blocked)) for blocked in found]
-    # What nothing is known of for any of them has no column.
+    # A heading without any value has no column.
     shown = [heading for heading in HEADINGS if any(values[heading] for _, _, values in rows)]
     print_subscriptions(
         shown, ((topic, name, [values[each] or "–" for each in shown]) for topic, name, values in rows)
@@ -129,7 +129,7 @@ HEADINGS = (
 
 
 def _values(blocked: Blockage) -> dict[str, str]:
-    """Return what is under each heading, empty if it is not known or nothing."""
+    """Return the value for each heading; empty if it is unknown or zero."""
     freed = blocked.freed_ledgers
     values = (
         str(blocked.hole),

@@ -1,4 +1,4 @@
-"""`ackwell inspect` shows what persisted cursor bytes say."""
+"""`ackwell inspect` shows the state in persisted cursor bytes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def inspect(
     broker_setting: options.BrokerSetting = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, an array.")] = False,
 ) -> None:
-    """Show what persisted cursor bytes say, in any form, and what a restart would forget of them.
+    """Show the state in persisted cursor bytes of any form, and the part that a restart would lose.
 
     Examples
     --------

@@ -108,7 +108,7 @@ def _dumps(paths: list[Path]) -> list[SubscriptionStats]:
 
 
 def save_states(states: list[SubscriptionState], path: Path, *, replace: bool = False) -> None:
-    """Save each cursor to a ledger of its own in a SQLite file, named by `ledger_name`.
+    """Save each cursor to its ledger in an SQLite file; `ledger_name` names the ledger.
 
     `Cursor.load(SqliteStore(path, "topic subscription"), ledgers)` loads it. If the file already holds one of
     them, nothing is saved (`NotLoadedError`), unless `replace` is true. All are saved, or none.
@@ -173,7 +173,7 @@ def _holds(path: Path, name: str) -> bool:
 
 
 def print_rows(rows: Iterable[CursorRow]) -> None:
-    """Print each cursor, and what a restart with the default limits of 4.2 would deliver again."""
+    """Print each cursor, and the messages that a restart with the default limits of 4.2 would redeliver."""
     headings = ("mark-delete", "ranges", "partial entries", "backlog", "acked, comes back")
     print_subscriptions(headings, ((row.topic, row.subscription, _values(row)) for row in rows))
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class SparkCommand(Command):
-    """Say an error of Spark in one line, as every command says its errors."""
+    """Report an error of Spark in one line, as every command does."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
@@ -51,7 +51,7 @@ def _sentence(error: PySparkException) -> str:
         return f"{line}; or give another --output or --mode overwrite"
     for start, each in enumerate(lines):
         if each.endswith("Traceback (most recent call last):"):
-            # An error of Python code in a task: what it says comes after its stack.
+            # An error of Python code in a task: its message follows its stack.
             line = next((after for after in lines[start + 1 :] if not after.startswith(" ")), line)
     return line
 
@@ -86,7 +86,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.
 
 @dataclass
 class Target:
-    """Where a command's table goes, and the session that makes it."""
+    """The output of a command's table, and the Spark session that computes it."""
 
     output: Output
     master: Master = None
@@ -168,7 +168,7 @@ def audit(
     broker_version: options.BrokerVersion = None,
     broker_setting: options.BrokerSetting = None,
 ) -> None:
-    """Show what a restart would lose: of events, of replayed cursors, or of stats-internal dumps.
+    """Show the losses of a restart, from events, replayed cursors or stats-internal dumps.
 
     Examples
     --------
@@ -263,7 +263,7 @@ def stream(
     )
 
     def keep(batch: DataFrame, number: int) -> None:
-        # By its number, so that a micro-batch run again after a crash replaces what it wrote.
+        # Named by its number, so that a micro-batch that runs again after a crash replaces its output.
         place = f"{output}/batch={number:012}"
         batch.write.mode("overwrite").format(file_format).save(place)
 

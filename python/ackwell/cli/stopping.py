@@ -1,4 +1,4 @@
-"""Commands that run until somebody stops them."""
+"""Commands that run until a signal stops them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ackwell.cli.console import out
 async def until_stopped(*lines: str) -> None:
     """Print that the work has begun, then wait for Ctrl-C or the signal with which services are stopped.
 
-    A shell lets what it runs in the background ignore Ctrl-C; with a handler of ours it is heard there, too.
+    A background process of a shell ignores Ctrl-C by default; the handler changes that.
     """
     stopped = asyncio.Event()
     for each in (signal.SIGINT, signal.SIGTERM):

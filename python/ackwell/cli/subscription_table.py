@@ -18,7 +18,7 @@ Row: TypeAlias = tuple[str, str, Sequence[str | Text]]
 
 GAP = 2
 NAMES_WIDTH_MIN = 40
-"""What a topic and a subscription need in a row; with less, each subscription is a block of lines."""
+"""The least width of the names in a row; with less, each subscription is a block of lines."""
 
 
 def print_subscriptions(headings: Sequence[str], rows: Iterable[Row], console: Console = out) -> None:
@@ -69,7 +69,7 @@ def _table(headings: Sequence[str], rows: list[Row], widths: list[int], room: in
 
 
 def _print(lines: Iterable[Parts], console: Console) -> None:
-    """Print lines; without Rich, which takes a millisecond for a few of them, where nothing has a style."""
+    """Print lines; without Rich, which takes a millisecond for a few, if the console has no styles."""
     is_styled, write = console.is_terminal, console.file.write
     for parts in lines:
         if is_styled:

@@ -1,4 +1,4 @@
-"""`ackwell what-if` shows what a seek, reset, skip, expiry or clear would do, and whether it happened."""
+"""`ackwell what-if` predicts the effect of a seek, reset, skip, expiry or clear, and verifies it later."""
 
 from __future__ import annotations
 
@@ -132,5 +132,5 @@ def _position(client: Admin | None, stats: SubscriptionStats, text: str, move: M
     if client is None:
         raise typer.BadParameter("a time needs --admin: the broker is asked which message it is")
     first = client.position_at(stats.topic, int(time.timestamp() * 1000))
-    # What is older than the first message of the time expires.
+    # Messages before the first message of that time expire.
     return stats.ledgers.previous_valid(*first) if move is MoveKind.EXPIRE else first

@@ -1,8 +1,8 @@
-"""A helper that acknowledges for others: a consumer that asks for no message, on a connection of its own.
+"""A helper consumer that acknowledges entries of a subscription and receives no message.
 
-A broker takes acknowledgments from any consumer of a subscription. The helper never sends FLOW, so it
-receives nothing, and leaves as soon as it is done. Only on Key_Shared it takes hash ranges while it is there,
-and what they withheld stays where it is after it left: `wake` lets the broker look again.
+A broker accepts acknowledgments from any consumer of a subscription. The helper uses its own connection,
+never sends FLOW, and closes as soon as it is done. On Key_Shared it takes hash ranges while it is connected,
+and messages of these ranges still wait after it has closed: `wake` makes the broker read them again.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 NAME: Final = "ackwell-rescue"
 
 _PRIORITY: Final = 2**31 - 1
-"""The lowest there is: on Failover the helper is never the active consumer beside another."""
+"""The lowest priority: on Failover the helper is never active if there is another consumer."""
 
 _CONSUMER_ID: Final = 1
 _ACKS_IN_FLIGHT_MAX: Final = 64
 """Acknowledgments that wait for their answer: few enough that neither side's buffer fills."""
 
 _WAKE_ATTEMPTS_MAX: Final = 8
-"""How often in vain before it is not ours to wake."""
+"""Failed attempts before we stop reconnecting."""
 _PAUSE_S: Final = 0.05
 _ATTACH_ATTEMPTS_MAX: Final = 10
 _REDIRECTS_MAX: Final = 8
@@ -48,7 +48,7 @@ _RETRYABLE: Final = (ErrorCode.SERVICE_NOT_READY, ErrorCode.TOO_MANY_REQUESTS, E
 
 
 class BrokerError(AckwellError):
-    """The broker refused a command of the helper's, or the connection broke."""
+    """The broker refused a command of the helper, or the connection broke."""
 
     def __init__(self, message: str, code: ErrorCode | None = None) -> None:
         super().__init__(message)
@@ -56,10 +56,10 @@ class BrokerError(AckwellError):
 
 
 class Connection:
-    """A cluster, as far as a rescue needs it: the admin API, and a binary connection to the topic's owner.
+    """The admin API of a cluster, and a binary connection to the broker that owns a topic.
 
-    `broker` is the owner's address; without it, the admin API says it. `audit` is called before each write
-    with what is written, the topic, the subscription, how many positions and their digest. `progress` gets
+    `broker` is the owner's address; by default the admin API names it. `audit` is called before each change
+    with its kind, the topic, the subscription, the number of positions and their digest. `progress` receives
     the commands of a long acknowledgment, of up to 1,000 positions each, and yields them.
     """
 
@@ -73,7 +73,7 @@ class Connection:
     ) -> None:
         self.admin = admin
         self.facts = cache(admin.facts)
-        """What the broker says of itself, asked once."""
+        """The version and settings of the broker, read once."""
         self._broker = broker
         self._audit = audit
         self._progress = progress
@@ -83,9 +83,9 @@ class Connection:
         self._frames: list[Any] = []
         self._request_id = 0
         self.received = 0
-        """The messages that the helper got: none, or something is wrong."""
+        """The messages that the helper received; anything but 0 is an error."""
         self.errors: list[str] = []
-        """What the broker answered to acknowledgments, if it refused any."""
+        """The errors that the broker sent for acknowledgments."""
 
     def __enter__(self) -> Connection:
         return self
@@ -112,7 +112,7 @@ class Connection:
 
     @contextmanager
     def attached(self, topic: str, subscription: str, kind: SubscriptionType) -> Iterator[None]:
-        """Have a helper on a subscription, which must exist, for it would be made."""
+        """Attach a helper to a subscription, which must exist: a broker would create it."""
         self._attach(topic, subscription, kind)
         try:
             yield
@@ -131,7 +131,7 @@ class Connection:
         positions: int,
         digest: str,
     ) -> None:
-        """Send acknowledgments of so many positions. Their answers prove nothing: look afterwards."""
+        """Send acknowledgments. Their answers prove nothing: read the live state afterwards."""
         self._audit("acknowledge", topic, subscription, positions=positions, digest=digest)
         waiting: list[int] = []
         for ids in self._progress(commands):
@@ -157,11 +157,11 @@ class Connection:
             self.errors.append(answer.message or f"error {answer.error}")
 
     def wake(self, topic: str, subscription: str) -> int:
-        """Let a Key_Shared subscription look again at what a helper withheld; return how many entries wait.
+        """Make a Key_Shared subscription deliver the messages that a helper blocked; return how many wait.
 
-        A helper that asks for a message and leaves in one write makes the broker read again, and gets
-        nothing. One time wakes about half. What waits for permits, or for a consumer that is blocked, is not
-        ours to wake; neither is what a hold keeps.
+        A helper that sends FLOW and closes in one write makes the broker read again, and receives nothing.
+        One attempt wakes about half of the messages. Messages that wait for permits, for a blocked consumer,
+        or for the end of a hold stay.
         """
         idle, before = 0, -1
         while True:
@@ -185,7 +185,7 @@ class Connection:
     # The binary connection
 
     def open(self, topic: str) -> None:
-        """Connect to the owner of a topic, and let it load the topic."""
+        """Connect to the owner of a topic, which loads the topic."""
         url, authoritative = self._url or self._owner(topic), False
         for _ in range(_REDIRECTS_MAX):
             self._connect(url)
@@ -225,7 +225,7 @@ class Connection:
         try:
             host, port, is_tls = address_of(url)
         except ValueError as error:
-            # It does not become one: with a code nothing is tried again.
+            # With a code, the attempt is not repeated.
             raise BrokerError(str(error), ErrorCode.UNKNOWN_ERROR) from None
         if not is_tls and (_is_tls(before) or endpoint.url.startswith("https")):
             raise RefusedError("not-encrypted", url=url)

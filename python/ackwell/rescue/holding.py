@@ -1,8 +1,8 @@
-"""The hold: a subscription delivers nothing while its acknowledgments are put back.
+"""The hold: stops the delivery of a subscription while its acknowledgments are restored.
 
-The hold is a dispatch rate of one message an hour, as a policy of the topic for the one subscription. A hold
-that is forgotten stalls the subscription, so what was set before is written to a journal first, and `release`
-needs nothing but that journal.
+The hold is a dispatch rate of one message an hour, a policy of the topic for the one subscription. A
+forgotten hold stalls the subscription, so the previous rate is written to a journal first. `release` needs
+only that journal.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _RELEASE_PAUSE_S: Final = 2.0
 
 
 def hold(connection: Connection, topic: str, subscription: str, journal: Path) -> None:
-    """Stop the delivery of a subscription; return when the broker says that it holds.
+    """Stop the delivery of a subscription; return when the broker confirms the hold.
 
-    `journal` is written first. If it is there already, it is that of a run which died: it keeps what was set
-    before that run. Raises `RefusedError` if it is another subscription's, or if a hold without a journal is
-    set.
+    `journal` is written first. An existing journal belongs to an interrupted run and keeps the rate from
+    before that run. Raises `RefusedError` if it belongs to another subscription, or if a hold without a
+    journal is set.
     """
     path = _path(topic, subscription)
     before = check_holdable(connection, topic, subscription, journal)
@@ -73,7 +73,7 @@ def check_holdable(connection: Connection, topic: str, subscription: str, journa
 
 
 def release(connection: Connection, journal: Path) -> str:
-    """Set what a journal says was set before the hold, and delete the journal; return what was done.
+    """Restore the rate of a journal, and delete the journal; return a description of the change.
 
     Raises `RefusedError`, and leaves the journal, for another cluster, or if nothing is held at an address
     that is not the journal's: it may be the wrong one.
@@ -99,7 +99,7 @@ def release(connection: Connection, journal: Path) -> str:
             "the hold is in force, and no policy shows it", connection.admin.endpoint.address(path)
         )
     else:
-        # It was never set, or somebody has set another one since.
+        # The hold was never set, or another rate was set since.
         done = "not held any more" if now == before else "not held any more: another rate was set since"
     # A second run that ended at the same time has deleted it.
     journal.unlink(missing_ok=True)
@@ -113,7 +113,7 @@ def held(connection: Connection, topic: str, subscription: str, journal: Path) -
     A broker that does not answer is asked again for two minutes; after that the journal is still there.
     """
     if journal.exists():
-        # That of another subscription must not be released here.
+        # The journal of another subscription must not be released here.
         read_journal(journal, topic, subscription)
     try:
         hold(connection, topic, subscription, journal)
@@ -131,7 +131,7 @@ def held(connection: Connection, topic: str, subscription: str, journal: Path) -
 
 
 def read_journal(journal: Path, topic: str | None = None, subscription: str | None = None) -> dict[str, Any]:
-    """Read a journal; `StatsError` for what is not one, `RefusedError` for that of another subscription."""
+    """Read a journal; `StatsError` for another file, `RefusedError` for another subscription."""
     found = read_with_sha256(journal, SourceKind.JOURNAL, _JOURNAL_VERSION, key="before")
     name = found["topic"], found["subscription"]
     if topic is not None and name != (topic, subscription):

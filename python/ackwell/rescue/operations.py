@@ -1,4 +1,4 @@
-"""The other ways to use a helper: an unload without a loss, a copy of a subscription, one poison message."""
+"""Operations with a helper: an unload without losses, a copy of a subscription, single acknowledgments."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ackwell.rescue.connection import Connection
 
 _SEAT_ATTEMPTS_MAX: Final = 5
-"""How often the seat of an Exclusive subscription is tried for."""
+"""Attempts to attach to an Exclusive subscription."""
 
 
 def unload(
@@ -32,9 +32,9 @@ def unload(
 ) -> Report:
     """Unload a topic so that one subscription forgets nothing: hold, snapshot, unload, put back, release.
 
-    The snapshot is kept beside the journal until all is done. If one is there, an earlier run died: then that
-    run is brought to its end, and nothing is unloaded. Without `hold` consumers may win the race, and receive
-    what they had acknowledged.
+    The snapshot is kept next to the journal until all is done. An existing snapshot belongs to an interrupted
+    run: this run completes it and unloads nothing. Without `hold`, consumers may receive messages that they
+    had acknowledged.
     """
     kept = journal.with_name(f"{journal.name}.snapshot.json")
     name = topic, subscription
@@ -76,7 +76,7 @@ def _unloaded(connection: Connection, before: Snapshot, *, unloads: bool) -> Rep
 
 
 def _read(file: Path, name: tuple[str, str]) -> Snapshot:
-    """Read what an earlier run kept; `StatsError` for anything else."""
+    """Read the snapshot of an earlier run; `StatsError` for another file."""
     found = next(read_snapshots([file]))
     if not isinstance(found, Snapshot):
         raise StatsError(found.reason, found.source)
@@ -120,7 +120,7 @@ def check_copyable(connection: Connection, topic: str, subscription: str, new: s
 def acknowledge(
     connection: Connection, topic: str, subscription: str, positions: Iterable[tuple[int, int]]
 ) -> Report:
-    """Acknowledge single entries on the subscription's behalf."""
+    """Acknowledge single entries of a subscription."""
     left = unacknowledged(connection.read_live(topic, subscription), positions)
     sent = 0
     if len(left):
@@ -135,7 +135,7 @@ def acknowledge(
 
 
 def unacknowledged(live: Snapshot, positions: Iterable[tuple[int, int]]) -> PositionRangeSet:
-    """Return those of the positions that are not acknowledged; `RefusedError` for what is not an entry."""
+    """Return the unacknowledged positions; `RefusedError` for a position without an entry."""
     attachable_type(live)
     left = PositionRangeSet()
     for position in positions:

@@ -1,15 +1,14 @@
-"""What a restart forgot and what of it may be put back: every decision, without any I/O.
+"""Decides which acknowledgments may be restored after a restart, without any I/O.
 
-`plan` compares a snapshot with the live state. The result is what was acknowledged then and is not now, as
-far as the entries still exist: adding it to the live state can only repeat acknowledgments that were made
-once, unless somebody took them back on purpose, with a seek. So each check looks for a seek, or for another
-topic.
+`plan` compares a snapshot with the live state. The result is the entries that were acknowledged in the
+snapshot and are not now, if they still exist. Restoring them repeats acknowledgments that were made once,
+unless a seek removed them on purpose. So each check looks for a seek, or for another topic.
 
 A graceful restart keeps the first ranges, as many as `managedLedgerMaxUnackedRangesToPersist`
-(`ackwell.broker.restart`), and never moves the mark-delete position back. What is forgotten otherwise looks
-like a seek and is refused. A crash leaves anything that was ever written, so it cannot be distinguished from
-a seek: with `restart="crash"` the caller says that it was one. One seek no check can find: a seek that
-leaves, or is followed by, as many acknowledgments as the limit.
+(`ackwell.broker.restart`), and never moves the mark-delete position back. Any other loss looks like a seek
+and is refused. A crash can leave any state that was ever written, so it cannot be distinguished from a seek:
+with `restart="crash"` the caller states that it was a crash. No check can find a seek that leaves, or is
+followed by, as many acknowledgments as the limit.
 """
 
 from __future__ import annotations
@@ -44,18 +43,18 @@ IDS_A_COMMAND: Final = 1000
 """Positions in one acknowledgment: 9 kB, far below a frame's limit."""
 
 _INTERNAL_PREFIX: Final = "__"
-"""What the broker's own subscriptions begin with, such as `__compaction`."""
+"""The prefix of the broker's internal subscriptions, such as `__compaction`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What is to be put back into one subscription, and what was checked."""
+    """The acknowledgments to restore in one subscription, and the checks that passed."""
 
     cluster: str | None
     version: str | None
     """The broker's, when the snapshot was taken."""
     limits: Mapping[str, int | bool]
-    """The broker's settings that decide what a restart forgets, by their own names."""
+    """The broker settings that decide the losses of a restart, by their names."""
     topic: str
     subscription: str
     type: SubscriptionType | None
@@ -74,7 +73,7 @@ class Plan:
     passed: tuple[str, ...] = ()
     """The checks that passed, in words."""
     unknown: tuple[str, ...] = ()
-    """What is not known, in words."""
+    """The remaining uncertainties, in words."""
 
     @property
     def name(self) -> tuple[str, str]:
@@ -111,7 +110,7 @@ class Plan:
 
     @classmethod
     def of_json(cls, value: Mapping[str, Any], source: str = "") -> Self:
-        """Read a plan; `StatsError` for what is not one."""
+        """Read a plan; `StatsError` for other values."""
         try:
             ledgers = {int(ledger_id): int(entries) for ledger_id, entries in value["ledgers"].items()}
             now = CursorState(
@@ -150,7 +149,7 @@ def plan(
     restart: Restart = "graceful",
     ack_sets: CursorState | None = None,
 ) -> Plan:
-    """Decide what of a snapshot is to be put back into the live state. O(ranges).
+    """Find the acknowledgments of a snapshot that the live state lost. O(ranges).
 
     `restart` says what happened in between; `ack_sets` is a state that shows parts of batches, which a
     snapshot from the admin API does not: persisted bytes, a memory dump, or the end of a trace. Raises
@@ -202,7 +201,7 @@ def plan(
 
 
 def remaining(plan: Plan, live: Snapshot) -> tuple[PositionRangeSet, AckSets]:
-    """Return what of a plan is still to be sent: the missing entries, and the ack sets. O(ranges).
+    """Return the entries and ack sets of a plan that are still missing. O(ranges).
 
     Raises `RefusedError` if the plan does not follow from the live state any more.
     """
@@ -271,13 +270,13 @@ def attachable_type(
 
 
 def refuse_other_cluster(what: str, then: str | None, now: str | None) -> None:
-    """Refuse what is of another cluster; one that is not known may be any."""
+    """Refuse another cluster; an unknown one is accepted."""
     if None not in (then, now) and then != now:
         raise RefusedError("other-cluster", what=what, then=then, now=now)
 
 
 def refuse_internal(subscription: str) -> None:
-    """Refuse a subscription of the broker's own."""
+    """Refuse an internal subscription of the broker."""
     if subscription.startswith(_INTERNAL_PREFIX):
         raise RefusedError("internal", subscription=subscription)
 
@@ -326,7 +325,7 @@ def _joined(ledgers: Mapping[int, int], now: Snapshot) -> Ledgers:
 
 
 def _check_graceful(before: Snapshot, now: Snapshot, missing: PositionRangeSet) -> list[str]:
-    """Refuse what a graceful restart cannot have left; return the checks that passed."""
+    """Refuse a state that no graceful restart leaves; return the checks that passed."""
     old, new = before.stats, now.stats
     since = _age(before, now)
     if _moved_back(old.mark_delete_position, new.mark_delete_position, dict(old.ledgers), now):
@@ -334,7 +333,7 @@ def _check_graceful(before: Snapshot, now: Snapshot, missing: PositionRangeSet) 
             "mark-delete-back", then=old.mark_delete_position, now=new.mark_delete_position, age=since
         )
     if not len(missing):
-        # Only parts of batches are in question: a range that is still there shows that nobody sought.
+        # Only ack sets are missing: a range that still exists shows that there was no seek.
         ahead = old.individually_deleted.copy()
         ahead.remove_up_to(*new.mark_delete_position)
         first = ahead.first_range()
@@ -350,7 +349,8 @@ def _check_graceful(before: Snapshot, now: Snapshot, missing: PositionRangeSet) 
     then = old.individually_deleted.copy()
     then.remove_up_to(*old.mark_delete_position)
     then = _up_to(then, ledger_id, end)
-    # What was passed since counts only if it was acknowledged then: a seek forward passes the rest, too.
+    # Entries before the new mark-delete position count only if the snapshot has them: a seek forward
+    # skips others.
     perhaps = _up_to(new.individually_deleted, ledger_id, end) - then
     if not len(then) and not len(perhaps):
         raise RefusedError("first-range-gone", age=since)

@@ -1,4 +1,4 @@
-"""What a rescue refuses; the words are in `refusals.toml`."""
+"""The refusals of a rescue; `refusals.toml` has the messages."""
 
 from __future__ import annotations
 

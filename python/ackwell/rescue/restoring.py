@@ -1,4 +1,4 @@
-"""Putting back: attach, acknowledge what is still missing, leave, and read what came of it."""
+"""Restores acknowledgments: attaches, acknowledges the missing entries, closes, and reads the result."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 class Cluster(Protocol):
-    """What putting back needs of a cluster: `ackwell.rescue.Connection`, or a model of one."""
+    """A cluster in which to restore: `ackwell.rescue.Connection`, or a model of it."""
 
     def read_live(self, topic: str, subscription: str) -> Snapshot:
         """Return the live state."""
 
     def attached(self, topic: str, subscription: str, kind: SubscriptionType) -> AbstractContextManager[None]:
-        """Have a helper on the subscription."""
+        """Attach a helper to the subscription."""
 
     def acknowledge(
         self,
@@ -38,21 +38,21 @@ class Cluster(Protocol):
         """Acknowledge so many positions."""
 
     def wake(self, topic: str, subscription: str) -> int:
-        """Let a Key_Shared subscription deliver what the helper withheld; return how many entries wait."""
+        """Make a Key_Shared subscription deliver the blocked messages; return how many entries wait."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What was done to one subscription, from its live state afterwards."""
+    """The result for one subscription, from its live state afterwards."""
 
     topic: str
     subscription: str
     sent: int
-    """The positions that were acknowledged by us."""
+    """The positions that the helper acknowledged."""
     missing: int
-    """The planned entries that are still not acknowledged: 0, or it did not work."""
+    """The planned entries that are still not acknowledged; 0 after a success."""
     ack_sets: int
-    """The ack sets that were sent; the admin API does not show what came of them."""
+    """The ack sets that were sent; the admin API does not show their result."""
     waiting: int = 0
     """The entries of a Key_Shared subscription that wait to be delivered again."""
 
@@ -67,7 +67,7 @@ class Report:
 
 
 def restore(plan: Plan, connection: Cluster) -> Report:
-    """Acknowledge what of a plan is still missing; a second time does nothing more.
+    """Acknowledge the missing entries of a plan; a second call changes nothing.
 
     Raises `RefusedError`, and sends nothing, if the plan does not follow from the live state any more.
     """
@@ -82,7 +82,7 @@ def restore(plan: Plan, connection: Cluster) -> Report:
 
 
 def restore_after_unload(before: Snapshot, connection: Cluster) -> Report:
-    """Put back what an unload of our own forgot: attach first, then plan, before others come back."""
+    """Restore the losses of our own unload: attach first, then plan, before other consumers connect."""
     with connection.attached(*before.name, attachable_type(before)):
         made = plan(before, connection.read_live(*before.name))
         sent = send(connection, before.name, made.missing, made.ack_sets)

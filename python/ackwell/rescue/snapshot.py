@@ -36,11 +36,11 @@ class Snapshot:
 
     stats: SubscriptionStats
     shown: Mapping[str, Any]
-    """What `stats` says of the subscription."""
+    """The subscription in the answer of `stats`."""
     topic_shown: Mapping[str, Any]
-    """What `stats` says of its topic."""
+    """The topic in the answer of `stats`."""
     broker: BrokerFacts | None = None
-    """What the broker says of itself; None if the source does not show it."""
+    """The version and settings of the broker; None if the source does not have them."""
     cluster: str | None = None
 
     @property
@@ -56,7 +56,7 @@ class Snapshot:
 
     @property
     def consumers(self) -> list[Mapping[str, Any]]:
-        """What `stats` says of each consumer."""
+        """The consumers in the answer of `stats`."""
         return self.shown.get("consumers") or []
 
     @cached_property
@@ -110,7 +110,7 @@ def read_snapshots(sources: Iterable[str | Path]) -> Iterator[Snapshot | Unreada
     for source in sources:
         try:
             for file in stats_files(source):
-                # The manifest of `ackwell collect` says what the broker was.
+                # The manifest of `ackwell collect` has the version and settings of the broker.
                 facts = collected_facts([str(file.parent)]) if (file.parent / MANIFEST).exists() else None
                 data = file.read_bytes()
                 if (kind := source_kind(data)) in _OTHER_KINDS:
