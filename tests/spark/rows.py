@@ -1,4 +1,4 @@
-"""Rows of `CURSORS`: those that local replay gives, those that Spark gives, and how they are compared."""
+"""Rows of `CURSORS` from local replay and from Spark, and their comparison."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Rows = dict[tuple[str, str], dict[str, Any]]
 
 
 def local_rows(events: Iterable[Event]) -> Rows:
-    """The rows that the in-process engine gives."""
+    """Return the rows of the in-process engine."""
     replay = Replay()
     for event in events:
         replay.feed(event)
@@ -33,7 +33,7 @@ def by_name(rows: Iterable[dict[str, Any]]) -> Rows:
 
 
 def plain(row: dict[str, Any]) -> dict[str, Any]:
-    """Bytes and maps as Python has them, whoever gave the row."""
+    """Convert bytes and maps to Python types, from Arrow or Spark rows."""
     changed = dict(row)
     for name in ("position_info", "compact", "batch_sizes"):
         changed[name] = None if row[name] is None else bytes(row[name])
@@ -47,7 +47,7 @@ def rows_of(table: DataFrame) -> Rows:
 
 
 def same(expected: Rows, found: Rows) -> None:
-    """Compare column by column, so that a difference can be read."""
+    """Compare column by column, for readable differences."""
     assert expected
     assert sorted(expected) == sorted(found)
     for name, row in expected.items():
@@ -59,7 +59,7 @@ def same(expected: Rows, found: Rows) -> None:
 def parquet_of(
     spark: SparkSession, events: list[Event], path: Path, *, files: int = 3, seed: int = 0
 ) -> DataFrame:
-    """Events as Parquet: shuffled, in several files of small row groups, a tenth of them twice."""
+    """Write events as Parquet: shuffled, in several files of small row groups, a tenth of them twice."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

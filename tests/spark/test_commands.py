@@ -1,4 +1,4 @@
-"""`ackwell spark …` in this process: its examples run, and what Spark refuses is one sentence."""
+"""`ackwell spark …` in this process: its examples run, and Spark's errors are one sentence."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def folder(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the current folder, with the input that the examples name; a session is there already."""
+    """Change to a folder with the input of the examples. A session exists already."""
     assert spark
     monkeypatch.chdir(tmp_path)
     events = tmp_path / "events"
@@ -39,7 +39,7 @@ def test_the_first_example_of_a_spark_command_runs(name: str, folder: Path) -> N
 
 
 def test_what_spark_refuses_is_one_sentence(folder: Path) -> None:
-    """An input that is not there, and a second run of the documented line."""
+    """A missing input, and a second run of the documented line."""
     missing = held(ackwell("spark", "replay", "-i", str(folder / "none"), "-o", str(folder / "out")))
     assert missing.code == 1
     assert str(folder / "none") in missing.err

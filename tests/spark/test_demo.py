@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TRACE = "holes_batch_graceful"
-"""A small one: the broker agrees before a restart, and has forgotten after it."""
+"""A small trace: the broker agrees before a restart and has lost acknowledgments after it."""
 
 
 @pytest.mark.slow
 def test_the_demo_agrees_with_every_snapshot(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # The session of all tests serves it, so that this costs no JVM.
+    # The demo uses the session of all tests, so this starts no JVM.
     monkeypatch.setattr(ackwell_spark, "local_session", lambda: spark)
     for path in (EXAMPLES / "traces").glob(f"{TRACE}.*"):
         shutil.copy(path, tmp_path)

@@ -1,4 +1,4 @@
-"""Every strategy gives what the in-process engine gives, byte for byte, however the events are cut.
+"""Every strategy equals the in-process engine, byte for byte, for any partitioning of the events.
 
 The events are read as they are; then shuffled, a tenth of them twice, and split into other partitions.
 """
@@ -28,18 +28,18 @@ SHARED: Final = shared_folder("data/traces")
 TRACES: Final = sorted((SHARED or Path("examples/traces").resolve()).rglob("*.jsonl*"))
 LARGE_BYTES: Final = 500_000
 LARGE: Final = [path for path in TRACES if path.stat().st_size > LARGE_BYTES]
-"""Of one broker at different settings; one of them is enough for a day's tests."""
+"""Traces of one broker at different settings. `make test` uses one of them."""
 
 
 def as_events(batches: Iterable[pa.RecordBatch]) -> Iterator[Event]:
-    """Rows of the table `EVENTS` as events."""
+    """Convert rows of the table `EVENTS` to events."""
     for batch in batches:
         for fields in batch.to_pylist():
             yield Event(**fields | {"kind": Kind(fields["kind"])})
 
 
 def scattered(events: DataFrame, path: Path) -> DataFrame:
-    """Write events shuffled, a tenth of them twice, and cut into other files."""
+    """Write events shuffled, a tenth of them twice, into other files."""
     from pyspark.sql import functions as F  # noqa: N812
 
     again = events.sample(fraction=0.1, seed=1)
@@ -49,7 +49,7 @@ def scattered(events: DataFrame, path: Path) -> DataFrame:
 
 
 def equal_by_every_strategy(expected: Rows, events: DataFrame, folder: Path) -> None:
-    """Hold every strategy to the rows of the in-process engine."""
+    """Compare every strategy with the rows of the in-process engine."""
     same(expected, rows_of(replay(events, strategy="auto")))
     table = scattered(events, folder / "scattered")
     for strategy in STRATEGIES:
@@ -57,7 +57,7 @@ def equal_by_every_strategy(expected: Rows, events: DataFrame, folder: Path) -> 
 
 
 def equal_in_order(expected: Rows, events: DataFrame) -> None:
-    """Hold the ordered path, which tells less of a cursor and more of its consumers, to the same."""
+    """Compare the ordered replay, which has fewer cursor columns, with the same rows."""
     found = {(row.topic, row.subscription): row for row in ordered_replay(events).collect()}
     assert sorted(expected) == sorted(found)
     columns = ("mark_delete_ledger_id", "mark_delete_entry_id", "individually_deleted", "backlog_entries")

@@ -1,4 +1,4 @@
-"""`ackwell replay --spark` gives what `ackwell replay` gives."""
+"""`ackwell replay --spark` equals `ackwell replay`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TRACE = Path("examples/traces/batch_partial.jsonl.gz").resolve()
 def test_the_command_on_spark_prints_the_local_states(
     spark: SparkSession, tmp_path: Path, options: tuple[str, ...], parquet: bool
 ) -> None:
-    """The session of all tests serves the command. Plain Parquet does not name its file; Spark does."""
+    """The command uses the session of all tests. Spark provides the path of plain Parquet."""
     place = TRACE
     if parquet:
         place = tmp_path / "events"

@@ -1,4 +1,4 @@
-"""Every strategy gives the truth on every layout, or a `SchemaError` before any job.
+"""Every strategy replays every layout correctly, or raises a `SchemaError` before any job.
 
 The truth is that of plain sets (`tests.replay.oracle`), the layouts are those of real systems. A Spark job
 costs more than its rows here, so the layouts share a few jobs: each one's topics begin with its name.
@@ -37,7 +37,7 @@ PLAIN = (
     "null_subscriptions",
     "narrow_integers",
 )
-"""The layouts whose DataFrame is just what the files hold."""
+"""The layouts whose DataFrame is the unchanged content of its files."""
 EVENTS = [*histories(16), *cases.EVENTS]
 SOUND = [event for event in EVENTS if event.topic != cases.NO_EVENT]
 TRUTH = {name: truth.to_row() for name, truth in truths(EVENTS).items()}
@@ -54,7 +54,7 @@ def written(layout: str, folder: Path) -> str:
 
 
 def give_the_truth(rows: Rows, names: Iterable[str]) -> None:
-    """Compare the rows of some layouts with the truth, each row of each layout."""
+    """Compare each row of some layouts with the expected state."""
     expected = {
         (f"{layout}: {topic}", subscription): row
         for layout in names
@@ -88,7 +88,7 @@ def test_rows_of_every_layout_give_the_truth(spark: SparkSession, tmp_path: Path
 
 
 def test_columns_without_any_value_may_be_missing(spark: SparkSession, tmp_path: Path) -> None:
-    """Only the columns that a table has cross to Python."""
+    """Spark passes only the existing columns of a table to Python."""
     table = read_events(spark, written("no_optional_columns", tmp_path))
     give_the_truth(rows_of(replay(table, strategy="rows")), ["no_optional_columns"])
 
@@ -101,7 +101,7 @@ def test_json_lines_beside_parquet_in_one_folder_are_both_read(spark: SparkSessi
 
 
 def test_a_dataframe_of_fewer_columns_is_not_read_from_its_files(spark: SparkSession, tmp_path: Path) -> None:
-    """Whoever reads whole entries alone gets whole entries, whatever the files hold besides."""
+    """A DataFrame without the columns of batches replays whole entries, whatever the files contain."""
     batch = [
         Event("t", "s", 1, Kind.PUBLISH, ledger_id=3, entry_id=0, batch_size=4),
         Event("t", "s", 2, Kind.ACK, ledger_id=3, entry_id=0, batch_index=1),

@@ -1,4 +1,4 @@
-"""The paths beside replay: in order, with pending acknowledgments; and the sizing of delayed messages."""
+"""The ordered replay with pending acknowledgments, and the sizing of delayed messages."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_every_kind_is_replayed_by_every_path(spark: SparkSession, tmp_path: Pat
     in_order = [row.asDict() for row in ordered_replay(table).collect()]
     found += [{(row["topic"], row["subscription"]): said_in_row(row) for row in in_order}]
     for rows in found:
-        # Whether the position before a deleted ledger's end is named by it or by the next ledger's beginning.
+        # The same place can be the end of a deleted ledger or the beginning of the next one.
         trimmed = {
             name: said._replace(mark_delete="4:-1") for name, said in rows.items() if name[0] == "trim"
         }

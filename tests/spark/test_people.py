@@ -1,4 +1,4 @@
-"""Events as people have them: what pandas writes is read, or the remedy is named."""
+"""Events written by pandas are read, or the error names the remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replay on Spark gives what local replay gives, whatever the strategy and however the input is cut."""
+"""Replay on Spark equals local replay, for every strategy and partitioning of the input."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_ranges_are_given_row_by_row(
 def test_partials_of_yesterday_and_today_make_the_cursors_of_both(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    # A cleared backlog must come with what was published before it.
+    # A cleared backlog needs the publishes before it.
     events = [
         event
         for seed in range(100)

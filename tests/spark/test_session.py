@@ -1,4 +1,4 @@
-"""A session starts from Python packages alone."""
+"""A session starts with Python packages only."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_the_java_of_java_home_wins(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.launch
 def test_a_machine_without_java_runs_spark_on_the_runtime_from_pypi(tmp_path: Path) -> None:
-    """PATH holds what Spark's shell scripts call, and no Java."""
+    """PATH has the programs of Spark's shell scripts, but no Java."""
     tools = ["bash", "sh", "env", "dirname", "cat", "ps", "uname", "readlink", "sed", "head"]
     for tool in tools:
         found = shutil.which(tool)

@@ -1,4 +1,4 @@
-"""Executors whose Python has no ackwell get the one that `ship` sends."""
+"""`ship` sends ackwell to executors whose Python lacks it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ spark.stop()
 
 
 def python_without_ackwell(folder: Path) -> Path:
-    """An environment with all that is installed here but ackwell."""
+    """An environment with all installed packages except ackwell."""
     venv.create(folder, symlinks=True)
     base = {"base": str(folder), "platbase": str(folder)}
     site = Path(sysconfig.get_path("purelib", "venv", base))
@@ -88,7 +88,7 @@ def test_a_worker_without_ackwell_runs_the_one_that_is_shipped(tmp_path: Path, m
 
 
 class Session:
-    """Takes what it is sent."""
+    """Records the artifacts that it receives."""
 
     def __init__(self) -> None:
         self.sent: list[str] = []

@@ -1,4 +1,4 @@
-"""The data sources, and what is computed from them: the restart audit."""
+"""The data sources, and the restart audit on their rows."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_stats_dumps_are_read_as_the_doctor_reads_them(spark: SparkSession) -> N
 
 
 def test_saved_cursors_are_a_row_a_save(spark: SparkSession, tmp_path: Path) -> None:
-    """A bad entry says nothing of the others, and the last save is a state to start from."""
+    """An invalid entry does not affect the others, and the last save can be an initial state."""
     folder = tmp_path / "topic=persistent%3A%2F%2Fa" / "subscription=s"
     folder.mkdir(parents=True)
     for number, info in enumerate((PositionInfo(3, 1), PositionInfo(3, 1, [(3, 2, 4)], {(3, 7): [-2]}))):
@@ -78,7 +78,7 @@ def test_saved_cursors_are_a_row_a_save(spark: SparkSession, tmp_path: Path) -> 
 
 
 def test_the_folders_of_collect_are_read_as_dumps(spark: SparkSession, tmp_path: Path) -> None:
-    """The manifest, and what a cut-off run left, are no dumps."""
+    """The manifest and the files of an interrupted run are not read as dumps."""
     run = tmp_path / "2026-11-22T07-45-00Z"
     run.mkdir()
     name = "holes_long_10k_graceful.before.stats.json.gz"

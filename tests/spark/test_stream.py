@@ -1,4 +1,4 @@
-"""Streams: micro-batches lead to the state of one replay, through restarts too."""
+"""Streams: micro-batches give the state of one replay, also with restarts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def _few_partitions(spark: SparkSession) -> Iterator[None]:
-    """Opening and committing the state of a partition is most of a small micro-batch."""
+    """One partition: opening and committing its state dominates a small micro-batch."""
     partitions = spark.conf.get("spark.sql.shuffle.partitions")
     spark.conf.set("spark.sql.shuffle.partitions", "2")
     yield
@@ -35,7 +35,7 @@ def _few_partitions(spark: SparkSession) -> Iterator[None]:
 
 
 def run_to_end(table: DataFrame, folder: Path) -> None:
-    """Run a stream until its input is read; each micro-batch's rows become one Parquet folder."""
+    """Run a stream until its input is read, and write each micro-batch to a Parquet folder."""
     place = str(folder / "out")
 
     def keep(batch: DataFrame, number: int) -> None:
@@ -52,7 +52,7 @@ def run_to_end(table: DataFrame, folder: Path) -> None:
 
 
 def last_rows(spark: SparkSession, folder: Path) -> Rows:
-    """The last row of each subscription."""
+    """Return the last row of each subscription."""
     rows: Rows = {}
     for batch in sorted((folder / "out").iterdir()):
         rows |= rows_of(spark.read.parquet(str(batch)))
@@ -60,7 +60,7 @@ def last_rows(spark: SparkSession, folder: Path) -> Rows:
 
 
 def write_in_order(events: list[Event], folder: Path, *, files: int) -> None:
-    """Files in time order, each subscription whole within one, some events again in the next."""
+    """Write files in time order: each subscription in one file, some events again in the next."""
     folder.mkdir(parents=True, exist_ok=True)
     size = len(events) // files + 1
     for number in range(files):
@@ -123,12 +123,12 @@ def test_a_cleared_backlog_without_position_is_an_error_of_its_subscription(
 
 
 def stream_of(spark: SparkSession, folder: Path) -> DataFrame:
-    """A file a micro-batch, in the order of their writing."""
+    """Each micro-batch reads one file, in the order of writing."""
     return spark.readStream.schema(EVENTS).option("maxFilesPerTrigger", 1).parquet(str(folder / "events"))
 
 
 def add_file(events: list[Event], folder: Path, number: int) -> None:
-    """Let a file appear after those before it."""
+    """Write a file with a later modification time than the files before it."""
     (folder / "events").mkdir(exist_ok=True)
     path = folder / "events" / f"{number:03}.parquet"
     pq.write_table(pa.Table.from_batches(to_batches(events)), path)
@@ -144,7 +144,7 @@ def history(subscription: str, entries: range, *kinds: Kind) -> list[Event]:
 
 
 def test_late_and_duplicate_events_are_harmless(spark: SparkSession, tmp_path: Path) -> None:
-    """The publishes first; then acknowledgments backwards, each file twice, through a restart."""
+    """Publishes first, then acknowledgments in reverse order, each file twice, with a restart."""
     events = history("s", range(300), Kind.PUBLISH, Kind.ACK)
     published = [event for event in events if event.kind is Kind.PUBLISH]
     acked = [event for event in events if event.kind is Kind.ACK and event.entry_id != 7]
@@ -161,8 +161,8 @@ def test_late_and_duplicate_events_are_harmless(spark: SparkSession, tmp_path: P
 
 
 @pytest.mark.connect
-def test_a_subscription_not_heard_of_is_forgotten(spark: SparkSession, tmp_path: Path) -> None:
-    """One falls silent and begins anew with its next event; the other one is heard of in time."""
+def test_a_subscription_without_recent_events_is_forgotten(spark: SparkSession, tmp_path: Path) -> None:
+    """A subscription without events is deleted and starts again with its next event; the other one stays."""
     forget_after = timedelta(seconds=1)
     silent = [history("silent", range(at, at + 5), Kind.PUBLISH, Kind.ACK) for at in (0, 20)]
     heard = [history("heard", range(5 * at, 5 * at + 5), Kind.PUBLISH, Kind.ACK) for at in range(3)]

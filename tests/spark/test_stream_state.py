@@ -1,4 +1,4 @@
-"""The state of a stream, without a session: what a micro-batch writes, gives out and forgets."""
+"""The state of a stream, without a session: the writes, results and deletions of micro-batches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytest.importorskip("pyspark")
 
 
 class Values:
-    """A state variable of Spark, kept here."""
+    """A Spark state variable in memory."""
 
     def __init__(self) -> None:
         self.values: dict[Any, Any] = {}
@@ -42,7 +42,7 @@ class Values:
 
 
 class Handle:
-    """What Spark gives a stateful processor, and the time."""
+    """The handle of a stateful processor, with a clock."""
 
     def __init__(self) -> None:
         self.blobs, self.expiry = Values(), Values()
@@ -63,7 +63,7 @@ class Handle:
 
 
 class Stream:
-    """One bucket of a stream; each micro-batch begins with what the one before has written."""
+    """One bucket of a stream. Each micro-batch starts with the state that the previous one wrote."""
 
     def __init__(self, forget_after_ms: int | None = None) -> None:
         from ackwell.spark.stream import _Bucket
@@ -104,7 +104,7 @@ def test_what_touches_a_topic_alone_gives_the_rows_of_all_its_subscriptions() ->
     running = Stream()
     running.feed(published(0), acked(0, "a"), acked(0, "b"), published(0, "c", topic="other"))
     assert backlogs(running.feed(published(1), published(2))) == {"a": 2, "b": 2}
-    # A subscription's own events give its row alone.
+    # Events of a subscription return only its row.
     assert backlogs(running.feed(acked(1, "a"))) == {"a": 1}
 
 
@@ -126,7 +126,7 @@ def test_what_is_forgotten_leaves_the_disk(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(running.handle.blobs.values) == 2
     assert running.handle.timers == [1_005]
     running.expire(at_ms=1_005)
-    # The blob of the forgotten topic is gone, the other one is not, and the timer is the other one's.
+    # The blob of the forgotten topic is deleted. The other blob stays, and the timer is for its topic.
     assert len(running.handle.blobs.values) == 1
     assert running.handle.timers == [1_005, 1_900]
     running.expire(at_ms=1_899)
@@ -134,7 +134,7 @@ def test_what_is_forgotten_leaves_the_disk(monkeypatch: pytest.MonkeyPatch) -> N
     running.expire(at_ms=1_900)
     assert running.handle.blobs.values == {}
     assert not running.handle.expiry.exists()
-    # What comes later starts again.
+    # Later events start again.
     assert backlogs(running.feed(published(3, "s"), at_ms=2_000)) == {"s": 4}
 
 

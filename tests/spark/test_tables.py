@@ -1,4 +1,4 @@
-"""Tables that are none of ours are refused before any job; odd ones are read, or refused by name."""
+"""Tables with other columns are refused before any job. Unusual ones are read, or an error names them."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_no_events_make_no_cursors(spark: SparkSession, tmp_path: Path) -> None:
 @pytest.mark.connect
 @pytest.mark.parametrize("strategy", ["files", "rows"])
 def test_odd_subscriptions_are_replayed(spark: SparkSession, tmp_path: Path, strategy: Any) -> None:
-    """No acknowledgment; nothing but a consumer; a ledger id beyond 2^53; a gap of 2^40 entries."""
+    """No acknowledgment; only a consumer; a ledger id above 2^53; a gap of 2^40 entries."""
     events = [event(1, Kind.PUBLISH, ledger_id=3, entry_id=7)]
     events += [Event("topic", "idle", 1, Kind.CONSUMER_OPEN, consumer="c")]
     events += [
@@ -145,7 +145,7 @@ def test_a_million_ranges_are_one_row(spark: SparkSession) -> None:
 
 
 def test_a_cursor_tells_its_bytes_by_form_and_its_chunks() -> None:
-    """A state of more than 1 MiB, as the broker would write it, is more than one chunk."""
+    """A state above 1 MiB in the broker's form has more than one chunk."""
     import numpy as np
 
     ledger_ids = np.repeat(np.arange(3_000), 25)
@@ -183,12 +183,12 @@ def test_the_unordered_path_sorts_no_rows(spark: SparkSession, tmp_path: Path) -
         assert any(line.startswith("MapInArrow") for line in lines)
         assert not any(line.startswith("Sort") for line in lines)
         assert not any("Window" in line for line in lines)
-    # One exchange, of partials; and of the events' columns no more cross than a fold reads.
+    # One exchange, of partials. Spark passes only the event columns that a fold reads.
     assert len([line for line in by_rows if line.startswith("Exchange")]) == 1
     scans = [line for line in by_rows if "Scan parquet" in line]
     assert len(scans) == 1
     assert "sticky_key_hash" not in scans[0]
-    # The files are read by the tasks: the JVM scans a range of numbers, and no Parquet.
+    # The tasks read the files. The JVM scans a range of numbers, and no Parquet.
     assert any("Range (" in line for line in by_files)
     assert not any("Scan parquet" in line for line in by_files)
 

@@ -1,4 +1,4 @@
-"""What the tasks of executors make of their rows, without a session: every column of every table."""
+"""The functions of executors, without a session: every column of every table."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_a_folder_of_saves_becomes_a_row_for_each_save(tmp_path: Path) -> None:
     assert broken["error"]
     assert (elsewhere["kind"], elsewhere["cursor_ledger_id"]) == ("ManagedCursorInfo", 9)
     assert (elsewhere["individually_deleted"], elsewhere["error"]) == (None, None)
-    # Without the broken one they are read together, and none says anything of another.
+    # Without the broken entry they are read together, and each is independent.
     whole_again, elsewhere_again = rows_of(
         source_rows.saved_batches(json.dumps([str(folder / name) for name in "ac"]))
     )
@@ -194,7 +194,7 @@ def event_row(sequence: int | None, kind: str, entry_id: int | None = None, **fi
 
 
 def followed(rows: list[dict[str, Any]], *moments: int) -> list[tuple[Any, ...]]:
-    """Follow rows; return of each moment what is acknowledged, or the error."""
+    """Replay rows in order. Return the mark-delete entry, or the error, at each moment."""
     batches = [pa.RecordBatch.from_pylist(rows, schema=source_rows.EVENT_SCHEMA)] if rows else []
     return [
         (row["topic"], row["subscription"], row["at_ms"], row["error"] or row["mark_delete_entry_id"])
@@ -209,7 +209,7 @@ def test_a_moment_is_before_the_events_that_are_later(monkeypatch: pytest.Monkey
     assert followed(rows, 9, 10, 11, 99) == [
         ("t", "s", 10, 0), ("t", "s", 11, 1), ("t", "s", 99, 2), ("t", "s", None, 2),
     ]  # fmt: skip
-    # An event without a time passes no moment.
+    # An event without a time does not end a moment.
     untimed = [row | {"time_ms": None} for row in rows]
     assert [each[2:] for each in followed(untimed, 5)] == [(5, 2), (None, 2)]
     assert followed([]) == []
@@ -234,14 +234,14 @@ def test_a_repeated_row_counts_once_and_topics_follow_one_another() -> None:
 
 
 def consumers(batches: list[pa.RecordBatch], *moments: int, strict: bool = False) -> list[dict[str, Any]]:
-    """Follow batches; return what is shown of consumers."""
+    """Replay batches in order, and return the columns of consumers."""
     names = ("topic", "at_ms", "unacked_messages", "pending_entries", "pending_messages", "redeliveries")
     rows = rows_of(moment_rows.follow_batches(batches, moments, strict=strict))
     return [{name: row[name] for name in names} for row in rows]
 
 
 def delivered(topic: str = "t") -> list[dict[str, Any]]:
-    """Return rows in which a consumer gets an entry, gives it back, and gets it again with another."""
+    """Return rows in which a consumer receives and returns an entry, then receives it with another."""
     opened: dict[str, Any] = {"consumer": "c", "topic": topic}
     return [
         event_row(0, "publish", 0, subscription="", topic=topic),
@@ -300,7 +300,7 @@ def test_strictly_a_bad_event_of_any_subscription_ends_it() -> None:
     assert [each["unacked_messages"] for each in consumers([batch])] == [None]
     with pytest.raises(EventError, match="no position"):
         consumers([batch], strict=True)
-    # What is wrong with the topic itself is an error of all in any case.
+    # An error of the topic itself always fails the query.
     trimmed = [*delivered(), event_row(8, "trim", None, subscription="")]
     batch = pa.RecordBatch.from_pylist(trimmed, schema=source_rows.EVENT_SCHEMA)
     with pytest.raises(EventError, match="no position"):
@@ -370,7 +370,7 @@ def test_partials_of_one_ledger_become_one_row() -> None:
     assert (merged["topic"], merged["subscription"], merged["ledger_id"]) == ("t", "s", 3)
     (cursor,) = rows_of(merging.Finish(strict=False)([*parts, parts[0].slice(0, 0)]))
     assert (cursor["mark_delete_entry_id"], cursor["individually_deleted"]) == (0, "[(3:2..3:3]]")
-    # The ledgers of a topic may come from elsewhere.
+    # The ledgers of a topic can come from another table.
     schema = pa.schema([*parts[0].schema, pa.field("directory", pa.map_(pa.int64(), pa.int64()))])
     columns = {name: [None] for name in parts[0].schema.names}
     told = pa.RecordBatch.from_pydict(columns | {"topic": ["t"], "directory": [[(3, 6)]]}, schema=schema)
@@ -419,7 +419,7 @@ def test_delayed_messages_are_weighed_in_every_width() -> None:
     heap.shrink_to_fit()
     for row, width in zip(rows, widths, strict=True):
         assert (row["topic"], row["subscription"], row["messages"], row["width_ms"]) == ("t", "s", 100, width)
-        # What was due before it was published has waited for nothing.
+        # A message with a delivery time before its publish time has a delay of 0.
         spread = [row[f"delay_ms_{name}"] for name in ("min", "p50", "p90", "p99", "max")]
         assert spread == [0, 2_000, 10_000, 10_000, 10_000]
         assert (row["heap_bytes"], row["buckets_bytes"]) == (heap.nbytes, buckets[width].nbytes)
@@ -522,7 +522,8 @@ def test_a_bucket_writes_its_young_blob_and_says_when_it_last_heard() -> None:
     assert (bucket.oldest_event_ms(), bucket.changed()) == (None, {})
     bucket.join([folded(published, event_row(1, "ack", 0))], 50)
     bucket.join([folded(event_row(2, "ack", 0, subscription="r"))], 70)
-    # What is heard of the topic is heard of each of its subscriptions, and the other way round.
+    # An event of the topic counts for each of its subscriptions, and an event of a subscription for its
+    # topic.
     assert bucket.oldest_event_ms() == 50
     written = bucket.changed()
     assert set(written) == {0}

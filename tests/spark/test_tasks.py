@@ -1,4 +1,4 @@
-"""What runs on executors loads no PySpark of its own: a worker starts with PyArrow and ackwell alone."""
+"""The functions of executors do not load PySpark: a worker starts with only PyArrow and ackwell."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.replay.test_fold import resets_of, same_as_truth
 def test_nothing_in_tasks_imports_pyspark() -> None:
     names = [f"{tasks.__name__}.{module.name}" for module in pkgutil.iter_modules(tasks.__path__)]
     assert len(names) >= 8
-    # The package's own __init__ loads PySpark only when one of its names is used.
+    # `ackwell.spark` loads PySpark only when one of its names is used.
     script = f"import sys\nfor name in {names!r}: __import__(name)\n"
     script += "print([name for name in sys.modules if 'pyspark' in name])"
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
@@ -73,7 +73,7 @@ def test_shares_have_as_many_bytes_each_and_no_more_than_are_worth_it() -> None:
 def test_through_connect_the_shuffle_partitions_say_how_many_tasks_run_at_a_time(
     partitions: str | None, cores: int
 ) -> None:
-    """A session of Connect has no `sparkContext`, and the setting may be missing."""
+    """A Connect session has no `sparkContext`, and the setting can be missing."""
     session = SimpleNamespace(conf={"spark.sql.shuffle.partitions": partitions})
     assert _cores(session) == cores  # type: ignore[arg-type]
     session = SimpleNamespace(conf={}, sparkContext=SimpleNamespace(defaultParallelism=6))
@@ -84,7 +84,7 @@ def test_through_connect_the_shuffle_partitions_say_how_many_tasks_run_at_a_time
 def test_buckets_of_a_stream_lead_to_the_truth_however_their_blobs_fill(
     late: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Micro-batches in order, or any event in any of them and some twice; the young blob full at times."""
+    """Events in order, or in any micro-batch and some twice. The young blob is sometimes full."""
     for room in (0, 3_000):
         monkeypatch.setattr(buckets, "YOUNG_BYTES_MAX", room)
         kinds = (Kind.SEEK, Kind.COMMIT, Kind.ABORT)
@@ -115,7 +115,7 @@ def test_buckets_of_a_stream_lead_to_the_truth_however_their_blobs_fill(
 
 
 def with_texts(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Ack sets as they cross from the JVM."""
+    """Convert ack sets to the texts that the JVM passes."""
     sets = batch.column("ack_set").to_pylist()
     texts = [None if words is None else ",".join(map(str, words)) for words in sets]
     index = batch.schema.get_field_index("ack_set")
@@ -135,13 +135,13 @@ def test_ack_sets_that_cross_as_texts_are_the_lists_they_were() -> None:
 
 
 def payload_of(*events: Event) -> bytes:
-    """What a micro-batch of these events gives to a bucket."""
+    """Return the payload of a micro-batch of these events."""
     (batch,) = buckets.FoldBuckets(1)(with_texts(b) for b in to_batches(list(events)))
     found: bytes = batch.column("payload")[0].as_py()
     return found
 
 
-def test_a_bucket_forgets_what_it_has_not_heard_of() -> None:
+def test_a_bucket_forgets_subscriptions_without_recent_events() -> None:
     bucket = buckets.Bucket({})
     for topic, at_ms in (("old", 1_000), ("new", 2_000)):
         bucket.join([payload_of(Event(topic, "s", 1, Kind.PUBLISH, ledger_id=3, entry_id=0))], at_ms)
@@ -153,7 +153,7 @@ def test_a_bucket_forgets_what_it_has_not_heard_of() -> None:
 
 
 def test_a_topic_is_known_as_long_as_one_of_its_subscriptions_and_they_as_long_as_it() -> None:
-    """Publishes are told once, for the topic: whoever acknowledges later needs them."""
+    """Publishes are recorded once, for the topic, and later acknowledgments need them."""
     published = [Event("t", "", n, Kind.PUBLISH, ledger_id=3, entry_id=n) for n in range(4)]
     acks = [Event("t", name, 9, Kind.ACK, ledger_id=3, entry_id=n) for n, name in enumerate(["a", "a", "b"])]
     bucket = buckets.Bucket({})
