@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from rich.console import Console
 
 from ackwell import spark
-from ackwell.cli.replay_command import print_rows
+from ackwell.cli.subscription_table import print_cursor_rows
 from ackwell.replay.events import Event, Kind
 from examples.agreement import RESTARTS, Verdict, agreements
 
@@ -51,7 +51,7 @@ def main() -> int:
     session = spark.local_session()
     events = spark.read_events(session, str(TRACES)).cache()
     out.print(f"replaying {events.count():,} events of {len(list(TRACES.glob('*.jsonl*')))} traces on Spark")
-    print_rows([state.row() for state in spark.collect_states(spark.replay(events))])
+    print_cursor_rows([state.row() for state in spark.collect_states(spark.replay(events))])
     states = {(s.topic, s.subscription): s for s in spark.collect_states(spark.replay(at_snapshots(events)))}
     compared = list(
         agreements(marks(events), lambda mark: states[mark.topic, f"{mark.subscription}@{mark.sequence}"])

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from ackwell import Cursor, Ledgers, StoreError
-from ackwell.cli.replay_command import ledger_name, save_states
 from ackwell.replay.events import Event, Kind
+from ackwell.replay.saved_states import ledger_name, save_states
 from ackwell.replay.states import Replay, SubscriptionState, replay_files
 from ackwell.store import SqliteStore
 from ackwell.store.sqlite import ledger_names

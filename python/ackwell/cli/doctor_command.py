@@ -54,7 +54,7 @@ EXIT_CODES = {"fine": 0, "unproven": 0, "at risk": 3, "losing": 4}
 """1 is an error, 2 a wrong command line; a stalled subscription counts as a losing one."""
 
 
-class Format(StrEnum):
+class DoctorFormat(StrEnum):
     """How the result is printed."""
 
     TABLE = "table"
@@ -117,7 +117,9 @@ def doctor(
         int | None,
         typer.Option(min=1, metavar="N", help="Messages in an entry, if the source does not show it."),
     ] = None,
-    output: Annotated[Format, typer.Option("--format", help="How to print the result.")] = Format.TABLE,
+    output: Annotated[
+        DoctorFormat, typer.Option("--format", help="How to print the result.")
+    ] = DoctorFormat.TABLE,
     html: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="Write a report, one self-contained page; `-` prints it."),
@@ -274,7 +276,7 @@ def _with_batch_size(
             yield replace(each, batch_sizes=BatchSizes(each=messages_per_entry))
 
 
-def _print(checkup: Checkup, output: Format, html: str | None) -> None:
+def _print(checkup: Checkup, output: DoctorFormat, html: str | None) -> None:
     if html is not None:
         from ackwell.diagnosis.report import report_html, write_report
 
@@ -282,12 +284,12 @@ def _print(checkup: Checkup, output: Format, html: str | None) -> None:
             write_utf8(report_html(checkup))
             return
         write_report(html, checkup)
-    if output is Format.JSON:
+    if output is DoctorFormat.JSON:
         print_json(checkup.header(), "subscriptions", map(checkup.subscription, checkup.diagnoses))
-    elif output is Format.JSONL:
+    elif output is DoctorFormat.JSONL:
         for diagnosis in checkup.diagnoses:
             sys.stdout.write(json.dumps(checkup.subscription(diagnosis)) + "\n")
-    elif output is Format.PROMETHEUS:
+    elif output is DoctorFormat.PROMETHEUS:
         from ackwell.diagnosis.prometheus import prometheus_text
 
         write_utf8(prometheus_text(checkup))
@@ -295,7 +297,7 @@ def _print(checkup: Checkup, output: Format, html: str | None) -> None:
         _show(checkup)
         if html is not None:
             out.print(f"report: {html}", highlight=False)
-    if output is not Format.TABLE:
+    if output is not DoctorFormat.TABLE:
         for unread in checkup.unread:
             report_unread(unread)
 

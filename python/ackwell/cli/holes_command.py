@@ -21,7 +21,7 @@ PEEKS_MAX = 1_000
 """The most entries that one run asks for: each is read from the bookies."""
 
 
-class Format(StrEnum):
+class HolesFormat(StrEnum):
     """How the holes are printed."""
 
     TABLE = "table"
@@ -39,7 +39,9 @@ def holes(
             "tenant/namespace or topics; all by default.",
         ),
     ] = None,
-    output: Annotated[Format, typer.Option("--format", help="How to print the result.")] = Format.TABLE,
+    output: Annotated[
+        HolesFormat, typer.Option("--format", help="How to print the result.")
+    ] = HolesFormat.TABLE,
     listed: Annotated[
         int,
         typer.Option(
@@ -70,7 +72,7 @@ def holes(
 
     if not sources and client is None:
         raise typer.BadParameter("give files or folders, or --admin URL")
-    if listed and output is Format.PROMETHEUS:
+    if listed and output is HolesFormat.PROMETHEUS:
         raise typer.BadParameter("entries are no metrics: --list needs --format table or json")
     read = read_each(sources or ()) if client is None else client.read(sources or ())
     unread: list[UnreadableSource] = []
@@ -90,12 +92,12 @@ def holes(
         raise typer.Exit(EXIT_UNREAD)
 
 
-def _print(found: list[Blockage], output: Format, listed: list[EntryListing], unread: int) -> None:
-    if output is Format.JSON:
+def _print(found: list[Blockage], output: HolesFormat, listed: list[EntryListing], unread: int) -> None:
+    if output is HolesFormat.JSON:
         more = [{"unacked": each.to_json()} for each in listed] or [{}] * len(found)
         print_json([blocked.to_json() | shown for blocked, shown in zip(found, more, strict=True)])
         return
-    if output is Format.PROMETHEUS:
+    if output is HolesFormat.PROMETHEUS:
         from ackwell.diagnosis.prometheus import prometheus_holes
 
         write_utf8(prometheus_holes(found))

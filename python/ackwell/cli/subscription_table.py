@@ -13,6 +13,8 @@ from ackwell.cli.console import out, shown_name, visible
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ackwell.replay.cursor_rows import CursorRow
+
 Row: TypeAlias = tuple[str, str, Sequence[str | Text]]
 """A topic, a subscription, and a value for each heading."""
 
@@ -81,3 +83,19 @@ def _print(lines: Iterable[Parts], console: Console) -> None:
 
 def _width(value: str | Text) -> int:
     return value.cell_len if isinstance(value, Text) else cell_len(value)
+
+
+def print_cursor_rows(rows: Iterable[CursorRow]) -> None:
+    """Print each cursor, and the messages that a restart with the default limits of 4.2 would redeliver."""
+    headings = ("mark-delete", "ranges", "partial entries", "backlog", "acked, comes back")
+    print_subscriptions(headings, ((row.topic, row.subscription, _cursor_values(row)) for row in rows))
+
+
+def _cursor_values(row: CursorRow) -> list[str]:
+    return [
+        row.mark_delete,
+        f"{row.range_count:,}",
+        f"{len(row.batch_deleted):,}",
+        f"{row.backlog_entries:,}",
+        str(row.lost),
+    ]
