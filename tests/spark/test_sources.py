@@ -12,8 +12,8 @@ from ackwell import PositionInfo
 from ackwell.broker.settings import BrokerSettings
 from ackwell.broker.stats import read_stats
 from ackwell.spark import read_events, register, replay, restart_audit
+from ackwell.spark.data_sources import EventTrace
 from ackwell.spark.schema import EVENTS
-from ackwell.spark.sources import EventTrace
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 from ackwell.extras import require
 
 if TYPE_CHECKING:
-    from ackwell.spark.audit import restart_audit as restart_audit
+    from ackwell.spark.data_sources import read_events as read_events
+    from ackwell.spark.data_sources import register as register
     from ackwell.spark.local_replay import replay_files as replay_files
+    from ackwell.spark.loss_audit import restart_audit as restart_audit
     from ackwell.spark.ordered import ordered_replay as ordered_replay
     from ackwell.spark.pipeline import Strategy as Strategy
     from ackwell.spark.pipeline import collect_states as collect_states
@@ -26,8 +28,6 @@ if TYPE_CHECKING:
     from ackwell.spark.session import local_session as local_session
     from ackwell.spark.shipping import ship as ship
     from ackwell.spark.sizing import delayed_sizing as delayed_sizing
-    from ackwell.spark.sources import read_events as read_events
-    from ackwell.spark.sources import register as register
     from ackwell.spark.stream import cursor_stream as cursor_stream
 
 _HOMES = {
@@ -42,11 +42,11 @@ _HOMES = {
     "ordered_replay": "ordered",
     "overview": "pipeline",
     "partials": "pipeline",
-    "read_events": "sources",
-    "register": "sources",
+    "read_events": "data_sources",
+    "register": "data_sources",
     "replay": "pipeline",
     "replay_files": "local_replay",
-    "restart_audit": "audit",
+    "restart_audit": "loss_audit",
     "ship": "shipping",
 }
 """The module of each public name."""

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812
 
+from ackwell.spark.data_sources import read_events
 from ackwell.spark.pipeline import collect_states, replay
 from ackwell.spark.session import local_session
-from ackwell.spark.sources import read_events
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
