@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import zlib
+from pathlib import Path
 from typing import Final
 
 from hypothesis import settings
@@ -17,3 +20,16 @@ def examples(count: int) -> int:
     True
     """
     return max(1, count * settings().max_examples // EXAMPLES)
+
+
+def number_of_commit(count: int) -> int:
+    """Return a number below `count` that depends on the commit, so that commits draw different samples.
+
+    Without a checkout it is 0.
+    """
+    command = ["git", "rev-parse", "HEAD"]
+    try:
+        done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return 0
+    return zlib.crc32(done.stdout) % count

@@ -9,15 +9,14 @@ import itertools
 import os
 import subprocess
 import sys
-import zlib
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
 from time import process_time
 
 import pytest
 
 from tests import reference
+from tests.samples import number_of_commit
 from tests.simulation import FAULTS, OUTCOMES, Life
 from tests.simulation.defects import DEFECTS, FIRST_SEEDS
 from tests.simulation.life import OPERATIONS_MIN
@@ -36,16 +35,8 @@ RARE = {"write torn: cut short": 63, "deletion done in part": 164, "write torn: 
 
 
 def base_of_commit() -> int:
-    """Return the first seed for this commit, so that successive commits live different lives.
-
-    Without a checkout it is 0. A failing life names its seed, so every failure can be replayed.
-    """
-    command = ["git", "rev-parse", "HEAD"]
-    try:
-        done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return 0
-    return zlib.crc32(done.stdout) % BASES * 2 * LIVES
+    """Return the first seed for this commit. A failing life names its seed, so it can be replayed."""
+    return number_of_commit(BASES) * 2 * LIVES
 
 
 def live(seeds: range) -> Counter[str]:
