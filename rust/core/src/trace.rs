@@ -1,8 +1,8 @@
 //! Traces: events as JSON lines, read into columns.
 //!
-//! Only what the fold needs is kept, and only lines that are plain: an object with each field once, of its type.
-//! Reading stops before any other line (a `meta` line, an unknown kind, a torn line, a repeated field), and the caller
-//! reads that one by the slow rules, which know every case and say what is wrong.
+//! It keeps only the fields that the fold needs, and reads only plain lines: an object with each field once, of its
+//! type. Reading stops before any other line (a `meta` line, an unknown kind, a torn line, a repeated field). The
+//! caller reads that line by the general rules, which handle every case and report errors.
 
 mod fields;
 mod quick;
@@ -35,9 +35,9 @@ pub struct TraceColumns {
     pub batch_indexes: Vec<i64>,
     /// The number of messages in the batch.
     pub batch_sizes: Vec<i64>,
-    /// Where each row's ack set begins in `words`.
+    /// The start of each row's ack set in `words`.
     pub set_starts: Vec<i64>,
-    /// Where it ends.
+    /// The end of each row's ack set in `words`.
     pub set_ends: Vec<i64>,
     /// The words of all ack sets.
     pub words: Vec<i64>,
@@ -65,14 +65,14 @@ impl TraceColumns {
     }
 }
 
-/// Where reading ended.
+/// The end of reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stop {
-    /// How many bytes were read.
+    /// The number of bytes read.
     pub bytes: usize,
-    /// How many lines that were, blank ones too.
+    /// The number of lines read, including blank ones.
     pub lines: i64,
-    /// The end of the line that is not plain, which begins where reading ended.
+    /// The end of the line that is not plain, which begins at the end of reading.
     pub odd: Option<usize>,
 }
 
@@ -83,15 +83,15 @@ pub struct TraceReader {
     of_topic: Vec<bool>,
     publish: Option<i32>,
     publish_failed: Option<i32>,
-    /// The kinds that say nothing without a transaction.
+    /// The kinds that need a transaction.
     ends_transaction: [Option<i32>; 2],
     topics: Names,
     subscriptions: Names,
     transactions: Names,
-    /// What lines leave out: the names of the last `meta` line.
+    /// The names of the last `meta` line, for lines without names.
     default_topic: Option<i32>,
     default_subscription: Option<i32>,
-    followers: quick::Followers,
+    predictor: quick::KeyPredictor,
 }
 
 impl TraceReader {
@@ -121,11 +121,11 @@ impl TraceReader {
             transactions,
             default_topic: None,
             default_subscription: None,
-            followers: quick::Followers::default(),
+            predictor: quick::KeyPredictor::default(),
         }
     }
 
-    /// Begins another trace: sets the names that its lines may leave out.
+    /// Begins another trace: sets the names for lines without names.
     pub fn set_defaults(&mut self, topic: Option<&str>, subscription: Option<&str>) {
         self.default_topic = topic.map(|name| self.topics.number(name));
         self.default_subscription = subscription.map(|name| self.subscriptions.number(name));
@@ -176,7 +176,7 @@ impl TraceReader {
         (columns, stop)
     }
 
-    /// Takes the first line if it is as recorders write it, and returns its length.
+    /// Reads the first line if it has the form that recorders write; returns its length.
     fn take_quickly(
         &mut self,
         rest: &[u8],
@@ -184,7 +184,7 @@ impl TraceReader {
         columns: &mut TraceColumns,
     ) -> Option<usize> {
         let words = columns.words.len();
-        let read = quick::read(rest, &mut columns.words, &mut self.followers);
+        let read = quick::read(rest, &mut columns.words, &mut self.predictor);
         let taken = read.and_then(|(fields, length)| {
             self.put(&fields, line, words as i64, columns).map(|()| length)
         });
@@ -194,7 +194,7 @@ impl TraceReader {
         taken
     }
 
-    /// Takes one line, unless it is odd.
+    /// Reads one line if it is plain.
     fn take(&mut self, text: &[u8], line: i64, columns: &mut TraceColumns) -> Option<()> {
         let words = columns.words.len();
         let fields = Fields::read(text, &mut columns.words);
@@ -218,7 +218,7 @@ impl TraceReader {
             Name::Text(name) => *self.kinds.get(name.as_bytes())?,
             Name::Plain(name) => {
                 let number = *self.kinds.get(*name)?;
-                self.followers.know(0, name, number);
+                self.predictor.note_name(0, name, number);
                 number
             }
         };
@@ -278,7 +278,7 @@ impl TraceReader {
             Name::Text(name) => names.number(name),
             Name::Plain(name) => {
                 let number = names.number_of(name).expect("plain names are ASCII");
-                self.followers.know(place, name, number);
+                self.predictor.note_name(place, name, number);
                 number
             }
         }

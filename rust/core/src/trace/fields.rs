@@ -26,7 +26,7 @@ pub(super) const NAMES: usize = 4;
 
 /// A name of a line.
 pub(super) enum Name<'a> {
-    /// One of the lines before, by its number.
+    /// A name of an earlier line, by its number.
     Known(i32),
     /// As the line has it: its bytes between the quotes are the name's.
     Plain(&'a [u8]),
@@ -47,7 +47,7 @@ struct FieldsVisitor<'w> {
     words: &'w mut Vec<i64>,
 }
 
-/// What a key names.
+/// The field that a key names.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Key {
     /// A name, by its place in [`Fields::names`].
@@ -87,10 +87,10 @@ impl Key {
         }
     }
 
-    /// How many places there are.
+    /// The number of places.
     pub(super) const PLACES: usize = 18;
 
-    /// A number of its own.
+    /// The place of the key: each key has a different number.
     pub(super) fn place(self) -> usize {
         usize::from(match self {
             Self::Name(place) => place,
@@ -103,7 +103,7 @@ impl Key {
         })
     }
 
-    /// A bit of its own; none for what is ignored.
+    /// The bit of the key; 0 for an ignored key.
     pub(super) fn bit(self) -> u32 {
         match self {
             Self::Other => 0,

@@ -1,37 +1,38 @@
 //! The fields of one line as recorders write them: plain texts, integers, true and false, nothing nested.
 //!
-//! One pass over the bytes. A recorder writes its keys in one order, so what followed a key in the lines before is tried
-//! first, as one comparison of words; and the names of the lines before are tried where a name begins. Whatever else JSON allows (escapes, text beyond ASCII, fractions, nested values)
-//! is left to [`Fields::read`], which knows all of it; both give the same fields of what this takes.
+//! One pass over the bytes. A recorder writes its keys in one order, so the keys that followed a key in earlier lines
+//! are tried first, as one comparison of words. In the same way, a name is first compared with the names of earlier
+//! lines. [`Fields::read`] handles all other JSON (escapes, text beyond ASCII, fractions, nested values). Both return
+//! the same fields for a line that this parser accepts.
 
 use super::fields::{Fields, Key, NAMES, Name};
 use crate::partials::NULL;
 
-/// The longest that is tried: a comma, a key in quotes and a colon.
+/// The longest key that is predicted: a comma, the key in quotes and a colon.
 const BYTES: usize = 32;
 
-/// Followers that are kept of a key.
-const WAYS: usize = 4;
+/// Predicted keys for each key.
+const CANDIDATES: usize = 4;
 
-/// Where a line begins: the place after those of the keys.
+/// The place of the start of a line, after those of the keys.
 const START: usize = Key::PLACES;
 
-/// What followed each key in the lines before.
+/// Predicts the next key and the next name from earlier lines.
 #[derive(Debug, Clone)]
-pub(super) struct Followers {
-    after: [[Follower; WAYS]; START + 1],
-    names: [[Known; WAYS]; NAMES],
+pub(super) struct KeyPredictor {
+    after: [[Follower; CANDIDATES]; START + 1],
+    names: [[Known; CANDIDATES]; NAMES],
 }
 
-/// A name of the lines before.
+/// A name of an earlier line.
 #[derive(Debug, Clone, Default)]
 struct Known {
-    /// With its quotes; empty for none.
+    /// The name with its quotes; empty without a name.
     quoted: Vec<u8>,
     number: i32,
 }
 
-/// The bytes up to a value, its key among them.
+/// The bytes up to a value, including its key.
 #[derive(Debug, Clone, Copy)]
 struct Follower {
     bytes: [u64; BYTES / 8],
@@ -44,14 +45,14 @@ struct Follower {
 const NONE: Follower =
     Follower { bytes: [0; BYTES / 8], mask: [0; BYTES / 8], length: 0, key: Key::Other };
 
-impl Default for Followers {
+impl Default for KeyPredictor {
     fn default() -> Self {
-        Self { after: [[NONE; WAYS]; START + 1], names: Default::default() }
+        Self { after: [[NONE; CANDIDATES]; START + 1], names: Default::default() }
     }
 }
 
-impl Followers {
-    /// The key that begins `rest`, and how many bytes there are up to its value, if it followed before.
+impl KeyPredictor {
+    /// The key at the start of `rest` and the number of bytes up to its value, if it is predicted.
     #[inline]
     fn next(&self, before: usize, rest: &[u8]) -> Option<(Key, usize)> {
         let found = words_of(rest.first_chunk()?);
@@ -62,11 +63,11 @@ impl Followers {
         self.after[before].iter().find(is_next).map(|known| (known.key, known.length))
     }
 
-    /// Keeps the number of a name, by its place in [`Fields::names`].
-    pub(super) fn know(&mut self, place: usize, name: &[u8], number: i32) {
-        let ways = &mut self.names[place];
-        ways.rotate_right(1);
-        let Known { quoted, number: known } = &mut ways[0];
+    /// Adds a name and its number, by its place in [`Fields::names`].
+    pub(super) fn note_name(&mut self, place: usize, name: &[u8], number: i32) {
+        let candidates = &mut self.names[place];
+        candidates.rotate_right(1);
+        let Known { quoted, number: known } = &mut candidates[0];
         quoted.clear();
         quoted.push(b'"');
         quoted.extend_from_slice(name);
@@ -74,21 +75,21 @@ impl Followers {
         *known = number;
     }
 
-    /// The name that begins `rest`, if it is one of the lines before.
+    /// The name at the start of `rest`, if it is predicted.
     #[inline]
     fn name(&self, place: usize, rest: &[u8]) -> Option<&Known> {
         let begins = |known: &&Known| !known.quoted.is_empty() && rest.starts_with(&known.quoted);
         self.names[place].iter().find(begins)
     }
 
-    fn learn(&mut self, before: usize, bytes: &[u8], key: Key) {
+    fn note_key(&mut self, before: usize, bytes: &[u8], key: Key) {
         let (mut padded, mut mask) = ([0; BYTES], [0; BYTES]);
         let Some(start) = padded.get_mut(..bytes.len()) else { return };
         start.copy_from_slice(bytes);
         mask[..bytes.len()].fill(u8::MAX);
-        let ways = &mut self.after[before];
-        ways.rotate_right(1);
-        ways[0] =
+        let candidates = &mut self.after[before];
+        candidates.rotate_right(1);
+        candidates[0] =
             Follower { bytes: words_of(&padded), mask: words_of(&mask), length: bytes.len(), key };
     }
 }
@@ -99,18 +100,18 @@ fn words_of(bytes: &[u8; BYTES]) -> [u64; BYTES / 8] {
     std::array::from_fn(|at| u64::from_le_bytes(words[at]))
 }
 
-/// The fields of the first line of `text`, and how many bytes it takes, its end included; none if it is not of this
-/// form. Words of an ack set go to the end of `words`.
+/// Reads the fields of the first line of `text`; also returns its length, including its end. `None` if it is not of
+/// this form. Appends the words of an ack set to `words`.
 pub(super) fn read<'a>(
     text: &'a [u8],
     words: &mut Vec<i64>,
-    followers: &mut Followers,
+    predictor: &mut KeyPredictor,
 ) -> Option<(Fields<'a>, usize)> {
     let mut line = Line { text, at: 0 };
     let mut fields = Fields { counts: [NULL; 6], ..Fields::default() };
     let (mut seen, mut before) = (0, START);
     loop {
-        let key = match followers.next(before, &text[line.at..]) {
+        let key = match predictor.next(before, &text[line.at..]) {
             Some((key, length)) => {
                 line.at += length;
                 key
@@ -126,7 +127,7 @@ pub(super) fn read<'a>(
                 line.take(b'"')?;
                 let key = Key::of(line.rest_of_text()?);
                 line.take(b':')?;
-                followers.learn(before, &text[start..line.at], key);
+                predictor.note_key(before, &text[start..line.at], key);
                 key
             }
         };
@@ -138,7 +139,7 @@ pub(super) fn read<'a>(
         match key {
             Key::Name(place) => {
                 let place = usize::from(place);
-                fields.names[place] = match followers.name(place, &text[line.at..]) {
+                fields.names[place] = match predictor.name(place, &text[line.at..]) {
                     Some(known) => {
                         line.at += known.quoted.len();
                         Some(Name::Known(known.number))
@@ -196,7 +197,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Goes past the end of the line, or to the end of all.
+    /// Skips the end of the line, or reaches the end of the text.
     fn end(&mut self) -> Option<()> {
         loop {
             match self.peek() {
@@ -238,7 +239,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// An integer that is no count, of at most 19 digits.
+    /// An integer of at most 19 digits that may be negative.
     fn integer(&mut self) -> Option<i64> {
         let negative = self.peek()? == b'-';
         self.at += usize::from(negative);
@@ -334,7 +335,7 @@ fn digits(bytes: u64) -> (usize, u64) {
     if count == 0 {
         return (0, 0);
     }
-    // Without the bytes behind, as if zeros were before.
+    // Shifts out the bytes after the digits, as if zeros preceded them.
     let values = values << (8 * (8 - count));
     let pairs = (values.wrapping_mul((10 << 8) + 1) >> 8) & 0x00ff_00ff_00ff_00ff;
     let fours = (pairs.wrapping_mul((100 << 16) + 1) >> 16) & 0x0000_ffff_0000_ffff;
