@@ -17,10 +17,10 @@ from sphinx.pycode import ModuleAnalyzer
 from typer.core import TyperGroup
 from typer.main import get_command
 
+from ackwell.broker.broker_settings import BrokerSettings
 from ackwell.broker.codes import codes
-from ackwell.broker.settings import BrokerSettings
 from ackwell.cli import program
-from ackwell.cursor.settings import PULSAR_VERSIONS, CursorSettings
+from ackwell.cursor.cursor_settings import PULSAR_VERSIONS, CursorSettings
 from ackwell.devbroker.devbroker_settings import DevBrokerSettings
 from ackwell.saving.chunks import EntrySettings
 from ackwell.subscription import RedeliveryBackoff, SubscriptionSettings

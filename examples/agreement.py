@@ -23,7 +23,7 @@ from ackwell.replay.states import Replay, SubscriptionState
 
 if TYPE_CHECKING:
     from ackwell._native import PositionRangeSet
-    from ackwell.cursor.state import AckSets
+    from ackwell.cursor.cursor_state import AckSets
     from ackwell.position import Position
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import ackwell
-from ackwell.cursor.state import CursorState
+from ackwell.cursor.cursor_state import CursorState
 
 NEED_SPARK = ("ackwell.spark.", "ackwell.__main__")
 """Modules whose import needs PySpark or runs the command."""

@@ -15,10 +15,10 @@ import pytest
 
 from ackwell import Ledgers, Position, PositionInfo, PositionRangeSet
 from ackwell.broker.batch_sizes import BatchSizes, Bounds
+from ackwell.broker.broker_settings import BrokerSettings
 from ackwell.broker.restart import RestartLoss, restart_loss
-from ackwell.broker.settings import BrokerSettings
 from ackwell.broker.stats import SubscriptionStats, read_stats
-from ackwell.cursor.state import AckSets, CursorState
+from ackwell.cursor.cursor_state import AckSets, CursorState
 from tests.shared import shared_path
 
 if TYPE_CHECKING:

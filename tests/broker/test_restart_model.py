@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from ackwell import Position, PositionRangeSet
 from ackwell.broker.batch_sizes import BatchSizes, Bounds
+from ackwell.broker.broker_settings import BrokerSettings
 from ackwell.broker.restart import restart_loss
-from ackwell.broker.settings import BrokerSettings
-from ackwell.cursor.state import CursorState
+from ackwell.cursor.cursor_state import CursorState
 
 if TYPE_CHECKING:
     from ackwell.broker.writes import CursorLedger, Restart

@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import pytest
 
-from ackwell.broker.settings import BrokerSettings
+from ackwell.broker.broker_settings import BrokerSettings
 
 DEFAULTS = {
     "managedLedgerMaxUnackedRangesToPersist": 10_000,

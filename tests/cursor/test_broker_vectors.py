@@ -11,7 +11,7 @@ import pytest
 
 import ackwell._native as native
 from ackwell import Cursor, Position, ProtocolError
-from ackwell.cursor.settings import CursorSettings
+from ackwell.cursor.cursor_settings import CursorSettings
 from tests import reference
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "cursor.json").read_text())

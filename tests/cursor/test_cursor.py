@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 import ackwell._native as native
 from ackwell import Cursor, Ledgers, Position, PositionRangeSet, ProtocolError
 from ackwell.cursor.ack_sets import to_words
-from ackwell.cursor.settings import CursorSettings
+from ackwell.cursor.cursor_settings import CursorSettings
 from ackwell.store import MemoryStore
 from tests import reference
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ackwell import Cursor, Ledgers, Position, PositionInfo
-from ackwell.cursor.state import CursorState, size_in
+from ackwell.cursor.cursor_state import CursorState, size_in
 
 
 def test_a_state_is_a_copy_that_later_acknowledgments_do_not_change() -> None:

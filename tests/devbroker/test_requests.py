@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("google.protobuf")
 
-from ackwell.broker.settings import BrokerSettings
+from ackwell.broker.broker_settings import BrokerSettings
 from ackwell.devbroker.admin.requests import number
 from ackwell.devbroker.compatibility import STRATEGIES, can_read, compatible
 from ackwell.devbroker.policies import POLICIES

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from ackwell.broker.broker_settings import BrokerSettings
 from ackwell.broker.codes import codes
-from ackwell.broker.settings import BrokerSettings
 from ackwell.broker.stats import SubscriptionStats, from_answer
 from ackwell.diagnosis.checkup import JUDGED_VERSIONS
 from ackwell.diagnosis.delivery import (

@@ -10,7 +10,7 @@ import pytest
 
 from ackwell import Position, PositionRangeSet
 from ackwell.broker.batch_sizes import BatchSizes, Bounds
-from ackwell.broker.settings import BrokerSettings
+from ackwell.broker.broker_settings import BrokerSettings
 from ackwell.broker.stats import SubscriptionStats, parse_stats
 from ackwell.diagnosis.checkup import Checkup, JudgedBroker
 from ackwell.diagnosis.doctor import Verdict, diagnose

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ackwell.broker.settings import BrokerSettings
+from ackwell.broker.broker_settings import BrokerSettings
 from ackwell.broker.stats import SubscriptionStats, parse_stats
 from ackwell.broker.writes import RESTARTS
 from ackwell.diagnosis.doctor import Verdict, diagnose

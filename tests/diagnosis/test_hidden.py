@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ackwell.broker.batch_sizes import Bounds
-from ackwell.broker.settings import BrokerSettings
+from ackwell.broker.broker_settings import BrokerSettings
 from ackwell.broker.stats import SubscriptionStats, from_answer
 from ackwell.diagnosis.doctor import Verdict, diagnose
 from ackwell.diagnosis.hidden import hidden_parts

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ackwell import Cursor, Ledgers, ManagedCursorInfo, Position, PositionInfo, PositionRangeSet
-from ackwell.broker.settings import BrokerSettings
+from ackwell.broker.broker_settings import BrokerSettings
 from ackwell.diagnosis.difference import difference, differences, read_state
 from ackwell.diagnosis.holes import blockage, holes
 from ackwell.diagnosis.inspection import COMPRESSIONS, StoredEntry, inspect, inspect_entries, inspect_store

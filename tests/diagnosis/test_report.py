@@ -15,7 +15,7 @@ import pytest
 
 from ackwell import Position
 from ackwell.broker.batch_sizes import BatchSizes
-from ackwell.broker.settings import BrokerSettings
+from ackwell.broker.broker_settings import BrokerSettings
 from ackwell.broker.stats import UnreadableSource, parse_stats
 from ackwell.diagnosis.checkup import Checkup, JudgedBroker
 from ackwell.diagnosis.doctor import diagnose

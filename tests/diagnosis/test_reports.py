@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from ackwell import Position
-from ackwell.broker.settings import BrokerSettings
+from ackwell.broker.broker_settings import BrokerSettings
 from ackwell.broker.stats import SubscriptionStats, parse_stats
 from ackwell.diagnosis.delivery import DeliveryVerdict, delivery_of
 

@@ -171,7 +171,7 @@ JUDGES: dict[str, list[str]] = {
         "tests/subscription/test_refusals.py",
         "tests/subscription/test_acks.py",
     ],
-    "python/ackwell/cursor/state.py": [
+    "python/ackwell/cursor/cursor_state.py": [
         "tests/cursor/test_cursor_state.py",
         "tests/cursor/test_cursor_saves.py",
     ],
@@ -180,7 +180,7 @@ JUDGES: dict[str, list[str]] = {
         "tests/saving/test_crashes.py",
         "tests/store/test_sqlite_io.py",
     ],
-    "python/ackwell/cursor/settings.py": [
+    "python/ackwell/cursor/cursor_settings.py": [
         "tests/subscription/test_broker_points.py",
         "tests/cursor/test_cursor.py",
     ],

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ackwell.broker.batch_sizes import BatchSizes, Bounds
-from ackwell.broker.settings import BrokerSettings
+from ackwell.broker.broker_settings import BrokerSettings
 from ackwell.broker.stats import SubscriptionStats, from_answer
 from ackwell.cluster.admin import Admin, TopicAnswer
 from ackwell.cluster.endpoint import Endpoint

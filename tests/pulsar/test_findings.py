@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ackwell import Position, PositionRangeSet
-from ackwell.broker.settings import BrokerSettings
+from ackwell.broker.broker_settings import BrokerSettings
 from ackwell.cursor.ack_sets import to_words
 from ackwell.protocol.constants import SubscriptionType
 from tests.pulsar import kit

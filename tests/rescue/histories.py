@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ackwell.broker.settings import BrokerSettings
+from ackwell.broker.broker_settings import BrokerSettings
 from ackwell.cluster.admin import BrokerFacts
 from ackwell.cursor.ack_sets import all_messages, from_words, to_words
 from ackwell.cursor.rules import existing
@@ -28,7 +28,7 @@ from ackwell.rescue.snapshot import Snapshot, snapshots_of
 
 if TYPE_CHECKING:
     from ackwell import PositionRangeSet
-    from ackwell.cursor.state import CursorState
+    from ackwell.cursor.cursor_state import CursorState
     from ackwell.devbroker.subscriptions import TopicSubscription
     from ackwell.devbroker.topic import Topic
 

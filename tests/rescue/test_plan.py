@@ -12,7 +12,7 @@ import pytest
 
 from ackwell import PositionRangeSet, rescue
 from ackwell.cluster.admin import BrokerFacts
-from ackwell.cursor.state import CursorState
+from ackwell.cursor.cursor_state import CursorState
 from ackwell.errors import StatsError
 from ackwell.position import Position
 from ackwell.protocol.constants import SubscriptionType

@@ -17,7 +17,7 @@ from ackwell.rescue.planning import Plan, plan
 from tests.rescue.histories import BEFORE, History
 
 if TYPE_CHECKING:
-    from ackwell.cursor.state import CursorState
+    from ackwell.cursor.cursor_state import CursorState
     from ackwell.rescue.snapshot import Snapshot
 
 TRIES = 200

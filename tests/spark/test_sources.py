@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ackwell import PositionInfo
-from ackwell.broker.settings import BrokerSettings
+from ackwell.broker.broker_settings import BrokerSettings
 from ackwell.broker.stats import read_stats
 from ackwell.spark import read_events, register, replay, restart_audit
 from ackwell.spark.data_sources import EventTrace

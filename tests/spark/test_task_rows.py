@@ -16,10 +16,10 @@ import pyarrow as pa
 import pytest
 
 from ackwell import ManagedCursorInfo, PositionInfo, PositionRangeSet, TimeBuckets, TimeWheel, TripleLongHeap
+from ackwell.broker.broker_settings import BrokerSettings
 from ackwell.broker.restart import restart_loss
-from ackwell.broker.settings import BrokerSettings
 from ackwell.broker.stats import read_stats
-from ackwell.cursor.state import CursorState
+from ackwell.cursor.cursor_state import CursorState
 from ackwell.errors import EventError, StatsError
 from ackwell.position import Position
 from ackwell.replay import table_schemas

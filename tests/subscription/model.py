@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ackwell.position import Position
     from ackwell.subscription import Subscription, TransactionId
     from ackwell.subscription.consumer import ConsumerKey
-    from ackwell.subscription.settings import RedeliveryBackoff
+    from ackwell.subscription.subscription_settings import RedeliveryBackoff
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ackwell.cursor.ack_sets import from_words, last_unacked
-from ackwell.cursor.state import AckSets
+from ackwell.cursor.cursor_state import AckSets
 
 if TYPE_CHECKING:
     from ackwell import PositionRangeSet

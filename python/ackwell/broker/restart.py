@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from ackwell.broker.batch_sizes import BatchSizes, Bounds, CountedAckSets
-from ackwell.broker.settings import BrokerSettings
+from ackwell.broker.broker_settings import BrokerSettings
 from ackwell.broker.writes import (
     CursorLedger,
     MemoryState,
@@ -45,7 +45,7 @@ from ackwell.broker.writes import (
 if TYPE_CHECKING:
     from ackwell import PositionRangeSet
     from ackwell.broker.stats import SubscriptionStats
-    from ackwell.cursor.state import AckSets, CursorState
+    from ackwell.cursor.cursor_state import AckSets, CursorState
     from ackwell.position import Position
 
 
@@ -93,7 +93,7 @@ def restart_loss(
     O(ranges + ack sets).
 
     >>> from ackwell import Position, PositionRangeSet
-    >>> from ackwell.cursor.state import CursorState
+    >>> from ackwell.cursor.cursor_state import CursorState
     >>> holes = PositionRangeSet.parse("[(3:0..3:1],(3:2..3:3],(3:4..3:5]]")
     >>> settings = BrokerSettings.of("4.0").with_values(["managedLedgerMaxUnackedRangesToPersist=1"])
     >>> loss = restart_loss(CursorState(Position(3, -1), holes), settings)

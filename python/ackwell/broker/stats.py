@@ -28,7 +28,7 @@ from ackwell.broker.batch_sizes import BatchSizes
 from ackwell.broker.dispatch import DispatchStats, dispatch_of
 from ackwell.broker.documents import HOW_TO, LongRanges, documents_of
 from ackwell.cursor.ack_sets import from_words, to_words
-from ackwell.cursor.state import AckSets, CursorState
+from ackwell.cursor.cursor_state import AckSets, CursorState
 from ackwell.errors import CorruptStateError, LimitError, StatsError
 from ackwell.integers import INT64_MAX, INT64_MIN
 from ackwell.position import Position

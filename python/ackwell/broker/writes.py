@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Final, Literal, Self
 
 from ackwell.broker.batch_sizes import Bounds, CountedAckSets
 from ackwell.broker.codes import codes
-from ackwell.cursor.state import CursorState, size_in
+from ackwell.cursor.cursor_state import CursorState, size_in
 from ackwell.integers import INT64_MAX
 from ackwell.position import Position
 
 if TYPE_CHECKING:
     from ackwell import Ledgers, PositionRangeSet
     from ackwell.broker.batch_sizes import BatchSizes
-    from ackwell.broker.settings import BrokerSettings
-    from ackwell.cursor.state import AckSets
+    from ackwell.broker.broker_settings import BrokerSettings
+    from ackwell.cursor.cursor_state import AckSets
 
 Restart = Literal["graceful", "crash"]
 """A graceful restart, or a topic unload, closes the cursor; a crash leaves the last written state."""

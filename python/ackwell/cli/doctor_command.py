@@ -220,7 +220,7 @@ def _counts_safely(version: str) -> bool:
 
 def _collected_broker(sources: Sequence[str], version: str | None, settings: Sequence[str]) -> JudgedBroker:
     """Return the broker of the dumps: as `ackwell collect` noted it, else by version."""
-    from ackwell.broker.settings import BrokerSettings
+    from ackwell.broker.broker_settings import BrokerSettings
     from ackwell.cluster.collect import collected_facts
     from ackwell.diagnosis.checkup import JudgedBroker
 

@@ -17,7 +17,7 @@ from ackwell.cli.ledger import Ledger  # noqa: TC001
 
 if TYPE_CHECKING:
     from ackwell import PositionRangeSet
-    from ackwell.broker.settings import BrokerSettings
+    from ackwell.broker.broker_settings import BrokerSettings
     from ackwell.diagnosis.inspection import Inspection, StoredEntry
 
 RANGES = 8
@@ -48,7 +48,7 @@ def inspect(
         ackwell inspect --compression lz4 --json - < entry.bin
         ackwell inspect cursors.db --ledger "topic subscription"
     """
-    from ackwell.broker.settings import BrokerSettings
+    from ackwell.broker.broker_settings import BrokerSettings
     from ackwell.diagnosis.inspection import inspect_entries, inspect_store
     from ackwell.store.sqlite import is_sqlite
 

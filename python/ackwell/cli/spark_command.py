@@ -177,7 +177,7 @@ def audit(
     """
     from pyspark.sql import functions as F  # noqa: N812
 
-    from ackwell.broker.settings import BrokerSettings
+    from ackwell.broker.broker_settings import BrokerSettings
     from ackwell.spark import restart_audit
 
     settings = BrokerSettings.of(broker_version or BrokerSettings.NEWEST_VERSION).with_values(

@@ -56,7 +56,7 @@ def what_if(
     Exit code: 0; with --verify 3 if it did not happen, or in part; 1 an error,
     2 a wrong command line.
     """
-    from ackwell.broker.settings import BrokerSettings
+    from ackwell.broker.broker_settings import BrokerSettings
     from ackwell.diagnosis.what_if import Move, MoveResult, check_prediction
     from ackwell.diagnosis.what_if import what_if as predict
 

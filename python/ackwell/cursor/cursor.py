@@ -15,7 +15,7 @@ from ackwell.saving.journal import Journal
 
 if TYPE_CHECKING:
     from ackwell._native import Ledgers
-    from ackwell.cursor.settings import CursorSettings
+    from ackwell.cursor.cursor_settings import CursorSettings
     from ackwell.engine import Engine
     from ackwell.saving.journal import Saved
     from ackwell.saving.recovery import Recovery

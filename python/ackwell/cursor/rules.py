@@ -24,8 +24,8 @@ from ackwell.arrays import as_int64
 from ackwell.cursor.ack_sets import first_unacked, from_words, to_words
 from ackwell.cursor.carried import Loaded
 from ackwell.cursor.changes import TrackedDict
-from ackwell.cursor.settings import CursorSettings
-from ackwell.cursor.state import CursorState
+from ackwell.cursor.cursor_settings import CursorSettings
+from ackwell.cursor.cursor_state import CursorState
 from ackwell.drawing import Drawing, Drawn
 from ackwell.engine import engine_named, native_engine
 from ackwell.errors import ProtocolError

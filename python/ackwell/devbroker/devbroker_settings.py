@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
-from ackwell.broker.settings import BrokerSettings
+from ackwell.broker.broker_settings import BrokerSettings
 from ackwell.protocol.constants import MAX_MESSAGE_BYTES
 from ackwell.subscription import SubscriptionSettings
 

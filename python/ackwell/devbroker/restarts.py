@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ackwell import PositionRangeSet
-    from ackwell.broker.settings import BrokerSettings
+    from ackwell.broker.broker_settings import BrokerSettings
     from ackwell.broker.writes import CursorLedger
     from ackwell.devbroker.subscriptions import TopicSubscription
 

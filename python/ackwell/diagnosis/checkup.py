@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.broker.batch_sizes import Bounds
+from ackwell.broker.broker_settings import BrokerSettings
 from ackwell.broker.dates import date_of
-from ackwell.broker.settings import BrokerSettings
 from ackwell.broker.stats import SubscriptionStats, UnreadableSource
 from ackwell.broker.writes import RESTARTS, Restart
 from ackwell.diagnosis.delivery import DeliveryVerdict

@@ -19,13 +19,13 @@ from ackwell.broker.dates import date_of
 from ackwell.diagnosis.holes import holder_of, oldest_unacked
 from ackwell.position import Position
 from ackwell.protocol.constants import SubscriptionType
-from ackwell.subscription.settings import SubscriptionSettings
 from ackwell.subscription.stall import ConsumerView, explain_stall
+from ackwell.subscription.subscription_settings import SubscriptionSettings
 from ackwell.subscription.undelivered import Undelivered
 
 if TYPE_CHECKING:
+    from ackwell.broker.broker_settings import BrokerSettings
     from ackwell.broker.dispatch import ConsumerStats, DispatchStats
-    from ackwell.broker.settings import BrokerSettings
     from ackwell.broker.stats import SubscriptionStats
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ackwell.broker.stats import SubscriptionStats, UnreadableSource, newest, parse_stats, read_each
+from ackwell.cursor.cursor_state import CursorState
 from ackwell.cursor.rules import acknowledged
-from ackwell.cursor.state import CursorState
 from ackwell.errors import StatsError
 from ackwell.sources import SourceKind, file_kind, wrong_kind
 

@@ -13,11 +13,11 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.broker.batch_sizes import Bounds
+from ackwell.broker.broker_settings import BrokerSettings
 from ackwell.broker.codes import with_names
 from ackwell.broker.restart import RestartLoss, restart_loss
-from ackwell.broker.settings import BrokerSettings
 from ackwell.broker.writes import RESTARTS, Reason, Restart
-from ackwell.cursor.state import size_in
+from ackwell.cursor.cursor_state import size_in
 from ackwell.diagnosis.delivery import DeliveryDiagnosis, delivery_of
 from ackwell.diagnosis.hidden import hidden_parts
 from ackwell.diagnosis.holes import oldest_unacked

@@ -13,8 +13,8 @@ from ackwell.broker.writes import entries_up_to
 from ackwell.protocol.constants import SubscriptionType
 
 if TYPE_CHECKING:
+    from ackwell.broker.broker_settings import BrokerSettings
     from ackwell.broker.dispatch import DispatchStats
-    from ackwell.broker.settings import BrokerSettings
     from ackwell.broker.stats import SubscriptionStats
 
 

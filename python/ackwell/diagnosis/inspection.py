@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from ackwell.broker.batch_sizes import BatchSizes
 from ackwell.broker.restart import RestartLoss, restart_loss
 from ackwell.broker.writes import RESTARTS, Restart
-from ackwell.cursor.state import CursorState, size_in
+from ackwell.cursor.cursor_state import CursorState, size_in
 from ackwell.errors import CorruptStateError
 from ackwell.protocol.constants import COMPRESSIONS as COMPRESSION_TYPES
 from ackwell.saving import parts
@@ -25,7 +25,7 @@ from ackwell.sources import CURSOR_INFO_MAGIC, SourceKind, source_kind, wrong_ki
 
 if TYPE_CHECKING:
     from ackwell import ManagedCursorInfo, PositionInfo
-    from ackwell.broker.settings import BrokerSettings
+    from ackwell.broker.broker_settings import BrokerSettings
     from ackwell.position import Position
 
 #: Compressions of an entry.

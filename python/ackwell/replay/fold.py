@@ -14,7 +14,7 @@ import numpy as np
 
 from ackwell.cursor import Cursor
 from ackwell.cursor.ack_sets import BATCH_SIZE_MAX
-from ackwell.cursor.settings import CursorSettings
+from ackwell.cursor.cursor_settings import CursorSettings
 from ackwell.engine import native_engine
 from ackwell.errors import CorruptStateError, EventError, Flaw, ProtocolError
 from ackwell.replay.event_columns import NULL, Columns, Texts, code_at, codes_of

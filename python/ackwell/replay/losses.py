@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from ackwell.broker.batch_sizes import BatchSizes, Bounds, CountedAckSets, CountedSizes
+from ackwell.broker.broker_settings import BrokerSettings
 from ackwell.broker.restart import restart_loss
-from ackwell.broker.settings import BrokerSettings
 from ackwell.broker.writes import not_read_back
-from ackwell.cursor.state import CursorState
+from ackwell.cursor.cursor_state import CursorState
 from ackwell.position import Position
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from ackwell.replay.files import fold_files, raise_first_flaw, read_events
 from ackwell.replay.in_order import FoldInOrder
 
 if TYPE_CHECKING:
+    from ackwell.broker.broker_settings import BrokerSettings
     from ackwell.broker.restart import RestartLoss
-    from ackwell.broker.settings import BrokerSettings
     from ackwell.broker.stats import SubscriptionStats
     from ackwell.cursor import Cursor
     from ackwell.engine import Engine

@@ -11,7 +11,7 @@ from ackwell.replay.states import replay_files
 from ackwell.sources import SourceKind, file_kind
 
 if TYPE_CHECKING:
-    from ackwell.cursor.state import CursorState
+    from ackwell.cursor.cursor_state import CursorState
 
 
 def read_acks(source: Path, topic: str, subscription: str) -> CursorState:

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import numpy as np
 
 from ackwell._native import Ledgers, PositionRangeSet
+from ackwell.cursor.cursor_state import AckSets, CursorState
 from ackwell.cursor.rules import acknowledged, existing
-from ackwell.cursor.state import AckSets, CursorState
 from ackwell.errors import AckwellError, StatsError
 from ackwell.position import Position
 from ackwell.protocol.constants import SubscriptionType
@@ -30,7 +30,7 @@ from ackwell.rescue.refusals import RefusedError
 from ackwell.sources import SourceKind
 
 if TYPE_CHECKING:
-    from ackwell.broker.settings import BrokerSettings
+    from ackwell.broker.broker_settings import BrokerSettings
     from ackwell.broker.writes import Restart
     from ackwell.rescue.snapshot import Snapshot
 

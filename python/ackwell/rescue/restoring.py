@@ -13,7 +13,7 @@ from ackwell.rescue.planning import Plan, attachable_type, commands, plan, remai
 
 if TYPE_CHECKING:
     from ackwell._native import PositionRangeSet
-    from ackwell.cursor.state import AckSets
+    from ackwell.cursor.cursor_state import AckSets
     from ackwell.rescue.planning import Acknowledgment
     from ackwell.rescue.snapshot import Snapshot
 

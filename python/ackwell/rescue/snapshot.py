@@ -14,8 +14,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from ackwell.broker.broker_settings import BrokerSettings
 from ackwell.broker.documents import documents_of
-from ackwell.broker.settings import BrokerSettings
 from ackwell.broker.stats import SubscriptionStats, UnreadableSource, from_answer, stats_files
 from ackwell.cluster.admin import BrokerFacts, TopicAnswer
 from ackwell.cluster.collect import MANIFEST, collected_facts

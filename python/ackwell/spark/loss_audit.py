@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812
 
-from ackwell.broker.settings import BrokerSettings
+from ackwell.broker.broker_settings import BrokerSettings
 from ackwell.replay import table_schemas
 from ackwell.spark.schema import AUDIT, conform
 from ackwell.spark.tasks import audit_rows as tasks

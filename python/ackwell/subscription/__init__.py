@@ -14,9 +14,9 @@ from ackwell.subscription.consumer import ConsumerKey
 from ackwell.subscription.dispatcher import Delivery
 from ackwell.subscription.durability import Receipt, StagedState
 from ackwell.subscription.selectors import AutoSplit, ConsistentHashing, Selector, StickyRanges
-from ackwell.subscription.settings import RedeliveryBackoff, SubscriptionSettings
 from ackwell.subscription.sticky_key import sticky_key_hash
 from ackwell.subscription.subscription import Subscription
+from ackwell.subscription.subscription_settings import RedeliveryBackoff, SubscriptionSettings
 from ackwell.subscription.summary import ConsumerSummary, Summary
 from ackwell.subscription.undelivered import Undelivered
 

@@ -15,8 +15,8 @@ from ackwell.position import Position
 if TYPE_CHECKING:
     from ackwell._native import TripleLongHeap
     from ackwell.arrays import Int64s
-    from ackwell.subscription.settings import RedeliveryBackoff
     from ackwell.subscription.structures import Structures
+    from ackwell.subscription.subscription_settings import RedeliveryBackoff
 
 
 class Backoffs(EqualByState):

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from ackwell.arrays import Int64s
     from ackwell.pending_ack import PendingAck
     from ackwell.subscription.consumer import ConsumerKey
-    from ackwell.subscription.settings import SubscriptionSettings
     from ackwell.subscription.structures import Structures
+    from ackwell.subscription.subscription_settings import SubscriptionSettings
 
 
 NO_LIMIT: Final = 2**62

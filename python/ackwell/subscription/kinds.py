@@ -11,7 +11,7 @@ from ackwell.subscription.selectors import ConsistentHashing, Selector
 if TYPE_CHECKING:
     from ackwell.subscription.consumers import Consumers
     from ackwell.subscription.replay_queue import ReplayQueue
-    from ackwell.subscription.settings import SubscriptionSettings
+    from ackwell.subscription.subscription_settings import SubscriptionSettings
 
 
 def policy_of(

@@ -17,7 +17,7 @@ from ackwell.subscription.undelivered import Undelivered
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ackwell.subscription.settings import SubscriptionSettings
+    from ackwell.subscription.subscription_settings import SubscriptionSettings
 
 
 def stall(
@@ -82,7 +82,7 @@ def explain_stall(
     `active` is the name of the active consumer. `blocked` is true if the subscription is at its limit. The
     other arguments are those of `stall`.
 
-    >>> from ackwell.subscription.settings import SubscriptionSettings
+    >>> from ackwell.subscription.subscription_settings import SubscriptionSettings
     >>> full = ConsumerView("a", 0, 5, False), ConsumerView("b", 9, 50_000, True)
     >>> explain_stall(SubscriptionType.SHARED, full, SubscriptionSettings.pulsar("4.2"))[1]
     [<Undelivered.NO_PERMITS: 'no consumer that may get it has permits'>, \

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from ackwell.subscription.delayed_messages import DelayedMessages
     from ackwell.subscription.policies import Policy
     from ackwell.subscription.selectors import Selector
-    from ackwell.subscription.settings import SubscriptionSettings
     from ackwell.subscription.structures import Structures
+    from ackwell.subscription.subscription_settings import SubscriptionSettings
 
 
 @dataclass(slots=True, kw_only=True)

@@ -47,10 +47,10 @@ from ackwell.subscription.entries import Entries
 from ackwell.subscription.places import check_places
 from ackwell.subscription.policies import ByKey
 from ackwell.subscription.redelivery import Redelivery
-from ackwell.subscription.settings import SubscriptionSettings
 from ackwell.subscription.state import new_state
 from ackwell.subscription.sticky_key import FROM_ONE, HashRange, sticky_key_hash
 from ackwell.subscription.structures import Structures
+from ackwell.subscription.subscription_settings import SubscriptionSettings
 from ackwell.subscription.summary import Summary, summarize
 
 if TYPE_CHECKING:

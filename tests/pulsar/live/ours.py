@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from ackwell import Ledgers
-    from ackwell.cursor.state import CursorState
+    from ackwell.cursor.cursor_state import CursorState
     from ackwell.errors import ErrorCode
     from tests.pulsar.live.actions import Action
     from tests.pulsar.live.operations import Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ackwell import Cursor, Ledgers, Position, PositionRangeSet
-from ackwell.broker.settings import BrokerSettings
+from ackwell.broker.broker_settings import BrokerSettings
 from ackwell.broker.writes import CursorLedger, MemoryState, Restart, read_back
 from tests.pulsar.live.compare import joined
 

@@ -14,7 +14,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ackwell.cursor.settings import CursorSettings
+from ackwell.cursor.cursor_settings import CursorSettings
 from ackwell.subscription import SubscriptionSettings
 from tests.pulsar import kit
 from tests.pulsar.live import runs

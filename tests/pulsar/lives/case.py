@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from ackwell.broker.settings import BrokerSettings
+from ackwell.broker.broker_settings import BrokerSettings
 from ackwell.broker.stats import SubscriptionStats, from_answer
 from ackwell.diagnosis.delivery import DeliveryDiagnosis, DeliveryVerdict, delivery_of
 from ackwell.diagnosis.doctor import Diagnosis, Verdict, diagnose

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ackwell.broker.settings import BrokerSettings
+from ackwell.broker.broker_settings import BrokerSettings
 from ackwell.broker.stats import SubscriptionStats, from_answer
 from ackwell.diagnosis.delivery import DeliveryDiagnosis, DeliveryVerdict, delivery_of
 from tests.pulsar import kit

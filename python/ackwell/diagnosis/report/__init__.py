@@ -153,7 +153,7 @@ def _figures(subscriptions: Sequence[_Subscription]) -> dict[str, Any]:
     """Draw the maps of the worst that are not fine, or one, in detail while the budget of runs lasts."""
     from bokeh.embed import json_item
 
-    from ackwell.cursor.state import size_in
+    from ackwell.cursor.cursor_state import size_in
     from ackwell.diagnosis.inspection import FORMS
     from ackwell.diagnosis.report.backlog import backlog_figure, history_figure, line_of
 

@@ -13,7 +13,7 @@ from ackwell.replay.losses import unpack_sizes
 from ackwell.spark.tasks.fold_rows import cursor_state
 
 if TYPE_CHECKING:
-    from ackwell.broker.settings import BrokerSettings
+    from ackwell.broker.broker_settings import BrokerSettings
     from ackwell.broker.writes import Restart
 
 AUDIT_SCHEMA: Final = table_schemas.arrow_schema(table_schemas.AUDIT)

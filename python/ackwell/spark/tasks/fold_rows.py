@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ackwell import Ledgers, PositionRangeSet
-from ackwell.cursor.state import CursorState
+from ackwell.cursor.cursor_state import CursorState
 from ackwell.errors import EventError
 from ackwell.position import Position
 from ackwell.replay.columns import fold_batches

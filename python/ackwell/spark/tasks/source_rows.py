@@ -19,7 +19,7 @@ from ackwell.replay.files import path_columns, read_events
 
 if TYPE_CHECKING:
     from ackwell import PositionRangeSet
-    from ackwell.cursor.state import AckSets
+    from ackwell.cursor.cursor_state import AckSets
     from ackwell.position import Position
     from ackwell.replay.events import Event
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from ackwell.cursor.settings import CursorSettings, minor_version
+from ackwell.cursor.cursor_settings import CursorSettings, minor_version
 
 
 @dataclass(frozen=True, slots=True)

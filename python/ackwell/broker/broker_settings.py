@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final, Self
 
 from ackwell.broker.codes import codes
 from ackwell.broker.releases import release_number
-from ackwell.cursor.settings import minor_version
+from ackwell.cursor.cursor_settings import minor_version
 from ackwell.integers import INT64_MAX
 from ackwell.protocol.constants import FRAME_PADDING_BYTES, MAX_MESSAGE_BYTES
 
