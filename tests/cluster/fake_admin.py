@@ -15,7 +15,7 @@ from urllib.parse import unquote
 from tests.broker.answers import answer, holes
 
 Fault = Callable[["FakeBroker"], None]
-"""Answers a request in a way of its own."""
+"""Answers a request in a custom way."""
 
 
 class FakeBroker(BaseHTTPRequestHandler):

@@ -155,7 +155,7 @@ def test_the_host_that_was_asked_those_that_are_trusted_and_those_of_the_cluster
 
 
 class Written:
-    """An answer that keeps what was written."""
+    """An answer that stores the written bytes."""
 
     def __init__(self, code: int = 204) -> None:
         self.code = code

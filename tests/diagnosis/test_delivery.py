@@ -192,7 +192,7 @@ def test_no_recorded_life_of_a_healthy_broker_is_called_stalled() -> None:
     for case in cases:
         for now in from_answer(case.answer, "life", "life"):
             assert isinstance(now, SubscriptionStats), now
-            # As if nothing had moved: what is healthy must not depend on the second dump.
+            # Two equal dumps: the verdict on a healthy subscription must not depend on the second dump.
             found.append(delivery_of(now, BrokerSettings.of(case.version), now, version=case.version))
     assert len(found) >= 250
     assert DeliveryVerdict.STALLED not in {each.verdict for each in found}

@@ -164,7 +164,7 @@ def test_every_recorded_state_reads_as_its_manifest_says() -> None:
     read = 0
     for case in json.loads((folder / "manifest.json").read_text()):
         for name, said in (("positioninfo", "persistedPositionInfo"), ("cursorinfo", "persistedCursorInfo")):
-            # Of compressed values the manifest says no more than that they are.
+            # The manifest marks compressed values, but does not describe them.
             if name not in case or not isinstance(case.get(said), dict):
                 continue
             found = inspect((folder / case[name]).read_bytes())

@@ -2,9 +2,9 @@
 
 Random subscriptions (`tests.pulsar.lives`) on a real broker. Before each restart their state is taken from
 the admin API and the side door, and a dev broker loads it: its own `stats-internal` must show the same. After
-the restart the official client receives what the real broker delivers; the dev broker restarts in the same
-way, and must deliver the same entries in the same order, with the same redelivery counts, and no message that
-the real one does not deliver. How many messages an entry holds is in no dump.
+the restart the official client receives the real broker's deliveries. The dev broker restarts in the same
+way, and must deliver the same entries in the same order, with the same redelivery counts, and no other
+message. The dumps do not contain the number of messages per entry.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tests.pulsar.lives.life import SUBSCRIPTION, Life
 
 QUIET = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
 PATIENCE_MS, BEHIND_MS = 20_000, 700
-"""How long the next entry may take, and what comes when there is none left."""
+"""The timeout for the next entry, and the timeout that ends the reading."""
 Received = list[tuple[int, int, int, int]]
 """Ledger id, entry id, batch index and redelivery count of each message, in order."""
 
@@ -51,7 +51,7 @@ def taken(broker: kit.Broker, life: Life) -> dict[str, Any]:
 
 
 def received(url: str, topic: str, entries: int) -> Received:
-    """Let an official client receive everything: so many entries, and whatever comes behind them."""
+    """Receive the given number of entries and all later ones with an official client."""
     client = pulsar.Client(url, logger=QUIET)
     consumer = client.subscribe(
         topic, SUBSCRIPTION, consumer_type=pulsar.ConsumerType.Exclusive, batch_index_ack_enabled=True
@@ -76,7 +76,7 @@ def entries_of(got: Received) -> list[tuple[int, int, int]]:
 
 
 def differences(version: str, state: BrokerState, really: Received, folder: Path) -> Iterator[str]:
-    """Load a state into a dev broker, compare, restart it, and compare what it delivers."""
+    """Load a state into a dev broker and compare it; restart the broker and compare its deliveries."""
     path = folder / "life.stats.json"
     path.write_text(json.dumps(state.answer), encoding="utf-8")
     conf = tuple(f"{name}={value}" for name, value in state.life.settings.items())
@@ -117,7 +117,7 @@ def answer_of(broker: Broker, topic: str) -> dict[str, Any]:
 def played(
     broker: kit.Broker, lives: int, processes: int, seed: int
 ) -> Iterator[tuple[BrokerState, Received]]:
-    """Let so many lives at once go on over broker processes; yield each state, and what came after it."""
+    """Run several lives at once over restarts of the broker; yield each state and its later deliveries."""
     chance = random.Random(seed)
     going: list[Life] = []
     for process in range(processes):

@@ -1,7 +1,7 @@
 """Findings of `docs/findings.md` that no other test here plays, each in its shortest form.
 
-`VERSIONS="4.2.4 4.0.7 5.0.0-M1" pytest -m pulsar tests/pulsar/test_findings.py`. A test fails if a broker
-does what was expected of it: then the finding is history.
+`VERSIONS="4.2.4 4.0.7 5.0.0-M1" pytest -m pulsar tests/pulsar/test_findings.py`. A test fails if the broker
+shows the documented behaviour, because the finding is then obsolete.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CLOSED: dict[str, Any] = {
     "managedLedgerPersistIndividualAckAsLongArray": False,
 }
 QUIET_S = 5.0
-"""A broker that has not answered for so long, and answered what came later, owes that answer."""
+"""After this time, and after answers to later commands, an answer counts as missing."""
 
 
 class Topic:
@@ -138,10 +138,10 @@ def test_success_for_an_acknowledgment_that_was_dropped(broker: kit.Broker) -> N
     topic = Topic(broker, "ahead", SHARED)
     sent = topic.publish(5)
     ahead = sent[-1]._replace(entry_id=100)
-    # 5.0 answers with an error that has no code of its own.
+    # 5.0 answers with an error without a specific code.
     with suppress(RefusedError):
         topic.ack(sent[1], ahead, sent[3])
-    # What comes after it in the command is ignored with it.
+    # The broker also ignores the later ids of the command.
     assert list(topic.acknowledged()) == [(sent[1].ledger_id, 0, 1)]
 
 

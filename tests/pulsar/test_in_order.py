@@ -1,8 +1,8 @@
 """A recording of a real broker, replayed in order on Spark, gives the broker's state.
 
 All types of subscription, transactions, seeks, skips, expiry, a cleared backlog and trimmed ledgers. After
-each step the recording up to there is held against stats-internal, the consumers and ack sets in the broker's
-memory, and the local fold. What an operator does is not seen by the proxy, so the test records it.
+each step the recording so far is compared with stats-internal, the consumers and ack sets in the broker's
+memory, and the local fold. The proxy does not see an operator's actions, so the test records them.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ SETTINGS = {
 
 
 class Found(NamedTuple):
-    """What the broker, the ordered path or the fold says of a subscription."""
+    """The state of a subscription in the broker, the ordered path or the fold."""
 
     acknowledged: tuple[tuple[int, int], ...]
     """Every position up to the topic's last that is wholly acknowledged."""
@@ -91,7 +91,7 @@ class Session:
         return f"persistent://{self.namespace}/{name}"
 
     def operate(self, kind: Kind, topic: str, subscription: str, path: str, body: object = None) -> None:
-        """Do what an operator does, and record where the cursor is then."""
+        """Run an operator's action, and record the cursor's position after it."""
         before = self.broker.cursor(self.topic(topic), subscription)["markDelete"]
         path = f"persistent/{self.namespace}/{topic}/subscription/{subscription}/{path}"
         self.broker.admin("POST", path, body)
@@ -198,7 +198,7 @@ def of_row(row: dict[str, Any], entries: dict[str, list[tuple[int, int]]]) -> Fo
 
 
 def folded(events: list[Event], entries: dict[str, list[tuple[int, int]]]) -> dict[tuple[str, str], Found]:
-    """Return what the local fold says."""
+    """Return the state of the local fold."""
     replay = Replay()
     for event in events:
         replay.feed(event)

@@ -1,4 +1,4 @@
-"""What a running broker holds in memory, what it persisted of it, and what we read there."""
+"""The state in a running broker's memory, the persisted state, and the state that ackwell reads from it."""
 
 from __future__ import annotations
 

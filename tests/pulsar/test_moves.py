@@ -1,7 +1,7 @@
-"""What `ackwell what-if` predicts is what a broker then does.
+"""The predictions of `ackwell what-if` equal the broker's behaviour.
 
-`make lab-test-pulsar MOVES=100 SEED=1 VERSIONS="4.2.4 4.0.7 5.0.0-M1"`: so many random seeks, resets, skips,
-expiries and clears a version, each on what the one before it left, through the admin API.
+`make lab-test-pulsar MOVES=100 SEED=1 VERSIONS="4.2.4 4.0.7 5.0.0-M1"`: 100 random seeks, resets, skips,
+expiries and clears per version, each on the state after the previous one, through the admin API.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Mover:
         self._times_ms: list[int] = []
 
     def again(self) -> None:
-        """Publish and acknowledge more; afterwards nobody is connected."""
+        """Publish and acknowledge more messages; afterwards no consumer is connected."""
         self.life.load()
         self._times_ms.append(int(time.time() * 1000))
         self.life.act()
@@ -57,16 +57,16 @@ class Mover:
         time.sleep(0.3)
 
     def stats(self) -> SubscriptionStats:
-        """Return what the admin API says."""
+        """Return the statistics of the admin API."""
         (found,) = from_answer(self.life.answer(), self.life.topic, "move")
         assert isinstance(found, SubscriptionStats), found
         return found
 
     def move(self) -> tuple[Move, str | None]:
-        """Make a random move; return it, and what was predicted wrongly."""
+        """Make a random move; return it with the wrong predictions."""
         before = self.stats()
-        # What was deleted is delivered to nobody, also if the cursor stands before it: a seek to the start of
-        # an empty topic puts it before the ledger of the last entry, which may be gone.
+        # Deleted entries are not delivered, even if the cursor is before them: a seek to the start of an
+        # empty topic moves it before the ledger of the last entry, which may be deleted.
         messages = {p: acked for p, acked in self.life.acked().items() if before.ledgers.contains(*p)}
         kind = self._chance.choice(list(MoveKind))
         if kind is MoveKind.SKIP:

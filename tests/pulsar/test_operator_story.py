@@ -1,4 +1,4 @@
-"""An operator's day with a real broker: collect 300 topics, judge them, restart, count what came back."""
+"""An operator's day with a real broker: collect 300 topics, run doctor, restart, count redeliveries."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def fill(broker: kit.Broker) -> None:
 
 
 def delivered_again(broker: kit.Broker, name: str) -> int:
-    """Count what the subscription gets now."""
+    """Count the messages that the subscription receives."""
     client = pulsar.Client(broker.service_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
     consumer = client.subscribe(topic(name), SUBSCRIPTION, pulsar.ConsumerType.Shared)
     count = 0

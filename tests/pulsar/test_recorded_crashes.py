@@ -1,4 +1,4 @@
-"""A recording through crashes of a real broker: the replay is the broker's state, or a gap says what is not.
+"""A recording through crashes of a real broker: the replay equals its state, or a gap names the difference.
 
 `make lab-test-pulsar` crashes each version once. `CRASHES=20 VERSIONS="4.2.4 4.0.7 5.0.0-M1"` asks for more.
 """
@@ -61,7 +61,7 @@ def compared(taken: Snapshot, folder: Path) -> Iterator[Compared]:
 
 
 def crashes(broker: kit.Broker, record: Recording, seed: int) -> Iterator[tuple[Snapshot, Snapshot]]:
-    """Let traffic go through a crash; yield what was so before it, and after it."""
+    """Run traffic through a crash; yield the state before it and after it."""
     chance = random.Random(seed)
     sessions = [Session(broker, record, 1_000 * seed + number) for number in range(TOPICS)]
     for each in sessions:
@@ -69,7 +69,7 @@ def crashes(broker: kit.Broker, record: Recording, seed: int) -> Iterator[tuple[
             each.traffic.step()
     before = [each.snapshot(0) for each in sessions]
     for each in sessions:
-        # What the broker did not write before it dies.
+        # Changes that the broker does not persist before the crash.
         for _ in range(STEPS // 4):
             chance.choice([each.traffic.acknowledge, each.traffic.come_or_go])()
     broker.stop(crash=True)

@@ -2,7 +2,7 @@
 
 `make lab-test-pulsar SESSIONS=50 SEED=7` plays more sessions, or other ones. After every few steps the test
 waits until neither the recording nor the broker moves: that is a snapshot. The recording is replayed up to
-each snapshot and compared with what the broker answered then: entries and, from the side door, ack sets.
+each snapshot and compared with the broker's answer at that time: entries and, from the side door, ack sets.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Recording:
         self._lines: dict[Path, int] = {}
 
     def events(self) -> int:
-        """Count what is written."""
+        """Count the written events."""
         for path in self.folder.glob("events-*.jsonl"):
             if self._lines.get(path) != EVENTS_PER_FILE:
                 self._lines[path] = path.read_bytes().count(b"\n")
@@ -146,7 +146,7 @@ class Session:
 
 
 def differences(taken: Snapshot, folder: Path) -> list[str]:
-    """Replay the recording up to a snapshot, and say what is not as the broker answered."""
+    """Replay the recording up to a snapshot; return the differences from the broker's answer."""
     return different(taken, replay_files([folder], at=taken.at))
 
 

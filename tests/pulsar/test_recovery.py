@@ -48,7 +48,7 @@ def generated(seed: int) -> tuple[PositionInfo, dict[int, int]]:
 
 
 def edges() -> dict[str, tuple[PositionInfo, dict[int, int]]]:
-    """States at the borders of what the forms hold."""
+    """States at the limits of the forms."""
     return {
         "nothing acknowledged": (PositionInfo(3, -1), {3: 10}),
         "everything acknowledged": (PositionInfo(3, 9), {3: 10}),
@@ -70,7 +70,7 @@ def edges() -> dict[str, tuple[PositionInfo, dict[int, int]]]:
 
 
 def believed(answer: dict[str, Any]) -> PositionInfo:
-    """Return the broker's memory as a state of ours."""
+    """Return the broker's in-memory state as a `CursorState`."""
     assert answer["accepted"], answer
     acked = PositionRangeSet()
     for ledger_id, lower, upper_ledger_id, upper in answer["ranges"]:
@@ -99,7 +99,7 @@ def test_the_broker_recovers_what_we_wrote(form: str) -> None:
     assert len(answers) >= STATES
     for (state, ledgers), answer in zip(cases, answers, strict=True):
         assert settled(believed(answer), ledgers) == settled(state, ledgers)
-        # And what the broker then writes, in either of its forms, we read as the same state.
+        # The broker's own bytes, in both of its forms, decode to the same state.
         rewritten = PositionInfo.decode(kit.decoded(answer["rewritten"]))
         rewritten = rewritten.replace(properties=state.properties)
         assert settled(rewritten, ledgers) == settled(state, ledgers)

@@ -1,6 +1,6 @@
 """Every scenario on a real broker and on the dev broker: both give the same answers.
 
-`make lab-test-pulsar ANSWERS=1` keeps what the real one answered, for the tests that run without it.
+`make lab-test-pulsar ANSWERS=1` stores the real broker's answers, for the tests without a broker.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kit.Broker]:
 
 @pytest.fixture(scope="module")
 def answers() -> Iterator[dict[str, Any]]:
-    """What the real broker answered; written at the end where that was asked for."""
+    """The real broker's answers; written at the end on request."""
     given: dict[str, Any] = {}
     yield given
     if os.environ.get("ANSWERS"):

@@ -1,4 +1,4 @@
-"""What a crash leaves of a seek: the acknowledgments from before it come back."""
+"""A crash after a seek restores the acknowledgments from before the seek."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 VERSIONS = os.environ.get("VERSIONS", kit.VERSIONS[0]).split()
 TOPICS = {f"persistent://public/default/sought-{then}": then for then in ("crash", "acknowledge")}
-"""Topics, and what comes after the seek."""
+"""Topics, and the operations after the seek."""
 NAME = "billing"
 
 
@@ -38,7 +38,7 @@ def acknowledged(broker: kit.Broker, topic: str) -> list[Position]:
 
 
 def sought(broker: kit.Broker, topic: str, then: str) -> tuple[list[Position], list[Position]]:
-    """Acknowledge, and seek behind it; return what was sent, and what a crash leaves acknowledged."""
+    """Acknowledge, then seek back; return the positions, and the acknowledged ones after a crash."""
     client = connected(broker, topic)
     sent = [client.publish(None, None) for _ in range(10)]
     acked = [sent[each] for each in (3, 5, 8)]

@@ -1,4 +1,4 @@
-"""Random traffic of real clients on one topic: what an application does, one step at a time, from a seed."""
+"""Random traffic of real clients on one topic: the steps of an application, from a seed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CUMULATIVE = (pulsar.ConsumerType.Exclusive, pulsar.ConsumerType.Failover)
 
 
 class Subscription:
-    """One subscription: its consumers, what they hold, and the options that each of them has."""
+    """One subscription: its consumers with their messages and options."""
 
     def __init__(self, client: Any, topic: str, name: str, kind: Any, *, batch_index: bool) -> None:
         self.name, self.kind = name, kind
@@ -192,7 +192,7 @@ class Traffic:
         reader.close()
 
     def reconnect(self) -> None:
-        """Let every consumer of a subscription go and one come back."""
+        """Close every consumer of a subscription and open one again."""
         source = self.chance.choice(self.subscriptions)
         source.close_all()
         source.open()

@@ -68,7 +68,7 @@ class EndTransaction(NamedTuple):
 
 
 class Redeliver(NamedTuple):
-    """A consumer gives entries back (what a client's nack sends), or all it has (None)."""
+    """A consumer returns entries (the command of a client's nack), or all its entries (None)."""
 
     consumer_id: int
     positions: tuple[Position, ...] | None

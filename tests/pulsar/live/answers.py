@@ -34,7 +34,7 @@ class Script(NamedTuple):
 
 
 def on_broker(name: str, broker: kit.Broker) -> Answer:
-    """Play a script on a topic of its own; whoever is active on Failover depends on the topic's name."""
+    """Play a script on a new topic; the active consumer of Failover depends on the topic's name."""
     topic = f"persistent://public/default/{name.replace(' ', '-')}"
     client = Client(broker.ports.binary, topic, "billing")
     try:

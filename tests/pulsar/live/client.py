@@ -248,7 +248,7 @@ class Client:
             raise RefusedError(answer.error, answer.message)
 
     def end_transaction_on_topic(self, transaction: tuple[int, int], *, commit: bool) -> None:
-        """End what was published in a transaction: the broker appends a marker."""
+        """End the messages of a transaction: the broker appends a marker."""
         request_id = self._ask(
             CommandType.END_TXN_ON_PARTITION,
             txnid_most_bits=transaction[0],

@@ -78,7 +78,7 @@ def of_broker(dump: dict[str, Any], ledgers: Ledgers, *, individual: bool) -> St
     mark_delete, after = joined(mark_delete, beyond, ledgers)
     consumers = {}
     for each in dump["consumers"]:
-        # What it leaves pending of a batch that ack sets have acknowledged to the end is not compared.
+        # Batches that ack sets have acknowledged completely are omitted: the broker leaves them pending.
         pending = sorted(
             (Position(*row[:2]), row[2]) for row in each["pending"] if not _is_acked(cursor, *row[:2])
         )

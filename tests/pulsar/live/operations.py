@@ -79,7 +79,7 @@ def drawn(seed: int, *, transactions: bool, restarts: bool = True) -> Sequence:
         settings["maxUnackedMessagesPerConsumer"] < 50_000
         or settings["maxUnackedMessagesPerSubscription"] < 200_000
     ):
-        # What is set is to be met: limits by what takes messages off and gives them back.
+        # Operations that reach the configured limits: they acknowledge and return messages.
         weights |= {"flow": 24, "ack_part": 14, "redeliver": 14, "redeliver_all": 6}
     kinds = chance.choices(list(weights), list(weights.values()), k=chance.randint(30, 80))
     kinds[:0] = ["subscribe", "publish", "flow"]

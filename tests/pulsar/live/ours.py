@@ -1,8 +1,8 @@
 """Our side: an action as calls of `ackwell.Subscription`, which follows the broker's choice of consumer.
 
-On Shared the broker may give a message to any consumer that can take it, so what it delivered is handed
-over as it decided (`Subscription.delivered`), after a check that ours could have decided so too. And when
-the broker rests, ours must have nothing left that it would deliver.
+On Shared, the broker may deliver a message to any consumer that can receive it. The prediction therefore
+adopts the broker's deliveries (`Subscription.delivered`), after a check that they were possible. When the
+broker is idle, ackwell must not have a message to deliver.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def preset(
     found = SubscriptionSettings.pulsar(
         version,
         transactions_keep_parts=transactions,
-        # When a client gives back what it negatively acknowledged is an operation of its own.
+        # The return of negatively acknowledged messages is a separate operation.
         nack_backoff=RedeliveryBackoff(NEVER_MS, NEVER_MS),
         max_unacked_per_consumer=values["maxUnackedMessagesPerConsumer"],
         max_unacked_per_subscription=values["maxUnackedMessagesPerSubscription"],
@@ -90,7 +90,7 @@ class Ours:
         self._version = version
         self._partition = sequence.partition
         self.counts_parts_in_transactions = not version.startswith("4.0")
-        """Whether the broker, when a batch is given back, subtracts only what no transaction holds of it."""
+        """Whether a returned batch lowers the count only by the messages that no transaction acknowledges."""
         self._topic = topic
         self._settings = preset(version, sequence.settings, transactions=sequence.transactions, wrong=wrong)
         self.cursor_settings = self._settings.cursor
@@ -119,7 +119,7 @@ class Ours:
 
     @property
     def moves_are_clean(self) -> bool:
-        """Whether the broker drops what is pending when an administrator moves the subscription on."""
+        """Whether the broker drops the pending entries that an administrator skips, clears or expires."""
         return not (self._version.startswith("4.0") and self.individual)
 
     @property
@@ -129,7 +129,7 @@ class Ours:
         return not (counts_deleted or self.transactional)
 
     def begin(self, dump: dict[str, Any]) -> None:
-        """Start where the broker's new subscription is."""
+        """Start at the position of the broker's new subscription."""
         self.look(dump)
         self.recover(Cursor(self.ledgers, settings=self.cursor_settings, engine=self.engine))
 
@@ -218,7 +218,7 @@ class Ours:
         return self.subscription._state.transactions.held_bits(position)
 
     def is_part(self, position: Position, ack_set: actions.AckSet, batch_size: int) -> bool:
-        """Return whether an acknowledgment is of a part of a batch, or of what is left of one."""
+        """Return whether an acknowledgment names a part of a batch, or the rest of one."""
         return bool(ack_set) or self.subscription.ack_set(*position) is not None
 
     def is_acked_in_part_before(self, position: Position) -> bool:
@@ -295,7 +295,7 @@ class Ours:
 
     @_do.register
     def _(self, action: actions.Publish) -> None:
-        # The log takes entries in where the broker put them.
+        # The log stores entries at the broker's positions.
         self.has_chunks |= action.chunked
 
     @_do.register
@@ -395,10 +395,10 @@ class Ours:
     # Deliveries
 
     def take(self, run: list[Delivered]) -> list[str]:
-        """Hand over what the broker delivered in one go; name what ours would have done otherwise.
+        """Adopt the broker's deliveries of one read; return the differences from the prediction.
 
-        The broker decides on a read's worth of entries by a mean of messages in each, so a run may go past
-        permits and limits; it may not begin without any.
+        The broker sizes a read by the mean number of messages per entry, so a run may exceed permits and
+        limits. It may not start without permits.
         """
         could = {each: self._can_take(each) for each in self.consumers}
         return [
@@ -485,7 +485,7 @@ class Ours:
         return found
 
     def adopt(self, dump: dict[str, Any]) -> None:
-        """Take over what the broker has read and not delivered, where it did so in an order of its own."""
+        """Adopt the entries that the broker read and did not deliver, if it read them in another order."""
         if not self.individual:
             return
         state = self.subscription._state
@@ -497,7 +497,7 @@ class Ours:
                 entry = self.log[position]
                 key_hash = entry.hash if self.type == "Key_Shared" else None
                 if entry.deliver_at_ms > self.now_ms:
-                    # What is in the queue and is to be delivered later was not looked at.
+                    # Entries of the queue with a later delivery time were not read.
                     state.replay.add_unseen(position, key_hash)
                 else:
                     state.replay.add(*position, key_hash)
@@ -537,10 +537,10 @@ class Ours:
         return self._looks_ahead() or not self.would_deliver(but_to=unseen | self.blocked)
 
     def _looks_ahead(self) -> bool:
-        """Whether a broker of Key_Shared may read on instead of what waits, and reads nothing.
+        """Whether a broker of Key_Shared may look ahead instead of reading waiting entries, and read nothing.
 
-        What is given back by its ids waits without its hash. If it then can go to nobody, the broker looks
-        ahead, and where the subscription is blocked it finds nothing.
+        An entry that was returned by its id waits without its hash. If no consumer can receive it, the broker
+        looks ahead, and if the subscription is blocked, it reads nothing.
         """
         state = self.subscription._state
         self.given_back = {each for each in self.given_back if self._waits(each)}

@@ -66,10 +66,10 @@ class Playing(ABC):
         self.compared = 0
         self.played: Counter[str] = Counter()
         self.races: list[str] = []
-        """Where the broker waited with something to deliver or read on instead, and why it may."""
+        """Steps in which the broker did not deliver or looked ahead instead, with the reason why it may."""
         self._idle = self._rests = False
         self._full: set[int] = set()
-        """The consumers that were full, and not blocked, before the action."""
+        """The consumers that were full and not blocked before the action."""
         self._withheld: set[int] = set()
         """The consumers that had permits before the action which a broker withholds."""
         self.theirs = Theirs(broker, sequence)
@@ -85,7 +85,7 @@ class Playing(ABC):
 
     @abstractmethod
     def _follow(self) -> tuple[bool, list[str]]:
-        """Let ours do what the broker did; return whether it did something, and what ours refused."""
+        """Repeat the broker's action on the subscription; return whether it had an effect, and refusals."""
 
     def _prediction(self) -> restarts.Prediction:
         return restarts.Prediction(self.theirs.state(), self.ours, self.sequence, self._version)
@@ -245,7 +245,7 @@ class Played(Playing):
                 producer = self.theirs.client.producer_name
                 self.ours.published(position, size, key, producer, number, action.deliver_at_ms)
         if not isinstance(action, Expire) or error is None:
-            # The admin API refuses to expire what it finds too near the end; the caller's decision with us.
+            # The admin API refuses to expire entries near the end; in ackwell the caller decides.
             refusal = self.ours.apply(action)
             if error != refusal and not otherwise:
                 raise DifferenceError(step, action, [f"ours answers {refusal!r}, the broker {error!r}"])
@@ -273,7 +273,7 @@ class Played(Playing):
             missed += self.ours.take(taken)
             came += taken
             agreed = same_deliveries(predicted, came)
-            # What the prediction has learnt of reads, and of delays, is more than what was delivered.
+            # The prediction has more information about reads and delays than the deliveries show.
             found = self._differences(after if agreed else self.ours.subscription, dump)
             same = 0 if found or taken else same + 1
             late = time.monotonic() - start
@@ -321,8 +321,8 @@ class Played(Playing):
     ) -> str:
         """Name the race that explains why the broker delivered otherwise; see the README.
 
-        `read_to` is what was read before. In two of them the broker may deliver more of what waits. In the
-        others it may deliver less, and no other way; in two of these it also may read on instead.
+        `read_to` is the read position before. In two of the races the broker may deliver more waiting
+        entries. In the others it may deliver fewer; in two of these it may also look ahead instead.
         """
         late = is_beginning(came, predicted)
         if late and any(map(self.ours.is_acked, self._queued)):

@@ -72,7 +72,7 @@ class Prediction:
         return found
 
     def kept(self, dump: dict[str, Any], cursor: Cursor) -> list[str]:
-        """Name what a cursor recovered from the broker's keeps otherwise than the broker."""
+        """Return the differences between a cursor from the broker's bytes and the broker's cursor."""
         mark_delete, ranges, _ = _recovered(dump)
         _, after = joined(mark_delete, ranges, self._ours.ledgers)
         saved = cursor.to_position_info().individually_deleted

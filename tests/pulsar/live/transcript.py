@@ -176,8 +176,8 @@ def differences(ours: Ours, dump: dict[str, Any]) -> list[str]:
 def same_deliveries(ours: Many[Delivered], broker: Many[Delivered]) -> bool:
     """Return whether every consumer gets the same messages in the same order.
 
-    Nobody sees the order between two consumers. On Key_Shared a broker goes through the consumers of a read
-    in the order of a hash map of objects.
+    The order between two consumers is not visible. On Key_Shared, a broker serves the consumers of a read in
+    the order of a hash map of objects.
     """
     return _by_consumer(ours) == _by_consumer(broker)
 

@@ -1,5 +1,5 @@
-"""The doctor against real restarts: what it says from the admin API alone, and what then comes back.
+"""The doctor's verdict from the admin API alone, compared with the redeliveries after a real restart.
 
-A `life` is a random subscription on a live broker; `examine` restarts the broker under many of them and puts
-the verdict beside the truth; `recorded` keeps some for a test without a broker.
+A `life` is a random subscription on a live broker; `examine` restarts the broker under many of them and
+compares the verdict with the redeliveries; `recorded` stores some of them for a test without a broker.
 """

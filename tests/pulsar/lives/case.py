@@ -41,9 +41,9 @@ class Case(NamedTuple):
         return diagnose(now, self._settings, restarts=[self.restart], before=before, version=self.version)
 
     def deliveries(self) -> list[DeliveryDiagnosis]:
-        """Return what is said of the delivery of each dump, as if nothing had moved before it.
+        """Return the delivery verdict on each dump, compared with an equal dump before it.
 
-        What is healthy must not depend on that.
+        The verdict on a healthy subscription must not depend on the earlier dump.
         """
         dumps = [_subscription(each) for each in (self.before, self.answer) if each is not None]
         return [delivery_of(each, self._settings, each, version=self.version) for each in dumps]

@@ -20,19 +20,19 @@ SETTINGS = {
     "topicLevelPoliciesEnabled": "false",
     "managedLedgerCursorPositionFlushSeconds": "2",
 }
-"""What a broker is started with: what the operating system has survives a kill of the process."""
+"""The broker's settings: data in the operating system's cache survives a kill of the process."""
 
 RESTARTS: tuple[Restart, ...] = ("graceful", "crash", "crash", "graceful")
-"""Of the two that a life sees either is the first."""
+"""A life sees two consecutive restarts; each kind is the first one in some lives."""
 
 PAUSES_S = (0.0, 1.5, 5.0)
 """What lies between the two dumps that the doctor gets; a cursor is flushed after 2 s."""
 
 
 def examined(broker: kit.Broker, lives: int, processes: int, seed: int) -> Iterator[Case]:
-    """Let so many lives at once go on over broker processes; yield a case for each life and restart.
+    """Run several lives at once over restarts of the broker; yield a case for each life and restart.
 
-    Each life sees two restarts, one of each kind; then others begin.
+    Each life sees two restarts, one of each kind. Then new lives start.
     """
     chance = random.Random(seed)
     going: list[Life] = []

@@ -62,7 +62,7 @@ class Life:
         self._client.open_producer()
 
     def _configure(self) -> None:
-        """Set the broker to the life's own settings, for what it loads until another life sets its own."""
+        """Apply the life's settings to the topics that the broker loads next."""
         self._broker.configure(**self.settings)
 
     def leave(self) -> None:
@@ -178,5 +178,5 @@ class Life:
         if size > 1 and self._chance.random() < 0.5:
             index = self._chance.randrange(1, size)
             ack_set = tuple(to_words(((1 << size) - 1) >> index << index))
-        with suppress(RefusedError):  # 5.0 refuses one behind the mark-delete position.
+        with suppress(RefusedError):  # 5.0 refuses one before the mark-delete position.
             client.ack(CONSUMER, [(position, ack_set, size)], cumulative=True)

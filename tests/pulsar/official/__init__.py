@@ -1,6 +1,6 @@
 """Random sequences of the official Python client on a live broker, compared with our model.
 
-The client decides by itself when it grants permits, and how it groups acknowledgments. So it comes through
-a `tap`, and ours is given the commands that passed: `wire` says what each means, `play` what the client is
-told to do.
+The client decides when it grants permits and how it groups acknowledgments. It therefore connects through a
+`tap`, which passes its commands to ackwell as well: `wire` decodes them, and `play` chooses the client's
+operations.
 """

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from tests.pulsar.official.tap import Seen
 
 ASKED = (CommandType.SUBSCRIBE, CommandType.CLOSE_CONSUMER, CommandType.SEEK)
-"""What has happened once the broker says so."""
+"""The effects of the commands that the broker has confirmed."""
 
 
 class Wire:
-    """Follows one connection; what is asked for counts when it is answered."""
+    """Follows one connection; a request takes effect with its answer."""
 
     def __init__(self, ours: Ours) -> None:
         self._ours = ours
@@ -50,7 +50,7 @@ class Wire:
 
     def _delivered(self, message: Any, payload: bytes) -> None:
         position = _position(message.message_id)
-        # A broker may deliver an entry before it tells the producer where it is.
+        # A broker may deliver an entry before the producer receives its position.
         if position not in self._ours.log:
             self._published(position, read_payload(payload).metadata)
         ack_set = tuple(message.ack_set)

@@ -32,11 +32,11 @@ BAD = (
     "rounds with something stuck",
     "overtaken",
 )
-"""What no series counts."""
+"""The counters of a series that has no such event."""
 
 
 def say(broker: kit.Broker, counted: Counter[str], rounds: int) -> None:
-    """Print what is counted so far, every ten rounds; all crashes, for they are long."""
+    """Print the counters every ten rounds, and after each crash, because crashes take long."""
     if rounds % 10 == 0 or "crashes" in counted:
         print(broker.version, rounds, dict(counted), flush=True)
 
@@ -55,7 +55,7 @@ class Application:
         """Since the consumers last connected."""
         self.connected = threading.Event()
         self.held_by_us: dict[Position, int] = {}
-        """What the consumers have, and which of them; since they last connected."""
+        """The messages of each consumer since its last connection."""
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -143,7 +143,7 @@ def make(
 def unloads(
     broker: kit.Broker, topic: str, rounds: int, folder: Path, *, entries: int = 2_000
 ) -> Counter[str]:
-    """Unload a topic many times, and count what the application got though it was acknowledged."""
+    """Unload a topic many times, and count the acknowledged messages that the application received."""
     positions = make(broker, topic, SubscriptionType.SHARED, entries)
     acked, first = set(positions[1::2]), set(positions[::2][: QUEUE // 2])
     counted: Counter[str] = Counter()
@@ -204,7 +204,7 @@ def crashes(
 
 
 def keys(broker: kit.Broker, topic: str, rounds: int, folder: Path) -> Counter[str]:
-    """Unload a Key_Shared subscription many times: nothing stays where the helper withheld it."""
+    """Unload a Key_Shared subscription many times: no message stays withheld by the helper."""
     positions = make(broker, topic, SubscriptionType.KEY_SHARED, 400)
     number_of = {position: number for number, position in enumerate(positions)}
     unacked = set(positions[::2])
@@ -224,7 +224,7 @@ def keys(broker: kit.Broker, topic: str, rounds: int, folder: Path) -> Counter[s
             counted["rounds with something in replay"] += bool(at.read_live(topic, NAME).shown["msgInReplay"])
             last: dict[int, Position] = {}
             for each in application.session:
-                # The first delivery of a session; what comes again may come later.
+                # The first delivery of a session; redeliveries may follow.
                 key = number_of[each.position] % KEYS
                 if each.redelivery_count == 0:
                     counted["overtaken"] += each.position < last.get(key, each.position)

@@ -1,4 +1,4 @@
-"""Random histories on a broker: what is acknowledged in the end is the snapshot and what is live, exactly."""
+"""Random histories on a broker: the final state is exactly the union of snapshot and live acknowledgments."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ class History:
         if report.missing or (again.sent and not made.ack_sets):
             self.problems.append(f"{report}; a second time {again}")
         self.true(last, live, after)
-        # Ledgers that are acknowledged whole may be deleted meanwhile.
+        # The broker may delete fully acknowledged ledgers at the same time.
         now_expected = existing(expected, after.ledgers)
         if after.acked != now_expected:
             self.problems.append(f"expected {now_expected}, got {after.acked}")
@@ -161,7 +161,7 @@ class History:
         self.others(live, after)
 
     def complete(self, expected: PositionRangeSet, parts: dict[Position, Any]) -> None:
-        """What was acknowledged before and what was acknowledged since may be all of a batch."""
+        """The acknowledgments before and after the snapshot may cover a whole batch."""
         self.completed = {position for position, words in parts.items() if not words}
         for position in self.completed:
             expected.add(*position)
@@ -177,7 +177,7 @@ class History:
                 self.counted["wrong"] += 1
 
     def others(self, live: Memory, after: Memory) -> None:
-        """The consumers have their permits, and what they have is not acknowledged."""
+        """The consumers have their permits, and their pending entries are not acknowledged."""
         taken = self.take()
         if after.consumers.keys() != live.consumers.keys():
             self.problems.append(f"consumers {live.consumers.keys()}, then {after.consumers.keys()}")
@@ -215,15 +215,15 @@ class History:
         return position in self.completed and count == left
 
     def drift(self, memory: Memory, consumer: dict[str, Any]) -> int:
-        """Return by how many the broker's count of what a consumer has not acknowledged is too high."""
+        """Return the excess of the broker's count of a consumer's unacknowledged messages."""
         has = [Position(*each[:2]) for each in consumer["pending"]]
         return int(consumer["unacked"]) - sum(memory.unacked(p, self.sizes[p]).bit_count() for p in has)
 
     def redelivered(self, after: Memory) -> None:
-        """What comes again was counted by its deliveries alone, as without us."""
+        """The redelivery counts equal the number of redeliveries, as without a rescue."""
         counts = dict(self.counts)
         for number, name in enumerate(self.names, 1):
-            # By position: what has moved from one to the other meanwhile is not asked for twice.
+            # By position: an entry that moves between the two is counted once.
             if has := [Position(*each[:2]) for each in after.consumers[name]["pending"]]:
                 self.client.redeliver(number, has)
         for each in self.settled():

@@ -23,9 +23,9 @@ SUBSCRIPTION: Final = "billing"
 HOUR_MS: Final = 3_600_000
 TRANSACTION: Final = (0, 77)
 RESTS_S: Final = 1.0
-"""How long a broker may take to do what it was asked, before the first dump."""
+"""The wait for the broker's work before the first dump."""
 BETWEEN_S: Final = 1.5
-"""From one dump to the next."""
+"""The time between two dumps."""
 
 SETTINGS: Final = {
     "transactionCoordinatorEnabled": "true",
@@ -144,7 +144,7 @@ def cause(
 
 @contextmanager
 def made(broker: kit.Broker, each: Cause) -> Iterator[Scene]:
-    """Make a cause; the broker has done what it does when this returns."""
+    """Create the cause, and wait until the broker has finished its work."""
     scene = Scene(broker, **each.settings)
     try:
         each.make(scene)
