@@ -1,4 +1,4 @@
-"""`ackwell holes --list` and `ackwell diff --admin`: what they ask a broker for, and what they say of it."""
+"""`ackwell holes --list` and `ackwell diff --admin`: their requests to a broker, and their output."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ENTRY = "/admin/v2/persistent/shop/eu/orders/ledger/3/entry/"
 
 
 def entry(**headers: str) -> Any:
-    """Answer as a broker does for an entry: what is known of it is in the headers."""
+    """Answer as a broker does for an entry: its metadata is in the headers."""
 
     def reply(asked: FakeBroker) -> None:
         asked.send_response(200)

@@ -203,7 +203,7 @@ def test_the_screen_names_the_loss_the_reason_and_the_remedy(losing: str) -> Non
     assert "apache/pulsar#25540" in output
     assert "managedLedgerMaxUnackedRangesToPersist=50000" in output
     assert "1 subscription:" in output
-    assert "graceful restart, unload or move: acknowledged messages that come back: 1,999" in output
+    assert "graceful restart, unload or move: acknowledged messages that are redelivered: 1,999" in output
 
 
 def test_standard_input_is_read() -> None:

@@ -1,4 +1,4 @@
-"""What users meet first when something is missing: one sentence that says what to do, never a traceback."""
+"""Errors for missing packages and files: one sentence with the remedy, never a traceback."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TRACES = Path(__file__).parents[2] / "examples" / "traces"
 
 
 def without(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
-    """Let an installed package look as if it was not."""
+    """Make an installed package appear missing."""
     for name in [name for name in sys.modules if name.partition(".")[0] == package]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, package, None)

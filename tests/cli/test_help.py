@@ -1,4 +1,4 @@
-"""Every command shows its help in one way, with examples that can be copied and that run."""
+"""Every command has help in the same form, with examples that run when copied."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.commands import ackwell
 
 TRACES = Path(__file__).parents[2] / "examples" / "traces"
 WIDTH_MAX = 76
-"""What a terminal of 80 columns shows whole, with room for a prompt or a frame."""
+"""The longest line for a terminal of 80 columns, with room for a prompt or a frame."""
 
 NEEDS_A_CLUSTER = ("--admin", "record", "pulsar-admin")
 
@@ -68,7 +68,7 @@ def test_the_help_of_a_command_is_whole_lines(name: str, monkeypatch: pytest.Mon
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder with the files that examples name."""
+    """Return a folder with the files of the examples."""
     monkeypatch.chdir(tmp_path)
     trace, stats = TRACES / "delayed.jsonl.gz", TRACES / "shared_small_holes.live.stats.json"
     shutil.copytree(TRACES, "examples/traces")

@@ -1,4 +1,4 @@
-"""`ackwell replay` prints what Pulsar's own tools would, and says what is wrong in one line."""
+"""`ackwell replay` prints the same values as Pulsar's tools, and reports an error in one line."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_saved_cursors_are_replaced_only_when_told_to(tmp_path: Path) -> None:
         refused = ackwell("replay", trace, other, "--save", file, code=1)
         assert f"already holds 1 of these cursors, such as '{name}'" in refused.stderr
         assert "--replace" in refused.stderr
-        # Nothing at all was saved, and the owner goes on.
+        # Nothing was saved, and the owner continues.
         assert ledger_names(file) == before
         cursor.properties["still"] = 1
         cursor.save(owner)
@@ -178,7 +178,7 @@ def test_a_file_that_exists_gets_all_cursors_or_none(tmp_path: Path, monkeypatch
     monkeypatch.undo()
     save_states(more, file, replace=True)
     assert saved() == {"topic a": [0, 1], "topic b": [0, 1], "topic c": [0, 1]}
-    # What was confirmed is witnessed, and the file is as usable as before.
+    # The confirmed save is recorded, and the file is still usable.
     assert len(confirmed_writes(file)) == 3
     save_states(states("c", 2), file, replace=True)
     assert saved() == {"topic a": [0, 1], "topic b": [0, 1], "topic c": [2]}
@@ -196,7 +196,7 @@ def test_no_new_file_is_put_beside_the_log_of_another(tmp_path: Path, left: str)
     for each in tmp_path.iterdir():
         each.unlink()
     log.write_bytes(found)
-    # SQLite would take it for the log of the new file, and read the older cursor.
+    # SQLite would use it as the log of the new file, and read the older cursor.
     with pytest.raises(StoreError, match=f"cursors.db-{left} belongs to a file that is gone"):
         save_states(replayed.states(), file)
     assert [each.name for each in tmp_path.iterdir()] == [log.name]

@@ -1,4 +1,4 @@
-"""The commands of one page each: what they print, what they write, and their exit codes."""
+"""The small commands: their output, their files, and their exit codes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def state(tmp_path: Path) -> str:
 
 
 def refused(*arguments: str) -> str:
-    """Return what a wrong command line is told, without its frame and its line breaks."""
+    """Return the message for a wrong command line, without its frame and its line breaks."""
     done = ackwell(*arguments)
     assert (done.code, done.out) == (2, "")
     return " ".join(done.err.replace("│", " ").split())
@@ -143,7 +143,7 @@ def test_a_saved_cursor_is_converted_and_compared(tmp_path: Path) -> None:
     assert (done.code, "--ledger" in done.err) == (1, True)
 
 
-# What the console prints, and what a rescue says of itself
+# The console's output, and the messages of a rescue
 
 
 @pytest.mark.parametrize("rows", [[], [{"a": 1}], [{"a": [1, 2]}, {"b": {}}, 3]])

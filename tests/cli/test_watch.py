@@ -1,4 +1,4 @@
-"""The second verdict asked of a broker: twice, and with the dispatch rate that may hold messages back."""
+"""The delivery verdict from a live broker: two requests, and the dispatch rate that can delay messages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BASE = "/admin/v2/persistent/shop/eu/orders"
 
 
 def judged(*arguments: str, rate: dict[str, int] | None = None, **changes: Any) -> tuple[int, str]:
-    """Return the exit code, and the code of the second verdict."""
+    """Return the exit code, and the code of the delivery verdict."""
     dump = told(**changes)
     answers = served() | {f"{BASE}/internalStats": dump["internalStats"], f"{BASE}/stats": dump["stats"]}
     if rate is not None:

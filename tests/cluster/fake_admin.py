@@ -19,7 +19,7 @@ Fault = Callable[["FakeBroker"], None]
 
 
 class FakeBroker(BaseHTTPRequestHandler):
-    """As much of the admin API as the commands ask for."""
+    """The part of the admin API that the commands use."""
 
     asked: ClassVar[list[tuple[str, str, str | None]]] = []
     answers: ClassVar[dict[str, Any]] = {}
@@ -67,7 +67,7 @@ def broker(
         context.load_cert_chain(certificate)
         server.socket = context.wrap_socket(server.socket, server_side=True)
         scheme = "https"
-    # Closing waits for the next look at whether to end.
+    # A short poll interval makes closing fast.
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:

@@ -21,7 +21,7 @@ PATH = "/admin/v2/brokers/version"
 
 @pytest.fixture(autouse=True)
 def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Return the pauses that would have been made, without their chance."""
+    """Return the pauses without their random factor."""
     monkeypatch.setattr(
         "ackwell.cluster.endpoint.random", SimpleNamespace(uniform=lambda low, high: (low + high) / 2)
     )
@@ -151,7 +151,7 @@ def test_the_host_that_was_asked_those_that_are_trusted_and_those_of_the_cluster
     assert hosts == ["a", "b", "c"]
 
 
-# What changes something
+# Requests that change something
 
 
 class Written:
@@ -206,7 +206,7 @@ def test_a_change_is_redirected_with_its_body_to_a_host_that_is_trusted(code: in
         trusted.change("POST", "x", b"body", frozenset)
         assert [(method, body) for method, _, body in written.got] == [("POST", b"body")]
         assert [each[2] for each in asked] == [None if token is None else "Bearer secret"]
-        # What changes something goes nowhere else, with or without credentials.
+        # A change is not redirected to an unlisted host, with or without credentials.
         with pytest.raises(StatsError, match="which the cluster does not list"):
             Endpoint(url=url, token=token).change("POST", "x", b"body", frozenset)
     assert len(written.got) == 1

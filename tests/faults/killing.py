@@ -1,4 +1,4 @@
-"""kill -9 for a process that saves, and the check of what it left."""
+"""Kill a process that saves, and check the ledger that it leaves."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FORMS = ("compact", "pulsar-ranges", "compact", "pulsar-long-array")
 
 
 def kill_often(where: list[str], open_store: Callable[[], Store], *, kills: int, save_s: float) -> int:
-    """Kill a writer `kills` times, at random within saves of about `save_s`; give how many saves returned.
+    """Kill a writer `kills` times at random within saves of about `save_s`; return how many saves returned.
 
     After each kill the ledger holds exactly the last save that returned, or the one that was in flight.
     """

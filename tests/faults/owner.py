@@ -1,7 +1,7 @@
 """A process that competes for a cursor: `python -m tests.faults.owner PATH FIRST COUNT`.
 
-Acknowledges the entries FIRST, FIRST + 2, … and prints each once a save that holds it has returned. It
-loads anew whenever another owner has taken the store.
+It acknowledges the entries FIRST, FIRST + 2, … and prints each after a save with it has returned. It
+loads the cursor again if another owner took the store.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A process that follows a stream until its input ends or it is killed.
 
-`python -m tests.faults.streamer EVENTS PLACE` reads the folder `EVENTS` and keeps all else in `PLACE`.
+`python -m tests.faults.streamer EVENTS PLACE` reads the folder `EVENTS` and writes only in `PLACE`.
 
 Prints `sink N` once the N-th micro-batch's rows are handed to the sink, which keeps them by that number.
 """

@@ -16,7 +16,7 @@ from ackwell.store import SqliteStore
 from ackwell.subscription import CommandAck, MessageId, Subscription, TransactionId
 
 ENTRIES = 100_000
-#: How far from the first unacknowledged entry it acknowledges.
+#: The largest distance of an acknowledged entry from the first unacknowledged one.
 WINDOW = 200
 BATCH_SIZE = 4
 
@@ -28,7 +28,7 @@ class SmallEntries(SqliteStore):
 
 
 def digest(state: PositionInfo | None) -> str:
-    """Return what tells two states apart."""
+    """Return a digest of the state."""
     if state is None:
         return "none"
     parts = (
@@ -43,7 +43,7 @@ def digest(state: PositionInfo | None) -> str:
 
 
 def use(subscription: Subscription, chance: Random) -> list[int]:
-    """Do a few things to it; return the entries acknowledged with a receipt."""
+    """Change the subscription; return the entries acknowledged with a receipt."""
     first = subscription.cursor.mark_delete_position.entry_id + 1
     for position in subscription.next_reads(20, 0):
         subscription.dispatch(*position, 0, batch_size=BATCH_SIZE)

@@ -20,7 +20,7 @@ def start(folder: Path, jobs: int) -> subprocess.Popen[str]:
 
 
 def printed(output: str, word: str) -> set[str]:
-    """Return the jobs of which a whole line says that they were put, or done."""
+    """Return the jobs that a whole line reports as put or done."""
     lines = [line for line in output.splitlines(keepends=True) if line.endswith("\n")]
     return {line.removeprefix(word).strip() for line in lines if line.startswith(word + " ")}
 
@@ -40,7 +40,7 @@ def test_a_queue_that_is_killed_loses_no_job_and_repeats_none_that_was_confirmed
             time.sleep(chance.random() * 0.3)
             process.kill()
             output = first + process.stdout.read()
-        # The line that the kill before has torn stands first.
+        # The first line is the one that the kill cut.
         again = set(worked.read_bytes()[before:].decode().splitlines()[1:]) if worked.exists() else set()
         assert not again & done, f"kill {number}"
         put, done = put | printed(output, "put"), done | printed(output, "done")

@@ -44,7 +44,7 @@ def write_events(folder: Path) -> pa.Table:
 
 @contextmanager
 def streaming(events: Path, place: Path) -> Iterator[subprocess.Popen[str]]:
-    """Start the stream in a process group of its own: the driver and its JVM."""
+    """Start the stream, a driver and its JVM, in a new process group."""
     place.mkdir(exist_ok=True)
     command = [sys.executable, "-m", "tests.faults.streamer", str(events), str(place)]
     with subprocess.Popen(
@@ -58,12 +58,12 @@ def streaming(events: Path, place: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def last(folder: Path) -> int:
-    """The number of the last micro-batch that a log of the checkpoint holds; -1 for none."""
+    """Return the number of the last micro-batch in a log of the checkpoint; -1 for none."""
     return max((int(path.name) for path in folder.glob("[0-9]*")), default=-1)
 
 
 def standing(place: Path) -> str:
-    """Tell, from what a kill left, at which moment it came."""
+    """Return the moment of a kill, from the files that it left."""
     offsets, commits = (last(place / "checkpoint" / log) for log in ("offsets", "commits"))
     if offsets == commits:
         return "before offsets"
@@ -97,7 +97,7 @@ def kill_once(events: Path, place: Path, moment: str, chance: random.Random) -> 
 
 
 def batches(place: Path) -> list[list[dict[str, Any]]]:
-    """What the sink holds, by micro-batch."""
+    """Return the rows of the sink by micro-batch."""
     names = [("topic", "ascending"), ("subscription", "ascending")]
     return [pq.read_table(folder).sort_by(names).to_pylist() for folder in sorted((place / "out").iterdir())]
 

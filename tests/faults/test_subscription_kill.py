@@ -42,7 +42,7 @@ def test_a_killed_subscription_has_every_acknowledgment_whose_receipt_it_gave(
         process.kill()
         process.join()
         assert process.exitcode == -signal.SIGKILL
-        # What it sent before; the last message may be cut.
+        # The messages before the kill; the last one may be cut.
         with suppress(EOFError, ConnectionResetError):
             while True:
                 told.append(ours.recv())

@@ -35,5 +35,5 @@ def test_two_owners_lose_nothing_that_either_confirmed(tmp_path: Path) -> None:
     confirmed = [int(line) for lines in outputs for line in lines if line.isdigit()]
     assert len(confirmed) == 2 * COUNT
     assert [entry_id for entry_id in confirmed if not cursor.is_acked(3, entry_id)] == []
-    # They did compete.
+    # The two processes competed.
     assert any(int(line.split()[1]) for lines in outputs for line in lines if line.startswith("fenced"))

@@ -27,7 +27,7 @@ def open_store(kind: str, *where: str) -> Store:
 
 
 def saved(journal: Journal) -> int:
-    """Load, and give the number of the save that was found; -1 for none."""
+    """Load the cursor; return the number of its save, -1 for none."""
     state = journal.load().position_info
     return -1 if state is None else state.properties["save"]
 

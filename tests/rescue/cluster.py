@@ -1,7 +1,8 @@
-"""A cluster to rescue: a dev broker that forgets, behind a recorder of what it is asked.
+"""A cluster to rescue: a dev broker that forgets acknowledgments, and an HTTP server that records its requests.
 
-The recorder answers what the dev broker does not have: its version and settings, and the dispatch rate of a
-subscription, which it only remembers. It may kill the client that asks, before or after a request is done.
+The HTTP server answers the requests that the dev broker does not support: its version, its settings, and the
+dispatch rate of a subscription, which is stored without an effect. It can kill the client before or after a
+request.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ OWN: dict[str, int | bool] = {
 
 
 class Cluster:
-    """A dev broker with one subscription, of which every second entry is acknowledged."""
+    """A dev broker with one subscription that has acknowledged every second entry."""
 
     def __init__(self, broker: Broker, url: str, asked: list[tuple[str, str]]) -> None:
         self.broker = broker
@@ -49,17 +50,17 @@ class Cluster:
         self.rates: dict[str, Any] = {}
         self.pid: int | None = None
         self.kill_at = -1
-        """Before which request, counted from 0 in half steps, the client `pid` is killed; odd: after it."""
+        """The half step at which the client `pid` is killed: 2n is before request n, 2n + 1 after it."""
         self.steps = 0
         self.counting = False
         self.crash_at = -1
-        """Before which half step the broker is killed, and started again."""
+        """The half step before which the broker is killed and started again."""
 
     def connection(self, **options: Any) -> Connection:
         return Connection(Admin(Endpoint(url=self.url)), **options)
 
     def step(self) -> None:
-        """Count half a request, and kill the client if it is its time."""
+        """Count half a request; kill the client or the broker at its half step."""
         if self.pid is not None or self.counting:
             number, self.steps = self.steps, self.steps + 1
             if number == self.crash_at:
@@ -68,7 +69,7 @@ class Cluster:
                 os.kill(self.pid, signal.SIGKILL)
 
     def fill(self, entries: int = 40, kind: SubscriptionType = SubscriptionType.SHARED) -> list[Position]:
-        """Publish, have a consumer acknowledge every second entry, and let it go again."""
+        """Publish entries; a consumer acknowledges every second one and closes."""
         with RawClient(self.broker) as client:
             client.subscribe(TOPIC, permits=0, subscription=NAME, subType=kind.number)
             client.produce(TOPIC)
@@ -92,12 +93,12 @@ class Cluster:
         return self.broker.call(look)
 
     def do(self, what: Callable[[Any], object]) -> None:
-        """Do something to the subscription, in the broker's thread."""
+        """Call a function with the subscription, in the broker's thread."""
         state = self.broker._broker.state
         self.broker.call(lambda: what(state.topics[TOPIC].subscriptions[NAME]))
 
     def crash(self) -> None:
-        """Kill the broker: what was not written is forgotten, and all connections are broken."""
+        """Kill the broker: it loses the unwritten state, and all connections break."""
         broker = self.broker._broker
         self.broker.call(broker._abort_connections)
         self.broker.call(lambda: broker.state.reload("crash", "pulsar"))
@@ -177,7 +178,7 @@ class _Recorder(BaseHTTPRequestHandler):
 
 @contextmanager
 def counted_wire(made: Cluster) -> Iterator[str]:
-    """Put a wire before the broker's binary port that counts what the client sends; yield its address."""
+    """Run a proxy of the broker's binary port that counts the client's frames; yield its address."""
     host, port = made.broker.url.removeprefix("pulsar://").split(":")
 
     def pump(source: socket.socket, target: socket.socket, *, counts: bool) -> None:

@@ -1,7 +1,7 @@
 """Random histories of one subscription on the dev broker's own state, without sockets and without waiting.
 
-Beside the broker runs the truth: what was acknowledged and not taken back since. A restart changes the broker
-alone, and a seek both.
+Each history also keeps the expected state: the acknowledgments that no seek removed. A restart changes only
+the broker's state; a seek changes both.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ START_MS = 4_000_000_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(DevBrokerSettings):
-    """A dev broker with limits small enough to be met."""
+    """A dev broker with limits that short histories reach."""
 
     own: dict[str, int | bool] = field(default_factory=dict)
 
@@ -51,7 +51,7 @@ class Settings(DevBrokerSettings):
 
 
 class History:
-    """One subscription, and what is true of it."""
+    """One subscription with its expected state."""
 
     def __init__(self, seed: int, *, limit: int | None = None) -> None:
         self.chance = random.Random(seed)
@@ -73,16 +73,16 @@ class History:
         settings = Settings(version=version, entries_per_ledger=chance.choice((5, 20, 1000)), own=self.own)
         clock = Clock()
         clock.freeze()
-        # Two histories of one seed have one time.
+        # Two histories with the same seed have the same clock.
         clock.advance(START_MS - clock.now_ms())
         self.state = BrokerState(settings, clock)
         self.type = chance.choice((SubscriptionType.SHARED, SubscriptionType.KEY_SHARED))
         self.log: list[str] = []
         self.steps: list[tuple[str, Any]] = []
-        """What happened since the snapshot, each with the state that chance had."""
+        """The steps since the snapshot, each with the random state before it."""
         self.partly: dict[Position, int] = {}
         self.sought = False
-        """Whether acknowledgments were taken back since the snapshot."""
+        """Whether a step removed acknowledgments on purpose since the snapshot."""
         self.crashed = False
         self._make(earliest=True)
 
@@ -112,7 +112,7 @@ class History:
         return self.subscription.cursor.to_state()
 
     def parts(self) -> dict[Position, int]:
-        """Return the batches of which a part is acknowledged: the messages that are not, as bits."""
+        """Return the unacknowledged messages of each partly acknowledged batch, as bits."""
         everything = all_messages(BATCH)
         return {
             position: from_words(words) & everything
@@ -120,7 +120,7 @@ class History:
         }
 
     def lost_parts(self, before: CursorState) -> bool:
-        """Whether the broker has forgotten a part of a batch."""
+        """Return whether the broker lost acknowledgments within a batch."""
         now, acked = self.parts(), self.subscription.cursor.acknowledged()
         return any(
             self.topic.content.log.ledgers.contains(*position)
@@ -129,10 +129,10 @@ class History:
             for position, words in (before.batch_deleted or {}).items()
         )
 
-    # What happens
+    # The steps
 
     def begin(self) -> None:
-        """Take what the broker has for the truth: the snapshot was taken."""
+        """Start to record steps; the broker's state at the snapshot is the expected state."""
         self.truth, self.partly = self.subscription.cursor.acknowledged(), self.parts()
         self.sought = self.crashed = False
         self.steps = []
@@ -148,7 +148,7 @@ class History:
         self.partly = {}
 
     def _merged(self) -> None:
-        """Add what the broker has to the truth."""
+        """Add the broker's acknowledgments to the expected state."""
         acked = self.subscription.cursor.acknowledged()
         self.truth |= acked
         for position, bits in self.parts().items():
@@ -160,7 +160,7 @@ class History:
                 del self.partly[position]
 
     def _taken_over(self) -> None:
-        """Make the broker's state the truth, for somebody wanted it so."""
+        """Replace the expected state by the broker's: the step removed acknowledgments on purpose."""
         self.truth, self.partly = self.subscription.cursor.acknowledged(), self.parts()
         self.sought = True
 
@@ -212,7 +212,7 @@ class History:
         self._merged()
 
     def seek(self) -> None:
-        """Move anywhere; most often to where little comes back, which looks most like a restart."""
+        """Seek to a random position, most often one that removes few acknowledgments, as a restart does."""
         positions = self._positions()
         mark = self.subscription.cursor.mark_delete_position
         near = [each for each in positions if each > mark][:3]

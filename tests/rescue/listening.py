@@ -1,4 +1,4 @@
-"""A port of 127.0.0.1 that a test answers on."""
+"""A port of 127.0.0.1 on which a test answers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def listening(talk: Callable[[socket.socket], None]) -> Iterator[str]:
-    """Give each connection to `talk`, in a thread of its own; yield the address for a client."""
+    """Call `talk` with each connection in a new thread; yield the address for a client."""
     listener = socket.create_server(("127.0.0.1", 0))
 
     def serve() -> None:
@@ -25,6 +25,6 @@ def listening(talk: Callable[[socket.socket], None]) -> Iterator[str]:
     try:
         yield f"pulsar://127.0.0.1:{listener.getsockname()[1]}"
     finally:
-        # A thread that waits in accept() is woken by a shutdown, not by a close.
+        # A shutdown wakes a thread that waits in accept(); a close does not.
         listener.shutdown(socket.SHUT_RDWR)
         listener.close()

@@ -1,4 +1,4 @@
-"""A broker's binary port that answers by a script, for what no dev broker does; an admin API beside it."""
+"""A broker with scripted answers, for behavior that the dev broker lacks, and a fake admin API."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Answer = tuple[CommandType, dict[str, Any]]
 
 
 class FakeAdmin:
-    """What `Connection` needs of an `Admin`: fixed answers by path, and a record of what was changed."""
+    """The part of `Admin` that `Connection` uses: fixed answers by path, and a list of the changes."""
 
     cluster = "standalone"
 
@@ -46,7 +46,7 @@ class FakeAdmin:
 
 
 class Script:
-    """What came in, and what is answered to the n-th command of a type; the last answer is repeated."""
+    """The received commands, and the answers by type: one for each command, the last one repeated."""
 
     def __init__(self, **answers: list[list[Answer] | None]) -> None:
         self.answers = answers
@@ -55,11 +55,11 @@ class Script:
         self.url = ""
 
     def of(self, name: str) -> list[Any]:
-        """Return the commands of a type that came in."""
+        """Return the received commands of a type."""
         return [message for kind, message in self.seen if kind == name]
 
     def answer(self, command: Any) -> list[Answer] | None:
-        """Return what is answered; None closes the connection."""
+        """Return the answer; None closes the connection."""
         name = CommandType(command.type).name
         self.seen.append((name, command.message))
         if name in self.answers:

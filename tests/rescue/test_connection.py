@@ -1,4 +1,4 @@
-"""The helper's connection against a scripted broker: what it sends, when it tries again, and what it says."""
+"""The helper's connection with a scripted broker: commands, retries, and errors."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_the_helper_says_what_it_is_and_asks_for_no_message(script: Script, kind
     assert (asked.topic, asked.authoritative) == (TOPIC, False)
     assert (subscribe.topic, subscribe.subscription, subscribe.subType) == (TOPIC, NAME, kind.number)
     assert (subscribe.consumer_name, subscribe.priority_level) == ("ackwell-rescue", 2**31 - 1)
-    # What is not there must not be made.
+    # The helper must not create a subscription.
     assert (subscribe.force_topic_creation, subscribe.durable) == (False, True)
     assert subscribe.HasField("keySharedMeta") == (kind is SubscriptionType.KEY_SHARED)
     assert subscribe.keySharedMeta.keySharedMode == 0
@@ -111,7 +111,7 @@ def test_a_lookup_is_followed_to_the_owner_with_the_word_that_it_is_the_owner() 
         first.answers["LOOKUP"] = [lookup(LookupType.CONNECT, owner.url)]
         with connection(first) as made:
             attach(made)
-            # The next one goes to the owner at once.
+            # The next lookup goes directly to the owner.
             attach(made)
         assert (first.connections, owner.connections) == (1, 1)
         assert (len(owner.of("LOOKUP")), len(owner.of("SUBSCRIBE"))) == (1, 2)
@@ -127,7 +127,7 @@ def test_the_broker_that_the_user_names_leads_to_no_host_that_the_cluster_does_n
         with connection(named, broker=named.url) as made, pytest.raises(RefusedError) as caught:
             made.open(TOPIC)
         assert (caught.value.code, other.connections) == ("unlisted-host", 0)
-        # The one that is named may be any.
+        # Any broker may be named.
         with connection(other, FakeAdmin(trusted=()), broker=other.url) as made:
             made.open(TOPIC)
 
@@ -182,7 +182,7 @@ def test_a_taken_seat_is_a_refusal_of_an_exclusive_subscription_alone(script: Sc
     with connection(script) as made:
         with pytest.raises(RefusedError) as caught:
             attach(made, SubscriptionType.EXCLUSIVE)
-        assert caught.value.code == "seat-taken"
+        assert caught.value.code == "exclusive-consumer"
         with pytest.raises(BrokerError, match="CONSUMER_BUSY"):
             attach(made, SubscriptionType.FAILOVER)
 
@@ -270,7 +270,7 @@ def test_the_owner_is_what_the_admin_api_says_unless_the_caller_does(script: Scr
     with connection(script, admin) as made:
         made.open(TOPIC)
     assert admin.asked == [LOOKUP]
-    # The caller's word is enough, also for a host that the cluster does not list.
+    # The caller may name a host that the cluster does not list.
     admin = FakeAdmin(trusted=())
     with connection(script, admin, broker=script.url) as made:
         made.open(TOPIC)
@@ -327,14 +327,14 @@ def test_no_more_than_64_acknowledgments_wait_for_their_answer(script: Script) -
     real = script.answer
 
     def late(command: Any) -> Any:
-        """Answer nothing until 64 have come: a helper that waits before would wait for ever."""
+        """Answer only after 64 acknowledgments: a helper that waits earlier never ends."""
         if command.type != CommandType.ACK:
             return real(command)
         held.append(command.message.request_id)
         if len(held) < 64:
             return []
         ready = list(held) if len(held) == 64 else held[-1:]
-        # In another order than they were asked in.
+        # The answers are in another order than the requests.
         return [
             (CommandType.ACK_RESPONSE, {"consumer_id": 1, "request_id": each}) for each in reversed(ready)
         ]
@@ -410,13 +410,13 @@ def test_what_is_changed_is_audited_before_and_goes_below_the_topic(script: Scri
     Connection(admin).change("unload", "PUT", TOPIC, NAME, "unload")  # type: ignore[arg-type]
 
 
-# What is withheld, and how a helper wakes it
+# Blocked messages, and the helper that wakes them
 
 FREE = {"consumerName": "c", "availablePermits": 1}
 
 
 class Waking(Connection):
-    """A connection that sees one state after another; the last one stays."""
+    """A connection that reads the given states in order; the last one is repeated."""
 
     def __init__(self, script: Script, states: list[Snapshot]) -> None:
         super().__init__(FakeAdmin({LOOKUP: {"brokerUrl": script.url}}))  # type: ignore[arg-type]
@@ -443,7 +443,7 @@ def test_a_wake_asks_for_one_message_and_leaves_until_nothing_waits(
     ]
     assert {each.messagePermits for each in script.of("FLOW")} == {1}
     assert len({each.consumer_id for name in ("FLOW", "CLOSE_CONSUMER") for each in script.of(name)}) == 1
-    # The pause is longer the longer nothing moves.
+    # The pause doubles while the number of waiting messages stays the same.
     assert slept == [0.1, 0.05, 0.1, 0.05]
 
 

@@ -1,4 +1,4 @@
-"""The hold: what is written down before it, what is waited for, and what a release puts back."""
+"""The hold: its journal, its confirmation by the broker, and the release."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_hold_that_is_never_applied_is_an_error_after_30_seconds(
         hold(made, TOPIC, NAME, tmp_path / "j")
     assert caught.value.source == f"http://127.0.0.1:1/admin/v2/{APPLIED}"
     assert slept == [0.1] * 300
-    # The journal is still there: the hold may come yet.
+    # The journal stays: the hold may take effect later.
     assert (tmp_path / "j").exists()
 
 
@@ -93,7 +93,7 @@ def test_a_hold_without_a_journal_is_not_ours(tmp_path: Path) -> None:
         hold(made, TOPIC, NAME, tmp_path / "j")
     assert caught.value.code == "held-already"
     assert (admin.changed, list(tmp_path.iterdir())) == ([], [])
-    # That of a run which died is: what was set before that run stays written down.
+    # The journal of an interrupted run is used: it keeps the rate from before that run.
     journal(tmp_path / "j", RATE)
     hold(made, TOPIC, NAME, tmp_path / "j")
     assert read_journal(tmp_path / "j")["before"] == RATE
@@ -128,8 +128,8 @@ def test_a_release_sets_what_was_set_before(
 @pytest.mark.parametrize(
     ("now", "said"),
     [
-        (RATE, "not held any more"),
-        ({"dispatchThrottlingRateInMsg": 8}, "not held any more: another rate was set since"),
+        (RATE, "no longer held"),
+        ({"dispatchThrottlingRateInMsg": 8}, "no longer held: another rate was set since"),
     ],
 )
 def test_a_rate_that_is_not_the_hold_is_left(tmp_path: Path, now: Any, said: str) -> None:
@@ -151,7 +151,7 @@ def test_a_journal_of_another_cluster_changes_nothing_and_stays(tmp_path: Path, 
 
 @pytest.mark.parametrize("now", [None, RATE])
 def test_what_is_not_held_at_another_address_is_not_taken_for_released(tmp_path: Path, now: Any) -> None:
-    # Two clusters may have one name.
+    # Two clusters can have the same name.
     made, admin = connection({PATH: now})
     file = journal(tmp_path / "j", RATE, admin="http://prod:8080")
     with pytest.raises(RefusedError) as caught:
@@ -159,7 +159,7 @@ def test_what_is_not_held_at_another_address_is_not_taken_for_released(tmp_path:
     assert caught.value.code == "not-held-here"
     assert "the journal was written for http://prod:8080" in str(caught.value)
     assert (admin.changed, file.exists()) == ([], True)
-    # Another broker of the same cluster shows the hold.
+    # Another broker of the same cluster also shows the hold.
     made, admin = connection({PATH: [HOLD, RATE]})
     assert release(made, file) == "released"
 
@@ -171,7 +171,7 @@ def test_a_rate_that_was_set_since_an_old_journal_is_not_lost_by_another_hold(tm
         hold(made, TOPIC, NAME, file)
     assert (caught.value.code, admin.changed) == ("rate-changed", [])
     assert read_journal(file)["before"] == RATE
-    # One whose hold was never set is that of a run which died.
+    # A run that ended before its hold leaves a journal without a hold.
     made, admin = connection({PATH: RATE, APPLIED: HOLD})
     hold(made, TOPIC, NAME, file)
     assert (admin.changed, read_journal(file)["before"]) == ([("POST", PATH, HOLD)], RATE)
@@ -179,7 +179,7 @@ def test_a_rate_that_was_set_since_an_old_journal_is_not_lost_by_another_hold(tm
 
 @pytest.mark.parametrize("odd", [[], {}, ["standalone"], "text", 5])
 def test_what_is_not_a_rate_is_neither_written_down_nor_believed(tmp_path: Path, odd: Any) -> None:
-    # One answer for each time.
+    # One answer for each request.
     made, admin = connection({PATH: [odd, odd], APPLIED: HOLD})
     with pytest.raises(StatsError, match="expected a dispatch rate"):
         hold(made, TOPIC, NAME, tmp_path / "j")
@@ -257,14 +257,14 @@ def test_a_broker_that_does_not_answer_is_asked_for_two_minutes(tmp_path: Path, 
 
     with held(made, TOPIC, NAME, tmp_path / "j"):
         admin.ask = ask  # type: ignore[method-assign]
-    # The fourth says that nothing is held, and the fifth that no hold is in force.
+    # The fourth answer shows no hold in the policies, the fifth no hold in force.
     assert (asked, slept) == (5, [2.0] * 3)
     assert not (tmp_path / "j").exists()
     silent, asked = 1_000, 0
     slept.clear()
     with pytest.raises(StatsError, match="no answer"), held(made, TOPIC, NAME, journal(tmp_path / "j")):
         pass
-    # The hold itself asked once; then sixty attempts, and no pause after the last.
+    # The hold sent one request; then sixty attempts follow, without a pause after the last.
     assert (asked, slept) == (61, [2.0] * 59)
     assert (tmp_path / "j").exists()
 

@@ -1,4 +1,4 @@
-"""What nobody would write on purpose: each is refused in a line, and nothing is changed."""
+"""Unlikely inputs: each is refused in one line, and nothing is changed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def there(shared: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
 
 
 def refused(there: Cluster, *arguments: str) -> str:
-    """Run a command that refuses; return what it says on one line."""
+    """Run a command that refuses; return its message on one line."""
     done = held(ackwell("rescue", *arguments, "--admin", there.url))
     assert done.code
     return " ".join((done.err).split())
@@ -84,7 +84,7 @@ def test_what_is_not_a_position_is_a_wrong_command_line(there: Cluster, position
 
 def test_what_cannot_be_done_is_refused_without_yes_too(there: Cluster) -> None:
     assert "has a subscription 'billing' already" in refused(there, "copy", TOPIC, NAME, NAME)
-    assert "is a subscription of the broker's own" in refused(there, "copy", TOPIC, NAME, "__compaction")
+    assert "is an internal subscription of the broker" in refused(there, "copy", TOPIC, NAME, "__compaction")
     Path("j").write_text("{}")
     assert "not a journal of `ackwell rescue hold`" in refused(there, "hold", TOPIC, NAME, "--journal", "j")
 
@@ -98,7 +98,7 @@ def test_a_snapshot_of_another_cluster_is_refused(there: Cluster) -> None:
     assert "refused (other-cluster)" in said
     assert "the snapshot is of cluster 'east', and this is 'standalone'" in said
     assert json.loads(Path("plan.json").read_text())["plans"] == []
-    # What could not be read is worse than what is refused.
+    # An unread source has a higher exit code than a refusal.
     done = ackwell("rescue", "plan", "before.json", "nope.json", "--admin", there.url)
     assert (done.code, "1 refused, 1 not read" in done.out) == (5, True)
 

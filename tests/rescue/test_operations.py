@@ -1,4 +1,4 @@
-"""What is made of a helper, on a cluster that only remembers: what is sent, in which order, how often."""
+"""Operations with a helper on a fake cluster: the requests, their order and their number."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ PATH = "persistent/shop/eu/orders"
 
 
 class Remembering:
-    """A cluster that shows one state after another, the last one for ever, and remembers what is done."""
+    """A cluster that returns the given states in order, repeats the last one, and records the calls."""
 
     def __init__(self, *states: Snapshot, answers: dict[str, Any] | None = None) -> None:
         self.states = list(states)
         self.admin = FakeAdmin(answers)
         self.done: list[Any] = []
         self.taken: list[RefusedError] = []
-        """What the next attachments raise."""
+        """The errors of the next attachments."""
 
     def read_live(self, topic: str, subscription: str) -> Snapshot:
         self.done.append("read live")
@@ -95,7 +95,7 @@ def test_what_is_missing_is_looked_for_again_when_the_helper_is_there() -> None:
         "read live",
     ]
     assert report == Report(topic=TOPIC, subscription=NAME, sent=2, missing=0, ack_sets=0)
-    # What somebody else acknowledged in between is not sent.
+    # Entries that a consumer acknowledged in between are not sent.
     cluster = Remembering(LOST, answer("3:0", "[(3:1..3:2],(3:3..3:4],(3:5..3:6]]", AFTER))
     assert restore(made, cluster).missing == 1
     assert cluster.acknowledged() == [(3, 8)]
@@ -139,9 +139,9 @@ def test_a_report_says_what_was_done() -> None:
         whole = {"sent": 1_234, "missing": 0, "ack_sets": 0, "waiting": 0} | numbers
         return str(Report(topic="t", subscription="s", **whole))
 
-    assert said() == "'s' of t: 1,234 acknowledgments put back, 0 are still missing"
+    assert said() == "'s' of t: 1,234 acknowledgments restored, 0 are still missing"
     assert said(sent=0, ack_sets=2, waiting=3) == "'s' of t: nothing is missing"
-    assert said(missing=1_000).endswith("put back, 1,000 are still missing")
+    assert said(missing=1_000).endswith("restored, 1,000 are still missing")
     assert said(ack_sets=1_000).endswith("; 1,000 of them are ack sets, which cannot be read back")
     assert said(waiting=1_000).endswith("still missing; 1,000 entries wait to be delivered again")
     assert said(ack_sets=1, waiting=1).endswith("read back; 1 entries wait to be delivered again")
@@ -175,7 +175,7 @@ def unloaded(cluster: Remembering, folder: Path, **options: Any) -> Report:
 
 @pytest.fixture
 def takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let `take` give the state of before."""
+    """Make `take` return the state before the unload."""
     from ackwell.cluster.admin import TopicAnswer
 
     internal = {
@@ -220,21 +220,21 @@ def test_a_run_that_died_is_brought_to_its_end_without_another_unload(tmp_path: 
     assert unloaded(cluster, tmp_path).sent == 2
     assert not any(each[0] == "unload" or each == "open" for each in cluster.done)
     assert list(tmp_path.iterdir()) == []
-    # What is not a snapshot stops it.
+    # A file that is not a snapshot ends the run.
     (tmp_path / "j.snapshot.json").write_text("[1]")
     with pytest.raises(StatsError, match="not a dump"):
         unloaded(Remembering(LOST), tmp_path)
 
 
 @pytest.mark.usefixtures("takes")
-def test_the_snapshot_that_a_run_for_another_subscription_left_is_not_put_back(tmp_path: Path) -> None:
+def test_the_snapshot_of_another_subscription_is_not_restored(tmp_path: Path) -> None:
     cluster = Remembering(BEFORE, LOST)
     cluster.taken = [RefusedError("transactions", topic=TOPIC)]
     with pytest.raises(RefusedError):
         unloaded(cluster, tmp_path)
     other = Remembering(answer("3:0", HOLES, {3: 20}))
     with pytest.raises(
-        StatsError, match=f"the snapshot of '{NAME}' of {TOPIC}, which a run .* left"
+        StatsError, match=f"the snapshot of '{NAME}' of {TOPIC}, from an earlier run"
     ) as caught:
         unload(other, TOPIC, "other", journal=tmp_path / "j", hold=False)  # type: ignore[arg-type]
     assert caught.value.source == str(tmp_path / "j.snapshot.json")
@@ -263,7 +263,7 @@ def test_the_hold_of_a_run_that_died_is_released_by_the_next_one_with_a_hold_or_
 
 @pytest.mark.usefixtures("takes")
 def test_a_seat_is_tried_for_five_times_each_after_an_unload(tmp_path: Path) -> None:
-    busy = RefusedError("seat-taken", subscription=NAME)
+    busy = RefusedError("exclusive-consumer", subscription=NAME)
     cluster = Remembering(BEFORE, LOST, WHOLE)
     cluster.taken = [busy] * 4
     assert unloaded(cluster, tmp_path).sent == 2
@@ -272,12 +272,12 @@ def test_a_seat_is_tried_for_five_times_each_after_an_unload(tmp_path: Path) -> 
     cluster.taken = [busy] * 9
     with pytest.raises(RefusedError) as caught:
         unloaded(cluster, tmp_path)
-    assert (caught.value.code, len(cluster.taken)) == ("seat-taken", 4)
-    # Brought to its end, it unloads nothing and so tries once.
+    assert (caught.value.code, len(cluster.taken)) == ("exclusive-consumer", 4)
+    # A resumed run unloads nothing, so it tries once.
     with pytest.raises(RefusedError):
         unloaded(cluster, tmp_path)
     assert len(cluster.taken) == 3
-    # Any other refusal ends it at once.
+    # Any other refusal ends the run at once.
     (tmp_path / "j.snapshot.json").unlink()
     cluster.taken = [RefusedError("transactions", topic=TOPIC), busy]
     with pytest.raises(RefusedError):
@@ -315,19 +315,19 @@ def test_a_copy_begins_at_the_mark_delete_position_and_gets_the_rest() -> None:
     assert cluster.acknowledged() == [(3, 2), (3, 4), (3, 6), (3, 8)]
     assert ("attach", "a/b", SubscriptionType.SHARED) in cluster.done
     assert report == Report(topic=TOPIC, subscription="a/b", sent=4, missing=0, ack_sets=0)
-    # One too few and one too many are both told.
+    # A missing entry and an extra entry are both counted.
     _, report = copied(new, answer("3:0", "[(3:1..3:2],(3:3..3:4],(3:5..3:6],(3:9..3:10]]", AFTER))
     assert report.missing == 2
-    # Nothing beyond the mark-delete position: no helper.
+    # Without a range after the mark-delete position, no helper attaches.
     none = answer("3:0", "[]", AFTER)
     cluster, report = copied(none, source=none)
     assert (report.sent, report.missing, len(cluster.done)) == (0, 0, 3)
-    # A source that no consumer came to can be copied all the same.
+    # A subscription without a known type can also be copied.
     _, report = copied(new, WHOLE, source=answer("3:0", HOLES, AFTER, type="None"))
     assert report.sent == 4
 
 
-def test_a_copy_takes_nobodys_name() -> None:
+def test_a_copy_does_not_replace_a_subscription() -> None:
     cluster = Remembering(WHOLE)
     cluster.admin.answered[f"{PATH}/subscriptions"] = [["x", "new"]]
     with pytest.raises(RefusedError) as caught:
@@ -336,7 +336,7 @@ def test_a_copy_takes_nobodys_name() -> None:
 
 
 @pytest.mark.parametrize("odd", [None, {}, "billing"])
-def test_a_copy_is_not_made_if_nobody_knows_whose_names_are_taken(odd: Any) -> None:
+def test_a_copy_is_refused_without_a_list_of_subscriptions(odd: Any) -> None:
     cluster = Remembering(WHOLE, answers={f"{PATH}/subscriptions": odd})
     with pytest.raises(StatsError, match="expected a list of names"):
         copy(cluster, TOPIC, NAME, "a/b")  # type: ignore[arg-type]

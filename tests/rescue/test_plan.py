@@ -1,4 +1,4 @@
-"""What is planned, and what is refused, from two answers of a broker."""
+"""Plans and refusals, from two answers of a broker."""
 
 from __future__ import annotations
 
@@ -82,9 +82,9 @@ def test_what_a_graceful_restart_cut_is_planned() -> None:
     made = plan(BEFORE, answer("3:0", KEPT, AFTER, type="None"))
     assert str(made.missing) == "[(3:5..3:6],(3:7..3:8]]"
     assert made.type is SubscriptionType.SHARED
-    kept = "before the first missing entry a restart can have kept as many as the limit of 2"
+    kept = "the ranges before the first missing entry can be the 2 that a restart keeps"
     assert made.passed[-1] == kept
-    assert made.unknown[0] == "acknowledgments that were made after the snapshot"
+    assert made.unknown[0] == "acknowledgments after the snapshot"
 
 
 def test_a_plan_survives_its_file_and_a_broken_file_is_named() -> None:
@@ -120,13 +120,13 @@ def test_a_plan_as_json_has_everything_that_was_decided_and_checked() -> None:
         "ranges": "[(3:5..3:6],(3:7..3:8]]",
         "ackSets": {"3:9": [5]},
         "checksPassed": [
-            "the ledgers of the snapshot are those of the topic, without a gap",
+            "the ledgers of the snapshot are the topic's ledgers, without a gap",
             "the topic was loaded anew since the snapshot",
-            "the mark-delete position did not go back",
-            "before the first missing entry a restart can have kept as many as the limit of 2",
+            "the mark-delete position did not move back",
+            "the ranges before the first missing entry can be the 2 that a restart keeps",
         ],
         "notKnown": [
-            "acknowledgments that were made after the snapshot",
+            "acknowledgments after the snapshot",
             "a seek that left as many acknowledgments as the limit would look the same",
         ],
     }
@@ -149,9 +149,11 @@ def test_a_plan_that_contradicts_itself_is_not_read() -> None:
 def test_what_is_not_known_is_said() -> None:
     now = answer("3:-1", "[]", AFTER)
     by_crash = plan(BEFORE, now, restart="crash")
-    assert by_crash.passed[2:] == ("by your word it was a crash, and nobody sought since the snapshot",)
+    assert by_crash.passed[2:] == (
+        "you stated with --restart crash that there was no seek since the snapshot",
+    )
     assert by_crash.unknown == (
-        "acknowledgments that were made after the snapshot",
+        "acknowledgments after the snapshot",
         "parts of batches: the admin API does not show them (--acks)",
     )
     idle = plan(BEFORE, answer("3:0", HOLES, AFTER))
@@ -164,10 +166,10 @@ def test_the_version_and_the_limits_are_the_snapshots_else_the_live_ones() -> No
     assert plan(BEFORE, live).version == "4.2.4"
     made = plan(answer("3:0", HOLES, {3: 20}, facts=None), live)
     assert (made.version, made.limits["managedLedgerMaxUnackedRangesToPersist"]) == ("4.0.7", 1)
-    nobody = plan(
+    unknown = plan(
         answer("3:0", HOLES, {3: 20}, facts=None), answer("3:0", KEPT, AFTER, facts=None), restart="crash"
     )
-    assert (nobody.version, nobody.limits) == (None, {})
+    assert (unknown.version, unknown.limits) == (None, {})
 
 
 def test_the_lowest_limit_of_both_counts_and_a_negative_one_keeps_nothing() -> None:
@@ -178,25 +180,33 @@ def test_the_lowest_limit_of_both_counts_and_a_negative_one_keeps_nothing() -> N
 
     for before, after in ((9, 1), (1, 9)):
         old = answer("3:0", HOLES, {3: 20}, facts=facts(before))
-        assert plan(old, answer("3:0", KEPT, AFTER, facts=facts(after))).passed[-1].endswith("limit of 2")
+        assert (
+            plan(old, answer("3:0", KEPT, AFTER, facts=facts(after)))
+            .passed[-1]
+            .endswith("2 that a restart keeps")
+        )
     old = answer("3:0", HOLES, {3: 20}, facts=facts(2))
     assert refused(old, answer("3:0", KEPT, AFTER, facts=facts(2))).code == "fewer-than-limit"
-    # A limit below nothing is a limit of nothing; one more is kept all the same.
+    # A negative limit means 0; one more range is kept in any case.
     for limit in (0, -1, -5):
         now = answer("3:0", "[(3:1..3:2]]", AFTER, facts=facts(limit))
-        assert plan(answer("3:0", HOLES, {3: 20}, facts=facts(limit)), now).passed[-1].endswith("limit of 1")
+        assert (
+            plan(answer("3:0", HOLES, {3: 20}, facts=facts(limit)), now)
+            .passed[-1]
+            .endswith("1 that a restart keeps")
+        )
 
 
 def test_the_words_of_a_refusal_have_their_numbers() -> None:
     few = refused(BEFORE, answer("3:0", "[(3:1..3:2],(3:7..3:8]]", AFTER))
     assert "at most 1 ranges can have been kept" in str(few)
-    assert "that forgets keeps 2." in str(few)
+    assert "with losses keeps 2." in str(few)
     other = refused(BEFORE, answer("3:0", KEPT, {3: 19, 4: 5}))
     assert f"ledger 3 of {TOPIC} had 20 entries and has 19 now" in str(other)
     back = refused(BEFORE, answer("3:-1", KEPT, AFTER))
-    assert "went back from 3:0 to 3:-1" in str(back)
+    assert "moved back from 3:0 to 3:-1" in str(back)
     differ = refused(BEFORE, answer("3:0", KEPT, AFTER), ack_sets=shown("[(3:9..3:12]]", {}))
-    assert "(3 and 4 entries)" in str(differ)
+    assert "3 entries are only in --acks, and 4 only in the snapshot" in str(differ)
 
 
 @pytest.mark.parametrize(
@@ -220,12 +230,12 @@ def test_the_age_of_a_snapshot_in_words(seconds: int, words: str) -> None:
 def test_if_nothing_was_lost_nothing_is_planned() -> None:
     assert not plan(BEFORE, answer("3:0", HOLES, {3: 20}))
     assert not plan(BEFORE, answer("3:19", "[]", AFTER))
-    # Not even the type is asked for: of a whole cluster most subscriptions are so.
+    # The type is not needed: most subscriptions of a cluster have no losses.
     idle = answer("3:0", HOLES, {3: 20}, type="None")
     assert not plan(idle, idle)
     other = plan(BEFORE, answer("7:0", "[]", {7: 20}))
     assert not other
-    assert "none of its ledgers of then is there any more" in other.unknown[1]
+    assert "no ledger of the snapshot still exists" in other.unknown[1]
 
 
 def test_entries_that_do_not_exist_any_more_are_not_planned() -> None:
@@ -272,9 +282,9 @@ def test_a_closed_ledger_of_another_length_or_size_is_another_one() -> None:
         other = replace(first, size_bytes=first.size_bytes + bytes_more)
         now = replace(now, stats=replace(now.stats, ledger_sizes=(other, *others)))
         assert refused(before, now).code == "other-entries"
-    # The one that was open may have grown.
+    # The open ledger of the snapshot may have grown.
     assert plan(before, answer("3:0", KEPT, {3: 20, 4: 7, 5: 0}))
-    # One before an open one was closed, also if there was nothing in the open one.
+    # A ledger before the open one was closed, even if the open one is empty.
     empty = answer("3:0", HOLES, {3: 20, 4: 0})
     assert refused(empty, answer("3:0", KEPT, {3: 21, 5: 0})).code == "other-entries"
 
@@ -293,12 +303,12 @@ def test_a_seek_forward_does_not_count_what_it_passed() -> None:
 
 def test_a_run_of_entries_is_one_range_and_a_restart_cuts_none() -> None:
     two = answer("3:0", "[(3:1..3:5],(3:7..3:8],(3:9..3:10]]", {3: 20})
-    # Four entries are one range of the two that a restart keeps.
+    # The four entries are one range; a restart keeps two.
     assert refused(two, answer("3:0", "[(3:1..3:5]]", AFTER)).code == "fewer-than-limit"
     # A seek into the middle of the second range.
     whole = answer("3:0", "[(3:1..3:2],(3:3..3:9]]", {3: 20})
     assert refused(whole, answer("3:5", "[]", AFTER)).code == "fewer-than-limit"
-    # What was acknowledged between may have been two ranges once.
+    # The acknowledgments in between may have been two ranges.
     assert plan(answer("3:0", "[(3:4..3:5],(3:9..3:10]]", {3: 20}), answer("3:0", "[(3:1..3:5]]", AFTER))
     assert plan(answer("3:0", "[(3:8..3:9]]", {3: 20}), answer("3:0", "[(3:1..3:4]]", AFTER))
 
@@ -307,7 +317,7 @@ def test_a_run_of_entries_is_one_range_and_a_restart_cuts_none() -> None:
 def test_ledger_by_ledger_is_written_only_of_a_topic_that_can_have_so_many_ranges(
     topic: int, acked: int, may: bool
 ) -> None:
-    """The first ledger has more entries than the limit, and the topic can have more than 1,000 ranges."""
+    """Return a snapshot whose first ledger has more entries than the limit and which can have over 1,000 ranges."""
     settings = {"managedLedgerMaxUnackedRangesToPersist": "4"}
     facts = BrokerFacts(version="4.2.4", settings=settings, assumed=())
     kept = f"[(3:1..3:{1 + acked}]"
@@ -363,7 +373,7 @@ def shown(ranges: str, parts: Mapping[Position, tuple[int, ...]]) -> CursorState
 def test_parts_of_batches_come_from_a_state_that_shows_them() -> None:
     parts = {Position(3, 9): (5,), Position(3, 7): (1,), Position(3, 6): (1,), Position(9, 0): (1,)}
     made = plan(BEFORE, answer("3:0", KEPT, AFTER), ack_sets=shown(HOLES, parts))
-    # Not of entries that are acknowledged as a whole, nor of those that do not exist.
+    # Acknowledged entries and entries that do not exist have no ack sets.
     assert made.ack_sets == {Position(3, 7): (1,), Position(3, 9): (5,)}
     assert (
         refused(BEFORE, answer("3:0", KEPT, AFTER), ack_sets=shown("[(3:9..3:10]]", parts)).code
@@ -371,12 +381,12 @@ def test_parts_of_batches_come_from_a_state_that_shows_them() -> None:
     )
 
 
-def test_parts_alone_need_a_witness_that_nobody_sought() -> None:
+def test_a_loss_of_parts_alone_needs_a_kept_range() -> None:
     parts = {Position(3, 9): (5,)}
     whole = answer("3:0", HOLES, AFTER)
     assert plan(BEFORE, whole, ack_sets=shown(HOLES, parts)).ack_sets == parts
     none = answer("3:0", "[]", {3: 20})
-    assert refused(none, answer("3:0", "[]", AFTER), ack_sets=shown("[]", parts)).code == "no-witness"
+    assert refused(none, answer("3:0", "[]", AFTER), ack_sets=shown("[]", parts)).code == "no-range-kept"
     made = plan(none, answer("3:0", "[]", AFTER), ack_sets=shown("[]", parts), restart="crash")
     assert made.ack_sets == parts
 
@@ -394,7 +404,7 @@ def test_only_what_is_still_missing_is_left_of_a_plan() -> None:
     assert str(remaining(made, live)[0]) == "[(3:7..3:8]]"
     with pytest.raises(RefusedError, match="1 entries were acknowledged when the plan was made"):
         remaining(made, answer("3:0", "[(3:1..3:2]]", AFTER))
-    with pytest.raises(RefusedError, match="sought"):
+    with pytest.raises(RefusedError, match="or a seek"):
         remaining(made, answer("3:-1", KEPT, AFTER))
     other = Snapshot(live.stats, live.shown, live.topic_shown, live.broker, "another")
     with pytest.raises(RefusedError, match="'standalone', and this is 'another'") as caught:
@@ -432,7 +442,7 @@ def test_what_is_left_of_a_plan_follows_from_the_ledgers_that_are_left() -> None
     with pytest.raises(RefusedError) as caught:
         remaining(made, answer("3:0", KEPT, now, type="Failover"))
     assert caught.value.code == "type-changed"
-    # A cluster that is not named is not another one.
+    # A cluster without a name is not another cluster.
     live = answer("3:0", KEPT, now)
     nameless = Snapshot(live.stats, live.shown, live.topic_shown, live.broker, None)
     assert len(remaining(made, nameless)[0]) == 2

@@ -1,4 +1,4 @@
-"""`ackwell rescue` against a broker in this process: what it sends, what it refuses, what is there after."""
+"""`ackwell rescue` with a broker in this process: its requests, its refusals, and the state afterwards."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
 
 
 def prepared(there: Cluster) -> None:
-    """Make a loss, with a snapshot before it and a plan after it."""
+    """Take a snapshot, lose acknowledgments, and make a plan."""
     there.fill()
     snapshot(there)
     there.unload()
@@ -62,7 +62,7 @@ COMMANDS_WITH_EXAMPLES = ("snapshot", "plan", "apply", "unload", "hold", "releas
 
 
 def examples(name: str) -> list[str]:
-    """Return the command lines in the help of a subcommand, those of several lines as one."""
+    """Return the command lines in the help of a subcommand; continued lines are joined."""
     text = SUBCOMMANDS[f"rescue {name}"].examples.replace("\\\n", " ")
     return re.findall(r"^    (\S.*)$", text, re.MULTILINE)
 
@@ -96,9 +96,9 @@ def test_without_yes_every_command_sends_get_requests_only_and_no_binary_command
             done = ackwell("rescue", name, *arguments, "--admin", there.url, *options)
             there.pid = None
         assert done.code == 0, f"{name}: {done.err}"
-        # `release` looks at its journal alone.
+        # `release` reads only its journal.
         assert {method for method, _ in there.asked} == (set() if name == "release" else {"GET"}), name
-        # Each request is two steps; anything more came over the binary wire.
+        # Each request is two steps; further steps are binary frames.
         assert there.steps == 2 * len(there.asked), name
     assert {f"rescue {name}" for name in COMMANDS} == {
         each for each in SUBCOMMANDS if each.startswith("rescue ")
@@ -109,17 +109,17 @@ def test_without_yes_every_command_sends_get_requests_only_and_no_binary_command
     assert not Path("ackwell-rescue.audit.jsonl").exists()
 
 
-def test_what_an_unload_forgot_is_put_back_and_a_second_time_nothing_is_sent(there: Cluster) -> None:
+def test_a_second_run_restores_nothing(there: Cluster) -> None:
     positions = there.fill()
     snapshot(there)
     there.unload()
     assert len(there.acked()) == 4
     for sent in (16, 0):
         done = ackwell("rescue", "plan", "before.json", "--admin", there.url)
-        assert f"{sent} entries in" in done.out
+        assert f"planned ({sent} entries)" in done.out
         done = ackwell("rescue", "apply", "plan.json", "--admin", there.url, "--yes")
         assert (done.code, there.acked()) == (0, set(positions[1::2]))
-        assert (f"{sent} acknowledgments put back, 0 are" if sent else "nothing is missing") in done.out
+        assert (f"{sent} acknowledgments restored, 0 are" if sent else "nothing is missing") in done.out
     (line,) = Path("ackwell-rescue.audit.jsonl").read_text().splitlines()
     assert json.loads(line) | {"timeMs": 0, "sha256": ""} == {
         "timeMs": 0,
@@ -161,7 +161,7 @@ def test_a_snapshot_of_before_a_restart_is_not_written_over(there: Cluster) -> N
     before = Path("before.json").read_bytes()
     there.unload()
     done = ackwell("rescue", "snapshot", "--admin", there.url, TOPIC, NAME)
-    assert (done.code, "before.json is there" in done.err) == (2, True)
+    assert (done.code, "before.json exists" in done.err) == (2, True)
     assert Path("before.json").read_bytes() == before
     assert ackwell("rescue", "snapshot", "--admin", there.url, TOPIC, NAME, "-o", "-").code == 0
 
@@ -212,7 +212,7 @@ def test_a_subscription_that_is_gone_is_not_made_anew(there: Cluster) -> None:
 def test_what_ends_one_subscription_with_an_error_ends_no_other(there: Cluster) -> None:
     positions = there.fill()
     with_type(there)
-    # Their order in the plan is that of the snapshots.
+    # The plan has the order of the snapshots.
     for number, name in enumerate(("a", "c")):
         assert ackwell("rescue", "copy", TOPIC, NAME, name, "--admin", there.url, "--yes").code == 0
         file = f"{number}.json"
@@ -263,7 +263,7 @@ def test_a_journal_is_written_before_the_hold_and_is_enough_to_release(there: Cl
     assert ackwell("rescue", "hold", TOPIC, NAME, *arguments).code == 0
     (rate,) = there.rates.values()
     assert rate["ratePeriodInSecond"] == 3600
-    # A second run keeps what the first one wrote down.
+    # A second run keeps the journal and the snapshot of the first.
     assert ackwell("rescue", "hold", TOPIC, NAME, *arguments).code == 0
     other = ("--admin", there.url, "--journal", "other", "--yes")
     assert "refused (held-already)" in ackwell("rescue", "hold", TOPIC, NAME, *other).err
@@ -323,7 +323,7 @@ def test_the_seat_of_an_exclusive_subscription_is_not_taken_from_its_consumer(th
     with RawClient(there.broker) as client:
         client.subscribe(TOPIC, permits=0, subscription=NAME, subType=0)
         done = ackwell("rescue", "ack", TOPIC, NAME, str(positions[0]), "--admin", there.url, "--yes")
-    assert (done.code, "refused (seat-taken)" in done.err) == (3, True)
+    assert (done.code, "refused (exclusive-consumer)" in done.err) == (3, True)
 
 
 def test_a_partitioned_topic_is_asked_for_a_partition(there: Cluster) -> None:
@@ -386,7 +386,7 @@ def test_a_folder_goes_on_past_what_is_refused(there: Cluster) -> None:
     there.do(lambda each: each.seek(each.content.first_position))
     done = ackwell("rescue", "plan", "stats", "--admin", there.url)
     assert (done.code, "0 planned (0 entries), 1 refused" in done.out) == (3, True)
-    assert "say --restart crash" in done.err
+    assert "use --restart crash" in done.err
 
 
 def test_every_example_of_the_help_runs(there: Cluster) -> None:
@@ -414,7 +414,7 @@ def test_every_example_of_the_help_runs(there: Cluster) -> None:
 
 @contextmanager
 def at_step(at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Cluster, str]]:
-    """Make a cluster, and a wire to it whose steps are counted, in a folder of its own."""
+    """Make a folder, a cluster, and a proxy that counts its steps."""
     folder = tmp_path / str(at)
     folder.mkdir()
     monkeypatch.chdir(folder)
@@ -423,7 +423,7 @@ def at_step(at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
 
 
 def crashes(there: Cluster, at: int, truth: set[Position], *command: str) -> bool:
-    """Run a command while the broker is killed at a step; return whether it came to that step."""
+    """Run a command and kill the broker at a step; return whether the command reached that step."""
     there.steps, there.crash_at, there.counting = 0, at, True
     done = ackwell(*command)
     there.counting = False
@@ -505,7 +505,7 @@ def test_a_broker_that_is_killed_at_any_step_of_apply_gets_nothing_wrong_and_the
             assert ackwell("rescue", "plan", "before.json", *admin).code == 0
             apply = ("rescue", "apply", "plan.json", *admin, "--broker", wire, "--yes")
             crashed += crashes(there, at, truth, *apply)
-            # Said to be put back, it is; but for what a crash forgot after the last look.
+            # A reported success is true, except for acknowledgments that a crash lost after the last request.
             again = ackwell(*apply)
             if again.code:
                 assert "refused (lost-since-the-plan)" in again.err, f"killed at step {at}: {again.err}"
@@ -532,7 +532,7 @@ def test_a_broker_that_is_killed_at_any_step_of_an_unload_keeps_no_hold_and_gets
             crashed += crashes(there, at, truth, *unload)
             assert there.rates == {}, f"killed at step {at}"
             with_type(there)
-            # What the crash itself forgot before the snapshot of the run is in that from before.
+            # The earlier snapshot has the acknowledgments that the crash lost before the run's snapshot.
             planned = ackwell("rescue", "plan", "before.json", "--restart", "crash", *admin)
             assert planned.code == 0, f"killed at step {at}: {planned.err}"
             done = ackwell("rescue", "apply", "plan.json", *admin, "--yes")

@@ -1,4 +1,4 @@
-"""What a snapshot shows, how it is read from files and from a broker, and what is said of what is not one."""
+"""Snapshots: their contents, reading from files and brokers, and the errors for other files."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ INTERNAL: dict[str, Any] = {
 }
 SUBSCRIPTIONS = {"a": {"type": "Shared", "consumers": [{"consumerName": "c"}]}, "b": {"type": "None"}}
 STATS = {"subscriptions": SUBSCRIPTIONS, "msgInCounter": 5}
-NO_TYPE = "no `stats` beside `internalStats`, so the type of a subscription is not known; take the snapshot"
+NO_TYPE = "`internalStats` without `stats`, so the type of a subscription is unknown; take the snapshot"
 
 
 def found(document: Any, file: Path) -> list[Snapshot | UnreadableSource]:
@@ -138,7 +138,7 @@ def test_what_is_not_a_snapshot_is_named_with_the_reason(tmp_path: Path) -> None
     assert isinstance(empty, UnreadableSource)
     assert empty.source == str(tmp_path / "empty")
     assert empty.reason.startswith("no .json or .json.gz file in the folder")
-    # Those after it are read all the same.
+    # The later files are still read.
     file.write_text(json.dumps(document()))
     assert len(list(read_snapshots([tmp_path / "none", file]))) == 3
 
@@ -147,7 +147,7 @@ def test_a_cursor_that_cannot_be_read_is_named_and_the_other_one_is_there(tmp_pa
     cursors = INTERNAL["cursors"] | {"a": {"markDeletePosition": "x"}}
     read = found(document(internalStats=INTERNAL | {"cursors": cursors}), tmp_path / "a.json")
     assert [isinstance(each, Snapshot) for each in read] == [False, True]
-    # One that `stats` does not list is the broker's own; nothing is shown of it.
+    # A subscription that `stats` does not list is internal; the snapshot has no details of it.
     (own,) = snapshots_of(
         document(stats={"subscriptions": {}}, internalStats=INTERNAL | {"cursors": {"a": cursors["b"]}}),
         TOPIC,
@@ -182,7 +182,7 @@ def test_a_digest_is_of_everything_that_a_plan_follows_from() -> None:
     assert len(digests) == len(others) + 1
     assert all(len(each) == 64 for each in digests)
     assert answer("3:0", HOLES, {3: 20}).digest == whole.digest
-    # Not of what moves all the time.
+    # Values that change all the time are not part of the digest.
     assert answer("3:0", HOLES, {3: 20}, consumers=[{}]).digest == whole.digest
 
 

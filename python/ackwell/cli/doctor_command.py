@@ -341,11 +341,13 @@ def _show(checkup: Checkup) -> None:
     out.print(f"delivery: {counts}", highlight=False)
     for restart in checkup.restarts:
         lost = checkup.messages_lost(restart)
-        out.print(f"{RESTART_NAMES[restart]}: acknowledged messages that come back: {lost}", highlight=False)
+        out.print(
+            f"{RESTART_NAMES[restart]}: acknowledged messages that are redelivered: {lost}", highlight=False
+        )
 
 
 def _print_rows(checkup: Checkup) -> None:
-    headings = [*checkup.restarts, "delivery", "acked messages that come back", "backlog entries", "ranges"]
+    headings = [*checkup.restarts, "delivery", "acked messages redelivered", "backlog entries", "ranges"]
     print_subscriptions(headings, (_row(diagnosis, checkup) for diagnosis in checkup.diagnoses[:ROWS]))
 
 
@@ -381,7 +383,7 @@ def _explanation_lines(diagnosis: Diagnosis) -> Iterator[str]:
         later = loss.messages_before_flush
         written = "" if later == loss.messages else f" once the last acks are written, {later} before that"
         name = RESTART_NAMES[loss.restart]
-        yield f"  {name}: acknowledged messages that come back: {loss.messages}{written}"
+        yield f"  {name}: acknowledged messages that are redelivered: {loss.messages}{written}"
     for reason in diagnosis.reasons:
         yield f"  because ({reason.code}): {reason}"
     for usage in diagnosis.usage:

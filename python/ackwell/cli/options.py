@@ -22,7 +22,7 @@ BrokerVersion = Annotated[
     typer.Option(
         metavar="VERSION",
         help="The broker version, for its defaults and rules: 4.0, 4.2 or 5.0. "
-        "Without it, what the broker says, else 4.2.",
+        "Without it, the version that the broker reports, else 4.2.",
     ),
 ]
 

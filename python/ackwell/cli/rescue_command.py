@@ -103,7 +103,7 @@ def snapshot(
         "before.json"
     ),
 ) -> None:
-    r"""Save what a subscription has acknowledged. A dump of `ackwell collect` serves as well.
+    r"""Save the acknowledgments of a subscription. A dump of `ackwell collect` is also a snapshot.
 
     Examples
     --------
@@ -281,7 +281,7 @@ def unload(
         ackwell rescue unload --admin http://broker:8080 TOPIC billing --yes
 
     After an interrupted run, the next run completes it and unloads nothing.
-    Other subscriptions of the topic lose what an unload loses.
+    Other subscriptions of the topic are not protected.
 
     Exit code: as `ackwell rescue apply`.
     """

@@ -40,7 +40,7 @@ class SparkCommand(Command):
         except PySparkException as error:
             raise AckwellError(_sentence(error)) from error
         except RuntimeError as error:
-            # There is no Java.
+            # Java is not installed.
             raise AckwellError(str(error)) from error
 
 

@@ -117,7 +117,7 @@ class Connection:
         try:
             yield
         finally:
-            # If it cannot leave in order, the end of the connection lets it go.
+            # If the close fails, the end of the connection removes the consumer.
             try:
                 self._request(CommandType.CLOSE_CONSUMER, consumer_id=_CONSUMER_ID)
             except AckwellError:
@@ -160,8 +160,8 @@ class Connection:
         """Make a Key_Shared subscription deliver the messages that a helper blocked; return how many wait.
 
         A helper that sends FLOW and closes in one write makes the broker read again, and receives nothing.
-        One attempt wakes about half of the messages. Messages that wait for permits, for a blocked consumer,
-        or for the end of a hold stay.
+        One attempt wakes about half of the messages. Messages stay that wait for permits, a blocked consumer,
+        or the end of a hold.
         """
         idle, before = 0, -1
         while True:
@@ -274,7 +274,7 @@ class Connection:
                 )
             except BrokerError as error:
                 if error.code is ErrorCode.CONSUMER_BUSY and kind is SubscriptionType.EXCLUSIVE:
-                    raise RefusedError("seat-taken", subscription=subscription) from None
+                    raise RefusedError("exclusive-consumer", subscription=subscription) from None
                 if (
                     error.code is not None and error.code not in _RETRYABLE
                 ) or attempt == _ATTACH_ATTEMPTS_MAX - 1:

@@ -100,7 +100,7 @@ def release(connection: Connection, journal: Path) -> str:
         )
     else:
         # The hold was never set, or another rate was set since.
-        done = "not held any more" if now == before else "not held any more: another rate was set since"
+        done = "no longer held" if now == before else "no longer held: another rate was set since"
     # A second run that ended at the same time has deleted it.
     journal.unlink(missing_ok=True)
     return done

@@ -30,7 +30,7 @@ _SEAT_ATTEMPTS_MAX: Final = 5
 def unload(
     connection: Connection, topic: str, subscription: str, *, journal: Path, hold: bool = True
 ) -> Report:
-    """Unload a topic so that one subscription forgets nothing: hold, snapshot, unload, put back, release.
+    """Unload a topic without a loss for one subscription: hold, snapshot, unload, restore, release.
 
     The snapshot is kept next to the journal until all is done. An existing snapshot belongs to an interrupted
     run: this run completes it and unloads nothing. Without `hold`, consumers may receive messages that they
@@ -38,7 +38,7 @@ def unload(
     """
     kept = journal.with_name(f"{journal.name}.snapshot.json")
     name = topic, subscription
-    # An unloaded topic does not show the type until a consumer comes; the snapshot of a run that died does.
+    # An unloaded topic shows no type until a consumer connects; the snapshot of an interrupted run has it.
     attachable_type(connection.read_live(*name), _read(kept, name) if kept.exists() else None)
     holding: AbstractContextManager[None] = (
         held(connection, *name, journal) if hold or journal.exists() else nullcontext()
@@ -46,7 +46,7 @@ def unload(
     with holding:
         unloads = not kept.exists()
         if unloads:
-            # A look-up now, so that only the helper itself is left to do after the unload.
+            # An early lookup: after the unload only the helper must attach.
             connection.open(topic)
             answer, before = take(connection.admin, *name, connection.facts())
             attachable_type(before)
@@ -69,8 +69,8 @@ def _unloaded(connection: Connection, before: Snapshot, *, unloads: bool) -> Rep
         try:
             return restore_after_unload(before, connection)
         except RefusedError as refused:
-            # Another consumer took the seat first; held, it got nothing.
-            if refused.code != "seat-taken" or not unloads or attempt == _SEAT_ATTEMPTS_MAX - 1:
+            # Another consumer attached first; while the subscription is held, it receives nothing.
+            if refused.code != "exclusive-consumer" or not unloads or attempt == _SEAT_ATTEMPTS_MAX - 1:
                 raise
     raise AssertionError("unreachable")
 
@@ -82,7 +82,9 @@ def _read(file: Path, name: tuple[str, str]) -> Snapshot:
         raise StatsError(found.reason, found.source)
     if found.name != name:
         of = f"{found.name[1]!r} of {found.name[0]}"
-        raise StatsError(f"the snapshot of {of}, which a run with this journal left: name another", str(file))
+        raise StatsError(
+            f"the snapshot of {of}, from an earlier run with this journal; name another journal", str(file)
+        )
     return found
 
 

@@ -58,7 +58,7 @@ class Plan:
     topic: str
     subscription: str
     type: SubscriptionType | None
-    """None only if nothing shows it, and nothing is to be put back."""
+    """None only if it is unknown and there is nothing to restore."""
     restart: Restart
     snapshot_time_ms: int | None
     snapshot_digest: str
@@ -69,7 +69,7 @@ class Plan:
     missing: PositionRangeSet
     """The entries that were acknowledged and are not."""
     ack_sets: AckSets = field(default_factory=dict)
-    """The parts of batches that were acknowledged; whether they still are does not show."""
+    """The acknowledged parts of batches; the live state does not show them."""
     passed: tuple[str, ...] = ()
     """The checks that passed, in words."""
     unknown: tuple[str, ...] = ()
@@ -81,7 +81,7 @@ class Plan:
         return self.topic, self.subscription
 
     def __bool__(self) -> bool:
-        """Whether there is anything to put back."""
+        """Whether there is anything to restore."""
         return bool(len(self.missing) or self.ack_sets)
 
     def to_json(self) -> dict[str, Any]:
@@ -151,7 +151,7 @@ def plan(
 ) -> Plan:
     """Find the acknowledgments of a snapshot that the live state lost. O(ranges).
 
-    `restart` says what happened in between; `ack_sets` is a state that shows parts of batches, which a
+    `restart` is the restart in between; `ack_sets` is a state that shows parts of batches, which a
     snapshot from the admin API does not: persisted bytes, a memory dump, or the end of a trace. Raises
     `RefusedError` if a check fails.
     """
@@ -166,17 +166,17 @@ def plan(
         _check_same_topic(
             {each.ledger_id: (each.entries, each.size_bytes) for each in before.stats.ledger_sizes}, now
         )
-        passed.append("the ledgers of the snapshot are those of the topic, without a gap")
+        passed.append("the ledgers of the snapshot are the topic's ledgers, without a gap")
         _check_reloaded(before, now)
         passed.append("the topic was loaded anew since the snapshot")
         if restart == "graceful":
             passed += _check_graceful(before, now, missing)
         else:
-            passed.append("by your word it was a crash, and nobody sought since the snapshot")
+            passed.append("you stated with --restart crash that there was no seek since the snapshot")
     settings = before.settings or now.settings
-    unknown = ["acknowledgments that were made after the snapshot"]
+    unknown = ["acknowledgments after the snapshot"]
     if not dict(now.stats.ledgers).keys() & dict(before.stats.ledgers).keys():
-        unknown.append("whether it is the same topic: none of its ledgers of then is there any more")
+        unknown.append("whether it is the same topic: no ledger of the snapshot still exists")
     if ack_sets is None:
         unknown.append("parts of batches: the admin API does not show them (--acks)")
     if restart == "graceful" and len(missing):
@@ -203,7 +203,7 @@ def plan(
 def remaining(plan: Plan, live: Snapshot) -> tuple[PositionRangeSet, AckSets]:
     """Return the entries and ack sets of a plan that are still missing. O(ranges).
 
-    Raises `RefusedError` if the plan does not follow from the live state any more.
+    Raises `RefusedError` if the live state no longer matches the plan.
     """
     refuse_other_cluster("the plan is", plan.cluster, live.cluster)
     if plan:
@@ -224,7 +224,7 @@ def remaining(plan: Plan, live: Snapshot) -> tuple[PositionRangeSet, AckSets]:
 
 
 def commands(entries: PositionRangeSet, ack_sets: AckSets) -> Iterator[Acknowledgment]:
-    """Yield what each acknowledgment carries."""
+    """Yield the positions of each acknowledgment."""
     ids: Acknowledgment = []
     for position in entries.positions():
         ids.append((position, ()))
@@ -286,7 +286,7 @@ def _acked(state: CursorState, ledgers: Mapping[int, int]) -> PositionRangeSet:
 
 
 def _check_same_topic(old: Mapping[int, tuple[int, int | None]], now: Snapshot) -> None:
-    """Refuse if the old ledgers are not the first of the live ones, but for those that were trimmed."""
+    """Refuse if the old ledgers, except for the trimmed ones, are not the first of the live ledgers."""
     new = {each.ledger_id: (each.entries, each.size_bytes) for each in now.stats.ledger_sizes}
     topic = now.stats.topic
     # A broker deletes an empty ledger when it loads the topic.
@@ -312,7 +312,7 @@ def _check_reloaded(before: Snapshot, now: Snapshot) -> None:
 
 
 def _moved_back(old: Position, new: Position, ledgers: Mapping[int, int], now: Snapshot) -> bool:
-    """Whether a mark-delete position is before the old one, however both are written."""
+    """Return whether a mark-delete position is before the old one; two notations of one position are equal."""
     both = _joined(ledgers, now)
     return both.next_valid(*new) < both.next_valid(*old)
 
@@ -338,8 +338,8 @@ def _check_graceful(before: Snapshot, now: Snapshot, missing: PositionRangeSet) 
         ahead.remove_up_to(*new.mark_delete_position)
         first = ahead.first_range()
         if first is None or (first[0], first[1] + 1) not in new.individually_deleted:
-            raise RefusedError("no-witness", age=since)
-        return ["the mark-delete position did not go back", "the first range of the snapshot is still there"]
+            raise RefusedError("no-range-kept", age=since)
+        return ["the mark-delete position did not move back", "the first range of the snapshot still exists"]
     known = [each.settings for each in (before, now) if each.settings is not None]
     if not known:
         raise RefusedError("limit-unknown")
@@ -362,8 +362,8 @@ def _check_graceful(before: Snapshot, now: Snapshot, missing: PositionRangeSet) 
     if count < limit and not any(_writes_ledgers(each, earlier, before, now) for each in known):
         raise RefusedError("fewer-than-limit", count=count, limit=limit, age=since)
     return [
-        "the mark-delete position did not go back",
-        f"before the first missing entry a restart can have kept as many as the limit of {limit:,}",
+        "the mark-delete position did not move back",
+        f"the ranges before the first missing entry can be the {limit:,} that a restart keeps",
     ]
 
 
@@ -377,7 +377,7 @@ def _up_to(ranges: PositionRangeSet, ledger_id: int, entry_id: int) -> PositionR
 def _ranges_max(then: PositionRangeSet, perhaps: PositionRangeSet, before: tuple[int, int]) -> int:
     """Return how many ranges a set can have if it has all of `then` and any of `perhaps`. O(ranges).
 
-    The range that `before` is the end of is not counted: the entry behind it is in it, and is not kept.
+    The range that ends at `before` is not counted: it continues with the missing entry, so it was not kept.
     """
     missing = PositionRangeSet([(before[0], before[1], before[1] + 1)])
     parts = [each.to_arrays() for each in (then, perhaps, missing)]
@@ -389,17 +389,17 @@ def _ranges_max(then: PositionRangeSet, perhaps: PositionRangeSet, before: tuple
     neighbours = np.zeros(len(kinds), np.int64)
     neighbours[1:] += touches
     neighbours[:-1] += touches
-    # Every second entry of a gap is a range, beside none of those around it.
+    # At most every second entry of a gap is a range that touches no other range.
     gaps = (uppers - lowers + 1 - neighbours)[kinds == 1] // 2
     last = bool(touches[-1] and kinds[-2] == 0) if len(touches) else False
     return len(then) - last + int(gaps.sum())
 
 
 def _writes_ledgers(settings: BrokerSettings, earlier: int, before: Snapshot, now: Snapshot) -> bool:
-    """Whether a restart may have kept the ledgers before that of the first missing entry, and no other.
+    """Return whether a restart may have kept exactly the ledgers before that of the first missing entry.
 
-    The long-array form goes to the cursor ledger alone, and that is read only after more ranges than go to
-    the metadata store.
+    Only the cursor ledger has the long-array form, and a broker reads it only if there are more ranges than
+    fit the metadata store.
     """
     if not settings.long_array or earlier <= settings.max_unacked_ranges_to_persist:
         return False
@@ -414,7 +414,7 @@ def _age(before: Snapshot, now: Snapshot) -> str:
 
 
 def age(seconds: float) -> str:
-    """Return a length of time as people say it.
+    """Return a duration in words.
 
     >>> age(40), age(4000), age(400000)
     ('40 s', '67 min', '111 h')

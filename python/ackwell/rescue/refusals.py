@@ -10,10 +10,10 @@ from ackwell.errors import AckwellError
 
 
 class RefusedError(AckwellError):
-    """Nothing was changed, because a check failed; `code` names the check, `remedy` says what to do.
+    """Nothing was changed, because a check failed; `code` names the check, `remedy` describes the remedy.
 
     >>> str(RefusedError("transactions", topic="persistent://shop/eu/orders"))
-    'persistent://shop/eu/orders has open transactions, and what they hold does not show. \
+    'persistent://shop/eu/orders has open transactions, and their pending acknowledgments are not shown. \
 Wait until they have ended'
     """
 

@@ -35,7 +35,7 @@ class Cluster(Protocol):
         positions: int,
         digest: str,
     ) -> None:
-        """Acknowledge so many positions."""
+        """Acknowledge the positions of `commands`; `positions` is their number."""
 
     def wake(self, topic: str, subscription: str) -> int:
         """Make a Key_Shared subscription deliver the blocked messages; return how many entries wait."""
@@ -60,7 +60,7 @@ class Report:
         text = f"{self.subscription!r} of {self.topic}: "
         if not self.sent:
             return text + "nothing is missing"
-        text += f"{self.sent:,} acknowledgments put back, {self.missing:,} are still missing"
+        text += f"{self.sent:,} acknowledgments restored, {self.missing:,} are still missing"
         if self.ack_sets:
             text += f"; {self.ack_sets:,} of them are ack sets, which cannot be read back"
         return f"{text}; {self.waiting:,} entries wait to be delivered again" if self.waiting else text
@@ -69,20 +69,20 @@ class Report:
 def restore(plan: Plan, connection: Cluster) -> Report:
     """Acknowledge the missing entries of a plan; a second call changes nothing.
 
-    Raises `RefusedError`, and sends nothing, if the plan does not follow from the live state any more.
+    Raises `RefusedError`, and sends nothing, if the live state no longer matches the plan.
     """
     sent = 0
     left, parts = remaining(plan, connection.read_live(*plan.name))
     if len(left) or parts:
         assert plan.type is not None
         with connection.attached(*plan.name, plan.type):
-            # Once more, now that the helper is there: a seek may have come in between.
+            # Check again while the helper is attached: a seek may have happened in between.
             sent = send(connection, plan.name, *remaining(plan, connection.read_live(*plan.name)))
     return _report(plan, connection, sent)
 
 
 def restore_after_unload(before: Snapshot, connection: Cluster) -> Report:
-    """Restore the losses of our own unload: attach first, then plan, before other consumers connect."""
+    """Restore the losses of an unload: attach first, then plan, before other consumers connect."""
     with connection.attached(*before.name, attachable_type(before)):
         made = plan(before, connection.read_live(*before.name))
         sent = send(connection, before.name, made.missing, made.ack_sets)
@@ -90,7 +90,7 @@ def restore_after_unload(before: Snapshot, connection: Cluster) -> Report:
 
 
 def send(connection: Cluster, name: tuple[str, str], entries: PositionRangeSet, ack_sets: AckSets) -> int:
-    """Acknowledge positions, with the helper there; return how many."""
+    """Acknowledge positions while the helper is attached; return their number."""
     positions = entries.cardinality + len(ack_sets)
     if positions:
         digest = hashlib.sha256(f"{entries} {ack_sets}".encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""One subscription at one moment, with all that decides whether and how it can be rescued.
+"""One subscription at one moment, with all values that a rescue needs.
 
 A snapshot is read from a live broker, or from a dump that `ackwell collect` or `ackwell rescue snapshot`
 wrote. A bare `stats-internal` is not one: it does not show the type of the subscription.
@@ -92,7 +92,7 @@ def snapshots_of(
     shown = answer.get("stats")
     if not isinstance(shown, dict) or not isinstance(shown.get("subscriptions"), dict):
         reason = (
-            "no `stats` beside `internalStats`, so the type of a subscription is not known; "
+            "`internalStats` without `stats`, so the type of a subscription is unknown; "
             "take the snapshot with `ackwell rescue snapshot` or `ackwell collect`"
         )
         yield UnreadableSource(source, topic, reason)
@@ -106,7 +106,7 @@ def snapshots_of(
 
 
 def read_snapshots(sources: Iterable[str | Path]) -> Iterator[Snapshot | UnreadableSource]:
-    """Yield each subscription of files and folders; what cannot be used is an `UnreadableSource`."""
+    """Yield each subscription of files and folders; an unusable source is an `UnreadableSource`."""
     for source in sources:
         try:
             for file in stats_files(source):
@@ -153,7 +153,7 @@ def _of_document(
 
 
 def dump(answer: TopicAnswer, subscription: str, facts: BrokerFacts, cluster: str | None) -> dict[str, Any]:
-    """Return the file of a snapshot: the dump of `ackwell collect`, and whose it is."""
+    """Return the file of a snapshot: the dump of `ackwell collect`, the subscription, the cluster and the broker."""
     return {
         **answer.to_json(),
         "schemaVersion": 1,
@@ -179,7 +179,7 @@ def snapshot_texts(admin: Admin, topic: str, subscription: str) -> list[str]:
 
 
 def take(admin: Admin, topic: str, subscription: str, facts: BrokerFacts) -> tuple[TopicAnswer, Snapshot]:
-    """Ask for one subscription of one topic; `StatsError` if it is not there."""
+    """Request one subscription of one topic; `StatsError` if it does not exist."""
     answer = next(admin.answers([topic]))
     if isinstance(answer, UnreadableSource):
         raise StatsError(answer.reason, answer.topic or answer.source)

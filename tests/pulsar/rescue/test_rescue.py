@@ -78,7 +78,7 @@ def test_held_nothing_that_was_acknowledged_reaches_a_consumer(
 
 
 def test_the_headline_is_rescued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A graceful restart forgets 58 % of 30,000 acknowledgments; held and put back, none of them comes."""
+    """A graceful restart forgets 58 % of 30,000 acknowledgments; with a hold and a restore, none is redelivered."""
     monkeypatch.chdir(tmp_path)
     topic = "persistent://public/default/headline"
     with kit.running_broker(tmp_path, **SETTINGS) as broker:
@@ -98,7 +98,7 @@ def test_the_headline_is_rescued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             assert (code, "to put back  17,500 entries" in text) == (0, True), text
             assert round(100 * 17_500 / 30_000) == 58
             code, text = command("rescue", "apply", "plan.json", *admin, "--yes")
-            assert (code, "17,500 acknowledgments put back, 0 are still missing" in text) == (0, True), text
+            assert (code, "17,500 acknowledgments restored, 0 are still missing" in text) == (0, True), text
             assert command("rescue", "release", *admin, "--journal", "j", "--yes")[0] == 0
             application.quiet(2.0)
             came = application.take()
@@ -195,7 +195,7 @@ def test_with_tls_and_a_token_and_never_without(tmp_path: Path, monkeypatch: pyt
         consumer = client.subscribe(topic, NAME, pulsar.ConsumerType.Shared)
         ok = (*admin, "--token-file", "good")
         code, text = command("rescue", "unload", topic, NAME, *ok, "--yes", "--journal", "j")
-        assert (code, "39 acknowledgments put back, 0 are still missing" in text) == (0, True), text
+        assert (code, "39 acknowledgments restored, 0 are still missing" in text) == (0, True), text
         assert command("rescue", "snapshot", topic, NAME, *ok, "-o", "before.json")[0] == 0
         assert command("rescue", "plan", "before.json", *ok)[0] == 0
         position = min(json.loads(Path("plan.json").read_text())["plans"][0]["ledgers"])

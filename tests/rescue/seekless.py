@@ -1,8 +1,8 @@
-"""The twin of a history with a seek: without one, and it shows `plan` the same to the byte.
+"""Search for a history without a seek that gives `plan` the same input as one with a seek.
 
-If there is a twin, nothing that a broker shows can tell the two apart, and what is planned is right for the
-twin. The twin does what the history did to the topic, and not what it did to the subscription. Instead a
-consumer acknowledges some entries before the topic is unloaded, and afterwards the others of the history.
+If there is one, a broker's answers cannot distinguish the two, and the plan is right for the other history.
+The other history repeats the changes of the topic, without those of the subscription. A consumer acknowledges
+some entries before the topic is unloaded, and the remaining entries afterwards.
 """
 
 from __future__ import annotations
@@ -21,73 +21,93 @@ if TYPE_CHECKING:
     from ackwell.rescue.snapshot import Snapshot
 
 TRIES = 200
+END = Position(2**62, 0)
 
 
 def to_the_snapshot(history: History) -> tuple[Snapshot, CursorState]:
-    """Play the part of a history that comes before its snapshot."""
+    """Play the steps before the snapshot; return the snapshot and the state in memory."""
     history.run(BEFORE, history.chance.randint(4, 14))
     before, memory = history.snapshot(connected=True), history.memory()
     history.begin()
     return before, memory
 
 
-def has_twin(
+def has_seekless_history(
     history: History, seed: int, before: Snapshot, now: Snapshot, made: Plan, shown: CursorState | None
 ) -> bool:
     wanted = seen(before), seen(now)
     for early, trims, unloads in tries(before, now):
-        twin = History(seed)
-        then, memory = to_the_snapshot(twin)
-        live(twin, history.steps, now, early, trims, unloads)
-        after = twin.snapshot()
+        other = History(seed)
+        then, memory = to_the_snapshot(other)
+        live(other, history.steps, now, early, trims, unloads)
+        after = other.snapshot()
         if seen(after) != wanted[1]:
             continue
         assert seen(then) == wanted[0]
         planned = plan(then, after, ack_sets=None if shown is None else memory)
         same: dict[str, Any] = {"ledgers": {}}
         assert json.dumps(planned.to_json() | same) == json.dumps(made.to_json() | same)
-        assert not twin.sought
-        assert not len(planned.missing - twin.truth)
+        assert not other.sought
+        assert not len(planned.missing - other.truth)
         return True
     return False
 
 
 def live(
-    twin: History, steps: list[tuple[str, Any]], now: Snapshot, early: set[Position], trims: str, unloads: str
+    other: History,
+    steps: list[tuple[str, Any]],
+    now: Snapshot,
+    early: set[Position],
+    trims: str,
+    unloads: str,
 ) -> None:
-    """Do to the topic what was done to the other, without a seek, and end in the same state, if it can be."""
-    for position in sorted(early & set(twin.unacked())):
-        twin.ack(position)
+    """Repeat the changes of the topic without a seek, and try to end in the state `now`."""
+    for position in sorted(early & set(other.unacked())):
+        other.ack(position)
     for number, (name, at) in enumerate(steps, 1):
         if unloads == "for rolls" and number == len(steps):
-            acknowledge(twin, now, trims)
-        twin.chance.setstate(at)
-        # A ledger begins with each.
+            acknowledge(other, now, trims)
+        other.chance.setstate(at)
+        # Each of these begins a new ledger.
         if name in ("unload", "crash") or (unloads == "for rolls" and name == "roll"):
             for _ in range(2 if unloads == "twice" else 1):
-                twin.do("unload")
+                other.do("unload")
         elif name in ("publish", "roll", "wait") or (name == "trim" and trims == "as it was"):
-            twin.do(name)
-    acknowledge(twin, now, trims)
+            other.do(name)
+    acknowledge(other, now, trims)
 
 
-def acknowledge(twin: History, now: Snapshot, trims: str) -> None:
-    """Acknowledge what the history has, and trim, if that is last."""
-    acknowledge_all(twin, now)
-    mark, old = now.stats.mark_delete_position, twin.subscription.cursor.mark_delete_position
-    ledgers = twin.topic.content.log.ledgers
-    if mark.entry_id == -1 and old < mark and ledgers.next_valid(*mark) == ledgers.next_valid(*old):
-        # Brokers that trim write the end of a ledger as the beginning of the next; the dev broker does not.
-        twin.subscription.seek(ledgers.next_valid(*mark))
-        acknowledge_all(twin, now)
+def acknowledge(other: History, now: Snapshot, trims: str) -> None:
+    """Acknowledge the entries that are acknowledged in `now`, and trim if `trims` says so."""
+    if trims == "early":
+        # The trim keeps the first ledger of `now`, although the mark-delete position passes it later.
+        first = min(dict(now.stats.ledgers))
+        acknowledge_all(other, now, up_to=Position(first, 0))
+        other.trim()
+    acknowledge_all(other, now)
+    write_mark_as_in(now, other)
     if trims == "last":
-        twin.trim()
+        other.trim()
+        write_mark_as_in(now, other)
 
 
-def acknowledge_all(twin: History, now: Snapshot) -> None:
-    for position in twin.unacked():
-        if is_acked(position, now):
-            twin.ack(position)
+def write_mark_as_in(now: Snapshot, other: History) -> None:
+    """Write the end of a ledger as the start of the next one if `now` does.
+
+    Brokers that trim write it so; the dev broker does not. After a trim, the start of the first ledger is the
+    only notation.
+    """
+    mark, old = now.stats.mark_delete_position, other.subscription.cursor.mark_delete_position
+    ledgers = other.topic.content.log.ledgers
+    if mark.entry_id == -1 and old < mark and ledgers.next_valid(*mark) == ledgers.next_valid(*old):
+        other.subscription.seek(ledgers.next_valid(*mark))
+        acknowledge_all(other, now)
+
+
+def acknowledge_all(other: History, now: Snapshot, *, up_to: Position = END) -> None:
+    for position in other.unacked():
+        if position <= up_to and is_acked(position, now):
+            other.ack(position)
 
 
 def is_acked(position: Position, now: Snapshot) -> bool:
@@ -95,9 +115,9 @@ def is_acked(position: Position, now: Snapshot) -> bool:
 
 
 def seen(snapshot: Snapshot) -> tuple[Any, ...]:
-    """Return all that `plan` looks at.
+    """Return the values that `plan` reads.
 
-    But for the id of the open ledger while it is empty: it is the next number of the whole cluster.
+    The id of an empty open ledger is left out: it is the next number of the whole cluster.
     """
     stats = snapshot.stats
     shown, topic = snapshot.shown, snapshot.topic_shown
@@ -118,10 +138,7 @@ def seen(snapshot: Snapshot) -> tuple[Any, ...]:
 
 
 def tries(before: Snapshot, now: Snapshot) -> Iterator[tuple[set[Position], str, str]]:
-    """Yield what may have been acknowledged before the first unload, and what else may have been different.
-
-    That is when the topic was trimmed, and when it was unloaded.
-    """
+    """Yield the entries to acknowledge before the first unload, and the times of the trims and the unloads."""
     chance = random.Random(1)
     there = [
         Position(ledger_id, entry_id)
@@ -134,6 +151,6 @@ def tries(before: Snapshot, now: Snapshot) -> Iterator[tuple[set[Position], str,
         share = chance.random()
         ways.append([each for each in there if chance.random() < share])
     for way in ways:
-        for trims in ("as it was", "last", "never"):
+        for trims in ("as it was", "last", "early", "never"):
             for unloads in ("as it was", "for rolls", "twice"):
                 yield set(way), trims, unloads
