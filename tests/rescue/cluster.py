@@ -1,4 +1,4 @@
-"""A cluster to rescue: a dev broker that forgets acknowledgments, and an HTTP server that records its requests.
+"""A cluster to rescue: a dev broker that loses acknowledgments, and an HTTP server that records requests.
 
 The HTTP server answers the requests that the dev broker does not support: its version, its settings, and the
 dispatch rate of a subscription, which is stored without an effect. It can kill the client before or after a

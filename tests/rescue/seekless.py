@@ -138,7 +138,7 @@ def seen(snapshot: Snapshot) -> tuple[Any, ...]:
 
 
 def tries(before: Snapshot, now: Snapshot) -> Iterator[tuple[set[Position], str, str]]:
-    """Yield the entries to acknowledge before the first unload, and the times of the trims and the unloads."""
+    """Yield the entries to acknowledge before the first unload, and the kinds of trims and unloads."""
     chance = random.Random(1)
     there = [
         Position(ledger_id, entry_id)

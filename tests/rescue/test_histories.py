@@ -2,7 +2,7 @@
 
 Two kinds of history are undecidable from a broker's answers, and are counted separately:
 
-- A seek that leaves as many acknowledgments as the limit looks like a graceful restart. For each such history,
+- A seek that leaves as many acknowledgments as the limit looks like a graceful restart. For each one,
   `tests.rescue.seekless` must find a history without a seek that gives `plan` the same input.
 - If a restart lost only parts of batches, and no range of the snapshot is left, nothing excludes a seek. The
   plan is refused until the user excludes one.

@@ -317,7 +317,7 @@ def test_a_run_of_entries_is_one_range_and_a_restart_cuts_none() -> None:
 def test_ledger_by_ledger_is_written_only_of_a_topic_that_can_have_so_many_ranges(
     topic: int, acked: int, may: bool
 ) -> None:
-    """Return a snapshot whose first ledger has more entries than the limit and which can have over 1,000 ranges."""
+    """The first ledger has more entries than the limit, and the topic can have over 1,000 ranges."""
     settings = {"managedLedgerMaxUnackedRangesToPersist": "4"}
     facts = BrokerFacts(version="4.2.4", settings=settings, assumed=())
     kept = f"[(3:1..3:{1 + acked}]"

@@ -312,7 +312,7 @@ def _check_reloaded(before: Snapshot, now: Snapshot) -> None:
 
 
 def _moved_back(old: Position, new: Position, ledgers: Mapping[int, int], now: Snapshot) -> bool:
-    """Return whether a mark-delete position is before the old one; two notations of one position are equal."""
+    """Return whether a mark-delete position is before the old one, in any notation."""
     both = _joined(ledgers, now)
     return both.next_valid(*new) < both.next_valid(*old)
 

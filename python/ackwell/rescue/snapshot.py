@@ -153,7 +153,7 @@ def _of_document(
 
 
 def dump(answer: TopicAnswer, subscription: str, facts: BrokerFacts, cluster: str | None) -> dict[str, Any]:
-    """Return the file of a snapshot: the dump of `ackwell collect`, the subscription, the cluster and the broker."""
+    """Return a snapshot file: the dump of `ackwell collect`, the subscription, cluster and broker."""
     return {
         **answer.to_json(),
         "schemaVersion": 1,

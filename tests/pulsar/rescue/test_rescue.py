@@ -78,7 +78,7 @@ def test_held_nothing_that_was_acknowledged_reaches_a_consumer(
 
 
 def test_the_headline_is_rescued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A graceful restart forgets 58 % of 30,000 acknowledgments; with a hold and a restore, none is redelivered."""
+    """A restart loses 58 % of 30,000 acknowledgments; after a hold and a restore, none is redelivered."""
     monkeypatch.chdir(tmp_path)
     topic = "persistent://public/default/headline"
     with kit.running_broker(tmp_path, **SETTINGS) as broker:
