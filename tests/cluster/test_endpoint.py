@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import time
 import urllib.request
 from types import SimpleNamespace
 from typing import Any
@@ -86,6 +88,45 @@ def test_nobody_there_may_pass_and_an_unknown_name_does_not(slept: list[float]) 
     with pytest.raises(StatsError, match="no connection: "):
         get("http://nothing.invalid:1")
     assert slept == []
+
+
+def test_a_list_of_hosts_is_asked_until_one_answers_without_a_pause(slept: list[float]) -> None:
+    with broker({}) as (dead, _):
+        pass
+    with broker({PATH: b"1"}) as (url, asked):
+        first, second = dead.removeprefix("http://"), url.removeprefix("http://")
+        endpoint = Endpoint(url=f"http://u:p@{first},nothing.invalid:1,{second}/")
+        assert [endpoint.get(PATH, frozenset).body for _ in range(3)] == [b"1"] * 3
+        assert (len(asked), slept) == (3, [])
+        # The next request goes to the host that answered.
+        assert endpoint.address("x") == f"http://{second}/admin/v2/x"
+        assert {authorization for _, _, authorization in asked} == {"Basic dTpw"}
+    assert endpoint.shown_url == f"http://{first},nothing.invalid:1,{second}"
+    assert all(endpoint.trusts(host, frozenset) for host in ("127.0.0.1", "nothing.invalid"))
+    with pytest.raises(StatsError, match="no connection: "):
+        endpoint.get(PATH, frozenset)
+
+
+def test_a_host_of_several_that_does_not_accept_costs_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_CONNECT_SECONDS", 0.05)
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as full, broker({PATH: b"1"}) as (url, _):
+        # The queue of connections is full, so the next connection waits.
+        held = [socket.socket() for _ in range(3)]
+        for each in held:
+            each.setblocking(False)
+            each.connect_ex(full.getsockname())
+        port = full.getsockname()[1]
+        began = time.monotonic()
+        assert get(f"http://127.0.0.1:{port},{url.removeprefix('http://')}", timeout_seconds=5.0) == b"1"
+        assert time.monotonic() - began < 4.0
+        for each in held:
+            each.close()
+
+
+@pytest.mark.parametrize("url", ["http://a:1,", "http://a:1,,b:2", "http://a:1,b:x", "http://,"])
+def test_an_invalid_host_in_a_list_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match="not an admin address"):
+        Endpoint(url=url)
 
 
 def test_an_answer_that_breaks_off_may_pass(slept: list[float]) -> None:

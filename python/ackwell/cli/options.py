@@ -46,7 +46,10 @@ class RestartKind(StrEnum):
 def admin_client(
     admin: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="Ask a live broker: http://host:8080."),
+        typer.Option(
+            metavar="URL",
+            help="Ask a live broker: http://host:8080, or one of several: http://a:8080,b:8080.",
+        ),
     ] = None,
     token_file: Annotated[
         Path | None,

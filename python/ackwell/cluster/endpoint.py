@@ -8,6 +8,9 @@ certificates of the machine. Three rules keep the credentials safe:
 - A token or password goes only to the requested host and to hosts that the cluster lists.
 - It never goes over an unencrypted connection after an encrypted one.
 - No message and no `repr` shows it; an address is shown without its user and password.
+
+An address may list several hosts, as for `pulsar-admin`: `http://a:8080,b:8080`. A request goes to the host
+that answered last; if that cannot be reached, to the next one.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import base64
 import http.client
 import json
 import random
+import socket
 import ssl
 import time
 import urllib.error
@@ -40,6 +44,9 @@ _RETRIES: Final = 3
 _FIRST_PAUSE_SECONDS: Final = 0.25
 _RETRYABLE: Final = (429, 500, 502, 503, 504)
 
+_CONNECT_SECONDS: Final = 3.0
+"""How long a connection to one of several hosts may take, before the next one is asked."""
+
 _STATUS: Final = {
     401: "the token is missing or not accepted; pass one with --token-file",
     403: "the token may not read this; it needs the right to consume or to administer",
@@ -57,7 +64,10 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:
-    """An admin address with credentials and TLS options; `token` is a JSON web token."""
+    """An admin address with credentials and TLS options; `token` is a JSON web token.
+
+    `url` may list hosts after one scheme, `http://a:8080,b:8080`; a user and password apply to all of them.
+    """
 
     url: str = field(repr=False)
     token: str | None = field(default=None, repr=False)
@@ -70,17 +80,18 @@ class Endpoint:
     timeout_seconds: float = 30.0
     trusted_hosts: tuple[str, ...] = ()
     """Further hosts that may get the credentials, in addition to those that the cluster lists."""
+    _current: list[int] = field(default_factory=lambda: [0], init=False, repr=False, compare=False)
+    """The index of the URL that is asked next."""
 
     def __post_init__(self) -> None:
         try:
-            valid = self._parts.scheme in ("http", "https") and bool(self.host) and self.url.isprintable()
-            _ = self._parts.port, self.host.encode("idna")
+            valid = self.url.isprintable() and all(map(_is_admin_url, self._urls))
         except ValueError:
             valid = False
         if not valid:
             raise ValueError(
-                "not an admin address: expected http://host:8080 or https://host:8443, "
-                f"got {self.shown_url!r}"
+                "not an admin address: expected http://host:8080, https://host:8443, or a list such as "
+                f"http://a:8080,b:8080, got {self.shown_url!r}"
             )
         if self.token and not (self.token.isascii() and self.token.isprintable()):
             # The error of an invalid header would quote the token.
@@ -90,28 +101,37 @@ class Endpoint:
                 f"a timeout of {self.timeout_seconds} s; expected at most {TIMEOUT_SECONDS_MAX:,}"
             )
 
+    @cached_property
+    def _urls(self) -> tuple[SplitResult, ...]:
+        """One URL for each listed host."""
+        parts = urlsplit(self.url)
+        user, at, hosts = parts.netloc.rpartition("@")
+        # An IPv6 address has no comma, and in a user or password a comma is quoted.
+        return tuple(parts._replace(netloc=f"{user}{at}{host}") for host in hosts.split(","))
+
     @property
     def _parts(self) -> SplitResult:
-        return urlsplit(self.url)
+        return self._urls[self._current[0] % len(self._urls)]
 
     @property
     def host(self) -> str:
-        """The requested host."""
+        """The host that is asked."""
         return self._parts.hostname or ""
 
     @property
     def shown_url(self) -> str:
-        """The address without user and password."""
-        parts = self._parts
-        return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])).rstrip("/")
+        """The address with all its hosts, without user and password."""
+        return _shown(urlsplit(self.url))
 
     def address(self, path: str) -> str:
         """Return the address of a path below `/admin/v2/`, or of an absolute path that begins with `/`."""
-        return f"{self.shown_url}{path}" if path.startswith("/") else f"{self.shown_url}/admin/v2/{path}"
+        shown = _shown(self._parts)
+        return f"{shown}{path}" if path.startswith("/") else f"{shown}/admin/v2/{path}"
 
     def trusts(self, host: str, cluster_hosts: Callable[[], frozenset[str]]) -> bool:
         """Return whether the credentials may go to a host."""
-        return host in (self.host, *self.trusted_hosts) or host in cluster_hosts()
+        asked = (url.hostname for url in self._urls)
+        return host in (*asked, *self.trusted_hosts) or host in cluster_hosts()
 
     def get(self, path: str, cluster_hosts: Callable[[], frozenset[str]]) -> Answer:
         """Get a path; retry temporary failures, with a pause that doubles.
@@ -132,11 +152,29 @@ class Endpoint:
     ) -> Answer:
         for attempt in range(_RETRIES + 1):
             try:
-                return self._ask(method, path, body, cluster_hosts)
+                return self._ask_any(method, path, body, cluster_hosts)
             except _RetryableError as error:
                 if attempt == _RETRIES:
                     raise StatsError(str(error), self.address(path)) from None
                 time.sleep(_FIRST_PAUSE_SECONDS * 2**attempt * random.uniform(0.5, 1.5))
+        raise AssertionError("unreachable")
+
+    def _ask_any(
+        self, method: str, path: str, body: bytes | None, cluster_hosts: Callable[[], frozenset[str]]
+    ) -> Answer:
+        """Ask the hosts in turn, without a pause, until one can be reached."""
+        for left in range(len(self._urls) - 1, -1, -1):
+            asked = self._current[0]
+            try:
+                return self._ask(method, path, body, cluster_hosts)
+            except _UnreachableError as error:
+                # Another thread may have moved on already.
+                if self._current[0] == asked and len(self._urls) > 1:
+                    self._current[0] = (asked + 1) % len(self._urls)
+                if not left:
+                    if error.temporary:
+                        raise
+                    raise StatsError(str(error), self.address(path)) from None
         raise AssertionError("unreachable")
 
     def _ask(
@@ -150,7 +188,7 @@ class Endpoint:
         if self._authorization:
             request.add_unredirected_header("Authorization", self._authorization)
         opener = urllib.request.build_opener(
-            urllib.request.HTTPSHandler(context=self.tls_context), _OwnerRedirectHandler(self, cluster_hosts)
+            _ConnectHandler(self), _SecureConnectHandler(self), _OwnerRedirectHandler(self, cluster_hosts)
         )
         try:
             with opener.open(request, timeout=self.timeout_seconds) as response:
@@ -165,9 +203,10 @@ class Endpoint:
                 raise _RetryableError(message) from None
             raise StatsError(message, address) from None
         except urllib.error.URLError as error:
-            if isinstance(error.reason, TimeoutError | ConnectionError):
-                raise _RetryableError(f"no connection: {error.reason}") from None
-            raise StatsError(f"no connection: {error.reason}", address) from None
+            if not isinstance(error.reason, OSError):
+                raise StatsError(f"no connection: {error.reason}", address) from None
+            temporary = isinstance(error.reason, TimeoutError | ConnectionError)
+            raise _UnreachableError(f"no connection: {error.reason}", temporary=temporary) from None
         except ValueError as error:
             # A redirect to an invalid address.
             raise StatsError(f"redirected to an address that cannot be read: {error}", address) from None
@@ -176,6 +215,19 @@ class Endpoint:
         if len(answer) > BODY_BYTES_MAX:
             raise StatsError(f"an answer of more than {BODY_BYTES_MAX >> 20} MiB", address)
         return Answer(answer, _time_ms_of(received.get("Date")), received)
+
+    def connect(self, address: tuple[str, int], timeout: float, *source: Any) -> socket.socket:
+        """Connect to a host; to one of several hosts a connection may take only a few seconds."""
+        limit = min(timeout, _CONNECT_SECONDS) if len(self._urls) > 1 else timeout
+        made = socket.create_connection(address, limit, *source)
+        made.settimeout(timeout)
+        return made
+
+    def prepared(self, connection: http.client.HTTPConnection) -> http.client.HTTPConnection:
+        """Return a connection that `connect` opens; TLS still checks the name of the requested host."""
+        # The standard library has no public way to choose how a connection is opened.
+        vars(connection)["_create_connection"] = self.connect
+        return connection
 
     @cached_property
     def _authorization(self) -> str | None:
@@ -201,6 +253,45 @@ class Endpoint:
 
 class _RetryableError(Exception):
     """A temporary failure: another attempt may succeed."""
+
+
+class _ConnectHandler(urllib.request.HTTPHandler):
+    """Make the connections of an endpoint."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        super().__init__()
+        self._endpoint = endpoint
+
+    def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        """Open a connection without TLS."""
+        return self.do_open(self._connection, req)
+
+    def _connection(self, host: str, **options: Any) -> http.client.HTTPConnection:
+        return self._endpoint.prepared(http.client.HTTPConnection(host, **options))
+
+
+class _SecureConnectHandler(urllib.request.HTTPSHandler):
+    """Make the TLS connections of an endpoint."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        super().__init__(context=endpoint.tls_context)
+        self._endpoint = endpoint
+
+    def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        """Open a connection with TLS."""
+        return self.do_open(self._connection, req)
+
+    def _connection(self, host: str, **options: Any) -> http.client.HTTPConnection:
+        context = self._endpoint.tls_context
+        return self._endpoint.prepared(http.client.HTTPSConnection(host, context=context, **options))
+
+
+class _UnreachableError(_RetryableError):
+    """A host to which no connection was made; `temporary` if another attempt may succeed."""
+
+    def __init__(self, message: str, *, temporary: bool) -> None:
+        super().__init__(message)
+        self.temporary = temporary
 
 
 class _OwnerRedirectHandler(urllib.request.HTTPRedirectHandler):
@@ -239,6 +330,17 @@ class _OwnerRedirectHandler(urllib.request.HTTPRedirectHandler):
         if authorization is not None:
             followed.add_unredirected_header("Authorization", authorization)
         return followed
+
+
+def _is_admin_url(parts: SplitResult) -> bool:
+    """Return whether a URL is one of an admin API; `ValueError` for an invalid port or host."""
+    _ = parts.port, (parts.hostname or "").encode("idna")
+    return parts.scheme in ("http", "https") and bool(parts.hostname)
+
+
+def _shown(parts: SplitResult) -> str:
+    """Return an address without user and password."""
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])).rstrip("/")
 
 
 def _time_ms_of(date: str | None) -> int | None:
