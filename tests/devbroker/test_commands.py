@@ -119,11 +119,24 @@ def test_an_unfinished_frame_counts_as_memory_until_it_is_whole_or_its_client_go
     assert shared.unfinished_bytes == 604
     other.write((4_000).to_bytes(4) + bytes(392))
     assert (shared.unfinished_bytes, other.wire.closed) == (1_000, False)
+    # The payload of the message that does not fit is discarded.
     other.write(b"x")
-    assert (shared.unfinished_bytes, other.wire.closed) == (604, True)
-    assert "exceed the dev broker's memory limit" in other.connection.close_reason
+    assert (shared.unfinished_bytes, other.wire.closed) == (612, False)
     client.hang_up()
+    assert shared.unfinished_bytes == 8
+    other.hang_up()
     assert shared.unfinished_bytes == 0
+
+
+def test_a_large_command_without_a_payload_is_closed_while_the_memory_is_full() -> None:
+    broker = Offline(max_memory_bytes=1_000)
+    client = broker.connect()
+    client.write((4_000_000).to_bytes(4) + (3_000_000).to_bytes(4) + bytes(1_000))
+    assert client.wire.closed
+    assert (
+        client.connection.close_reason == "a command of 3,000,000 bytes while the dev broker's memory is full"
+    )
+    assert broker.state.shared.unfinished_bytes == 0
     broker.close()
 
 

@@ -366,7 +366,7 @@ NOT_KEPT = {
     # Derived from persistent state, or local to the process.
     | {
         "memory_bytes",
-        "full",
+        "_refused_bytes",
         "_deliver",
         "_reclaim",
         "_woken",

@@ -101,6 +101,7 @@ DEVBROKER = [
     "tests/scenarios/test_scenarios.py",
     "tests/devbroker/test_restart.py",
     "tests/devbroker/test_hostile.py",
+    "tests/devbroker/test_memory.py",
     "tests/devbroker/test_sessions.py",
     "tests/devbroker/test_broker_file.py",
     "tests/devbroker/test_key_order.py",

@@ -31,6 +31,35 @@ def test_frames_come_out_as_they_went_in_however_the_bytes_are_cut(
     assert reader.unfinished_bytes == 0
 
 
+@given(
+    frames=st.lists(st.tuples(st.binary(max_size=30), st.binary(max_size=30)), min_size=1, max_size=6),
+    cut=st.integers(0, 400),
+    more=st.integers(0, 400),
+)
+def test_a_discarded_payload_is_empty_and_the_frames_around_it_are_whole(
+    frames: list[tuple[bytes, bytes]], cut: int, more: int
+) -> None:
+    data = b"".join(frame(*each) for each in frames)
+    reader = FrameReader()
+    read = list(reader.feed(data[:cut]))
+    discarded = len(read) if reader.unfinished_sizes is not None else -1
+    if discarded >= 0:
+        reader.discard_payload()
+        assert reader.unfinished_bytes <= 8 + len(frames[discarded][0])
+    read += reader.feed(data[cut : cut + more])
+    read += reader.feed(data[cut + more :])
+    expected = [(command, b"" if at == discarded else body) for at, (command, body) in enumerate(frames)]
+    assert [(each.command, each.payload) for each in read] == expected
+    assert reader.unfinished_bytes == 0
+
+
+def test_a_discarded_frame_with_a_larger_command_is_refused() -> None:
+    reader = FrameReader()
+    assert not list(reader.feed(bytes.fromhex("00000020 00000090 0000")))
+    with pytest.raises(FrameError, match="a command of 144 bytes in a frame of 32"):
+        reader.discard_payload()
+
+
 @given(st.binary(max_size=200))
 def test_bytes_at_random_are_frames_or_refused_and_never_held_beyond_the_limit(data: bytes) -> None:
     reader = FrameReader(max_frame_bytes=64)

@@ -28,6 +28,12 @@ _ACK: Final = int(CommandType.ACK)
 _SEND: Final = int(CommandType.SEND)
 _SIGNS_OF_LIFE: Final = frozenset({int(CommandType.PING), int(CommandType.PONG)})
 
+COMMAND_BYTES_MAX: Final = 1 << 20
+"""The largest command that a connection may send while the memory is full."""
+
+FLUSH_BYTES: Final = 1 << 20
+"""The bytes of queued messages at which a connection writes them."""
+
 NO_REQUEST: Final = UINT64_MAX
 """The request id of an error that does not answer a request."""
 
@@ -61,10 +67,14 @@ class ClientConnection(asyncio.Protocol):
         """The number of answered pings."""
         self.commands = 0
         """The number of commands that arrived, without pings and pongs."""
+        self.payload_discarded = False
+        """Whether the payload of the current command did not fit the memory and was discarded."""
         self.address = ""
         self.close_reason = ""
         self._reader = FrameReader(state.settings.max_message_bytes + FRAME_PADDING_BYTES)
         self._out: list[bytes] = []
+        self._out_bytes = 0
+        """The bytes of messages in `_out`."""
         self._delayed_flushes = 0
         self._unfinished_bytes = 0
         self._handshake: asyncio.TimerHandle | None = None
@@ -105,7 +115,10 @@ class ClientConnection(asyncio.Protocol):
             for each in self._reader.feed(data):
                 if self.close_reason:
                     return
+                if self._unfinished_bytes:
+                    self._count_unfinished(0)
                 self._handle(each)
+                self.payload_discarded = False
         except FrameError as error:
             self.close(str(error))
         except Exception as error:
@@ -117,14 +130,28 @@ class ClientConnection(asyncio.Protocol):
         self.shared.run_woken()
 
     def _count_unfinished(self, nbytes: int) -> None:
-        """Count the bytes of unfinished frames; close the connection if they exceed the memory limit."""
+        """Count the bytes of an unfinished frame; discard its payload if it does not fit the memory."""
         shared = self.shared
         shared.unfinished_bytes += nbytes - self._unfinished_bytes
         self._unfinished_bytes = nbytes
-        if shared.memory_bytes + shared.unfinished_bytes > shared.settings.max_memory_bytes and nbytes:
+        sizes = self._reader.unfinished_sizes
+        if shared.free_bytes >= 0 or sizes is None or self.payload_discarded:
+            return
+        shared.unfinished_bytes -= nbytes
+        fits = shared.reclaim_memory(sizes.frame_bytes)
+        shared.unfinished_bytes += nbytes
+        if fits:
+            return
+        if sizes.command_bytes > COMMAND_BYTES_MAX:
+            # No client sends such a command.
             self._reader = FrameReader()
             self._count_unfinished(0)
-            self.close("its unfinished frame would exceed the dev broker's memory limit")
+            self.close(f"a command of {sizes.command_bytes:,} bytes while the dev broker's memory is full")
+            return
+        # The handler answers the message with an error.
+        self.payload_discarded = True
+        self._reader.discard_payload()
+        self._count_unfinished(self._reader.unfinished_bytes)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Remove the connection's producers, consumers and watchers."""
@@ -227,11 +254,16 @@ class ClientConnection(asyncio.Protocol):
             self.shared.pending_output.append(self)
         self._out.extend(frames)
 
-    def send_messages(self, consumer: ConnectedConsumer, frames: Iterable[bytes]) -> None:
+    def send_messages(self, consumer: ConnectedConsumer, frames: Iterable[bytes], nbytes: int) -> None:
         """Send the frames of messages; injected faults duplicate them or slow them down."""
         faults = self.shared.faults
         if not faults.any:
             self._queue_output(frames)
+            self._out_bytes += nbytes
+            if self._out_bytes >= FLUSH_BYTES:
+                # The client must not see a message that is not saved.
+                self.shared.save()
+                self.flush()
             return
         rate = faults.rate_of(consumer)
         for each in frames:
@@ -285,6 +317,7 @@ class ClientConnection(asyncio.Protocol):
             return
         data = b"".join(self._out) if len(self._out) > 1 else self._out[0]
         self._out.clear()
+        self._out_bytes = 0
         self._transport.write(data)
 
     def _flush_delayed(self) -> None:

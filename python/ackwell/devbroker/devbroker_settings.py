@@ -49,8 +49,8 @@ class DevBrokerSettings:
     handshake_s: float = 30.0
     """The seconds after which a connection without a CONNECT is closed."""
     max_memory_bytes: int = 1 << 30
-    """The memory limit: messages beyond it are refused, and connections whose unfinished frames exceed it are
-    closed."""
+    """The limit of the bytes of all messages in memory. A topic begins its next ledger when its open one
+    takes 1/16 of the free memory; consumed ledgers are deleted. A message that does not fit is refused."""
     max_events: int = 1_000_000
     """The number of events kept in `broker.events`; the oldest are dropped first."""
     max_pending_write_bytes: int = 16 << 20

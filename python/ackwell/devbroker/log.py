@@ -22,7 +22,8 @@ class Log:
     """The entries of one topic.
 
     A ledger with `entries_per_ledger` entries is closed, and the next entry opens the next ledger, as in a
-    Pulsar broker. Ledger ids increase. If `is_open`, the last of `ledgers` is the open ledger.
+    Pulsar broker. So is a ledger that takes a considerable part of the free memory, because only closed
+    ledgers are deleted. Ledger ids increase. If `is_open`, the last of `ledgers` is the open ledger.
     """
 
     def __init__(
@@ -53,8 +54,12 @@ class Log:
         """The last published entry, even if its ledger is deleted; None if unknown."""
         self.rolled = False
         """Whether the last entry closed a full ledger and opened the next."""
+        self.largest_entry_bytes = max(map(_largest_bytes, self.entries.values()), default=0)
+        """At least the bytes of the largest entry."""
         self._open: Ledger = []
         self._open_id = -1
+        self._open_bytes = 0
+        """The bytes that were appended to the open ledger."""
         if is_open and self.entries:
             self._open_id, self._open = max(self.entries.items(), key=lambda each: each[0])
             self.ledgers.grow(self._open_id, len(self._open))
@@ -63,7 +68,11 @@ class Log:
 
     def append(self, entry: LogEntry) -> Position:
         """Append an entry."""
-        self.rolled = len(self._open) >= self._shared.settings.entries_per_ledger
+        shared = self._shared
+        self.rolled = (
+            len(self._open) >= shared.settings.entries_per_ledger
+            or self._open_bytes >= shared.max_ledger_bytes
+        )
         if self.rolled:
             self.roll()
         entry_id = len(self._open)
@@ -73,7 +82,10 @@ class Log:
         self.ledgers.grow(self._open_id, entry_id + 1)
         size = len(entry.data)
         self.sizes[self._open_id] += size
+        self._open_bytes += size
         self.held_bytes += size
+        if size > self.largest_entry_bytes:
+            self.largest_entry_bytes = size
         if self._file is not None:
             self._file.append(self._topic, self._open_id, entry_id, entry)
         self.last_confirmed = position = Position(self._open_id, entry_id)
@@ -91,7 +103,7 @@ class Log:
             self._closed_ms[self._open_id] = self._shared.clock.now_ms()
         self._open_id = self._shared.next_number("ledger")
         self._open = self.entries[self._open_id] = []
-        self.sizes[self._open_id] = 0
+        self.sizes[self._open_id] = self._open_bytes = 0
         self.ledgers.add(self._open_id)
 
     def first_retained(self, before: int, kept: Retention) -> int:
@@ -158,6 +170,12 @@ def _delays(entries: Ledger) -> bool:
     if isinstance(entries, LoadedLedger):
         return entries.delays
     return any(entry.deliver_at_ms for entry in entries)
+
+
+def _largest_bytes(entries: Ledger) -> int:
+    if isinstance(entries, LoadedLedger):
+        return entries.largest_entry_bytes
+    return max((len(entry.data) for entry in entries), default=0)
 
 
 def _last_published_ms(entries: Ledger) -> int:

@@ -78,6 +78,8 @@ class LoadedLedger(Sequence[LogEntry]):
             len(entry.data) for position, entry in known.entries.items() if position.ledger_id == ledger_id
         )
         """The bytes in memory, those of known entries."""
+        self.largest_entry_bytes = max((len(entry.data) for entry in known.entries.values()), default=0)
+        """At least the bytes of the largest known entry."""
         self.delays = bool(known.deliver_at_ms) or any(each.deliver_at_ms for each in known.entries.values())
         """Whether any entry of the topic is delayed."""
         self.size_bytes = max(size_bytes, self.held_bytes)

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 READ_MAX: Final = 1_000
 """Entries read at a time: the default size of a consumer's queue."""
 
+READ_BYTES_MAX: Final = 5 << 20
+"""Bytes read at a time (`dispatcherMaxReadSizeBytes`), but at least one entry."""
+
 
 def deliver(source: TopicSubscription) -> None:
     """Deliver all deliverable entries, and schedule a wake-up for the next delayed one."""
@@ -66,10 +69,23 @@ def _read(source: TopicSubscription, limit: int) -> tuple[list[tuple[int, int]],
         held_from = content.transactions.blocked_from
         positions = [position for position in positions if position < held_from]
     entries = [content.log.read(*position) for position in positions]
+    if content.log.largest_entry_bytes * len(entries) > READ_BYTES_MAX:
+        count = _count_within(entries, READ_BYTES_MAX)
+        del positions[count:], entries[count:]
     skipped = source.undeliverable(positions, entries)
     for position in skipped:
         source.ack_undeliverable(position)
     return None if skipped else (positions, entries)
+
+
+def _count_within(entries: list[LogEntry], max_bytes: int) -> int:
+    """Return the number of the first entries that have at most `max_bytes` in total, at least 1."""
+    total = 0
+    for count, entry in enumerate(entries):
+        total += len(entry.data)
+        if total > max_bytes:
+            return max(count, 1)
+    return len(entries)
 
 
 def _dispatch(source: TopicSubscription, positions: list[tuple[int, int]], entries: list[LogEntry]) -> bool:
@@ -120,9 +136,10 @@ def _deliver(source: TopicSubscription, delivery: Delivery, entries: dict[tuple[
     run = [entries[position] for position in positions]
     payloads = [entry.data for entry in run]
     sizes = [entry.batch_size for entry in run]
-    _count(source, consumer, len(run), sum(sizes), sum(map(len, payloads)))
+    nbytes = sum(map(len, payloads))
+    _count(source, consumer, len(run), sum(sizes), nbytes)
     frames = message_frames(consumer.consumer_id, ledger_ids, entry_ids, payloads, source.content.partition)
-    consumer.connection.send_messages(consumer, frames)
+    consumer.connection.send_messages(consumer, frames, nbytes)
     source.record_run(Kind.DISPATCH, consumer, ledger_ids, entry_ids, sizes, counts)
 
 
@@ -164,7 +181,7 @@ def _send(
         ack_set=ack_set,
         epoch=consumer.epoch if consumer.epoch != NO_EPOCH else None,
     )
-    consumer.connection.send_messages(consumer, (data,))
+    consumer.connection.send_messages(consumer, (data,), len(data))
     source.record(
         Kind.DISPATCH,
         position,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.devbroker.faults import Faults
 from ackwell.devbroker.persistent_map import PersistentMap
@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from ackwell.devbroker.clock import Clock
     from ackwell.devbroker.devbroker_settings import DevBrokerSettings
     from ackwell.protocol.topic_name import TopicName
+
+LEDGERS_OF_MEMORY: Final = 16
+"""The part of the free memory that an open ledger may take."""
+
+LEDGERS_MAX: Final = 1_024
+"""The part of the memory limit that an open ledger may take even if no memory is free."""
 
 
 class Shared:
@@ -49,8 +55,8 @@ class Shared:
         """The bytes of all messages."""
         self.unfinished_bytes = 0
         """The bytes of unfinished frames."""
-        self.full = False
-        """Whether a message was refused for lack of memory and none was released since."""
+        self._refused_bytes = 0
+        """The bytes of the last message that was refused for lack of memory."""
         self._deliver = deliver
         self._reclaim = reclaim
         self._woken: dict[Any, None] = {}
@@ -74,28 +80,52 @@ class Shared:
 
     # Memory
 
+    @property
+    def free_bytes(self) -> int:
+        """The bytes up to the memory limit; negative beyond it."""
+        return self.settings.max_memory_bytes - self.memory_bytes - self.unfinished_bytes
+
+    @property
+    def max_ledger_bytes(self) -> int:
+        """The bytes at which a topic closes its open ledger, whose consumed entries still take memory.
+
+        It falls with the free memory, so that the open ledgers of many topics do not fill the memory.
+        """
+        return max(self.free_bytes // LEDGERS_OF_MEMORY, self.settings.max_memory_bytes // LEDGERS_MAX)
+
     def reserve_memory(self, nbytes: int) -> None:
         """Count a message's bytes; `CommandRefusedError` if they would exceed the limit."""
-        limit = self.settings.max_memory_bytes
-        if self.memory_bytes + nbytes > limit:
-            self._reclaim()
-            self.full = self.memory_bytes + nbytes > limit
-            self.check_memory()
+        if nbytes > self.free_bytes and not self.reclaim_memory(nbytes):
+            raise self.memory_refusal()
         self.memory_bytes += nbytes
+
+    def reclaim_memory(self, nbytes: int) -> bool:
+        """Free the memory of consumed entries; return whether `nbytes` more fit."""
+        self._reclaim()
+        fits = nbytes <= self.free_bytes
+        self._refused_bytes = 0 if fits else min(nbytes, self.settings.max_memory_bytes)
+        return fits
 
     def release_memory(self, nbytes: int) -> None:
         """Subtract a message's bytes."""
         self.memory_bytes -= nbytes
-        self.full = self.full and not nbytes
 
     def check_memory(self) -> None:
-        """Raise `CommandRefusedError` for a producer while the memory is full; its client fails at once."""
-        if self.full:
-            raise CommandRefusedError(
-                ErrorCode.PRODUCER_BLOCKED_QUOTA_EXCEEDED_EXCEPTION,
-                f"the dev broker holds {self.memory_bytes:,} bytes of messages that are not acknowledged "
-                f"everywhere; its setting max_memory_bytes is {self.settings.max_memory_bytes:,}",
-            )
+        """Raise `CommandRefusedError` for a producer if the last message was refused and would be again.
+
+        A client sends a refused message again when its producer is open. If the producer is refused, too,
+        the client reports the error.
+        """
+        if self._refused_bytes > self.free_bytes and not self.reclaim_memory(self._refused_bytes):
+            raise self.memory_refusal()
+
+    def memory_refusal(self) -> CommandRefusedError:
+        """Return the error for a message that does not fit."""
+        return CommandRefusedError(
+            ErrorCode.PRODUCER_BLOCKED_QUOTA_EXCEEDED_EXCEPTION,
+            f"the dev broker holds {self.memory_bytes:,} bytes of messages that are not acknowledged "
+            f"everywhere; its setting max_memory_bytes is {self.settings.max_memory_bytes:,}",
+        )
 
     # The run queue
 
@@ -157,7 +187,7 @@ class Shared:
         for each in (self._woken, self._unsaved, self._calls_when_durable, self.faults, self.recorder):
             each.clear()
         self.faults.seed(0)
-        self.full = False
+        self._refused_bytes = 0
 
     def save(self) -> None:
         """Write and commit all changes."""

@@ -64,6 +64,13 @@ class Frame(NamedTuple):
         return self.data[at + 1]
 
 
+class FrameSizes(NamedTuple):
+    """The bytes of a whole frame, and of its command."""
+
+    frame_bytes: int
+    command_bytes: int
+
+
 class DecodedCommand(NamedTuple):
     """A decoded command: its type and its message."""
 
@@ -83,6 +90,8 @@ class FrameReader:
     def __init__(self, max_frame_bytes: int = MAX_MESSAGE_BYTES + FRAME_PADDING_BYTES) -> None:
         self._max = max_frame_bytes
         self._rest = bytearray()
+        self._discarded_bytes: int | None = None
+        """The discarded bytes of the unfinished frame's payload; None unless its payload is discarded."""
 
     def feed(self, data: bytes) -> Iterator[Frame]:
         """Add bytes, and yield the frames that are complete, in order.
@@ -91,6 +100,11 @@ class FrameReader:
         cannot continue after that, because the start of the next frame is unknown.
         """
         rest = self._rest
+        if self._discarded_bytes is not None:
+            head, data = self._discard(data, self._discarded_bytes)
+            if head is None:
+                return
+            yield head
         if rest:
             rest += data
             if len(rest) < 4 or len(rest) < 4 + self._size(rest, 0):
@@ -121,6 +135,39 @@ class FrameReader:
     def unfinished_bytes(self) -> int:
         """The bytes of an incomplete frame."""
         return len(self._rest)
+
+    @property
+    def unfinished_sizes(self) -> FrameSizes | None:
+        """The sizes of the incomplete frame; None before they have arrived."""
+        if len(self._rest) < 8:
+            return None
+        size, command_bytes = unpack_from(self._rest)
+        return FrameSizes(4 + size, command_bytes)
+
+    def discard_payload(self) -> None:
+        """Discard the payload of the incomplete frame; `feed` yields the frame with an empty payload.
+
+        Call it when the sizes of the frame have arrived.
+        """
+        self._discarded_bytes = 0
+        self._discard(b"", 0)
+
+    def _discard(self, data: bytes, discarded_bytes: int) -> tuple[Frame | None, bytes]:
+        """Add bytes to the frame; return it when it is complete, and the bytes of the next frames."""
+        rest = self._rest
+        rest += data
+        size, command_bytes = unpack_from(rest)
+        kept, end = 8 + command_bytes, 4 + size - discarded_bytes
+        if kept > 4 + size:
+            raise FrameError(f"a command of {command_bytes} bytes in a frame of {size}")
+        if len(rest) < end:
+            self._discarded_bytes = discarded_bytes + max(len(rest) - kept, 0)
+            del rest[kept:]
+            return None, b""
+        head, following = bytes(rest[:kept]), bytes(rest[end:])
+        rest.clear()
+        self._discarded_bytes = None
+        return Frame(head, 0, kept, kept), following
 
 
 def frame(command: bytes, payload: bytes = b"") -> bytes:

@@ -105,6 +105,8 @@ def _publish(state: BrokerState, producer: Producer, command: Any, data: bytes) 
     topic, shared = state.topics[producer.topic], state.shared
     if shared.faults.any and shared.faults.refuses_send(producer.topic, producer.name):
         raise CommandRefusedError(ErrorCode.SERVICE_NOT_READY, "injected fault: refuse_sends")
+    if producer.connection.payload_discarded:
+        raise shared.memory_refusal()
     if len(data) > state.settings.max_message_bytes + _CHECKSUM_BYTES:
         raise CommandRefusedError(ErrorCode.NOT_ALLOWED_ERROR, f"a message of {len(data):,} bytes")
     payload = read_payload(data)
@@ -113,7 +115,7 @@ def _publish(state: BrokerState, producer: Producer, command: Any, data: bytes) 
     deduplicates = topic.producers.deduplicates()
     if deduplicates and topic.producers.is_duplicate(producer.name, command.sequence_id):
         return -1, -1
-    entry = _entry(payload.metadata, data, state.clock.now_ms())
+    entry = _entry(command, payload.metadata, data, state.clock.now_ms())
     is_open = entry.transaction is None or state.coordinator.is_open(entry.transaction)
     position = topic.publish(entry, is_open=is_open)
     if shared.faults.any:
@@ -125,7 +127,7 @@ def _publish(state: BrokerState, producer: Producer, command: Any, data: bytes) 
     return position
 
 
-def _entry(metadata: Any, data: bytes, now_ms: int) -> LogEntry:
+def _entry(command: Any, metadata: Any, data: bytes, now_ms: int) -> LogEntry:
     size = metadata.num_messages_in_batch
     if not 0 < size <= BATCH_SIZE_MAX:
         raise CommandRefusedError(
@@ -137,8 +139,9 @@ def _entry(metadata: Any, data: bytes, now_ms: int) -> LogEntry:
         delay_ms = metadata.deliver_at_time - metadata.publish_time
         deliver_at_ms = min(now_ms + delay_ms, TIME_MAX_MS) if delay_ms > 0 else 0
     transaction = None
-    if metadata.HasField("txnid_most_bits") and metadata.HasField("txnid_least_bits"):
-        transaction = TransactionId.of(metadata)
+    # Some clients do not repeat the transaction in the message's metadata.
+    if command.HasField("txnid_most_bits") and command.HasField("txnid_least_bits"):
+        transaction = TransactionId.of(command)
     return LogEntry(
         data,
         size,
