@@ -17,11 +17,12 @@ from sphinx.pycode import ModuleAnalyzer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from ackwell.broker.broker_settings import BrokerSettings
+from ackwell.broker.broker_settings import ABSENT, BrokerSettings, defaults
 from ackwell.broker.codes import codes
 from ackwell.cli import program
-from ackwell.cursor.cursor_settings import PULSAR_VERSIONS, CursorSettings
+from ackwell.cursor.cursor_settings import CursorSettings
 from ackwell.devbroker.devbroker_settings import DevBrokerSettings
+from ackwell.releases import RELEASES
 from ackwell.saving.chunks import EntrySettings
 from ackwell.subscription import RedeliveryBackoff, SubscriptionSettings
 
@@ -99,7 +100,7 @@ def value(given: Any) -> str:
 def settings_rows(cls: type, documented: dict[str, str]) -> Iterator[str]:
     """Yield the settings of a class as rows of a table."""
     ours = cls()
-    presets = [getattr(cls, PRESETS[cls])(version) for version in PULSAR_VERSIONS] if cls in PRESETS else []
+    presets = [getattr(cls, PRESETS[cls])(version) for version in RELEASES] if cls in PRESETS else []
     for field in dataclasses.fields(cls):
         text = documented.get(field.name, "")
         found = re.match(r"`([a-z]\w*[A-Z]\w*(?:\.\w+)?|[A-Z]\w+\.\w+)`", text)
@@ -125,13 +126,32 @@ def settings_page() -> str:
             if owner == cls.__name__
         }
         head = (cls.__doc__ or "").strip().partition("\n\n")[0]
-        versions = list(PULSAR_VERSIONS) if cls in PRESETS else []
+        versions = list(RELEASES) if cls in PRESETS else []
         columns = ["setting", "Pulsar's name", "default", *versions, "meaning"]
         parts.append(f"\n## {cls.__name__}\n\n{' '.join(head.split())}\n\n| {' | '.join(columns)} |\n")
         parts.append(
             "|---" * len(columns) + "|\n" + "".join(f"{r}\n" for r in settings_rows(cls, documented))
         )
+    parts.append(releases_table())
     return WRITTEN + "".join(parts)
+
+
+def releases_table() -> str:
+    """Return the settings of the broker whose defaults differ between two known releases as a table."""
+    columns = [defaults(release) for release in RELEASES]
+    lines = [
+        "\n## Where releases differ\n\nEvery setting of the broker whose default is not the same in all "
+        "known releases, read from the broker's class by reflection. `(machine)` "
+        "stands for a default that depends on the machine, and absent for a setting that a release lacks.\n",
+        f"| Pulsar's name | {' | '.join(RELEASES)} |",
+        "|---" * (len(RELEASES) + 1) + "|",
+    ]
+    for name in sorted(set().union(*columns), key=str.lower):
+        values = [column.get(name, ABSENT) for column in columns]
+        if len(set(values)) > 1:
+            shown = ("absent" if each == ABSENT else f"`{each}`" for each in values)
+            lines.append(f"| `{name}` | {' | '.join(shown)} |")
+    return "\n".join(lines) + "\n"
 
 
 def codes_table(*verdicts: str) -> str:

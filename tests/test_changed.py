@@ -37,7 +37,7 @@ def test_a_module_has_its_examples_and_its_first_judges() -> None:
     ("path", "test"),
     [
         ("python/ackwell/broker/codes.toml", "tests/diagnosis/test_codes.py"),
-        ("python/ackwell/broker/settings.txt", "tests/broker/test_stats.py"),
+        ("python/ackwell/broker/settings.tsv", "tests/broker/test_stats.py"),
         ("python/ackwell/diagnosis/doctor.schema.json", "tests/cli/test_doctor.py"),
         ("tests/vectors/reports.json", "tests/diagnosis/test_reports.py"),
         ("tests/replay/oracle.py", "tests/replay/test_kinds.py"),

@@ -22,7 +22,7 @@ from ackwell.cursor.cursor_state import AckSets, CursorState
 from tests.shared import shared_path
 
 if TYPE_CHECKING:
-    from ackwell.broker.writes import Restart
+    from ackwell.broker.writes import CursorLedger, Restart
 
 CASES: list[dict[str, Any]] = json.loads(
     Path(__file__).parents[1].joinpath("vectors").joinpath("restart.json").read_text()
@@ -482,7 +482,8 @@ def test_an_entry_has_room_for_a_message_and_its_frame_as_far_as_the_bookies_tak
         ("4.1.9", "4.0"),
         ("4.2.4", "4.2"),
         ("4.10", "4.2"),
-        ("5.0.0-M1", "5.0"),
+        ("5.0.0-M1", "5.0.0-M1"),
+        ("5.0.7", "5.0"),
         ("10.1", "5.0"),
     ],
 )
@@ -547,3 +548,97 @@ def test_ack_sets_that_a_cumulative_acknowledgment_covered_count_for_the_limit()
         (2, -1), PositionRangeSet.parse("[(2:5..2:6]]"), {Position(2, 1): (7,)}, Ledgers({2: 9})
     )
     assert restart_loss(state, COVERED, "crash", batch_sizes=sizes).messages == Bounds(0, 0)
+
+
+def alternating(acked: int) -> CursorState:
+    """Return a state in which every second entry of ledgers of 5,000 entries is acknowledged."""
+    ledgers = [(ledger_id, 5_000) for ledger_id in range(3, 3 + acked // 2_500)]
+    ranges = [(ledger_id, entry, entry + 1) for ledger_id, _ in ledgers for entry in range(0, 5_000, 2)]
+    return acknowledged((3, -1), PositionRangeSet(ranges), {}, Ledgers(ledgers))
+
+
+@pytest.mark.parametrize(
+    ("version", "acked", "lost"),
+    [
+        ("4.2.4", 30_000, {"graceful": 17_500, "crash": 17_500}),
+        ("5.0.0-M1", 30_000, {"graceful": 0, "crash": 0}),
+        ("5.0.1", 30_000, {"graceful": 0, "crash": 0}),
+        ("5.0.0-M1", 300_000, {"graceful": 97_500, "crash": 97_500}),
+        ("5.0.1", 300_000, {"graceful": 100_000, "crash": 100_000}),
+    ],
+)
+def test_every_second_entry_acknowledged_by_version(version: str, acked: int, lost: dict[str, int]) -> None:
+    state, settings = alternating(acked), BrokerSettings.of(version)
+    assert {
+        restart: restart_loss(state, settings, restart, unwritten_entries=0).messages.exact
+        for restart in RESTARTS
+    } == lost
+
+
+@pytest.mark.parametrize(
+    ("version", "lost", "form"),
+    [
+        ("4.2.4", [0, 1, 6], "pulsar-long-array"),
+        ("5.0.0-M1", [0, 1, 6], "pulsar-long-array"),
+        ("5.0.1", [5, 7, 7], "pulsar-ranges"),
+    ],
+)
+def test_a_ledger_is_written_if_the_total_with_or_before_it_is_within_the_limit(
+    version: str, lost: list[int], form: str
+) -> None:
+    """Seen live on 5.0.1: of eight single acknowledgments in one ledger, a limit of 3 keeps three."""
+    limits = [(3, [8]), (10, [6, 6, 1]), (3, [4, 6])]
+    found = []
+    for limit, acked in limits:
+        settings = BrokerSettings.of(version).with_values(
+            [
+                f"managedLedgerMaxUnackedRangesToPersist={limit}",
+                "managedLedgerMaxUnackedRangesToPersistInMetadataStore=1",
+            ]
+        )
+        ranges = PositionRangeSet(
+            [(3 + n, 2 * entry, 2 * entry + 1) for n, count in enumerate(acked) for entry in range(count)]
+        )
+        loss = restart_loss(acknowledged((3, -1), ranges, {}), settings)
+        found.append(loss.messages.exact)
+        if len(acked) == 1:
+            assert loss.form == form
+    assert found == lost
+
+
+PARTS: dict[Position, tuple[int, ...]] = {Position(3, entry): (0b0111,) for entry in range(4)}
+
+
+@pytest.mark.parametrize(
+    ("version", "lost"),
+    [("4.0.13", 4), ("4.0.14", 0), ("4.2.4", 4), ("4.2.5", 0), ("5.0.0-M1", 4), ("5.0.1", 0)],
+)
+def test_batch_indexes_are_read_back_from_the_metadata_store_from_these_releases_on(
+    version: str, lost: int
+) -> None:
+    settings = BrokerSettings.of(version).with_values(["acknowledgmentAtBatchIndexLevelEnabled=true"])
+    state = acknowledged((3, -1), PositionRangeSet(), PARTS)
+    loss = restart_loss(state, settings, batch_sizes=BatchSizes(each=4))
+    assert (loss.messages.exact, loss.place) == (lost, "metadata store")
+
+
+@pytest.mark.parametrize("ledger", ["none", "read-only", "open"])
+def test_batch_indexes_alone_are_written_with_the_next_flush_of_5_0(ledger: CursorLedger) -> None:
+    state = acknowledged((3, -1), PositionRangeSet(), PARTS, Ledgers({3: 10}))
+    found = {
+        version: restart_loss(
+            state,
+            BrokerSettings.of(version),
+            "crash",
+            cursor_ledger=ledger,
+            batch_sizes=BatchSizes(each=4),
+            persisted_mark_delete=(3, -1),
+        )
+        for version in ("5.0.0-M1", "5.0.1")
+    }
+    assert found["5.0.1"].messages == Bounds(0, 0)
+    assert found["5.0.1"].messages_before_flush == Bounds(0, 4)
+    assert found["5.0.0-M1"].messages.at_most == 4
+    limit = BrokerSettings.of("5.0").with_values(["managedLedgerMaxBatchDeletedIndexToPersist=1"])
+    loss = restart_loss(state, limit, "crash", cursor_ledger=ledger, batch_sizes=BatchSizes(each=4))
+    assert (loss.messages, [each.code for each in loss.reasons]) == (Bounds(3, 3), ["batch-index-limit"])

@@ -6,9 +6,11 @@ from dataclasses import asdict
 
 import pytest
 
-from ackwell.broker.broker_settings import BrokerSettings
+from ackwell.broker.broker_settings import BrokerSettings, defaults, is_setting
+from ackwell.releases import RELEASES
+from ackwell.subscription import SubscriptionSettings
 
-DEFAULTS = {
+DEFAULTS: dict[str, int | bool] = {
     "managedLedgerMaxUnackedRangesToPersist": 10_000,
     "managedLedgerMaxUnackedRangesToPersistInMetadataStore": 1_000,
     "managedLedgerMaxUnackedRangesToPersistInZooKeeper": -1,
@@ -28,32 +30,94 @@ DEFAULTS = {
     "transactionCoordinatorEnabled": False,
 }
 """As `conf/broker.conf` of Pulsar 4.2.4 has them."""
-OLDER = {
-    "managedLedgerPersistIndividualAckAsLongArray": False,
-    "acknowledgmentAtBatchIndexLevelEnabled": False,
+CHANGED: dict[str, dict[str, int | bool]] = {
+    "4.0": {
+        "managedLedgerPersistIndividualAckAsLongArray": False,
+        "acknowledgmentAtBatchIndexLevelEnabled": False,
+    },
+    "4.2": {},
+    "5.0.0-M1": {
+        "managedLedgerMaxUnackedRangesToPersist": 200_000,
+        "managedLedgerMaxUnackedRangesToPersistInMetadataStore": 200_000,
+        "managedLedgerMaxBatchDeletedIndexToPersist": 200_000,
+        "keySharedLookAheadMsgInReplayThresholdPerConsumer": 4_000,
+        "keySharedLookAheadMsgInReplayThresholdPerSubscription": 40_000,
+    },
 }
+CHANGED["5.0"] = CHANGED["5.0.0-M1"]
+SAME = {
+    "4.0": ["4.0.7", "4.0.13"],
+    "4.2": ["4.2.0", "4.2.4"],
+    "5.0.0-M1": ["5.0.0-M2"],
+    "5.0": ["5.0.0", "5.0.1"],
+}
+READ_BY_PRESETS = {
+    "dispatcherMaxReadBatchSize",
+    "dispatcherMaxRoundRobinBatchSize",
+    "maxUnackedMessagesPerConsumer",
+    "maxUnackedMessagesPerSubscription",
+    "keySharedLookAheadMsgInReplayThresholdPerConsumer",
+    "keySharedLookAheadMsgInReplayThresholdPerSubscription",
+}
+RULES = [
+    "ranges_beyond_limit",
+    "releases_passed_messages",
+    "has_open_cache_set",
+    "counts_the_ledger_itself",
+    "reads_batch_indexes_back",
+    "writes_batch_indexes_alone",
+    "pauses_on_batch_indexes",
+]
 
 
-def test_the_defaults_are_those_of_the_version() -> None:
-    assert BrokerSettings().named() == DEFAULTS
-    assert BrokerSettings.of("4.0").named() == DEFAULTS | OLDER
-    for version in ("4.2", "4.2.4", "5.0", "5.0.0-M1"):
-        assert BrokerSettings.of(version).named() == DEFAULTS
-    beyond = {version: BrokerSettings.of(version).ranges_beyond_limit for version in ("4.0", "4.2", "5.0")}
-    assert beyond == {"4.0": 1, "4.2": 1, "5.0": 0}
-    drops = {
-        version: BrokerSettings.of(version).releases_passed_messages for version in ("4.0", "4.2", "5.0")
+@pytest.mark.parametrize("version", CHANGED)
+def test_the_defaults_are_those_of_the_release(version: str) -> None:
+    settings = BrokerSettings.of(version)
+    assert settings.named() == DEFAULTS | CHANGED[version]
+    for same in SAME[version]:
+        assert BrokerSettings.of(same) == settings, same
+    assert BrokerSettings.DEFAULT_VERSION == "4.2"
+    assert BrokerSettings() == BrokerSettings.of("4.2")
+
+
+def test_each_rule_holds_from_its_release_on() -> None:
+    held = {
+        version: [getattr(BrokerSettings.of(version), rule) for rule in RULES]
+        for version in ("4.0.7", "4.0.14", "4.2.4", "4.2.5", "5.0.0-M1", "5.0.0", "5.0")
     }
-    assert drops == {"4.0": False, "4.2": True, "5.0": True}
-    assert BrokerSettings.NEWEST_VERSION == "4.2"
+    released_5_0 = [0, True, False, True, True, True, True]
+    assert held == {
+        "4.0.7": [1, False, True, False, False, False, False],
+        "4.0.14": [1, False, True, False, True, False, False],
+        "4.2.4": [1, True, True, False, False, False, False],
+        "4.2.5": [1, True, True, False, True, False, False],
+        "5.0.0-M1": [0, True, True, False, False, False, False],
+        "5.0.0": released_5_0,
+        "5.0": released_5_0,
+    }
 
 
 def test_the_nearest_version_is_the_newest_that_is_not_newer() -> None:
     versions = {"2.11.0": "4.0", "4.0.7": "4.0", "4.1.2": "4.0", "4.2.0": "4.2", "4.9": "4.2", "6.1": "5.0"}
     for version, taken in versions.items():
-        assert BrokerSettings.nearest(version) == BrokerSettings.of(taken), version
+        nearest, expected = BrokerSettings.nearest(version), BrokerSettings.of(taken)
+        assert nearest.named() == expected.named(), version
+    assert BrokerSettings.nearest("6.1") == BrokerSettings.of("5.0")
     with pytest.raises(ValueError, match=r"version '4\.1' are not known; known are 4.0, 4.2"):
         BrokerSettings.of("4.1")
+
+
+def test_presets_of_the_subscription_have_the_defaults_of_the_release() -> None:
+    for release in RELEASES:
+        table, settings = defaults(release), SubscriptionSettings.pulsar(release)
+        assert {
+            "dispatcherMaxReadBatchSize": settings.read_batch_size,
+            "dispatcherMaxRoundRobinBatchSize": settings.round_robin_batch_size,
+            "maxUnackedMessagesPerConsumer": settings.max_unacked_per_consumer,
+            "maxUnackedMessagesPerSubscription": settings.max_unacked_per_subscription,
+            "keySharedLookAheadMsgInReplayThresholdPerConsumer": settings.look_ahead_per_consumer,
+            "keySharedLookAheadMsgInReplayThresholdPerSubscription": settings.look_ahead_per_subscription,
+        } == {name: int(table[name]) for name in table if name in READ_BY_PRESETS}, release
 
 
 @pytest.mark.parametrize("name", DEFAULTS)
@@ -80,3 +144,18 @@ def test_a_setting_that_does_not_matter_here_is_passed_over_and_one_that_is_none
     assert BrokerSettings().with_values(["brokerDeduplicationEnabled=true"]) == BrokerSettings()
     with pytest.raises(ValueError, match="no broker setting is called 'nothingLikeIt'"):
         BrokerSettings().with_values(["nothingLikeIt=1"])
+
+
+def test_every_setting_of_every_release_is_known() -> None:
+    counts = {release: len(defaults(release)) for release in RELEASES}
+    assert counts == {"4.0.7": 536, "4.2.4": 568, "5.0.0-M1": 594, "5.0.1": 612}
+    assert all(is_setting(name) for release in RELEASES for name in defaults(release))
+    removed = set(defaults("4.2.4")) - set(defaults("5.0.1"))
+    assert "managedLedgerUnackedRangesOpenCacheSetEnabled" in removed
+    assert "subscriptionSharedUseClassicPersistentImplementation" in removed
+
+
+def test_a_removed_setting_has_no_effect() -> None:
+    off = ["managedLedgerUnackedRangesOpenCacheSetEnabled=false"]
+    forms = {version: BrokerSettings.of(version).with_values(off).long_array for version in RELEASES}
+    assert forms == {"4.0.7": False, "4.2.4": False, "5.0.0-M1": False, "5.0.1": True}

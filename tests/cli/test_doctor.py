@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import subprocess
 import sys
 from importlib.resources import files
@@ -17,7 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.broker.answers import answer, holes
 from tests.cluster.fake_admin import broker, served
-from tests.commands import command
+from tests.commands import ackwell, command
 
 SCHEMA = json.loads(files("ackwell.diagnosis").joinpath("doctor.schema.json").read_text())
 OLD = ("--broker-version", "4.0", "--restart", "graceful")
@@ -183,6 +184,21 @@ def test_a_broker_conf_is_taken_as_settings(losing: str, tmp_path: Path) -> None
     assert code == 0
     assert found["broker"]["settings"]["managedLedgerMaxUnackedRangesToPersist"] == 50_000
     assert command("doctor", *OLD, "--broker-setting", str(tmp_path / "none.conf"), losing)[0] == 2
+
+
+def test_an_unknown_name_in_a_file_is_a_warning_and_on_the_command_line_an_error(
+    losing: str, tmp_path: Path
+) -> None:
+    conf = tmp_path / "broker.conf"
+    name, near = "managedLedgerMaxUnackedRangesToPersit", "managedLedgerMaxUnackedRangesToPersist"
+    conf.write_text(f"{name}=5\n{near}=50000\nscalableTopicMaxSegments=8\n")
+    done = ackwell("doctor", *OLD, "--broker-setting", str(conf), losing)
+    assert done.code == 0, done
+    assert f"ignored the unknown setting '{name}'; did you mean '{near}'?" in " ".join(done.err.split())
+    assert "scalableTopicMaxSegments" not in done.err
+    done = ackwell("doctor", *OLD, "--broker-setting", f"{name}=5", losing)
+    assert done.code == 2
+    assert near in re.sub(r"[\s│]", "", done.err)
 
 
 def test_several_dumps_of_one_subscription_are_its_history(tmp_path: Path) -> None:

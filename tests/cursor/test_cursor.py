@@ -250,6 +250,23 @@ def test_a_cumulative_ack_behind_mark_delete_is_refused_by_5_0_alone(engine: Mod
                 assert not cursor.ack_cumulative(3, 4, ack_set)
 
 
+@pytest.mark.parametrize(
+    ("version", "kept"),
+    [("4.2.4", 0b1111100000), ("5.0.0-M1", 0b1111100000), ("5.0.0", 0b1101100000), ("5.0.1", 0b1101100000)],
+)
+@ENGINES
+def test_a_cumulative_ack_set_keeps_an_individual_index_from_5_0_0_on(
+    engine: ModuleType, version: str, kept: int
+) -> None:
+    """Seen live with the official client: index 7 of a batch of 10 alone, then cumulatively up to index 4."""
+    cursor = Cursor(engine.Ledgers({3: 2}), engine=engine, settings=CursorSettings.pulsar(version))
+    cursor.ack_batch(3, 0, [0b1101111111])
+    assert cursor.ack_cumulative(3, 0, [0b1111100000])
+    assert dict(cursor.batch_deleted) == {(3, 0): (kept,)}
+    cursor.ack_cumulative(3, 0, [0])
+    assert cursor.is_acked(3, 0) is (version in ("5.0.0", "5.0.1"))
+
+
 def test_an_unknown_broker_version_has_no_preset() -> None:
     with pytest.raises(ValueError, match=r"known are 4\.0, 4\.2, 5\.0"):
         CursorSettings.pulsar("3.3")

@@ -17,7 +17,6 @@ import pytest
 from ackwell.broker.broker_settings import BrokerSettings
 from ackwell.broker.codes import codes
 from ackwell.broker.stats import SubscriptionStats, from_answer
-from ackwell.diagnosis.checkup import JUDGED_VERSIONS
 from ackwell.diagnosis.delivery import (
     BY_DESIGN,
     DeliveryDiagnosis,
@@ -60,7 +59,7 @@ def test_every_recorded_cause_is_named() -> None:
     assert not wrong
     named = {(case["version"], case["code"]) for case in recorded()}
     versions = {version for version, _ in named}
-    assert versions == set(JUDGED_VERSIONS)
+    assert versions == {"4.0.7", "4.2.4", "5.0.0-M1"}
     for version in versions:
         assert len({code for of, code in named if of == version}) >= 14
     # Every scene was made on every version.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ackwell import Position, PositionRangeSet
+from ackwell import Ledgers, Position, PositionRangeSet
 from ackwell.broker.batch_sizes import BatchSizes, Bounds
 from ackwell.broker.broker_settings import BrokerSettings
 from ackwell.broker.stats import SubscriptionStats, parse_stats
@@ -147,16 +147,62 @@ def test_ack_sets_at_or_below_the_mark_delete_position_are_not_lost() -> None:
 
 
 def test_a_broker_of_5_0_keeps_exactly_the_limit() -> None:
-    ranges_form = ("managedLedgerPersistIndividualAckAsLongArray=false",)
+    ranges_form = (
+        "managedLedgerPersistIndividualAckAsLongArray=false",
+        "managedLedgerMaxUnackedRangesToPersist=10000",
+    )
     lost = [
         diagnose(
             subscription(holes(10_001)),
             BrokerSettings.of(version).with_values(ranges_form),
             restarts=GRACEFUL,
         ).messages_lost
-        for version in ("4.2", "5.0")
+        for version in ("4.2", "5.0.0-M1", "5.0")
     ]
-    assert lost == [Bounds(0, 0), Bounds(1, 1)]
+    assert lost == [Bounds(0, 0), Bounds(1, 1), Bounds(1, 1)]
+
+
+def test_the_long_array_form_of_5_0_counts_the_last_ledger_too() -> None:
+    """Four ledgers of 5,000 entries, every second one acknowledged: 10,000 acknowledged entries."""
+    found = {}
+    for version in ("5.0.0-M1", "5.0.1"):
+        limits = [
+            "managedLedgerMaxUnackedRangesToPersist=8000",
+            "managedLedgerMaxUnackedRangesToPersistInMetadataStore=1",
+        ]
+        ranges = PositionRangeSet(
+            [(ledger, entry, entry + 1) for ledger in range(3, 7) for entry in range(0, 5_000, 2)]
+        )
+        told = replace(
+            subscription(holes(1)),
+            individually_deleted=ranges,
+            ledgers=Ledgers([(ledger, 5_000) for ledger in range(3, 8)]),
+        )
+        settings = BrokerSettings.of(version).with_values(limits)
+        found[version] = diagnose(told, settings, restarts=GRACEFUL)
+    assert [each.usage[0].used for each in found.values()] == [7_500, 10_000]
+    assert found["5.0.0-M1"].verdict is Verdict.AT_RISK
+    assert found["5.0.1"].verdict is Verdict.LOSING
+    (setting,) = found["5.0.1"].remedies[0].settings
+    assert setting == "managedLedgerMaxUnackedRangesToPersist=20000"
+
+
+def test_a_share_of_the_limit_of_5_0_names_the_last_ledger() -> None:
+    told = replace(
+        subscription(holes(1)),
+        individually_deleted=PositionRangeSet(
+            [(ledger, entry, entry + 1) for ledger in (3, 4) for entry in range(0, 5_000, 2)]
+        ),
+    )
+    limits = [
+        "managedLedgerMaxUnackedRangesToPersist=5200",
+        "managedLedgerMaxUnackedRangesToPersistInMetadataStore=1",
+    ]
+    found = diagnose(told, BrokerSettings.of("5.0.1").with_values(limits), restarts=GRACEFUL)
+    assert found.verdict is Verdict.AT_RISK
+    assert any(
+        "after 201 more acknowledged entries, the 2,500 of ledger 4 are lost" in each for each in found.notes
+    )
 
 
 def test_past_the_limit_it_loses_and_names_settings_that_mend_it() -> None:
@@ -199,12 +245,12 @@ def test_batch_indexes_are_counted_where_the_source_has_them() -> None:
 def test_a_release_that_reads_batch_indexes_back_is_a_line_of_the_codes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from ackwell.broker import settings
+    from ackwell.broker import broker_settings
     from ackwell.broker.codes import codes
 
     name = "batch-index-not-read-back"
     changed = {**codes(), name: replace(codes()[name], fixed_in=("4.2.9",))}
-    monkeypatch.setattr(settings, "codes", lambda: changed)
+    monkeypatch.setattr(broker_settings, "codes", lambda: changed)
     told = subscription("[(3:5..3:6]]", name="sub", batchDeletedIndexes={"3:0": [33]})
     told = replace(told, batch_sizes=replace(told.batch_sizes, each=10))
     lost = {

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 BIN = Path(__file__).parent / "kit" / "bin"
-VERSIONS = ("4.2.4", "4.0.7", "5.0.0-M1")
+VERSIONS = ("4.2.4", "4.0.7", "5.0.0-M1", "5.0.1")
 """The brokers that the kit builds and starts; the probe is of the first alone."""
 
 

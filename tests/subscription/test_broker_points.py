@@ -146,11 +146,12 @@ def test_every_point_that_has_a_case_is_named() -> None:
     assert points >= {"5", "7", "8", "9", "10", "11", "12", "18"} | {f"13{letter}" for letter in "abcdefghn"}
 
 
-@pytest.mark.parametrize("version", ["4.0", "4.2", "4.0.7", "4.2.4", "5.0", "5.0.0-M1"])
+@pytest.mark.parametrize("version", ["4.0", "4.2", "4.0.7", "4.2.4", "5.0", "5.0.0-M1", "5.0.1"])
 def test_a_preset_takes_a_version_and_single_settings(version: str) -> None:
     settings = SubscriptionSettings.pulsar(version, ack_timeout_ms=7)
     assert settings.ack_timeout_ms == 7
-    assert settings.cursor.replace_ack_sets
+    assert settings.cursor.replace_ack_sets == (version not in ("5.0", "5.0.1"))
+    assert settings.read_batch_size == (500 if version in ("5.0", "5.0.1") else 100)
     assert settings.partial_ack_lowers_pending == (not version.startswith("4.0"))
     assert settings.cursor.refuse_cumulative_behind == version.startswith("5.0")
 

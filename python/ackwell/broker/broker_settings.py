@@ -1,8 +1,9 @@
 """The broker settings that affect restarts and delivery, under the broker's names.
 
-Every other setting of Apache Pulsar 4.0.8 or 4.2.4 (`settings.txt`) is accepted and has no effect, so a
-whole `broker.conf` can be passed. An unknown name is refused: a misspelt limit with its default value would
-make every prediction wrong.
+`settings.tsv` has every setting of the known releases with its default, read from the broker's own class by
+reflection (`tests/pulsar/settings_table.py`). A setting that is not a field here is accepted and has no
+effect, so a whole `broker.conf` can be passed. An unknown name is refused: a misspelt limit with its default
+value would make every prediction wrong.
 """
 
 from __future__ import annotations
@@ -15,13 +16,15 @@ from importlib.resources import files
 from typing import Any, ClassVar, Final, Self
 
 from ackwell.broker.codes import codes
-from ackwell.broker.releases import release_number
-from ackwell.cursor.cursor_settings import minor_version
 from ackwell.integers import INT64_MAX
 from ackwell.protocol.constants import FRAME_PADDING_BYTES, MAX_MESSAGE_BYTES
+from ackwell.releases import MINOR_VERSIONS, RELEASES, full_release, known_release, release_number
 
-VERSIONS: Final = ("4.0", "4.2", "5.0")
-"""The broker versions with known defaults; a patch release has the defaults of its minor version."""
+ABSENT: Final = "(absent)"
+"""The table's value of a setting that a release does not have."""
+
+MACHINE: Final = "(machine)"
+"""The table's value of a default that depends on the machine's processors or memory."""
 
 _NOT_IN_SERVICE_CONFIGURATION: Final = ("bookkeeper_", "brokerClient_")
 """Prefixes under which a broker passes settings on to its BookKeeper and Pulsar clients."""
@@ -44,8 +47,8 @@ class BrokerSettings:
 did you mean 'managedLedgerMaxUnackedRangesToPersist'?
     """
 
-    NEWEST_VERSION: ClassVar[str] = "4.2"
-    """The default version if none is known: the newest release line with known defaults."""
+    DEFAULT_VERSION: ClassVar[str] = "4.2"
+    """The version if none is known: of the known ones, the one with the lowest limits by default."""
 
     max_unacked_ranges_to_persist: int = _setting("managedLedgerMaxUnackedRangesToPersist", 10_000)
     """The most ranges of acknowledged entries that are written to the cursor ledger."""
@@ -66,7 +69,7 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
     unacked_ranges_open_cache_set_enabled: bool = _setting(
         "managedLedgerUnackedRangesOpenCacheSetEnabled", True
     )
-    """If off, the broker keeps ranges in a structure without a long-array form."""
+    """If off, the broker keeps ranges in a structure without a long-array form. Removed in 5.0.0."""
     acknowledgment_at_batch_index_level_enabled: bool = _setting(
         "acknowledgmentAtBatchIndexLevelEnabled", True
     )
@@ -98,42 +101,74 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
     ranges_beyond_limit: int = 1
     """The ranges beyond the limit that the ranges form keeps: 1 up to 4.2 (apache/pulsar#25548), 0 in 5.0.
 
-    It depends on the version of the broker and is not a setting.
+    It depends on the version of the broker and is not a setting, like the fields below.
+    """
+    has_open_cache_set: bool = True
+    """Whether `unacked_ranges_open_cache_set_enabled` has an effect: not in 5.0.0 and later."""
+    counts_the_ledger_itself: bool = False
+    """Whether a ledger is written in the long-array form only if the total *with* its entries is within the
+    limit: 5.0.0 and later (apache/pulsar#26127). Before, the total of the earlier ledgers counts.
     """
     reads_batch_indexes_back: bool = False
     """Whether it reads batch indexes back from the metadata store, by patch version (apache/pulsar#26474)."""
+    writes_batch_indexes_alone: bool = False
+    """Whether acknowledging only parts of batches writes the cursor, within
+    `cursor_position_flush_seconds`: 5.0.0 and later (apache/pulsar#26498).
+    """
+    pauses_on_batch_indexes: bool = False
+    """Whether `pause_on_ack_state` also applies to batch indexes beyond their limit: 5.0.0 and later
+    (apache/pulsar#26553).
+    """
     releases_passed_messages: bool = True
     """Whether consumers' counts drop messages that are skipped, cleared or expired: not in 4.0."""
 
     @classmethod
     def of(cls, version: str) -> Self:
-        """Return the defaults of a broker version such as `4.0`, `4.2`, `4.2.4` or `5.0.0-M1`.
+        """Return the defaults and rules of a broker version such as `4.0`, `4.2.5` or `5.0.0-M1`.
 
         Raises `ValueError` if the defaults of the version are not known.
         """
-        minor = minor_version(version)
-        if minor not in VERSIONS:
+        release = known_release(version)
+        if release is None:
             raise ValueError(
                 f"defaults of broker version {version!r} are not known; known are "
-                f"{', '.join(VERSIONS)}: take the nearest and pass what differs as settings"
+                f"{', '.join(MINOR_VERSIONS)}: take the nearest and pass what differs as settings"
             )
-        if minor == "4.0":
-            settings = cls(
-                persist_individual_ack_as_long_array=False,
-                acknowledgment_at_batch_index_level_enabled=False,
-                releases_passed_messages=False,
-            )
-        else:
-            settings = cls(ranges_beyond_limit=0) if minor == "5.0" else cls()
-        return replace(settings, reads_batch_indexes_back=_reads_batch_indexes_back(version))
+        return cls._of_release(release, full_release(version))
 
     @classmethod
     def nearest(cls, version: str) -> Self:
         """Return the defaults of the newest known version up to `version`, else of the oldest known one."""
-        number = release_number(minor_version(version))
-        known = [minor for minor in VERSIONS if release_number(minor) <= number]
-        defaults = cls.of(known[-1] if known else VERSIONS[0])
-        return replace(defaults, reads_batch_indexes_back=_reads_batch_indexes_back(version))
+        release = known_release(version)
+        if release is None:
+            number = release_number(version)
+            release = next((old for old in reversed(RELEASES) if release_number(old) <= number), RELEASES[0])
+        newest = RELEASES[-1]
+        is_newer = release_number(version) > release_number(newest)
+        return cls._of_release(release, newest if is_newer else full_release(version))
+
+    @classmethod
+    def _of_release(cls, known: str, release: str) -> Self:
+        """Return the defaults of a known release with the rules of another one."""
+        table = defaults(known)
+        values = {
+            attribute: read(name, table[name])
+            for name, (attribute, read) in _KNOWN_SETTINGS.items()
+            if table.get(name, ABSENT) != ABSENT
+        }
+        number = release_number(release)
+        is_released_5_0 = number >= release_number("5.0.0")
+        return replace(
+            cls(),
+            **values,  # type: ignore[arg-type]
+            ranges_beyond_limit=0 if number[0] >= 5 else 1,
+            has_open_cache_set=not is_released_5_0,
+            counts_the_ledger_itself=is_released_5_0,
+            reads_batch_indexes_back=not codes()["batch-index-not-read-back"].has(release),
+            writes_batch_indexes_alone=not codes()["batch-index-not-written"].has(release),
+            pauses_on_batch_indexes=is_released_5_0,
+            releases_passed_messages=release_number(known)[:2] > (4, 0),
+        )
 
     def with_known(self, values: Mapping[str, str]) -> Self:
         """Apply a broker's list of settings; settings without an effect here are ignored.
@@ -162,8 +197,8 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
             if known is not None:
                 attribute, read = known
                 changes[attribute] = read(name, value)
-            elif name not in known_names() and not name.startswith(_NOT_IN_SERVICE_CONFIGURATION):
-                raise ValueError(f"no broker setting is called {name!r}" + _suggestion(name))
+            elif not is_setting(name):
+                raise ValueError(f"no broker setting is called {name!r}" + suggestion(name))
         return replace(self, **changes)  # type: ignore[arg-type]
 
     def named(self) -> dict[str, int | bool]:
@@ -177,7 +212,8 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
     @property
     def long_array(self) -> bool:
         """Whether the cursor ledger holds dense bit sets of each ledger instead of ranges."""
-        return self.persist_individual_ack_as_long_array and self.unacked_ranges_open_cache_set_enabled
+        has_form = self.unacked_ranges_open_cache_set_enabled or not self.has_open_cache_set
+        return self.persist_individual_ack_as_long_array and has_form
 
     @property
     def metadata_store_ranges(self) -> int:
@@ -193,19 +229,37 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
         return min(self.max_message_size_bytes + FRAME_PADDING_BYTES, self.netty_max_frame_size_bytes)
 
 
-def _reads_batch_indexes_back(version: str) -> bool:
-    return not codes()["batch-index-not-read-back"].has(version)
-
-
 @cache
-def known_names() -> frozenset[str]:
-    """Return the name of every setting of the known broker versions."""
-    text = files("ackwell.broker").joinpath("settings.txt").read_text(encoding="ascii")
-    return frozenset(text.split())
+def _table() -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
+    """Return the releases of the table, and the values of each setting in their order."""
+    text = files("ackwell.broker").joinpath("settings.tsv").read_text(encoding="ascii")
+    (_, *releases), *rows = (line.split("\t") for line in text.splitlines())
+    return tuple(releases), {name: tuple(values) for name, *values in rows}
 
 
-def _suggestion(name: str) -> str:
-    near = get_close_matches(name, known_names() | _KNOWN_SETTINGS.keys(), n=1)
+def defaults(release: str) -> dict[str, str]:
+    """Return every setting of a known release with its default, as the table has it.
+
+    >>> defaults("5.0.1")["dispatcherMaxReadBatchSize"], defaults("4.2.4")["dispatcherMaxReadBatchSize"]
+    ('500', '100')
+    """
+    releases, rows = _table()
+    column = releases.index(release)
+    return {name: values[column] for name, values in rows.items() if values[column] != ABSENT}
+
+
+def is_setting(name: str) -> bool:
+    """Return whether a known release has a setting of this name, or passes it on to a client.
+
+    >>> is_setting("bookkeeper_tcpSndBufLen"), is_setting("managedLedgerMaxRanges")
+    (True, False)
+    """
+    return name in _table()[1] or name in _KNOWN_SETTINGS or name.startswith(_NOT_IN_SERVICE_CONFIGURATION)
+
+
+def suggestion(name: str) -> str:
+    """Return the end of a message about an unknown name: the nearest name."""
+    near = get_close_matches(name, _table()[1].keys() | _KNOWN_SETTINGS.keys(), n=1)
     return f"; did you mean {near[0]!r}?" if near else "; see the broker's conf/broker.conf"
 
 

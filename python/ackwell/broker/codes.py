@@ -9,7 +9,7 @@ from importlib.resources import files
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
-from ackwell.broker.releases import release_number
+from ackwell.releases import release_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

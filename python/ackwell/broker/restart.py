@@ -5,12 +5,14 @@ decides which part:
 
 - **The cursor ledger** (BookKeeper), while the broker runs, and on a graceful close with more ranges
   than `managedLedgerMaxUnackedRangesToPersistInMetadataStore`. In the *ranges form* it keeps the
-  first limit + 1 ranges (the + 1 is apache/pulsar#25548). In the *long-array form* it writes ledger
-  after ledger whole until the acknowledged **entries** written so far exceed the limit: the limit
-  counts entries there, not ranges. A separate limit applies to batch indexes.
+  first limit + 1 ranges (the + 1 is apache/pulsar#25548, not in 5.0). In the *long-array form* it writes
+  ledger after ledger whole until the acknowledged **entries** written so far exceed the limit: the limit
+  counts entries there, not ranges. From 5.0.0 on a ledger is written only if its own entries are within the
+  limit, too; if none is, the ranges form is written (apache/pulsar#26127). A separate limit applies to batch
+  indexes.
 - **The metadata store**, on a graceful close with fewer ranges, without an open cursor ledger, or when
-  BookKeeper refuses the entry for its size. Always in the ranges form; the batch indexes written there
-  are not read back (apache/pulsar#20585, apache/pulsar#26475).
+  BookKeeper refuses the entry for its size. Always in the ranges form; before 4.0.14, 4.2.5 and 5.0.0 the
+  batch indexes written there are not read back (apache/pulsar#20585, apache/pulsar#26475).
 
 A *crash* leaves the last written state. A broker writes a cursor at most once per second, and writes a
 delayed change within `managedLedgerCursorPositionFlushSeconds`. `RestartLoss.messages` assumes that the
@@ -18,7 +20,8 @@ current state is written; `RestartLoss.messages_before_flush` assumes a crash be
 its position with the earlier acknowledgments: until a whole entry is acknowledged, a crash restores more
 acknowledgments than the broker held, never fewer.
 
-Derived from recorded restarts of Apache Pulsar 4.2.4 and from reading 4.0.8 and 4.2.4, which agree.
+Derived from recorded restarts of Apache Pulsar, and compared with restarts of 4.0.7, 4.2.4, 5.0.0-M1 and
+5.0.1.
 """
 
 from __future__ import annotations
@@ -157,6 +160,10 @@ def restart_loss(
             bounds = [each for each in (worst, None if since is None else messages.at_most + since) if each]
             worst = min(bounds, default=worst)
         before_flush = Bounds(messages.at_least, worst).up_to(most)
+    elif restart == "crash" and settings.writes_batch_indexes_alone and held.batch_deleted:
+        # The ranges are those that the broker read. The ack sets may be newer, until the next flush.
+        alone = sizes.acked(entries, held.batch_deleted, within=within).at_most
+        before_flush = Bounds(messages.at_least, alone).up_to(most)
     return RestartLoss(
         restart=restart,
         place=persisted.place,

@@ -148,6 +148,11 @@ def read_back(
 
 
 def _after_crash(state: MemoryState, settings: BrokerSettings, ledger: CursorLedger) -> Persisted:
+    if ledger != "open" and settings.writes_batch_indexes_alone and state.batch_deleted:
+        # The next flush opens a cursor ledger and writes the whole state to it.
+        persisted = _in_ledger(state, settings)
+        _mark_uncertain(persisted, state, settings)
+        return persisted
     if ledger == "none":
         # The broker wrote nothing since it loaded the cursor. The ranges are those that it read. The ack
         # sets are newer, unless the broker reads ack sets back from the metadata store.
@@ -165,7 +170,8 @@ def _after_crash(state: MemoryState, settings: BrokerSettings, ledger: CursorLed
         return persisted
     persisted = _in_ledger(state, settings)
     _mark_uncertain(persisted, state, settings)
-    if not len(state.individually_deleted) and persisted.ack_sets:
+    alone = not len(state.individually_deleted)
+    if alone and persisted.ack_sets and not settings.writes_batch_indexes_alone:
         # Acknowledging part of a batch writes nothing while there is no range beyond the mark-delete
         # position. The state does not show whether the ack sets were there when it last moved.
         persisted.uncertain_ack_sets, persisted.ack_sets = (
@@ -179,7 +185,7 @@ def _after_crash(state: MemoryState, settings: BrokerSettings, ledger: CursorLed
 def _in_ledger(state: MemoryState, settings: BrokerSettings) -> Persisted:
     """Write one entry to the cursor ledger, in the form the broker is set to."""
     limit = settings.max_unacked_ranges_to_persist
-    ranges = _first_ledgers(state, limit) if settings.long_array else None
+    ranges = _first_ledgers(state, settings) if settings.long_array else None
     if ranges is not None and (len(ranges) or not len(state.individually_deleted)):
         persisted = Persisted("cursor ledger", "pulsar-long-array", ranges)
         reason = _entry_limit(state, ranges, limit)
@@ -229,11 +235,17 @@ def _first_ranges(state: MemoryState, settings: BrokerSettings) -> PositionRange
     return type(state.individually_deleted)(islice(state.individually_deleted, written))
 
 
-def _first_ledgers(state: MemoryState, limit: int) -> PositionRangeSet:
-    """Return the ledgers that are written: those before which at most `limit` entries are acknowledged."""
+def _first_ledgers(state: MemoryState, settings: BrokerSettings) -> PositionRangeSet:
+    """Return the ledgers that are written in the long-array form: the first ones, up to the limit.
+
+    Before 5.0.0 the acknowledged entries of the ledgers before a ledger count, from then on its own, too.
+    """
+    limit = settings.max_unacked_ranges_to_persist
     ledger_ids = state.individually_deleted.ledger_ids()
     acked = accumulate(map(state.individually_deleted.cardinality_of, ledger_ids), initial=0)
-    beyond = [ledger_id for ledger_id, before in zip(ledger_ids, acked, strict=False) if before > limit]
+    if settings.counts_the_ledger_itself:
+        next(acked)
+    beyond = [ledger_id for ledger_id, total in zip(ledger_ids, acked, strict=False) if total > limit]
     if not beyond:
         return state.individually_deleted
     kept = state.individually_deleted.copy()

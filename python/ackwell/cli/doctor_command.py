@@ -208,7 +208,7 @@ def doctor(
 
 def _counts_safely(version: str) -> bool:
     """Return True for a broker whose subscriptions go on delivering while their backlog is counted."""
-    from ackwell.broker.releases import release_number
+    from ackwell.releases import release_number
 
     if release_number(version) < (4, 0, 0):
         raise typer.BadParameter(
@@ -227,7 +227,7 @@ def _collected_broker(sources: Sequence[str], version: str | None, settings: Seq
     facts = collected_facts(sources)
     if facts is not None:
         return JudgedBroker.from_facts(facts, version, settings)
-    return JudgedBroker.of(version or BrokerSettings.NEWEST_VERSION, settings)
+    return JudgedBroker.of(version or BrokerSettings.DEFAULT_VERSION, settings)
 
 
 def _read(sources: Sequence[str]) -> Iterator[SubscriptionStats | UnreadableSource]:

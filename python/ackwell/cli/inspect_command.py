@@ -53,7 +53,7 @@ def inspect(
     from ackwell.store.sqlite import is_sqlite
 
     try:
-        settings = BrokerSettings.of(broker_version or BrokerSettings.NEWEST_VERSION).with_values(
+        settings = BrokerSettings.of(broker_version or BrokerSettings.DEFAULT_VERSION).with_values(
             options.assignments(broker_setting)
         )
     except ValueError as error:

@@ -21,7 +21,7 @@ BrokerVersion = Annotated[
     str | None,
     typer.Option(
         metavar="VERSION",
-        help="The broker version, for its defaults and rules: 4.0, 4.2 or 5.0. "
+        help="The broker version, for its defaults and rules: 4.0, 4.2 or 5.0, or a release such as 4.2.5. "
         "Without it, the version that the broker reports, else 4.2.",
     ),
 ]
@@ -161,7 +161,12 @@ with_required_admin = options_from(required_admin, "admin")
 
 
 def assignments(given: Sequence[str] | None) -> Iterator[str]:
-    """Yield `name=value` for each setting given, and for each line of a `broker.conf` given."""
+    """Yield `name=value` for each setting given, and for each line of a `broker.conf` given.
+
+    A file may be of another release, so an unknown name in it is ignored with a warning.
+    """
+    from ackwell.broker.broker_settings import is_setting, suggestion
+
     for value in given or ():
         path = Path(value)
         if "=" in value and not path.is_file():
@@ -178,5 +183,11 @@ def assignments(given: Sequence[str] | None) -> Iterator[str]:
         for line in text.splitlines():
             name, separator, rest = line.strip().partition("=")
             # A setting without a value keeps its default, as the broker reads it.
-            if separator and rest.strip() and not name.startswith("#"):
+            if not separator or not rest.strip() or name.startswith("#"):
+                continue
+            if is_setting(name.strip()):
                 yield f"{name.strip()}={rest.strip()}"
+            else:
+                from ackwell.cli.console import warn
+
+                warn(f"{path}: ignored the unknown setting {name.strip()!r}{suggestion(name.strip())}")

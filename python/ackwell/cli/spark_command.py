@@ -180,7 +180,7 @@ def audit(
     from ackwell.broker.broker_settings import BrokerSettings
     from ackwell.spark import restart_audit
 
-    settings = BrokerSettings.of(broker_version or BrokerSettings.NEWEST_VERSION).with_values(
+    settings = BrokerSettings.of(broker_version or BrokerSettings.DEFAULT_VERSION).with_values(
         options.assignments(broker_setting)
     )
     spark = target.session()

@@ -78,7 +78,7 @@ def what_if(
     position = _position(client, stats, to, move) if needs_position and to is not None else None
     version = broker_version or (client.facts().version if client is not None else None)
     try:
-        outcome = predict(stats, Move(move, position, entries), version or BrokerSettings.NEWEST_VERSION)
+        outcome = predict(stats, Move(move, position, entries), version or BrokerSettings.DEFAULT_VERSION)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     if as_json:

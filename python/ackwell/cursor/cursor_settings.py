@@ -7,10 +7,9 @@ a broker version; `docs/design.md` gives the reason for every difference.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Self
 
-PULSAR_VERSIONS: Final = ("4.0", "4.2", "5.0")
-"""The supported broker versions; a patch release behaves like its minor version."""
+from ackwell.releases import MINOR_VERSIONS, known_release, release_number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,10 +30,10 @@ class CursorSettings:
     replace_ack_sets: bool = False
     """How a cumulative acknowledgment inside a batch changes the ack set of that entry.
 
-    False: the set is ANDed with the stored one, so that no acknowledged message is redelivered; an empty ack
-    set acknowledges the whole entry. True, like the broker: the set replaces the stored one if its first
-    unacknowledged message has a higher index, and is ignored otherwise; an empty ack set leaves the entry
-    unacknowledged, with an empty ack set.
+    False, like 5.0.0 and later: the set is ANDed with the stored one, so that no acknowledged message is
+    redelivered; an empty ack set acknowledges the whole entry. True, like older brokers and 5.0.0-M1: the set
+    replaces the stored one if its first unacknowledged message has a higher index, and is ignored otherwise;
+    an empty ack set leaves the entry unacknowledged, with an empty ack set.
     """
 
     merge_individual_properties: bool = True
@@ -55,28 +54,20 @@ class CursorSettings:
 
     @classmethod
     def pulsar(cls, version: str) -> Self:
-        """Return the behaviour of a broker version such as `4.0`, `4.2` or `4.2.4`.
+        """Return the behaviour of a broker version such as `4.0`, `4.2.4` or `5.0.0-M1`.
 
         Raises `ValueError` for an unsupported version.
         """
-        minor = minor_version(version)
-        if minor not in PULSAR_VERSIONS:
+        release = known_release(version)
+        if release is None:
             raise ValueError(
                 f"the behaviour of broker version {version!r} is not known; "
-                f"known are {', '.join(PULSAR_VERSIONS)}"
+                f"known are {', '.join(MINOR_VERSIONS)}"
             )
+        number = release_number(release)
         return cls(
-            replace_ack_sets=True,
+            replace_ack_sets=number < release_number("5.0.0"),
             merge_individual_properties=False,
             keep_missing_positions=True,
-            refuse_cumulative_behind=minor == "5.0",
+            refuse_cumulative_behind=number[0] >= 5,
         )
-
-
-def minor_version(version: str) -> str:
-    """Return the minor version of a broker release.
-
-    >>> minor_version("4.2.4"), minor_version("5.0.0-M1")
-    ('4.2', '5.0')
-    """
-    return ".".join(version.split("-")[0].split(".")[:2])

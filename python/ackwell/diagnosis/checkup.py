@@ -17,15 +17,13 @@ from ackwell.broker.stats import SubscriptionStats, UnreadableSource
 from ackwell.broker.writes import RESTARTS, Restart
 from ackwell.diagnosis.delivery import DeliveryVerdict
 from ackwell.diagnosis.doctor import Diagnosis, Verdict, count_to_json, diagnose
+from ackwell.releases import RELEASES, full_release
 
 if TYPE_CHECKING:
     from ackwell.cluster.admin import BrokerFacts
 
 SCHEMA_VERSION: Final = 1
 """The version of the JSON; it grows when a reader of an older one could misread a value."""
-
-JUDGED_VERSIONS: Final = ("4.0.7", "4.2.4", "5.0.0-M1")
-"""The broker versions whose real restarts were compared with the predictions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +56,7 @@ class JudgedBroker:
         cls, facts: BrokerFacts, version: str | None, assignments: Iterable[str] = ()
     ) -> JudgedBroker:
         """Return the broker of reported facts; `version` and `assignments` take precedence over them."""
-        named = version or facts.version or BrokerSettings.NEWEST_VERSION
+        named = version or facts.version or BrokerSettings.DEFAULT_VERSION
         assumed = [*facts.assumed, *_unjudged(named)]
         settings = BrokerSettings.nearest(named)
         if facts.settings is not None:
@@ -72,10 +70,10 @@ class JudgedBroker:
 
 
 def _unjudged(version: str) -> Iterator[str]:
-    if version not in JUDGED_VERSIONS and version not in {v.rpartition(".")[0] for v in JUDGED_VERSIONS}:
+    if full_release(version) not in RELEASES:
         yield (
             f"version {version} was never compared with a real restart; the rules of the nearest one "
-            f"that was are taken ({', '.join(JUDGED_VERSIONS)})"
+            f"that was are taken ({', '.join(RELEASES)})"
         )
 
 

@@ -176,7 +176,7 @@ def diagnose(
     *,
     restarts: Sequence[Restart] = RESTARTS,
     before: SubscriptionStats | None = None,
-    version: str = BrokerSettings.NEWEST_VERSION,
+    version: str = BrokerSettings.DEFAULT_VERSION,
 ) -> Diagnosis:
     """Return the findings about a subscription; O(ranges + ack sets).
 
@@ -337,12 +337,14 @@ def _usage(stats: SubscriptionStats, settings: BrokerSettings) -> Iterator[Limit
     name = "managedLedgerMaxUnackedRangesToPersist"
     ranges = stats.individually_deleted
     if settings.long_array:
-        # A ledger is lost if the ledgers before it exceed the limit, so the last one does not count.
-        yield LimitUsage(
-            name, "acknowledged entries before the last ledger", _entries_before_last(stats), limit
+        counted = (
+            "acknowledged entries"
+            if settings.counts_the_ledger_itself
+            else "acknowledged entries before the last ledger"
         )
+        yield LimitUsage(name, counted, _counted_entries(stats, settings), limit)
     else:
-        yield LimitUsage(name, "ranges", len(ranges), limit + 1)
+        yield LimitUsage(name, "ranges", len(ranges), limit + settings.ranges_beyond_limit)
     form = "pulsar-long-array" if settings.long_array else "pulsar-ranges"
     size = size_in(stats.to_position_info(), form)
     if size is not None:
@@ -356,11 +358,15 @@ def _usage(stats: SubscriptionStats, settings: BrokerSettings) -> Iterator[Limit
         )
 
 
-def _entries_before_last(stats: SubscriptionStats) -> int:
+def _counted_entries(stats: SubscriptionStats, settings: BrokerSettings) -> int:
+    """Return the acknowledged entries that count for the limit of the long-array form.
+
+    Before 5.0.0 a ledger is lost if the ledgers before it exceed the limit, so the last one does not count.
+    """
     ranges = stats.individually_deleted
     ledger_ids = ranges.ledger_ids()
-    if not len(ledger_ids):
-        return 0
+    if settings.counts_the_ledger_itself or not len(ledger_ids):
+        return ranges.cardinality
     return ranges.cardinality - ranges.cardinality_of(int(ledger_ids[-1]))
 
 
@@ -372,6 +378,11 @@ def _cliff(stats: SubscriptionStats, settings: BrokerSettings, usage: LimitUsage
         return f"{share}: acknowledgments beyond it are lost"
     last = int(ranges.ledger_ids()[-1])
     at_stake, left = ranges.cardinality_of(last), max(usage.limit - usage.used, 0)
+    if settings.counts_the_ledger_itself:
+        return (
+            f"{share}: after {left + 1:,} more acknowledged entries, the {at_stake:,} of ledger {last} are "
+            f"lost; if no ledger is within the limit, all but the first {usage.limit:,} ranges"
+        )
     rolls = (
         ""
         if usage.used + at_stake <= usage.limit
@@ -401,7 +412,8 @@ def _remedies(
     changes: list[str] = []
     if codes & {"range-limit", "entry-limit"}:
         needed = max(
-            _entries_before_last(stats) if settings.long_array else 0, len(stats.individually_deleted)
+            _counted_entries(stats, settings) if settings.long_array else 0,
+            len(stats.individually_deleted),
         )
         changes.append(f"managedLedgerMaxUnackedRangesToPersist={_with_headroom(needed)}")
     if "batch-index-off" in codes:

@@ -359,7 +359,11 @@ def _check_graceful(before: Snapshot, now: Snapshot, missing: PositionRangeSet) 
     if not limit:
         raise RefusedError("nothing-kept", age=since)
     earlier = _up_to(then | perhaps, ledger_id, -1).cardinality
-    if count < limit and not any(_writes_ledgers(each, earlier, before, now) for each in known):
+    whole = earlier + dict(_joined(dict(before.stats.ledgers), now)).get(ledger_id, 0)
+    if count < limit and not any(
+        _writes_ledgers(each, whole if each.counts_the_ledger_itself else earlier, before, now)
+        for each in known
+    ):
         raise RefusedError("fewer-than-limit", count=count, limit=limit, age=since)
     return [
         "the mark-delete position did not move back",
@@ -395,13 +399,13 @@ def _ranges_max(then: PositionRangeSet, perhaps: PositionRangeSet, before: tuple
     return len(then) - last + int(gaps.sum())
 
 
-def _writes_ledgers(settings: BrokerSettings, earlier: int, before: Snapshot, now: Snapshot) -> bool:
+def _writes_ledgers(settings: BrokerSettings, counted: int, before: Snapshot, now: Snapshot) -> bool:
     """Return whether a restart may have kept exactly the ledgers before that of the first missing entry.
 
     Only the cursor ledger has the long-array form, and a broker reads it only if there are more ranges than
     fit the metadata store.
     """
-    if not settings.long_array or earlier <= settings.max_unacked_ranges_to_persist:
+    if not settings.long_array or counted <= settings.max_unacked_ranges_to_persist:
         return False
     entries = _joined(dict(before.stats.ledgers), now)
     return sum((count + 1) // 2 for _, count in entries) > settings.metadata_store_ranges

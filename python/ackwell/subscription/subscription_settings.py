@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from ackwell.cursor.cursor_settings import CursorSettings, minor_version
+from ackwell.cursor.cursor_settings import CursorSettings
+from ackwell.releases import known_release
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,11 +182,11 @@ class SubscriptionSettings:
         """Return the settings that give a subscription the behaviour of a broker of `version`.
 
         `version` is "4.0", "4.2", "5.0" or a release of one of them, such as "4.0.7" or "5.0.0-M1";
-        `ValueError` for any other. `settings` override single values.
+        "5.0" means 5.0.1. `ValueError` for any other. `settings` override single values.
         """
         cursor = CursorSettings.pulsar(version)
-        name = minor_version(version)
-        return cls(**{"cursor": cursor, **_PULSAR, **_PULSAR_OF_VERSION.get(name, {}), **settings})
+        release = known_release(version) or ""
+        return cls(**{"cursor": cursor, **_PULSAR, **_PULSAR_OF_RELEASE.get(release, {}), **settings})
 
 
 _PULSAR: dict[str, Any] = {
@@ -204,7 +205,13 @@ _PULSAR: dict[str, Any] = {
     "plain_acks_conflict": True,
     "expires_by_search": True,
 }
-_PULSAR_OF_VERSION: dict[str, dict[str, Any]] = {
-    "4.0": {"partial_ack_lowers_pending": False},
-    "5.0": {"partial_ack_unblocks": True},
+_PULSAR_5: dict[str, Any] = {
+    "partial_ack_unblocks": True,
+    "look_ahead_per_consumer": 4_000,
+    "look_ahead_per_subscription": 40_000,
+}
+_PULSAR_OF_RELEASE: dict[str, dict[str, Any]] = {
+    "4.0.7": {"partial_ack_lowers_pending": False},
+    "5.0.0-M1": _PULSAR_5,
+    "5.0.1": {**_PULSAR_5, "read_batch_size": 500},
 }

@@ -1,20 +1,36 @@
 # Sourced by the scripts beside it: builds the kit once for each broker version, outside the checkout, and sets
-# how to run Java. ACKWELL_PULSAR_VERSION selects the broker: 4.2.4 (the default), 4.0.7 or 5.0.0-M1.
+# how to run Java. ACKWELL_PULSAR_VERSION selects the broker: 4.2.4 (the default), 4.0.7, 5.0.0-M1 or 5.0.1.
 VERSION="${ACKWELL_PULSAR_VERSION:-4.2.4}"
 KIT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 KIT_HOME="${ACKWELL_PULSAR_HOME:-${XDG_CACHE_HOME:-$HOME/.cache}/ackwell-pulsar}"
 mkdir -p "$KIT_HOME/logs"
 
+POM=pom.xml
+if [ "$VERSION" = 5.0.1 ]; then
+  POM=pom-5.0.1.xml
+  java_release() { "$1/bin/javac" -version 2>&1 | sed -nE 's/^javac ([0-9]+).*/\1/p'; }
+  for jdk in "${ACKWELL_JDK21:-}" "${JAVA_HOME:-}" /usr/lib/jvm/*; do
+    [ -x "$jdk/bin/javac" ] && [ "$(java_release "$jdk")" -ge 21 ] || continue
+    export JAVA_HOME="$jdk" PATH="$jdk/bin:$PATH"
+    break
+  done
+  [ "$(java_release "${JAVA_HOME:-/nonexistent}" || true)" -ge 21 ] 2>/dev/null ||
+    { echo "Pulsar 5.0.1 needs a JDK >= 21: set ACKWELL_JDK21 to its folder" >&2; exit 1; }
+fi
+
 # The digest of the sources names the build, so checkouts that differ do not overwrite each other's build.
-DIGEST="$(cd "$KIT" && find pom.xml src -type f | LC_ALL=C sort | xargs cat | sha256sum | cut -c1-12)"
+DIGEST="$(cd "$KIT" && find "$POM" stubs src -type f | LC_ALL=C sort | xargs cat | sha256sum | cut -c1-12)"
 BUILD="$KIT_HOME/build-$VERSION-$DIGEST"
 if [ ! -f "$BUILD/classpath" ]; then
   # In a folder of its own, which gets the build's name when it is whole: others may build at the same time.
   MAKING="$(mktemp -d "$BUILD.XXXXXX")"
-  cp -r "$KIT/pom.xml" "$KIT/src" "$MAKING/"
+  cp -r "$KIT/src" "$KIT/stubs" "$MAKING/"
+  cp "$KIT/$POM" "$MAKING/pom.xml"
   PROFILE=""
   case "$VERSION" in
     4.0.*) # Its classes of the persisted state have other names: no probe.
+      rm "$MAKING"/src/main/java/ackwell/kit/{RecoverProbe,BookKeeperInMemory}.java ;;
+    5.0.1) # Its test jar is not in the registry: no probe.
       rm "$MAKING"/src/main/java/ackwell/kit/{RecoverProbe,BookKeeperInMemory}.java ;;
     5.*) PROFILE="-Ppulsar-5" ;;
   esac

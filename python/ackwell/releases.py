@@ -1,0 +1,55 @@
+"""Releases of a broker: numbers that compare, and the releases whose defaults and rules are known."""
+
+from __future__ import annotations
+
+from typing import Final
+
+RELEASES: Final = ("4.0.7", "4.2.4", "5.0.0-M1", "5.0.1")
+"""The releases whose defaults were read by reflection and whose behaviour was compared live, oldest first."""
+
+
+def release_number(version: str) -> tuple[int, ...]:
+    """Return a release as numbers that compare; a milestone comes before its release.
+
+    >>> release_number("4.0.13") > release_number("4.0.7") > release_number("4.0.7-M1")
+    True
+    """
+    release, _, milestone = version.partition("-")
+    numbers = [int(part) if part.isdecimal() else 0 for part in release.split(".")]
+    return (*[*numbers, 0, 0, 0][:3], 0 if milestone else 1)
+
+
+def minor_version(version: str) -> str:
+    """Return the minor version of a broker release.
+
+    >>> minor_version("4.2.4"), minor_version("5.0.0-M1")
+    ('4.2', '5.0')
+    """
+    return ".".join(version.split("-")[0].split(".")[:2])
+
+
+MINOR_VERSIONS: Final = tuple(dict.fromkeys(map(minor_version, RELEASES)))
+"""The minor versions of the known releases. A minor version alone means its last known release."""
+
+
+def full_release(version: str) -> str:
+    """Return the release that a version names: the last known one for a minor version.
+
+    >>> full_release("5.0"), full_release("4.2.5"), full_release("3.3")
+    ('5.0.1', '4.2.5', '3.3')
+    """
+    return next((known for known in reversed(RELEASES) if minor_version(known) == version), version)
+
+
+def known_release(version: str) -> str | None:
+    """Return the known release whose defaults a version has; None if its minor version is not known.
+
+    A patch release has those of the last known patch release of its minor version, and a milestone those of
+    the known milestone.
+
+    >>> [known_release(version) for version in ("4.2", "4.2.5", "5.0.0", "5.0.0-M2", "4.1.3")]
+    ['4.2.4', '4.2.4', '5.0.1', '5.0.0-M1', None]
+    """
+    same_minor = [known for known in RELEASES if minor_version(known) == minor_version(version)]
+    same_kind = [known for known in same_minor if ("-" in known) == ("-" in version)]
+    return next(reversed(same_kind or same_minor), None)
