@@ -52,12 +52,8 @@ CURSOR: dict[str, Any] = {
 }
 
 
-def integer(values: Mapping[str, Any], name: str, default: int) -> int:
-    return int(values.get(name, default))
-
-
 def read(shown: Mapping[str, Any] = SHOWN, cursor: Mapping[str, Any] = CURSOR, **more: Any) -> DispatchStats:
-    return dispatch_of(shown, cursor, more.get("topic", {}), more.get("policies", {}), integer)
+    return dispatch_of(shown, cursor, more.get("topic", {}), more.get("policies", {}))
 
 
 def test_every_field_comes_from_its_own_place() -> None:
@@ -135,26 +131,85 @@ def test_an_age_below_nothing_is_none(age: int | None, seconds: int | None) -> N
     assert read(SHOWN | {"oldestBacklogMessageAgeSeconds": age}).oldest_age_seconds == seconds
 
 
-def test_values_of_other_types_say_nothing() -> None:
-    odd = {"msgRateOut": "1", "activeConsumerName": 5, "type": "Other", "keySharedMode": "AUTO_SPLIT"}
-    odd |= {
-        "allowOutOfOrderDelivery": "true",
-        "blockedSubscriptionOnUnackedMsgs": 1,
-        "lastConsumedTimestamp": 0,
-    }
-    found = read(SHOWN | odd, {"subscriptionHavePendingRead": 1, "state": 1})
-    assert (found.rate_out, found.active, found.kind, found.sticky) == (0.0, None, None, False)
-    assert (found.out_of_order, found.blocked, found.last_delivered_ms) == (False, False, None)
-    assert (found.pending_read, found.cursor_state) == (None, None)
-    assert read(SHOWN | {"msgRateOut": 2}).rate_out == 2.0
-    assert read(SHOWN | {"msgRateOut": 10**400}).rate_out > 0
-    wrongs: list[Any] = ["x", [1], [{}, 1]]
-    for wrong in wrongs:
-        with pytest.raises(TypeError, match="consumers: expected an array of objects"):
-            read({"consumers": wrong})
-    nothing: list[Any] = [[], None, "x"]
+WRONG = {
+    "type": 5,
+    "consumers": [{}, 1],
+    "activeConsumerName": 5,
+    "msgBacklog": -1,
+    "msgInReplay": -1,
+    "msgDelayed": -1,
+    "unackedMessages": "x",
+    "blockedSubscriptionOnUnackedMsgs": 1,
+    "msgOutCounter": -1,
+    "msgRateOut": ["x"],
+    "availablePermits": 1.5,
+    "allowOutOfOrderDelivery": "true",
+    "keySharedMode": 5,
+    "lastConsumedTimestamp": "noon",
+    "lastAckedTimestamp": 1 << 63,
+    "oldestBacklogMessageAgeSeconds": [],
+    THROTTLED[0]: None,
+}
+"""A value of a wrong type, or a negative count, for each field of a subscription."""
+WRONG_OF_CONSUMERS: dict[str, Any] = {
+    "consumerName": 5,
+    "availablePermits": True,
+    "unackedMessages": None,
+    "blockedConsumerOnUnackedMsgs": "no",
+    "msgOutCounter": -1,
+    "drainingHashesCount": -1,
+    "keyHashRangeArrays": [[0, "9"]],
+    "connectedSince": 7,
+    "lastAckedTimestamp": {},
+}
+WRONG_OF_CURSORS = {
+    "waitingReadOp": "x",
+    "pendingReadOps": "x",
+    "subscriptionHavePendingRead": 1,
+    "subscriptionHavePendingReplayRead": 0,
+    "messagesConsumedCounter": 1.0,
+    "state": 7,
+}
+
+
+def test_a_value_of_a_wrong_type_names_its_field() -> None:
+    assert WRONG_OF_CURSORS.keys() == CURSOR.keys()
+    assert WRONG_OF_CONSUMERS.keys() == CONSUMER.keys()
+    assert {*WRONG, *THROTTLED} == SHOWN.keys()
+    changed = [
+        *((SHOWN | {name: value}, CURSOR, {}, name) for name, value in WRONG.items()),
+        *(
+            (SHOWN | {"consumers": [CONSUMER | {name: value}]}, CURSOR, {}, name)
+            for name, value in WRONG_OF_CONSUMERS.items()
+        ),
+        *((SHOWN, CURSOR | {name: value}, {}, name) for name, value in WRONG_OF_CURSORS.items()),
+        (SHOWN, CURSOR, {"topic": {"ongoingTxnCount": -1}}, "ongoingTxnCount"),
+        (SHOWN, CURSOR, {"policies": {"dispatchRate": 5}}, "dispatchRate"),
+    ]
+    for shown, cursor, more, name in changed:
+        with pytest.raises((TypeError, ValueError), match=f"^{name} is .*; expected "):
+            read(shown, cursor, **more)
+    pairs: list[Any] = ["x", [5], [[0, 9, 10]], [[True, 9]]]
+    for ranges in pairs:
+        with pytest.raises(TypeError, match=r"^keyHashRangeArrays is .*; expected an array of pairs"):
+            read(SHOWN | {"consumers": [CONSUMER | {"keyHashRangeArrays": ranges}]})
+
+
+def test_null_is_a_missing_value_and_a_rate_may_be_any_number() -> None:
+    assert read(
+        dict.fromkeys(SHOWN.keys() - THROTTLED - {"msgDelayed", "unackedMessages"})
+        | {"lastConsumedTimestamp": 0},
+        dict.fromkeys(CURSOR),
+    ) == read({}, {})
+    nothing: list[Any] = [[], None]
     for ranges in nothing:
         assert read({"consumers": [CONSUMER | {"keyHashRangeArrays": ranges}]}).consumers[0].slots is None
+    assert read(SHOWN | {"type": "Other"}).kind is None
+    assert not read(SHOWN | {"keySharedMode": "AUTO_SPLIT"}).sticky
+    assert read(SHOWN | {"msgRateOut": 2}).rate_out == 2.0
+    assert read(SHOWN | {"msgRateOut": 10**400}).rate_out > 0
+    # A broker's JSON has no number for these.
+    assert [read(SHOWN | {"msgRateOut": each}).rate_out for each in ("NaN", "Infinity")] == [0, 0]
     assert read(SHOWN, policies={"dispatchRate": None}).rate_limit is None
     assert read({THROTTLED[2]: 5}).throttled == 5
     assert read({THROTTLED[2]: 0}).throttled == 0

@@ -52,7 +52,7 @@ def test_what_is_around_or_between_an_answer_does_not_matter(text: str) -> None:
     [
         (INTERNAL.replace("[\n  {", "[ ...,\n  {"), "ledgers is '...'; expected an array of objects"),
         (INTERNAL.replace('"[]"', "..."), "at byte 0"),
-        (STATS.replace("}\n   ]", "}, ...\n   ]"), "consumers: expected an array of objects"),
+        (STATS.replace("}\n   ]", "}, ...\n   ]"), "; expected an array of objects"),
     ],
 )
 def test_a_list_that_was_cut_short_is_not_taken_for_the_whole(text: str, said: str) -> None:

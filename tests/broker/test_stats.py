@@ -92,13 +92,67 @@ def test_a_subscription_that_cannot_be_read_does_not_cost_the_others_their_verdi
         parse(answer)
 
 
-def test_what_is_not_an_object_is_named_in_the_words_of_a_broker() -> None:
+def test_a_value_that_is_not_an_object_is_named() -> None:
     answer = {"internalStats": internal(), "stats": {"subscriptions": {"sub": "text"}}}
     (found,) = parse_each(json.dumps(answer).encode(), "answer.json", name="orders")
     assert isinstance(found, UnreadableSource)
-    assert (
-        "not as a broker answers; expected the answer of `pulsar-admin topics stats-internal" in found.reason
-    )
+    assert found.reason == "orders: subscription 'sub': sub is 'text'; expected an object"
+
+
+@pytest.mark.parametrize(
+    ("of_cursor", "of_stats", "named"),
+    [
+        ({"waitingReadOp": "x"}, {}, "waitingReadOp is 'x'; expected true or false"),
+        ({}, {"msgRateOut": ["x"]}, "msgRateOut is ['x']; expected a number"),
+        ({}, {"msgBacklog": -3}, "msgBacklog is -3; expected 0 or more"),
+    ],
+)
+def test_a_wrong_field_of_the_delivery_is_named_and_the_cursor_is_read(
+    of_cursor: dict[str, Any], of_stats: dict[str, Any], named: str
+) -> None:
+    answer = internal()
+    answer["cursors"]["sub"] |= of_cursor
+    shown = stats()
+    shown["subscriptions"]["sub"] |= of_stats
+    joined = {"internalStats": answer, "stats": shown}
+    found, unread = parse_each(json.dumps(joined).encode(), "answer.json", name="orders")
+    assert isinstance(found, SubscriptionStats)
+    assert (found.backlog_entries, found.dispatch, found.unreadable) == (9, None, (named,))
+    assert isinstance(unread, UnreadableSource)
+    assert unread.reason == f"orders: subscription 'sub': {named}"
+    if of_stats:
+        # An answer of `stats` alone shows nothing else.
+        assert list(parse_each(json.dumps(shown).encode(), "answer.json", name="orders")) == [unread]
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"numberOfEntries": -1}, "numberOfEntries is -1; expected 0 or more"),
+        ({"entriesAddedCounter": -1}, "entriesAddedCounter is -1; expected 0 or more"),
+        ({"currentLedgerEntries": -1}, "currentLedgerEntries is -1; expected 0 or more"),
+        ({"currentLedgerSize": -1}, "currentLedgerSize is -1; expected 0 or more"),
+        ({"ledgers": [{"ledgerId": 4, "entries": -1}]}, "entries is -1; expected 0 or more"),
+        ({"ledgers": [{"ledgerId": 4, "entries": 1, "size": -1}]}, "size is -1; expected 0 or more"),
+        ({"cursors": {"sub": internal()["cursors"]["sub"] | {"state": 7}}}, "state is 7; expected text"),
+    ],
+)
+def test_a_wrong_field_of_the_cursor_or_the_topic_makes_it_unreadable(
+    changes: dict[str, Any], named: str
+) -> None:
+    answer = {"internalStats": internal(**changes), "stats": stats()}
+    (unread,) = parse_each(json.dumps(answer).encode(), "answer.json")
+    assert isinstance(unread, UnreadableSource)
+    assert unread.reason.endswith(f": {named}")
+
+
+@pytest.mark.parametrize("changes", [{"aborted": 0}, {"markerMessages": -1}, {"lastMessageId": 5}])
+def test_a_wrong_field_of_a_counted_backlog_is_named(changes: dict[str, Any]) -> None:
+    counted = {"aborted": False, "entries": 1, "messages": 1, "markerMessages": 0} | changes
+    answer = {"internalStats": internal(), "stats": stats(), "backlogs": {"sub": counted}}
+    (unread,) = parse_each(json.dumps(answer).encode(), "answer.json")
+    assert isinstance(unread, UnreadableSource)
+    assert f"subscription 'sub': {next(iter(changes))} is " in unread.reason
 
 
 def test_a_cursor_that_delivered_nothing_since_the_load_may_have_ack_sets() -> None:

@@ -6,10 +6,11 @@ older versions show less.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ackwell.broker import fields
 from ackwell.protocol.constants import SubscriptionType
 
 _TYPES: Final = {kind.value: kind for kind in SubscriptionType}
@@ -105,87 +106,75 @@ class DispatchStats:
         return sorted(holding, key=lambda consumer: -consumer.unacked)
 
 
-IntegerReader = Callable[[Mapping[str, Any], str, int], int]
-"""Read an int64 of an answer, or return the third argument if it is missing; else raise `ValueError`."""
-
-
 def dispatch_of(
     shown: Mapping[str, Any],
     cursor: Mapping[str, Any],
     topic: Mapping[str, Any],
     policies: Mapping[str, Any],
-    integer: IntegerReader,
 ) -> DispatchStats:
-    """Read a subscription's part of `stats` and of `stats-internal` (empty without such an answer)."""
+    """Read a subscription's part of `stats` and of `stats-internal` (empty without such an answer).
 
-    def optional(values: Mapping[str, Any], name: str) -> int | None:
-        return None if values.get(name) is None else integer(values, name, 0)
-
-    listed = shown.get("consumers") or []
-    if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
-        raise TypeError("consumers: expected an array of objects")
-    throttled = [integer(shown, name, 0) for name in THROTTLED if name in shown]
-    reads = None
-    if "waitingReadOp" in cursor or "pendingReadOps" in cursor:
-        reads = bool(cursor.get("waitingReadOp")) or integer(cursor, "pendingReadOps", 0) > 0
-    rate = policies.get("dispatchRate")
+    Raises `TypeError` or `ValueError` for a field of a wrong type.
+    """
+    throttled = [fields.integer(shown, name) for name in THROTTLED if name in shown]
     return DispatchStats(
-        kind=_TYPES.get(str(shown.get("type"))),
-        consumers=tuple(_consumer(each, integer, optional) for each in listed),
-        active=_text(shown.get("activeConsumerName")),
-        backlog_messages=optional(shown, "msgBacklog"),
-        in_replay=optional(shown, "msgInReplay"),
-        delayed=integer(shown, "msgDelayed", 0),
-        unacked=integer(shown, "unackedMessages", 0),
-        blocked=shown.get("blockedSubscriptionOnUnackedMsgs") is True,
-        messages_out=optional(shown, "msgOutCounter"),
-        rate_out=_rate(shown.get("msgRateOut")),
-        total_permits=optional(shown, "availablePermits"),
-        out_of_order=shown.get("allowOutOfOrderDelivery") is True,
-        sticky=shown.get("keySharedMode") == "STICKY",
-        open_transactions=integer(topic, "ongoingTxnCount", 0),
+        kind=_TYPES.get(fields.text(shown, "type") or ""),
+        consumers=tuple(_consumer(each) for each in fields.objects(shown, "consumers")),
+        active=fields.text(shown, "activeConsumerName"),
+        backlog_messages=fields.known_count(shown, "msgBacklog"),
+        in_replay=fields.known_count(shown, "msgInReplay"),
+        delayed=fields.count(shown, "msgDelayed", 0),
+        unacked=fields.integer(shown, "unackedMessages", 0),
+        blocked=fields.flag(shown, "blockedSubscriptionOnUnackedMsgs") is True,
+        messages_out=fields.known_count(shown, "msgOutCounter"),
+        rate_out=fields.rate(shown, "msgRateOut"),
+        total_permits=fields.known_integer(shown, "availablePermits"),
+        out_of_order=fields.flag(shown, "allowOutOfOrderDelivery") is True,
+        sticky=fields.text(shown, "keySharedMode") == "STICKY",
+        open_transactions=fields.count(topic, "ongoingTxnCount", 0),
         throttled=sum(throttled) if throttled else None,
-        rate_limit=rate if isinstance(rate, dict) else None,
-        last_delivered_ms=integer(shown, "lastConsumedTimestamp", 0) or None,
-        last_acked_ms=optional(shown, "lastAckedTimestamp"),
-        oldest_age_seconds=_positive(optional(shown, "oldestBacklogMessageAgeSeconds")),
-        pending_read=_flag(cursor.get("subscriptionHavePendingRead")),
-        pending_replay_read=_flag(cursor.get("subscriptionHavePendingReplayRead")),
-        cursor_reads=reads,
-        consumed=optional(cursor, "messagesConsumedCounter"),
-        cursor_state=_text(cursor.get("state")),
+        rate_limit=fields.object_of(policies, "dispatchRate") if policies.get("dispatchRate") else None,
+        last_delivered_ms=fields.integer(shown, "lastConsumedTimestamp", 0) or None,
+        last_acked_ms=fields.known_integer(shown, "lastAckedTimestamp"),
+        oldest_age_seconds=_positive(fields.known_integer(shown, "oldestBacklogMessageAgeSeconds")),
+        pending_read=fields.flag(cursor, "subscriptionHavePendingRead"),
+        pending_replay_read=fields.flag(cursor, "subscriptionHavePendingReplayRead"),
+        cursor_reads=_cursor_reads(cursor),
+        consumed=fields.known_integer(cursor, "messagesConsumedCounter"),
+        cursor_state=fields.text(cursor, "state"),
     )
 
 
-def _consumer(
-    shown: Mapping[str, Any], integer: IntegerReader, optional: Callable[[Mapping[str, Any], str], int | None]
-) -> ConsumerStats:
-    ranges = shown.get("keyHashRangeArrays")
-    slots = sum(high - low + 1 for low, high in ranges) if isinstance(ranges, list) and ranges else None
+def _cursor_reads(cursor: Mapping[str, Any]) -> bool | None:
+    waiting, pending = fields.flag(cursor, "waitingReadOp"), fields.known_integer(cursor, "pendingReadOps")
+    return None if waiting is None and pending is None else bool(waiting) or (pending or 0) > 0
+
+
+def _consumer(shown: Mapping[str, Any]) -> ConsumerStats:
     return ConsumerStats(
-        name=_text(shown.get("consumerName")) or "",
-        permits=integer(shown, "availablePermits", 0),
-        unacked=integer(shown, "unackedMessages", 0),
-        blocked=shown.get("blockedConsumerOnUnackedMsgs") is True,
-        messages_out=optional(shown, "msgOutCounter"),
-        draining_hashes=integer(shown, "drainingHashesCount", 0),
-        slots=slots,
-        connected_since=_text(shown.get("connectedSince")),
-        last_acked_ms=optional(shown, "lastAckedTimestamp"),
+        name=fields.text(shown, "consumerName") or "",
+        permits=fields.integer(shown, "availablePermits", 0),
+        unacked=fields.integer(shown, "unackedMessages", 0),
+        blocked=fields.flag(shown, "blockedConsumerOnUnackedMsgs") is True,
+        messages_out=fields.known_count(shown, "msgOutCounter"),
+        draining_hashes=fields.count(shown, "drainingHashesCount", 0),
+        slots=_slots(shown.get("keyHashRangeArrays")),
+        connected_since=fields.text(shown, "connectedSince"),
+        last_acked_ms=fields.known_integer(shown, "lastAckedTimestamp"),
     )
 
 
-def _flag(value: Any) -> bool | None:
-    return value if isinstance(value, bool) else None
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-def _rate(value: Any) -> float:
-    # Not converted: an integer may be larger than any float.
-    return value if isinstance(value, int | float) else 0.0
+def _slots(ranges: Any) -> int | None:
+    """Count the hashes of an array of `[first, last]`; None without one."""
+    if ranges is None:
+        return None
+    if not isinstance(ranges, list) or not all(
+        isinstance(each, list) and len(each) == 2 and all(type(end) is int for end in each) for each in ranges
+    ):
+        raise TypeError(
+            f"keyHashRangeArrays is {fields.shortened(ranges)}; expected an array of pairs of integers"
+        )
+    return sum(last - first + 1 for first, last in ranges) if ranges else None
 
 
 def _positive(value: int | None) -> int | None:

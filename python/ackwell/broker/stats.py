@@ -16,7 +16,6 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-import reprlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -27,10 +26,11 @@ from urllib.parse import unquote
 from ackwell.broker.batch_sizes import BatchSizes
 from ackwell.broker.dispatch import DispatchStats, dispatch_of
 from ackwell.broker.documents import HOW_TO, LongRanges, documents_of
+from ackwell.broker.fields import count, flag, integer, known_count, object_of, shortened, text
 from ackwell.cursor.ack_sets import from_words, to_words
 from ackwell.cursor.cursor_state import AckSets, CursorState
 from ackwell.errors import CorruptStateError, LimitError, StatsError
-from ackwell.integers import INT64_MAX, INT64_MIN
+from ackwell.integers import INT64_MAX
 from ackwell.position import Position
 from ackwell.sources import SourceKind, source_kind, wrong_kind
 
@@ -86,6 +86,8 @@ class SubscriptionStats(CursorState):
     """Properties of the cursor, such as the compacted ledger of `__compaction`; not of the subscription."""
     untouched: bool = False
     """Whether no consumer has connected since the broker loaded the topic; the type is `None` until then."""
+    unreadable: tuple[str, ...] = ()
+    """The errors of fields that show the delivery. `dispatch` is then None."""
     shows_cursor: bool = True
     """False for an answer of `stats` alone: positions, ranges and ledgers are unknown and empty."""
 
@@ -329,16 +331,16 @@ class _Answer:
     @classmethod
     def of(cls, answer: Mapping[str, Any], name: str, source: str) -> _Answer:
         """Split an answer. Raises an error of `_UNREADABLE` if a part has the wrong type."""
-        internal = _object(answer, "internalStats") or answer
+        internal = object_of(answer, "internalStats") or answer
         sizes = ledger_sizes(internal)
         return cls(
             topic_of(internal) or name,
             source,
             internal,
-            _object(answer, "stats"),
-            _object(answer, "cursor"),
-            _object(answer, "policies"),
-            _object(answer, "backlogs"),
+            object_of(answer, "stats"),
+            object_of(answer, "cursor"),
+            object_of(answer, "policies"),
+            object_of(answer, "backlogs"),
             sizes,
             _ledgers(sizes),
             _time(answer, "t"),
@@ -350,17 +352,23 @@ def _subscriptions(
 ) -> Iterator[SubscriptionStats | UnreadableSource]:
     try:
         parts = _Answer.of(answer, name, source)
-        cursors = _object(parts.internal, "cursors")
+        cursors = object_of(parts.internal, "cursors")
     except _UNREADABLE as error:
         yield UnreadableSource(source, name, f"{name}: {_reason_of(error)}")
         return
     for subscription in cursors:
+        reasons: Iterable[str]
         try:
-            yield _subscription(parts, subscription, _object(cursors, subscription))
+            found = _subscription(parts, subscription, object_of(cursors, subscription))
         except _UNREADABLE as error:
             # The other subscriptions of the topic are still examined.
-            reason = f"{name}: subscription {_shortened(subscription)}: {_reason_of(error)}"
-            yield UnreadableSource(source, parts.topic, reason)
+            reasons = [_reason_of(error)]
+        else:
+            yield found
+            reasons = found.unreadable
+        for reason in reasons:
+            where = f"{name}: subscription {shortened(subscription)}"
+            yield UnreadableSource(source, parts.topic, f"{where}: {reason}")
 
 
 def _of_stats_alone(
@@ -370,7 +378,10 @@ def _of_stats_alone(
     cursor = {"markDeletePosition": "-1:-1", "individuallyDeletedMessages": "[]"}
     answer = {"internalStats": {"ledgers": [], "cursors": dict.fromkeys(stats["subscriptions"], cursor)}}
     for found in _subscriptions({**answer, "stats": stats}, topic, source):
-        yield found if isinstance(found, UnreadableSource) else replace(found, shows_cursor=False)
+        if isinstance(found, UnreadableSource):
+            yield found
+        elif found.dispatch is not None:
+            yield replace(found, shows_cursor=False)
 
 
 _UNREADABLE: Final = (KeyError, CorruptStateError, LimitError, ValueError, TypeError, AttributeError)
@@ -388,10 +399,11 @@ def _reason_of(error: Exception) -> str:
 def _subscription(answer: _Answer, subscription: str, cursor: Mapping[str, Any]) -> SubscriptionStats:
     stats, ledgers = answer.stats, answer.ledgers
     memory = answer.memory if answer.memory.get("name", subscription) == subscription else {}
-    policies, backlog = _object(answer.policies, subscription), _object(answer.backlogs, subscription)
-    shown: Mapping[str, Any] = (stats.get("subscriptions") or {}).get(subscription) or {}
-    persisted = memory.get("persistentMarkDelete")
+    policies, backlog = object_of(answer.policies, subscription), object_of(answer.backlogs, subscription)
+    shown = object_of(object_of(stats, "subscriptions"), subscription)
+    persisted = object_of(memory, "persistentMarkDelete")
     read_position = cursor.get("readPosition")
+    dispatch, unreadable = _delivery(shown, cursor, stats, policies)
     # Half a surrogate pair is not valid text, and no output can hold it.
     f"{answer.topic}{subscription}".encode()
     return SubscriptionStats(
@@ -406,61 +418,44 @@ def _subscription(answer: _Answer, subscription: str, cursor: Mapping[str, Any])
         ledger_sizes=answer.sizes,
         cursor_ledger=_cursor_ledger(cursor),
         batch_sizes=_batch_sizes(answer.internal, stats, backlog),
-        persisted_mark_delete=Position(_integer(persisted, "ledger"), _integer(persisted, "entry"))
+        persisted_mark_delete=Position(integer(persisted, "ledger"), integer(persisted, "entry"))
         if persisted
         else None,
-        delayed_messages=_integer(shown, "msgDelayed") if shown.get("msgDelayed") is not None else None,
-        subscription_type=_text(shown, "type"),
-        durable=bool(shown.get("isDurable", shown.get("durable", True))),
+        delayed_messages=None if unreadable else known_count(shown, "msgDelayed"),
+        subscription_type=text(shown, "type"),
+        durable=flag(shown, "isDurable" if "isDurable" in shown else "durable") is not False,
         time_ms=answer.time_ms,
         mark_delete_moved_ms=_time(shown, "lastMarkDeleteAdvancedTimestamp") or None,
-        dispatch=dispatch_of(shown, cursor, stats, policies, _integer) if shown else None,
+        dispatch=dispatch,
+        unreadable=unreadable,
         internal_cursor=bool(stats) and not shown,
         backlog_end=_backlog_end(backlog),
-        markers_only=_is_whole(backlog) and not _integer(backlog, "entries") and _markers(backlog) > 0,
-        properties=_object(cursor, "properties"),
+        markers_only=_is_whole(backlog) and not count(backlog, "entries") and _markers(backlog) > 0,
+        properties=object_of(cursor, "properties"),
         untouched=shown.get("type") == "None" and not shown.get("consumers"),
     )
 
 
-def _object(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """Return an object of an answer, an empty one if it is missing or null."""
-    value = values.get(name)
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise TypeError(f"{name} is {_shortened(value)}; expected an object")
-    return value
-
-
-def _integer(values: Mapping[str, Any], name: str, missing: int | None = None) -> int:
-    """Return an int64 of an answer, or `missing` if the answer does not have it."""
-    value = values[name] if missing is None else values.get(name, missing)
-    if not isinstance(value, int) or isinstance(value, bool) or not INT64_MIN <= value <= INT64_MAX:
-        raise ValueError(f"{name} is {_shortened(value)}; expected an integer of 64 bits")
-    return value
+def _delivery(
+    shown: Mapping[str, Any], cursor: Mapping[str, Any], stats: Mapping[str, Any], policies: Mapping[str, Any]
+) -> tuple[DispatchStats | None, tuple[str, ...]]:
+    """Return the delivery, or None and the error of a field. The restart verdict does not need it."""
+    if not shown:
+        return None, ()
+    try:
+        return dispatch_of(shown, cursor, stats, policies), ()
+    except (TypeError, ValueError) as error:
+        return None, (str(error),)
 
 
 def _time(values: Mapping[str, Any], name: str) -> int | None:
     """Return a time in ms, or None; a time after the year 9999 is an error."""
     if values.get(name) is None:
         return None
-    time_ms = _integer(values, name)
+    time_ms = integer(values, name)
     if not 0 <= time_ms < _TIME_END_MS:
         raise ValueError(f"{name} is {time_ms}; expected milliseconds since 1970")
     return time_ms
-
-
-def _text(values: Mapping[str, Any], name: str) -> str | None:
-    value = values.get(name)
-    if value is not None and not isinstance(value, str):
-        raise TypeError(f"{name} is {_shortened(value)}; expected text")
-    return value
-
-
-def _shortened(value: Any) -> str:
-    """Return a value in the short form of error messages."""
-    return reprlib.repr(value)
 
 
 def _ranges(shown: Any) -> PositionRangeSet:
@@ -497,15 +492,15 @@ def _mark_delete(text: Any, ledgers: Ledgers) -> Position:
 
 
 def _cursor_ledger(cursor: Mapping[str, Any]) -> CursorLedger:
-    if cursor.get("state", "Open") != "NoLedger":
+    if text(cursor, "state") != "NoLedger":
         return "open"
-    return "read-only" if _integer(cursor, "cursorLedger", -1) >= 0 else "none"
+    return "read-only" if integer(cursor, "cursorLedger", -1) >= 0 else "none"
 
 
 def _ack_sets(memory: Mapping[str, Any]) -> AckSets | None:
     """Return the ack sets that a memory dump shows; None without one: the admin API shows none."""
     if "batchDeletedIndexes" in memory:
-        shown = _object(memory, "batchDeletedIndexes")
+        shown = object_of(memory, "batchDeletedIndexes")
         return {_position(position): to_words(from_words(words)) for position, words in shown.items()}
     # A cursor without a ledger that delivered nothing may have ack sets, too: a client may acknowledge
     # messages of batches that it received before the topic was loaded.
@@ -523,10 +518,8 @@ def _batch_sizes(
     rounded moving mean per consumer and proves nothing about an entry; neither does a whole-number mean.
     `backlog` is the answer of `analyze-backlog`, or empty.
     """
-    messages, entries = _integer(stats, "msgInCounter", 0), _integer(internal, "entriesAddedCounter", 0)
-    covered = (
-        messages > 0 and "numberOfEntries" in internal and entries >= _integer(internal, "numberOfEntries")
-    )
+    messages, entries = count(stats, "msgInCounter", 0), count(internal, "entriesAddedCounter", 0)
+    covered = messages > 0 and "numberOfEntries" in internal and entries >= count(internal, "numberOfEntries")
     markers = any(stats.get(name) for name in _MARKER_SIGNS)
     if covered and not markers and messages == entries:
         return BatchSizes(each=1)
@@ -535,23 +528,23 @@ def _batch_sizes(
         sizes = replace(sizes, total_messages=messages, total_entries=entries)
     if _is_whole(backlog) and not markers:
         # A marker is an entry without a message; the answer counts markers separately.
-        entries, counted = (_integer(backlog, each) + _markers(backlog) for each in ("entries", "messages"))
+        entries, counted = (count(backlog, each) + _markers(backlog) for each in ("entries", "messages"))
         sizes = replace(sizes, backlog_entries=entries, backlog_messages=counted)
     return sizes
 
 
 def _is_whole(backlog: Mapping[str, Any]) -> bool:
     """Return whether `analyze-backlog` answered and counted the whole backlog."""
-    return backlog.get("aborted") is False
+    return flag(backlog, "aborted") is False
 
 
 def _markers(backlog: Mapping[str, Any]) -> int:
-    return _integer(backlog, "markerMessages", 0)
+    return count(backlog, "markerMessages", 0)
 
 
 def _backlog_end(backlog: Mapping[str, Any]) -> Position | None:
-    last = backlog.get("lastMessageId")
-    if not _is_whole(backlog) or _markers(backlog) or not isinstance(last, str):
+    last = text(backlog, "lastMessageId")
+    if not _is_whole(backlog) or _markers(backlog) or last is None:
         return None
     # The id may contain a batch index.
     return _position(":".join(last.split(":")[:2]))
@@ -566,14 +559,14 @@ def ledger_sizes(internal: Mapping[str, Any]) -> tuple[LedgerSize, ...]:
     last = _position(internal.get("lastConfirmedEntry", "-1:-1"))
     listed = internal["ledgers"]
     if not isinstance(listed, list) or not all(isinstance(info, dict) for info in listed):
-        raise TypeError(f"ledgers is {_shortened(listed)}; expected an array of objects")
+        raise TypeError(f"ledgers is {shortened(listed)}; expected an array of objects")
     sizes = []
     for info in listed:
-        ledger_id, entries = _integer(info, "ledgerId"), _integer(info, "entries")
-        size_bytes = _integer(info, "size", 0)
+        ledger_id, entries = integer(info, "ledgerId"), count(info, "entries")
+        size_bytes = count(info, "size", 0)
         if info is listed[-1] and not entries:
-            entries = max(_integer(internal, "currentLedgerEntries", 0), 0)
-            size_bytes = max(_integer(internal, "currentLedgerSize", 0), 0)
+            entries = count(internal, "currentLedgerEntries", 0)
+            size_bytes = count(internal, "currentLedgerSize", 0)
         if ledger_id == last.ledger_id:
             entries = max(entries, last.entry_id + 1)
         sizes.append(LedgerSize(ledger_id=ledger_id, entries=entries, size_bytes=size_bytes))
@@ -592,7 +585,7 @@ _MANAGED_LEDGER: Final = re.compile(r"pulsar/managed-ledger=base64:([A-Za-z0-9+/
 def topic_of(internal: Mapping[str, Any]) -> str | None:
     """Read the topic from the metadata of a ledger, which `stats-internal --metadata` includes."""
     for info in internal["ledgers"]:
-        found = _MANAGED_LEDGER.search(_text(info, "metadata") or "")
+        found = _MANAGED_LEDGER.search(text(info, "metadata") or "")
         if found:
             try:
                 tenant, namespace, domain, topic = base64.b64decode(found[1]).decode().split("/", 3)

@@ -1,0 +1,90 @@
+"""Read the fields of a broker's answer. A value of a wrong type is an error that names its field."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ackwell.integers import INT64_MAX, INT64_MIN
+
+_NOT_FINITE: Final = ("NaN", "Infinity", "-Infinity")
+"""A broker writes a number that is not finite as one of these texts."""
+
+
+def shortened(value: Any) -> str:
+    """Return a value in the short form of error messages."""
+    return reprlib.repr(value)
+
+
+def object_of(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return an object of an answer, an empty one if it is missing or null."""
+    value = values.get(name)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise TypeError(f"{name} is {shortened(value)}; expected an object")
+    return value
+
+
+def objects(values: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    """Return an array of objects, an empty one if it is missing or null."""
+    value = values.get(name)
+    if value is None:
+        return []
+    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+        raise TypeError(f"{name} is {shortened(value)}; expected an array of objects")
+    return value
+
+
+def integer(values: Mapping[str, Any], name: str, missing: int | None = None) -> int:
+    """Return an int64 of an answer, or `missing` if the answer does not have it."""
+    value = values[name] if missing is None else values.get(name, missing)
+    if not isinstance(value, int) or isinstance(value, bool) or not INT64_MIN <= value <= INT64_MAX:
+        raise ValueError(f"{name} is {shortened(value)}; expected an integer of 64 bits")
+    return value
+
+
+def count(values: Mapping[str, Any], name: str, missing: int | None = None) -> int:
+    """Return a number of things, or `missing` if the answer does not have it; a negative one is an error."""
+    value = integer(values, name, missing)
+    if value < 0:
+        raise ValueError(f"{name} is {value}; expected 0 or more")
+    return value
+
+
+def known_integer(values: Mapping[str, Any], name: str) -> int | None:
+    """Return an int64 of an answer, None if it is missing or null."""
+    return None if values.get(name) is None else integer(values, name)
+
+
+def known_count(values: Mapping[str, Any], name: str) -> int | None:
+    """Return a number of things, None if it is missing or null; a negative one is an error."""
+    return None if values.get(name) is None else count(values, name)
+
+
+def text(values: Mapping[str, Any], name: str) -> str | None:
+    """Return a text, None if it is missing or null."""
+    value = values.get(name)
+    if value is not None and not isinstance(value, str):
+        raise TypeError(f"{name} is {shortened(value)}; expected text")
+    return value
+
+
+def flag(values: Mapping[str, Any], name: str) -> bool | None:
+    """Return a truth value, None if it is missing or null."""
+    value = values.get(name)
+    if value is not None and not isinstance(value, bool):
+        raise TypeError(f"{name} is {shortened(value)}; expected true or false")
+    return value
+
+
+def rate(values: Mapping[str, Any], name: str) -> float:
+    """Return a rate, 0 if it is missing, null or not finite."""
+    value = values.get(name)
+    if value is None or value in _NOT_FINITE:
+        return 0.0
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise TypeError(f"{name} is {shortened(value)}; expected a number")
+    # Not converted: an integer may be larger than any float.
+    return value
