@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ackwell.broker.stats import SubscriptionStats, UnreadableSource
-from ackwell.cluster.admin import Admin
+from ackwell.cluster.admin import Admin, TopicAnswer
 from ackwell.cluster.endpoint import Endpoint
 from ackwell.errors import StatsError
 from tests.cluster.fake_admin import FakeBroker, broker, served
@@ -132,6 +132,55 @@ def test_a_redirect_to_the_owner_is_followed_with_the_token() -> None:
             (found,), _ = read(url, TOPIC, token="secret")
     assert found.topic == TOPIC
     assert {token for _, _, token in asked} == {"Bearer secret"}
+
+
+def two_brokers(owner: str, asked: dict[str, Any]) -> dict[str, Any]:
+    """Return the answers of a broker of 5.0.1 in a cluster with `owner`, a broker of 4.2.4."""
+    return asked | {
+        "/admin/v2/brokers/version": b"5.0.1",
+        "/admin/v2/brokers/configuration/runtime": {LIMIT: "7"},
+        "/admin/v2/brokers/standalone": [owner.removeprefix("http://"), "127.0.0.1:8080"],
+    }
+
+
+def test_version_and_settings_are_those_of_the_owner() -> None:
+    with broker(served()) as (owner, _):
+        redirected = {
+            path: f"{owner}{path}" for path in served() if path.endswith(("internalStats", "stats"))
+        }
+        with broker(two_brokers(owner, served() | redirected)) as (url, asked):
+            client = admin(url)
+            (found,) = (each for each in client.answers([TOPIC]) if isinstance(each, TopicAnswer))
+            assert found.owner == owner.removeprefix("http://")
+            assert found.to_json()["owner"] == found.owner
+            facts = client.facts(found.owner)
+            assert (facts.version, (facts.settings or {})[LIMIT]) == ("4.2.4", "10000")
+            asked_facts = client.facts()
+            assert (asked_facts.version, (asked_facts.settings or {})[LIMIT]) == ("5.0.1", "7")
+            (stats,) = found.subscriptions()
+            assert isinstance(stats, SubscriptionStats)
+            assert stats.owner == found.owner
+            # A broker that is asked by its listed address, and does not redirect, is the owner.
+            assert not [path for _, path, _ in asked if path.startswith("/lookup")]
+
+
+def test_the_owner_of_a_topic_is_looked_up_through_a_proxy() -> None:
+    with broker(served()) as (owner, _):
+        host = owner.removeprefix("http://")
+        lookup = {"/lookup/v2/topic/persistent/shop/eu/orders": {"httpUrl": owner}}
+        with broker(two_brokers(owner, served() | lookup)) as (url, _):
+            (found,) = (each for each in admin(url).answers([TOPIC]) if isinstance(each, TopicAnswer))
+            assert found.owner == host
+            assert admin(url).facts(host).version == "4.2.4"
+
+
+def test_an_owner_that_cannot_be_asked_has_the_facts_of_the_asked_broker_with_a_note() -> None:
+    with broker({}) as (owner, _):
+        host = owner.removeprefix("http://")
+    with broker(served()) as (url, _):
+        found = admin(url).facts(host)
+    assert found.version == "4.2.4"
+    assert found.assumed[0].startswith(f"{host}: the broker's version: no connection: ")
 
 
 def test_the_token_goes_to_no_host_that_the_cluster_does_not_list() -> None:

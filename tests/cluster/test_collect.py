@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from errno import ENOSPC
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from ackwell.cluster.admin import Admin
 from ackwell.cluster.collect import MANIFEST, _locked, collect, collected_facts
 from ackwell.cluster.endpoint import Endpoint
 from ackwell.errors import StoreError
+from ackwell.rescue.snapshot import Snapshot, read_snapshots
 from tests.cluster.fake_admin import broker, served
 from tests.commands import command
 
@@ -252,3 +254,39 @@ def test_a_symbolic_link_in_the_place_of_a_run_or_its_lock_is_refused(place: str
     with broker(served()) as (url, _), pytest.raises(StoreError, match="symbolic link"):
         list(collect(Admin(Endpoint(url=url)), run, ["shop/eu"], time_ms=time_ms))
     assert target.is_dir() or target.read_text() == "as it is"
+
+
+def test_a_dump_is_judged_by_the_broker_that_owned_its_topic(tmp_path: Path) -> None:
+    """The owner keeps 10,001 ranges, and the asked broker 8: the loss is that of the owner."""
+    limit = "managedLedgerMaxUnackedRangesToPersist"
+    few = {"managedLedgerPersistIndividualAckAsLongArray": "false"}
+    settings = "/admin/v2/brokers/configuration/runtime"
+    with broker(served() | {settings: few | {limit: "10000"}}) as (owner, _):
+        redirected = {
+            path: f"{owner}{path}" for path in served() if path.endswith(("internalStats", "stats"))
+        }
+        asked = served() | redirected
+        asked[settings] = few | {limit: "7"}
+        asked["/admin/v2/brokers/standalone"] = [owner.removeprefix("http://"), "127.0.0.1:8080"]
+        with broker(asked) as (url, _):
+            assert list(collect(Admin(Endpoint(url=url)), tmp_path, [], time_ms=NOON_MS))
+            live = doctor("--admin", url)
+    dumped = doctor(str(tmp_path))
+    for found in (live, dumped):
+        (judged,) = found["subscriptions"]
+        assert judged["owner"] == owner.removeprefix("http://")
+        assert judged["ackedMessagesLostOnRestart"]["min"] == 12_000 - 10_001
+        assert found["owners"][judged["owner"]]["settings"][limit] == 10_000
+        assert found["broker"]["settings"][limit] == 7
+    (snapshot,) = read_snapshots([tmp_path])
+    assert isinstance(snapshot, Snapshot)
+    assert snapshot.settings is not None
+    assert snapshot.settings.max_unacked_ranges_to_persist == 10_000
+
+
+def doctor(*arguments: str) -> Any:
+    code, output = command(
+        "doctor", *arguments, "--format", "json", "--fail-on", "never", "--restart", "graceful"
+    )
+    assert code == 0
+    return json.loads(output)

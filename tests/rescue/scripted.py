@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ackwell.cluster.admin import BrokerFacts
 from ackwell.cluster.endpoint import Endpoint
 from ackwell.protocol import messages
 from ackwell.protocol.constants import CommandType, LookupType
@@ -30,8 +31,8 @@ class FakeAdmin:
         self.asked: list[str] = []
         self.changed: list[tuple[str, str, Any]] = []
 
-    def facts(self) -> None:
-        return None
+    def facts(self, owner: str | None = None) -> Any:
+        return BrokerFacts(version="4.2.4", settings=None, assumed=())
 
     def ask(self, path: str) -> Any:
         self.asked.append(path)

@@ -68,9 +68,6 @@ class Remembering:
     def open(self, topic: str) -> None:
         self.done.append("open")
 
-    def facts(self) -> Any:
-        return BEFORE.broker
-
     def acknowledged(self) -> list[tuple[int, int]]:
         ids = [each[2] for each in self.done if isinstance(each, tuple) and each[0] == "acknowledge"]
         return [tuple(position) for batches in ids for batch in batches for position, _ in batch]

@@ -198,10 +198,14 @@ class Answering:
         assert wanted == [TOPIC]
         return iter([self.given])
 
+    def facts(self, owner: str | None) -> BrokerFacts:
+        assert owner == "127.0.0.1:8180"
+        return FACTS
+
 
 def test_one_subscription_is_taken_or_it_is_said_why_not() -> None:
-    source = TopicAnswer(TOPIC, "http://x", 7, INTERNAL, STATS, {})
-    taken, read = take(Answering(source), TOPIC, "b", FACTS)  # type: ignore[arg-type]
+    source = TopicAnswer(TOPIC, "http://x", 7, INTERNAL, STATS, {}, {}, "127.0.0.1:8180")
+    taken, read = take(Answering(source), TOPIC, "b")  # type: ignore[arg-type]
     assert taken is source
     assert (read.name, read.cluster, read.broker) == ((TOPIC, "b"), "east", FACTS)
     assert (read.stats.source, read.stats.mark_delete_position) == ("http://x", Position(3, 0))
@@ -212,7 +216,7 @@ def test_one_subscription_is_taken_or_it_is_said_why_not() -> None:
         (source._replace(stats={}), NO_TYPE, "http://x"),
     ):
         with pytest.raises(StatsError) as caught:
-            take(Answering(given), TOPIC, "c", FACTS)  # type: ignore[arg-type]
+            take(Answering(given), TOPIC, "c")  # type: ignore[arg-type]
         assert caught.value.reason.startswith(reason)
         assert caught.value.source == where
 

@@ -90,6 +90,8 @@ class SubscriptionStats(CursorState):
     """The errors of fields that show the delivery. `dispatch` is then None."""
     shows_cursor: bool = True
     """False for an answer of `stats` alone: positions, ranges and ledgers are unknown and empty."""
+    owner: str | None = None
+    """The admin address of the broker that owns the topic; None if the source does not show it."""
 
     @property
     def blocked_ms(self) -> int | None:
@@ -327,6 +329,7 @@ class _Answer:
     sizes: tuple[LedgerSize, ...]
     ledgers: Ledgers
     time_ms: int | None
+    owner: str | None
 
     @classmethod
     def of(cls, answer: Mapping[str, Any], name: str, source: str) -> _Answer:
@@ -344,6 +347,7 @@ class _Answer:
             sizes,
             _ledgers(sizes),
             _time(answer, "t"),
+            owner if isinstance(owner := answer.get("owner"), str) else None,
         )
 
 
@@ -433,6 +437,7 @@ def _subscription(answer: _Answer, subscription: str, cursor: Mapping[str, Any])
         markers_only=_is_whole(backlog) and not count(backlog, "entries") and _markers(backlog) > 0,
         properties=object_of(cursor, "properties"),
         untouched=shown.get("type") == "None" and not shown.get("consumers"),
+        owner=answer.owner,
     )
 
 

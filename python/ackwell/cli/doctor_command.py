@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -185,10 +186,12 @@ def doctor(
     try:
         if client is None:
             broker = _collected_broker(sources or (), broker_version, settings)
+            owner = partial(_collected_broker, sources or (), broker_version, settings)
             found = _read(sources or ())
             shown: tuple[str, ...] = tuple(sources or ())
         else:
             broker = JudgedBroker.from_facts(client.facts(), broker_version, settings)
+            owner = partial(_live_broker, client, broker_version, settings)
             client.count_backlogs = count_backlogs and _counts_safely(broker.version)
             found = _read_live(client, sources or (), watch)
             shown = (client.endpoint.shown_url, *(sources or ()))
@@ -198,6 +201,7 @@ def doctor(
     checkup = Checkup.of(
         progress(_with_batch_size(found, messages_per_entry), "reading"),
         broker,
+        owner=owner,
         restarts=restarts,
         sources=shown,
         time_ms=int(time.time() * 1000),
@@ -218,13 +222,22 @@ def _counts_safely(version: str) -> bool:
     return True
 
 
-def _collected_broker(sources: Sequence[str], version: str | None, settings: Sequence[str]) -> JudgedBroker:
+def _live_broker(client: Admin, version: str | None, settings: Sequence[str], owner: str) -> JudgedBroker:
+    """Return the broker that owns a topic."""
+    from ackwell.diagnosis.checkup import JudgedBroker
+
+    return JudgedBroker.from_facts(client.facts(owner), version, settings)
+
+
+def _collected_broker(
+    sources: Sequence[str], version: str | None, settings: Sequence[str], owner: str | None = None
+) -> JudgedBroker:
     """Return the broker of the dumps: as `ackwell collect` noted it, else by version."""
     from ackwell.broker.broker_settings import BrokerSettings
     from ackwell.cluster.collect import collected_facts
     from ackwell.diagnosis.checkup import JudgedBroker
 
-    facts = collected_facts(sources)
+    facts = collected_facts(sources, owner)
     if facts is not None:
         return JudgedBroker.from_facts(facts, version, settings)
     return JudgedBroker.of(version or BrokerSettings.DEFAULT_VERSION, settings)
@@ -316,10 +329,7 @@ def _exit(checkup: Checkup, fail_on: FailOn) -> None:
 
 
 def _show(checkup: Checkup) -> None:
-    broker = checkup.broker
-    out.print(Text(f"broker {broker.version}, settings from {broker.source}"), highlight=False)
-    for assumption in broker.assumed:
-        out.print(Text(f"assumed: {assumption}"), highlight=False)
+    _print_brokers(checkup)
     _print_rows(checkup)
     if len(checkup.diagnoses) > ROWS:
         more = len(checkup.diagnoses) - ROWS
@@ -344,6 +354,18 @@ def _show(checkup: Checkup) -> None:
         out.print(
             f"{RESTART_NAMES[restart]}: acknowledged messages that are redelivered: {lost}", highlight=False
         )
+
+
+def _print_brokers(checkup: Checkup) -> None:
+    """Print the asked broker, and each owner of a topic if their versions or settings differ."""
+    brokers = {f"broker {checkup.broker.version}": checkup.broker}
+    if any(owner != checkup.broker for owner in checkup.owners.values()):
+        for name, owner in sorted(checkup.owners.items()):
+            brokers[f"owner {name}: broker {owner.version}"] = owner
+    for shown, broker in brokers.items():
+        out.print(Text(f"{shown}, settings from {broker.source}"), highlight=False)
+        for assumption in broker.assumed:
+            out.print(Text(f"assumed: {assumption}"), highlight=False)
 
 
 def _print_rows(checkup: Checkup) -> None:
@@ -377,7 +399,8 @@ def _needs_explanation(diagnosis: Diagnosis) -> bool:
 def _explanation_lines(diagnosis: Diagnosis) -> Iterator[str]:
     stats, delivery = diagnosis.stats, diagnosis.delivery
     name = f"{shown_name(stats.topic)} · {shown_name(stats.subscription)}"
-    yield f"\n{name}: {diagnosis.verdict}, {delivery.verdict}"
+    owner = f" (owner {shown_name(stats.owner)})" if stats.owner is not None else ""
+    yield f"\n{name}: {diagnosis.verdict}, {delivery.verdict}{owner}"
     yield from _delivery_lines(diagnosis)
     for loss in diagnosis.restarts:
         later = loss.messages_before_flush

@@ -76,7 +76,7 @@ def what_if(
     if needs_position and to is None:
         raise typer.BadParameter(f"{move} needs --to")
     position = _position(client, stats, to, move) if needs_position and to is not None else None
-    version = broker_version or (client.facts().version if client is not None else None)
+    version = broker_version or (client.facts(stats.owner).version if client is not None else None)
     try:
         outcome = predict(stats, Move(move, position, entries), version or BrokerSettings.DEFAULT_VERSION)
     except ValueError as error:

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache, cached_property
 from itertools import chain
@@ -46,6 +46,8 @@ class TopicAnswer(NamedTuple):
     """The effective dispatch rate by subscription, as `dispatchRate`, if it may delay messages."""
     backlogs: Mapping[str, Mapping[str, Any]] = {}
     """The answer of `analyze-backlog` by subscription, if it was requested."""
+    owner: str | None = None
+    """The admin address of the broker that owns the topic, `host:port`."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the dump that `ackwell.broker.stats` reads."""
@@ -57,6 +59,7 @@ class TopicAnswer(NamedTuple):
             "stats": self.stats,
             "policies": self.policies,
             "backlogs": self.backlogs,
+            "owner": self.owner,
         }
 
     def subscriptions(self) -> list[SubscriptionStats | UnreadableSource]:
@@ -73,6 +76,10 @@ class BrokerFacts:
     """The effective settings under the broker's names: its configuration, and the dynamic settings."""
     assumed: tuple[str, ...]
     """The reasons for using defaults."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the facts as JSON values."""
+        return {"version": self.version, "settings": self.settings, "assumed": list(self.assumed)}
 
     @classmethod
     def of_json(cls, values: Mapping[str, Any]) -> Self:
@@ -104,7 +111,8 @@ class Admin:
             raise ValueError(f"{requests_at_once} requests at once; expected at least 1")
         self.endpoint = endpoint
         self._requests_at_once = requests_at_once
-        self._cluster_hosts: Callable[[], frozenset[str]] = cache(self._listed_hosts)
+        self._brokers: Callable[[], frozenset[str]] = cache(self._listed_brokers)
+        self._facts: dict[str, BrokerFacts] = {}
 
     def topics(self, wanted: Sequence[str] = ()) -> Iterator[str | UnreadableSource]:
         """Yield the persistent topics of `wanted`, in its order; without `wanted`, all of the cluster.
@@ -193,7 +201,30 @@ class Admin:
             reason = f"expected the headers of an entry: {error}"
             raise StatsError(reason, self.endpoint.address(path)) from None
 
-    def facts(self) -> BrokerFacts:
+    def facts(self, owner: str | None = None) -> BrokerFacts:
+        """Return the version and settings of the broker that owns a topic, by default of the asked broker.
+
+        Each owner is asked once. If it reports neither, those of the asked broker are returned, with the
+        reason in `assumed`.
+        """
+        if owner is None or owner == self.endpoint.asked_host:
+            if "" not in self._facts:
+                self._facts[""] = self._read_facts()
+            return self._facts[""]
+        if owner not in self._facts:
+            found = Admin(self.endpoint.at(owner))._read_facts()  # noqa: SLF001 - the same class
+            if found.version is None and found.settings is None:
+                asked = self.facts()
+                notes = (*asked.assumed, *(f"{owner}: {each}" for each in found.assumed))
+                found = replace(asked, assumed=notes)
+            self._facts[owner] = found
+        return self._facts[owner]
+
+    def brokers(self) -> frozenset[str]:
+        """Return the brokers of the cluster, `host:port` of their admin API; empty if they are not shown."""
+        return self._brokers()
+
+    def _read_facts(self) -> BrokerFacts:
         """Ask the broker for its version and settings; list missing ones as assumptions."""
         assumed: list[str] = []
         version = settings = None
@@ -292,7 +323,23 @@ class Admin:
         except StatsError as error:
             return UnreadableSource(error.source, topic, error.reason)
         policies, backlogs = self._policies(path, stats), self._backlogs(path, stats)
-        return TopicAnswer(topic, source, answer.time_ms, internal, stats, policies, backlogs)
+        owner = self._owner(topic, answer)
+        return TopicAnswer(topic, source, answer.time_ms, internal, stats, policies, backlogs, owner)
+
+    def _owner(self, topic: str, answer: Answer) -> str:
+        """Return the broker that owns a topic.
+
+        A broker redirects to the owner or is the owner. A proxy does not redirect, so the lookup is asked.
+        """
+        if answer.redirected or len(self._brokers()) < 2 or answer.host in self._brokers():
+            return answer.host
+        with suppress(StatsError):
+            found = self._json(f"/lookup/v2/topic/{topic_path(topic)}")
+            secure = self.endpoint.url.startswith("https")
+            name = "httpUrlTls" if secure else "httpUrl"
+            if isinstance(found, dict) and isinstance(found.get(name), str):
+                return urlsplit(found[name]).netloc or answer.host
+        return answer.host
 
     def _backlogs(self, path: str, stats: Mapping[str, Any]) -> dict[str, Any]:
         found = {}
@@ -335,9 +382,14 @@ class Admin:
     def _get(self, path: str) -> Answer:
         return self.endpoint.get(path, self._cluster_hosts)
 
-    def _listed_hosts(self) -> frozenset[str]:
-        """Return the hosts of the cluster's brokers, as the requested broker lists them."""
-        hosts = set()
+    def _cluster_hosts(self) -> frozenset[str]:
+        """Return the hosts of the cluster's brokers."""
+        hosts = (urlsplit(f"//{broker}").hostname for broker in self._brokers())
+        return frozenset(host for host in hosts if host)
+
+    def _listed_brokers(self) -> frozenset[str]:
+        """Return the brokers of the cluster, as the requested broker lists them."""
+        listed: set[str] = set()
         clusters = self._names("clusters")
         for cluster in () if isinstance(clusters, UnreadableSource) else clusters:
             # Redirects are not followed here: this list decides which hosts are trusted.
@@ -347,8 +399,8 @@ class Admin:
             except StatsError:
                 continue
             if isinstance(brokers, list):
-                hosts |= {urlsplit(f"//{broker}").hostname or "" for broker in brokers if broker}
-        return frozenset(hosts - {""})
+                listed |= {broker for broker in brokers if broker and isinstance(broker, str)}
+        return frozenset(listed)
 
 
 def topic_path(topic: str) -> str:

@@ -59,20 +59,22 @@ def collect(admin: Admin, folder: Path, wanted: Sequence[str], *, time_ms: int) 
             raise StoreError(f"{run}: a symbolic link, which may lead anywhere; remove it")
         run.mkdir(exist_ok=True)
         facts = admin.facts()
+        owners: set[str] = set()
         unread: list[UnreadableSource] = []
         for answer in admin.answers(wanted, wants=lambda topic: not _file(run, topic).exists()):
             if isinstance(answer, UnreadableSource):
                 unread.append(answer)
                 yield CollectedTopic(answer.topic, None, answer)
                 continue
+            if answer.owner is not None:
+                owners.add(answer.owner)
             yield CollectedTopic(answer.topic, _write(run, answer), None)
         manifest = {
             "schemaVersion": SCHEMA_VERSION,
             "source": admin.endpoint.shown_url,
             "date": date_of(time_ms).isoformat(timespec="seconds"),
-            "version": facts.version,
-            "settings": facts.settings,
-            "assumed": list(facts.assumed),
+            **facts.to_json(),
+            "brokers": {owner: admin.facts(owner).to_json() for owner in sorted(owners)},
             "topics": len(list(run.glob("*.json.gz"))),
             "unread": [each._asdict() for each in unread],
         }
@@ -132,12 +134,16 @@ def _lock(descriptor: int) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def collected_facts(sources: Sequence[str]) -> BrokerFacts | None:
-    """Return the broker facts of the newest manifest under the sources; None without a manifest."""
+def collected_facts(sources: Sequence[str], owner: str | None = None) -> BrokerFacts | None:
+    """Return the facts of a broker from the newest manifest under the sources; None without a manifest.
+
+    `owner` is the broker that owns a topic; a manifest without it has the facts of the asked broker.
+    """
     manifests = [file for source in sources if source != "-" for file in Path(source).rglob(MANIFEST)]
     for file in sorted(manifests, key=lambda path: path.parent.name, reverse=True):
         try:
-            return BrokerFacts.of_json(json.loads(file.read_text(encoding="utf-8")))
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            manifest = json.loads(file.read_text(encoding="utf-8"))
+            return BrokerFacts.of_json(manifest.get("brokers", {}).get(owner, manifest))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             continue
     return None

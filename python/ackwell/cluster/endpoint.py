@@ -25,7 +25,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from email.message import Message
 from email.utils import parsedate_to_datetime
 from functools import cached_property
@@ -60,6 +60,9 @@ class Answer(NamedTuple):
     body: bytes
     time_ms: int | None
     headers: Message = Message()
+    host: str = ""
+    """The host and port that answered: those of the owner after a redirect."""
+    redirected: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,6 +131,16 @@ class Endpoint:
         shown = _shown(self._parts)
         return f"{shown}{path}" if path.startswith("/") else f"{shown}/admin/v2/{path}"
 
+    def at(self, host: str) -> Endpoint:
+        """Return this endpoint with the address of another broker, `host:port`, and the same credentials."""
+        user, at, _ = self._parts.netloc.rpartition("@")
+        return replace(self, url=f"{self._parts.scheme}://{user}{at}{host}")
+
+    @property
+    def asked_host(self) -> str:
+        """The host and port that are asked."""
+        return self._parts.netloc.rpartition("@")[2]
+
     def trusts(self, host: str, cluster_hosts: Callable[[], frozenset[str]]) -> bool:
         """Return whether the credentials may go to a host."""
         asked = (url.hostname for url in self._urls)
@@ -194,6 +207,7 @@ class Endpoint:
             with opener.open(request, timeout=self.timeout_seconds) as response:
                 answer: bytes = response.read(BODY_BYTES_MAX + 1)
                 received = response.headers
+                host = urlsplit(response.geturl()).netloc.rpartition("@")[2]
                 if response.length and len(answer) <= BODY_BYTES_MAX:
                     # `read` with a size returns fewer bytes without an error if the connection ends.
                     raise http.client.IncompleteRead(answer, response.length)
@@ -214,7 +228,8 @@ class Endpoint:
             raise _RetryableError(f"the answer broke off: {error or type(error).__name__}") from None
         if len(answer) > BODY_BYTES_MAX:
             raise StatsError(f"an answer of more than {BODY_BYTES_MAX >> 20} MiB", address)
-        return Answer(answer, _time_ms_of(received.get("Date")), received)
+        redirected = host != self._parts.netloc.rpartition("@")[2]
+        return Answer(answer, _time_ms_of(received.get("Date")), received, host, redirected)
 
     def connect(self, address: tuple[str, int], timeout: float, *source: Any) -> socket.socket:
         """Connect to a host; to one of several hosts a connection may take only a few seconds."""

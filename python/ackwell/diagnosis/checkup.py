@@ -6,7 +6,7 @@ The table, the JSON, the Prometheus text and the HTML page all show a `Checkup`,
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,6 +36,15 @@ class JudgedBroker:
     """The source of the version and the settings."""
     assumed: tuple[str, ...] = ()
     """The values that the broker did not report, for which a default is used."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the broker as JSON values."""
+        return {
+            "version": self.version,
+            "settingsFrom": self.source,
+            "settings": self.settings.named(),
+            "assumed": list(self.assumed),
+        }
 
     @property
     def changed_settings(self) -> dict[str, int | bool]:
@@ -94,6 +103,8 @@ class Checkup:
     sources: tuple[str, ...] = ()
     time_ms: int = field(default=0)
     """When the doctor ran."""
+    owners: Mapping[str, JudgedBroker] = field(default_factory=dict)
+    """The brokers that own the topics, by their admin addresses; `broker` is that of other topics."""
 
     @classmethod
     def of(
@@ -101,24 +112,33 @@ class Checkup:
         found: Iterable[SubscriptionStats | UnreadableSource],
         broker: JudgedBroker,
         *,
+        owner: Callable[[str], JudgedBroker] | None = None,
         restarts: Sequence[Restart] = RESTARTS,
         sources: Sequence[str] = (),
         time_ms: int = 0,
     ) -> Checkup:
-        """Diagnose every subscription; count the sources that could not be read."""
+        """Diagnose every subscription; count the sources that could not be read.
+
+        `owner` returns the broker at an admin address, by whose version and settings the topics that it owns
+        are diagnosed; `broker` is that of topics without an owner.
+        """
+        owners: dict[str, JudgedBroker] = {}
         dumps: dict[tuple[str, str], list[SubscriptionStats]] = {}
         unread: list[UnreadableSource] = []
         for each in found:
             if isinstance(each, UnreadableSource):
                 unread.append(each)
             else:
+                if owner is not None and each.owner is not None and each.owner not in owners:
+                    owners[each.owner] = owner(each.owner)
                 dumps.setdefault((each.topic, each.subscription), []).append(each)
         histories: dict[tuple[str, str], list[Diagnosis]] = {}
         for name, of_one in dumps.items():
             of_one.sort(key=lambda stats: stats.time_ms or 0)
             histories[name] = [
-                diagnose(now, broker.settings, restarts=restarts, before=before, version=broker.version)
+                diagnose(now, judged.settings, restarts=restarts, before=before, version=judged.version)
                 for before, now in zip([None, *of_one], of_one, strict=False)
+                for judged in [owners.get(now.owner or "", broker)]
             ]
             if trend := tuple(_trend(histories[name])):
                 newest = histories[name][-1]
@@ -131,6 +151,7 @@ class Checkup:
             restarts=tuple(restarts),
             sources=tuple(sources),
             time_ms=time_ms,
+            owners=owners,
         )
 
     @property
@@ -182,12 +203,8 @@ class Checkup:
             "ackwellVersion": version("ackwell"),
             "date": self.date,
             "sources": list(self.sources),
-            "broker": {
-                "version": self.broker.version,
-                "settingsFrom": self.broker.source,
-                "settings": self.broker.settings.named(),
-                "assumed": list(self.broker.assumed),
-            },
+            "broker": self.broker.to_json(),
+            "owners": {owner: broker.to_json() for owner, broker in self.owners.items()},
             "totals": {
                 "subscriptions": len(self.diagnoses),
                 "verdicts": {str(verdict): count for verdict, count in self.verdicts.items()},

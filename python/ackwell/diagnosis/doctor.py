@@ -166,6 +166,7 @@ class Diagnosis:
             "backlogEntries": stats.backlog_entries,
             "delivery": self.delivery.to_json(stats),
             "source": stats.source,
+            "owner": stats.owner,
             "notes": list(self.notes),
         }
 

@@ -11,7 +11,6 @@ import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.cluster.admin import topic_path
@@ -72,8 +71,6 @@ class Connection:
         progress: Callable[[Iterable[Acknowledgment]], Iterable[Acknowledgment]] = iter,
     ) -> None:
         self.admin = admin
-        self.facts = cache(admin.facts)
-        """The version and settings of the broker, read once."""
         self._broker = broker
         self._audit = audit
         self._progress = progress
@@ -101,7 +98,7 @@ class Connection:
 
     def read_live(self, topic: str, subscription: str) -> Snapshot:
         """Return the live state of a subscription; `StatsError` if there is none."""
-        return take(self.admin, topic, subscription, self.facts())[1]
+        return take(self.admin, topic, subscription)[1]
 
     def change(
         self, what: str, method: str, topic: str, subscription: str, path: str, body: Any = None

@@ -48,9 +48,10 @@ def unload(
         if unloads:
             # An early lookup: after the unload only the helper must attach.
             connection.open(topic)
-            answer, before = take(connection.admin, *name, connection.facts())
+            answer, before = take(connection.admin, *name)
             attachable_type(before)
-            value = dump(answer, subscription, connection.facts(), connection.admin.cluster)
+            facts = connection.admin.facts(answer.owner)
+            value = dump(answer, subscription, facts, connection.admin.cluster)
             write_atomically(kept, json.dumps(with_sha256(value)).encode())
         else:
             before = _read(kept, name)

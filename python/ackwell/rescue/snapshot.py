@@ -110,13 +110,11 @@ def read_snapshots(sources: Iterable[str | Path]) -> Iterator[Snapshot | Unreada
     for source in sources:
         try:
             for file in stats_files(source):
-                # The manifest of `ackwell collect` has the version and settings of the broker.
-                facts = collected_facts([str(file.parent)]) if (file.parent / MANIFEST).exists() else None
                 data = file.read_bytes()
                 if (kind := source_kind(data)) in _OTHER_KINDS:
                     raise StatsError(wrong_kind(kind, SourceKind.DUMP), str(file))
                 for _, document in documents_of(data, str(file)):
-                    yield from _of_document(document, str(file), facts)
+                    yield from _of_document(document, file)
         except StatsError as error:
             yield UnreadableSource(error.source, None, error.reason)
         except OSError as error:
@@ -126,16 +124,18 @@ def read_snapshots(sources: Iterable[str | Path]) -> Iterator[Snapshot | Unreada
 _OTHER_KINDS: Final = frozenset(SourceKind) - {SourceKind.DUMP, SourceKind.JSON, SourceKind.TEXT}
 
 
-def _of_document(
-    document: Any, source: str, facts: BrokerFacts | None
-) -> Iterator[Snapshot | UnreadableSource]:
+def _of_document(document: Any, file: Path) -> Iterator[Snapshot | UnreadableSource]:
+    source = str(file)
     if not isinstance(document, dict) or not isinstance(document.get("internalStats"), dict):
         kind = source_kind(json.dumps(document).encode())
         yield UnreadableSource(source, None, wrong_kind(kind, SourceKind.DUMP))
         return
     if "subscription" in document or "sha256" in document:
         check_sha256(document, source)
-    broker = document.get("broker")
+    facts, broker = None, document.get("broker")
+    if (file.parent / MANIFEST).exists():
+        # The manifest of `ackwell collect` has the version and settings of each owner.
+        facts = collected_facts([str(file.parent)], document.get("owner"))
     if isinstance(broker, dict):
         try:
             facts = BrokerFacts.of_json({"version": None, "settings": None, "assumed": (), **broker})
@@ -168,21 +168,23 @@ def snapshot_texts(admin: Admin, topic: str, subscription: str) -> list[str]:
 
     Raises `StatsError` if a partition has no such subscription.
     """
-    facts, texts = admin.facts(), []
+    texts = []
     for answer in admin.answers([topic]):
         if isinstance(answer, UnreadableSource):
             raise StatsError(answer.reason, answer.topic or answer.source)
         if subscription not in (answer.internal.get("cursors") or {}):
             raise StatsError(f"there is no subscription {subscription!r}", answer.topic)
+        facts = admin.facts(answer.owner)
         texts.append(json.dumps(with_sha256(dump(answer, subscription, facts, admin.cluster))))
     return texts
 
 
-def take(admin: Admin, topic: str, subscription: str, facts: BrokerFacts) -> tuple[TopicAnswer, Snapshot]:
+def take(admin: Admin, topic: str, subscription: str) -> tuple[TopicAnswer, Snapshot]:
     """Request one subscription of one topic; `StatsError` if it does not exist."""
     answer = next(admin.answers([topic]))
     if isinstance(answer, UnreadableSource):
         raise StatsError(answer.reason, answer.topic or answer.source)
+    facts = admin.facts(answer.owner)
     for found in snapshots_of(answer.to_json(), answer.topic, answer.source, facts, admin.cluster):
         if isinstance(found, UnreadableSource):
             raise StatsError(found.reason, found.source)
