@@ -49,7 +49,7 @@ class AckFields(NamedTuple):
 
 
 class Engine(Protocol):
-    """The structures, in the order of `docs/architecture.md`."""
+    """The structures that both engines implement, in the order of `docs/architecture.md`."""
 
     __name__: str
     """The module's name."""
@@ -64,7 +64,6 @@ class Engine(Protocol):
     TimeWheel: type[Any]
     PositionInfo: type[Any]
     ManagedCursorInfo: type[Any]
-    Names: type[Any]
     Partials: type[Any]
     TraceReader: type[Any]
 
@@ -73,9 +72,6 @@ class Engine(Protocol):
 
     def decompress(self, data: bytes, compression: str, size: int, max_bytes: int = 67108864) -> bytes:
         """Decompress to exactly `size` bytes."""
-
-    def decode_command_ack(self, data: bytes) -> AckFields:
-        """Decode a `CommandAck`."""
 
 
 @cache

@@ -283,6 +283,7 @@ JUDGES: dict[str, list[str]] = {
 
 CORE_JUDGES = [
     "tests/differential",
+    "tests/protocol/test_command_ack.py",
     "tests/replay/test_fold.py",
     "tests/replay/test_tables.py",
     "tests/delayed/test_tracker.py",

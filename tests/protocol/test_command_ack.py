@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.empty_pb2 import Empty
 from google.protobuf.message import DecodeError
+from google.protobuf.unknown_fields import UnknownFieldSet
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ackwell import CorruptStateError, LimitError
 from ackwell.cursor.ack_sets import BATCH_SIZE_MAX
-from ackwell.protocol.command_ack import AckType, CommandAck, MessageId, TransactionId, ValidationError
-from ackwell.wire import signed64
+from ackwell.protocol.command_ack import (
+    AckColumns,
+    AckType,
+    CommandAck,
+    MessageId,
+    TransactionId,
+    ValidationError,
+)
+from ackwell.wire import Reader, bytes_field, int_field, signed64, varint
 
 INT32, UINT64, INT64, STRING, MESSAGE, ENUM = 5, 4, 3, 9, 11, 14
 OPTIONAL, REQUIRED, REPEATED = 1, 2, 3
@@ -94,7 +105,17 @@ def _from_oracle_id(message: Any) -> MessageId:
         _from_oracle_id(message.first_chunk_message_id)
         if message.HasField("first_chunk_message_id")
         else None,
+        _unknown_bytes(message),
     )
+
+
+def _unknown_bytes(message: Any) -> bytes:
+    """Return the bytes that remain if all known fields are cleared."""
+    copy = type(message)()
+    copy.CopyFrom(message)
+    for field, _ in copy.ListFields():
+        copy.ClearField(field.name)
+    return bytes(copy.SerializePartialToString())
 
 
 def _from_oracle(message: Any) -> CommandAck:
@@ -107,6 +128,7 @@ def _from_oracle(message: Any) -> CommandAck:
         tuple((pair.key, pair.value) for pair in message.properties),
         TransactionId(message.txnid_most_bits, message.txnid_least_bits) if transaction else None,
         message.request_id if message.HasField("request_id") else None,
+        _unknown_bytes(message),
     )
 
 
@@ -138,38 +160,143 @@ def test_any_bytes_are_read_as_protobuf_reads_them_or_refused(data: bytes) -> No
     check_against_protobuf(data)
 
 
+@given(commands, st.data())
+def test_input_that_protobuf_accepts_is_never_refused(command: CommandAck, data: st.DataObject) -> None:
+    """Fields in any order, repeated, packed, unknown, with varints of any length."""
+    fields = data.draw(st.permutations(wire_fields(command) + data.draw(st.lists(odd_fields, max_size=4))))
+    encoded = b"".join(fields)
+    check_against_protobuf(encoded)
+    if not stricter_than_protobuf(encoded):
+        assert CommandAck.decode(encoded) == read_by_protobuf(encoded)
+
+
+varints = st.builds(
+    lambda value, more: padded(value, min(10, len(varint(value)) + more)), uint64s, st.integers(0, 2)
+)
+ids = st.builds(
+    lambda first, second, fields: b"".join([first, second, *fields]),
+    varints.map(lambda value: b"\x08" + value),
+    varints.map(lambda value: b"\x10" + value),
+    st.lists(
+        st.builds(lambda tag, value: tag + value, st.sampled_from([b"\x18", b"\x20", b"\x28"]), varints)
+        | st.lists(varints, max_size=3).map(lambda values: bytes(bytes_field(5, b"".join(values))))
+        | st.integers(1, BATCH_SIZE_MAX).map(lambda size: bytes(int_field(6, size)))
+        | st.just(bytes(bytes_field(7, b"\x08\x03\x10\x05")))
+        | st.binary(max_size=3).map(lambda content: bytes(bytes_field(90, content))),
+        max_size=4,
+    ),
+)
+odd_fields = (
+    ids.map(lambda content: bytes(bytes_field(3, content)))
+    | st.builds(lambda number, value: bytes(int_field(number, value)), st.integers(8, 2**29 - 1), uint64s)
+    | st.builds(
+        lambda tag, value: tag + value, st.sampled_from([b"\x08", b"\x30", b"\x38", b"\x40"]), varints
+    )
+    | st.integers(0, 2**64 - 1).map(lambda value: bytes(int_field(4, value)))
+    | st.integers(2, 2**32 - 1).map(lambda value: bytes(int_field(2, value)))
+    | st.sampled_from([b"\x4b\x08\x01\x4c", b"\x59" + bytes(8), b"\x5d" + bytes(4)])
+    | st.builds(
+        lambda name, value: bytes(
+            bytes_field(5, int_field(2, value) + bytes_field(1, name.encode()) + b"\x18\x05")
+        ),
+        st.text(max_size=5),
+        uint64s,
+    )
+)
+"""Fields of a command that a client may send and `encode` never writes."""
+
+
+def padded(value: int, length: int) -> bytes:
+    """Return a varint of a number of bytes: the shortest one, or a longer one with zero bits in front."""
+    out = bytearray(varint(value))
+    while len(out) < length:
+        out[-1] |= 0x80
+        out.append(0)
+    return bytes(out)
+
+
+def wire_fields(command: CommandAck) -> list[bytes]:
+    """Return the fields of an encoded command."""
+    reader = Reader(command.encode())
+    return [reader.raw(field) for field in reader.fields()]
+
+
 def check_against_protobuf(data: bytes) -> None:
-    """Protobuf accepts the same content as we do; our refusals have an offset."""
+    """Check that we read the content that protobuf reads, and refuse at an offset what protobuf refuses."""
+    theirs = read_by_protobuf(data)
+    offset = 0
     try:
         ours = CommandAck.decode(data)
     except CorruptStateError as refusal:
-        offset = refusal.offset
+        ours, offset = None, refusal.offset
     except LimitError:
-        # A batch size above the limit; protobuf has no limit.
-        return
-    else:
-        check_read_alike(ours, data)
-        return
+        ours = None
     assert 0 <= offset <= len(data)
-
-
-def check_read_alike(ours: CommandAck, data: bytes) -> None:
-    if ours.unknown_fields or any(_unknown(message) for message in ours.message_ids):
-        # Encoding must keep unknown fields.
-        again = CommandAck.decode(ours.encode())
-        assert ours == again
+    if ours is None:
+        assert theirs is None or stricter_than_protobuf(data)
         return
+    assert CommandAck.decode(ours.encode()) == ours
+    assert theirs is not None, f"protobuf refuses what we read: {data.hex()}"
+    assert stricter_than_protobuf(data) or ours == theirs
+
+
+def read_by_protobuf(data: bytes) -> CommandAck | None:
+    """Return what protobuf reads; None if it refuses the bytes or a required field is missing."""
     try:
-        theirs = OracleAck.FromString(data)
+        message = OracleAck.FromString(data)
+        return _from_oracle(message) if message.IsInitialized() else None
     except DecodeError:
-        pytest.fail(f"protobuf refuses what we read: {data.hex()}")
-    # Unlike protobuf, we do not merge several ids of the first chunk; the last one counts.
-    if all(message.first_chunk is None for message in ours.message_ids):
-        assert ours == _from_oracle(theirs)
+        return None
+    except UnicodeDecodeError:
+        # protobuf checks a name when it is used.
+        return None
 
 
-def _unknown(message: MessageId) -> bytes:
-    return message.unknown_fields or (_unknown(message.first_chunk) if message.first_chunk else b"")
+COMMAND_TYPES = {1: 0, 2: 0, 3: 2, 4: 0, 5: 2, 6: 0, 7: 0, 8: 0}
+ID_TYPES = {1: 0, 2: 0, 3: 0, 4: 0, 5: None, 6: 0, 7: 2}
+PROPERTY_TYPES = {1: 2, 2: 0}
+"""The wire type of each known field; an ack set has two."""
+
+
+def stricter_than_protobuf(data: bytes) -> bool:
+    """Return whether a command has content that protobuf keeps or merges and we refuse or replace.
+
+    That is a known field of another wire type, a batch or a nesting of chunks above our limits, or several
+    first chunks in one id, of which the last one counts.
+    """
+    fields = _fields(data)
+    contents = {number: [content for each, _, content in fields if each == number] for number in (3, 5)}
+    return (
+        _mistyped(fields, COMMAND_TYPES)
+        or any(_mistyped(_fields(content), PROPERTY_TYPES) for content in contents[5])
+        or any(_stricter_id(content, 0) for content in contents[3])
+    )
+
+
+def _stricter_id(data: bytes, depth: int) -> bool:
+    fields = _fields(data)
+    if depth > 4 or _mistyped(fields, ID_TYPES) or any(f[:2] == (5, 1) or f[:2] == (5, 5) for f in fields):
+        return True
+    sizes = [content % 2**32 for number, _, content in fields if number == 6]
+    chunks = [content for number, _, content in fields if number == 7]
+    return (
+        any(BATCH_SIZE_MAX < size < 2**31 for size in sizes)
+        or len(chunks) > 1
+        or any(_stricter_id(content, depth + 1) for content in chunks)
+    )
+
+
+def _fields(data: bytes) -> list[tuple[int, int, Any]]:
+    """Return number, wire type and content of each field, read by protobuf as a message without fields."""
+    try:
+        unknown = UnknownFieldSet(Empty.FromString(data))
+    except DecodeError:
+        return []
+    return [(field.field_number, field.wire_type, field.data) for field in unknown]
+
+
+def _mistyped(fields: list[tuple[int, int, Any]], types: Mapping[int, int | None]) -> bool:
+    return any(types.get(number, wire_type) not in (None, wire_type) for number, wire_type, _ in fields)
 
 
 def test_unknown_fields_survive_byte_for_byte() -> None:
@@ -240,3 +367,41 @@ def test_chunk_ids_nested_without_end_are_refused() -> None:
         else:
             with pytest.raises(CorruptStateError, match="nested"):
                 CommandAck.decode(data)
+
+
+@given(commands)
+def test_the_columns_hold_the_message_ids(command: CommandAck) -> None:
+    columns = AckColumns.decode(command.encode())
+    assert columns.message_ids() == command.message_ids
+    assert columns.ledger_ids.tolist() == [message.ledger_id for message in command.message_ids]
+    assert [columns.ack_set(row) for row in range(len(columns.entry_ids))] == [
+        message.ack_set for message in command.message_ids
+    ]
+    assert columns.whole_entries == all(
+        message == MessageId(*message.position) for message in command.message_ids
+    )
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_an_ack_set_of_a_batch_that_cannot_exist_is_refused(*, packed: bool) -> None:
+    """200 kB of words took 9 s."""
+    words = bytes(bytes_field(5, b"\x01" * 200_000) if packed else int_field(5, 1) * 100_000)
+    data = int_field(1, 1) + int_field(2, 0) + bytes_field(3, int_field(1, 3) + int_field(2, 5) + words)
+    with pytest.raises(LimitError):
+        CommandAck.decode(data)
+    sized = MessageId(3, 5, batch_size=BATCH_SIZE_MAX + 1)
+    with pytest.raises(LimitError):
+        CommandAck.decode(CommandAck(1, message_ids=(sized,)).encode())
+
+
+@pytest.mark.slow
+def test_the_largest_command_takes_memory_in_proportion_to_its_bytes() -> None:
+    data = b"\x08\x01\x10\x00" + b"\x1a\x04\x08\x03\x10\x05" * 100_000
+    tracemalloc.start()
+    try:
+        columns = AckColumns.decode(data)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(columns.ledger_ids) == 100_000
+    assert peak_bytes < 200 * len(data)

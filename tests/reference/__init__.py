@@ -5,10 +5,8 @@ replays. It imports ackwell, so it cannot replace a missing native module.
 """
 
 from tests.reference.bit_set import BitSet
-from tests.reference.command_ack import decode_command_ack
 from tests.reference.ledgers import Ledgers
 from tests.reference.long_map import LongMap
-from tests.reference.names import Names
 from tests.reference.partials import Partials
 from tests.reference.pending_acks import PendingAcks
 from tests.reference.position_info import (
@@ -28,7 +26,6 @@ __all__ = [
     "Ledgers",
     "LongMap",
     "ManagedCursorInfo",
-    "Names",
     "Partials",
     "PendingAcks",
     "PositionInfo",
@@ -38,6 +35,5 @@ __all__ = [
     "TraceReader",
     "TripleLongHeap",
     "compress",
-    "decode_command_ack",
     "decompress",
 ]

@@ -15,7 +15,7 @@ from enum import IntEnum
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from ackwell.engine import native_engine
+from ackwell._native import decode_command_ack
 from ackwell.position import Position
 from ackwell.wire import bytes_field, int_field
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ackwell.engine import Engine, MessageIdFields
+    from ackwell.engine import MessageIdFields
 
 
 class AckType(IntEnum):
@@ -143,9 +143,9 @@ class CommandAck:
         return out + self.unknown_fields
 
     @staticmethod
-    def decode(data: bytes, *, engine: Engine | None = None) -> CommandAck:
+    def decode(data: bytes) -> CommandAck:
         """Decode a command; raises the errors of `AckColumns.decode`."""
-        return AckColumns.decode(data, engine=engine).command()
+        return AckColumns.decode(data).command()
 
 
 class AckColumns(NamedTuple):
@@ -177,7 +177,7 @@ class AckColumns(NamedTuple):
     unknown_fields: bytes
 
     @classmethod
-    def decode(cls, data: bytes, *, engine: Engine | None = None) -> Self:
+    def decode(cls, data: bytes) -> Self:
         """Read a command. O(bytes).
 
         The last value of a repeated single field counts, as in protobuf; a transaction id needs
@@ -185,7 +185,7 @@ class AckColumns(NamedTuple):
         latest) read as negative. Raises `CorruptStateError` with the offset for bytes that are not a command,
         `LimitError` for a batch of more than `ack_sets.BATCH_SIZE_MAX` messages.
         """
-        fields = (engine or native_engine()).decode_command_ack(data)
+        fields = decode_command_ack(data)
         error, transaction = fields.validation_error, fields.transaction
         return cls(
             fields.consumer_id,

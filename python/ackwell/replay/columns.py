@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ackwell.engine import native_engine
+from ackwell._native import Names
 from ackwell.errors import EventError, ProtocolError
 from ackwell.replay import table_schemas
 from ackwell.replay.cursor_rows import cursor_columns
@@ -111,7 +111,7 @@ class BatchReader:
             return None, [""]
         if pa.types.is_dictionary(column.type) and len(column.dictionary) <= _PYTHON_NAMES_MAX:
             return self._codes(name, column, null="")
-        names = self._names.setdefault(name, native_engine().Names())
+        names = self._names.setdefault(name, Names())
         if pa.types.is_dictionary(column.type):
             return self._many_codes(name, column, names), names
         return numbers_of(names, column.fill_null(texts_of([""])[0]) if column.null_count else column), names

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
-from ackwell.engine import native_engine
+from ackwell._native import Names
 from ackwell.integers import INT64_MIN
 from ackwell.replay.events import Kind
 
@@ -122,8 +122,7 @@ class Columns(NamedTuple):
 
 def columns_of(events: Sequence[Event]) -> Columns:
     """Return events as columns."""
-    names_of = native_engine().Names
-    topics, subscriptions, transactions, files = names_of(), names_of([""]), names_of([""]), names_of()
+    topics, subscriptions, transactions, files = Names(), Names([""]), Names([""]), Names()
     integers = {
         name: np.array(
             [NULL if (value := getattr(event, name)) is None else value for event in events], np.int64

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from ackwell._native import Names
 from ackwell.cursor import Cursor
 from ackwell.cursor.ack_sets import BATCH_SIZE_MAX
 from ackwell.cursor.cursor_settings import CursorSettings
@@ -57,9 +58,9 @@ class Fold:
         self._partials = self._engine.Partials(
             ordered=ordered or not known, resets_known=known, batch_size_max=BATCH_SIZE_MAX
         )
-        self._topics = _Numbers(self._engine.Names())
-        self._subscriptions = _Numbers(self._engine.Names([""]))
-        self._transactions = _Numbers(self._engine.Names([""]))
+        self._topics = _Numbers(Names())
+        self._subscriptions = _Numbers(Names([""]))
+        self._transactions = _Numbers(Names([""]))
         self._is_whole = whole
         self._waiting: list[Columns] = []
         """Acknowledgments in uncommitted transactions. `end` feeds them again."""
