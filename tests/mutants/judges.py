@@ -19,6 +19,9 @@ SUBSCRIPTION = [
     "tests/subscription/test_upstream_bugs.py",
     "tests/subscription/test_model.py",
     "tests/subscription/test_refusals.py",
+    "tests/subscription/test_extend.py",
+    "tests/subscription/test_key_order.py",
+    "tests/subscription/test_reads.py",
     "tests/subscription/test_small_scope.py",
 ]
 
@@ -29,6 +32,7 @@ SAVING = [
     "tests/saving/test_recovery.py",
     "tests/saving/test_limits.py",
     "tests/saving/test_versions.py",
+    "tests/threads/test_one_thread.py",
     "tests/cursor/test_cursor_saves.py",
     "tests/cursor/test_tracking.py",
     "tests/saving/test_subscription_saves.py",

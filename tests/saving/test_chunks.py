@@ -11,7 +11,7 @@ import pytest
 from ackwell import CorruptStateError, LimitError, ManagedCursorInfo, PositionInfo
 from ackwell.diagnosis.inspection import inspect
 from ackwell.protocol.constants import COMPRESSIONS
-from ackwell.saving.chunks import EntrySettings, decompress, encode_entries, join, split
+from ackwell.saving.chunks import EntrySettings, Footer, decompress, encode_entries, join, split
 from tests.shared import shared_path
 
 if TYPE_CHECKING:
@@ -64,6 +64,21 @@ def test_settings_have_the_pips_names_and_defaults() -> None:
     assert EntrySettings(True, 8192, "LZ4") == EntrySettings.from_properties(given_all)
     large = state(3000).encode("pulsar-ranges")
     assert [large] == encode_entries(large, EntrySettings(max_entry_bytes=100))
+
+
+def test_chunks_have_at_least_one_byte() -> None:
+    assert EntrySettings(True, 1).max_entry_bytes == 1
+    with pytest.raises(ValueError, match="max_entry_bytes 0: expected at least 1"):
+        EntrySettings(True, 0)
+
+
+def test_a_footer_has_at_least_one_part_and_at_most_256_bytes() -> None:
+    with pytest.raises(CorruptStateError, match="0 parts"):
+        join(reading([b"", b'{"numParts":0,"length":0}']), 1)
+    footer = b'{"numParts":1,"length":5}'
+    assert Footer.decode(footer.ljust(256)) == (1, 5)
+    with pytest.raises(CorruptStateError, match="257 bytes are too many"):
+        Footer.decode(footer.ljust(257))
 
 
 @pytest.mark.parametrize(("size", "entries"), [(99, 1), (100, 2), (101, 3)])

@@ -12,7 +12,7 @@ from ackwell import (
 )
 from ackwell.protocol.constants import COMPRESSIONS
 from ackwell.saving.journal import Journal
-from ackwell.saving.parts import Part, Save, cut
+from ackwell.saving.parts import Part, Save, cut, whole_save
 from ackwell.store import MemoryLedger, MemoryStore
 from tests.saving.helpers import damage, loaded, saved
 from tests.saving.saves import states
@@ -64,8 +64,9 @@ def test_the_bytes_of_another_entry_are_found() -> None:
     (entry,) = cut(Save(b"state"), 17, 100)
     assert Part.decode(entry, 17).save.body == b"state"
     for other in (0, 16, 18, 17 + 256):
-        with pytest.raises(CorruptStateError, match="the bytes of entry 17"):
+        with pytest.raises(CorruptStateError, match="the bytes of entry 17") as refusal:
             Part.decode(entry, other)
+        assert refusal.value.offset == 3
 
 
 def test_whole_parts_of_an_unfinished_save_are_skipped_and_recovery_says_so() -> None:
@@ -157,3 +158,14 @@ def test_a_delta_above_the_threshold_is_in_parts_too() -> None:
         assert saved.kind == "full" or saved.entries > 1
         assert loaded(ledger) == state
     assert saved.kind == "delta"
+
+
+def test_a_single_entry_has_a_whole_state_unless_it_is_a_part_or_a_delta() -> None:
+    (entry,) = cut(Save(b"state", compression="ZSTD"), 17, 100)
+    assert whole_save(entry) == (b"state", "ZSTD")
+    for part, what in (
+        (cut(Save(b"state"), 17, 3)[1], "part 2 of 2"),
+        (cut(Save(b"s", (16,)), 17, 9)[0], "a delta"),
+    ):
+        with pytest.raises(CorruptStateError, match=what):
+            whole_save(part)

@@ -13,7 +13,7 @@ from ackwell import (
 )
 from ackwell.protocol.constants import COMPRESSIONS
 from ackwell.saving.journal import Journal
-from ackwell.saving.parts import Save, cut
+from ackwell.saving.parts import Part, Save, cut
 from ackwell.store import MemoryLedger, MemoryStore
 from tests.saving.helpers import damage, loaded, saved
 from tests.saving.saves import states
@@ -119,3 +119,12 @@ def test_compact_takes_no_compression() -> None:
         Journal(object())  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="at least 1"):
         Journal(MemoryStore(), entry_bytes_max=0)
+
+
+def test_an_entry_of_version_0_is_damaged_and_not_newer() -> None:
+    (entry,) = cut(Save(b"state"), 17, 100)
+    with pytest.raises(CorruptStateError, match="an entry of version 0") as refusal:
+        Part.decode(of_version(0, entry))
+    assert not isinstance(refusal.value, NewerVersionError)
+    with pytest.raises(NewerVersionError, match="an entry of version 2"):
+        Part.decode(of_version(2, entry))

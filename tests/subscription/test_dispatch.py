@@ -232,6 +232,22 @@ def test_a_change_of_the_active_consumer_is_told_to_all_and_else_to_the_newcomer
         assert other.remove_consumer("a") == (0, [])
 
 
+@pytest.mark.parametrize("ids", [([3, -1], [0, 1]), ([3, 3], [-1, 0]), ([3, 3], [0])])
+def test_a_read_with_a_negative_id_or_columns_of_two_lengths_is_refused(
+    ids: tuple[list[int], list[int]],
+) -> None:
+    subscription = opened("Shared", 3)
+    with pytest.raises(ValueError, match=r"negative|length"):
+        subscription.dispatch_many(*ids, 0)
+    assert deliver(subscription) == {"a": [0, 1, 2]}
+
+
+def test_a_consumer_without_an_epoch_has_the_default_of_the_protocol() -> None:
+    subscription = opened("Exclusive", 3)
+    assert subscription.summary(0).consumers[0].epoch == -1
+    assert [each.epoch for each in subscription.dispatch_many([3], [0], 0)] == [-1]
+
+
 @pytest.mark.parametrize("kind", ["Shared", "Exclusive"])
 def test_a_delivery_carries_the_unacknowledged_messages_of_each_batch(kind: str) -> None:
     subscription = opened(kind, permits=1000)

@@ -113,6 +113,17 @@ def test_a_message_not_acknowledged_in_time_is_redelivered_and_never_early() -> 
     subscription.validate()
 
 
+@pytest.mark.parametrize("kind", ["Shared", "Key_Shared"])
+def test_messages_of_one_read_that_are_not_acknowledged_in_time_are_redelivered(kind: str) -> None:
+    subscription = opened(kind, 3, ack_timeout_ms=5_000, ack_timeout_tick_ms=1_000)
+    (delivery,) = subscription.dispatch_many([3, 3, 3], [0, 1, 2], 300)
+    assert delivery.consumer == "a"
+    subscription.ack("a", 3, 1)
+    assert subscription.next_wakeup_ms() == 6_000
+    assert [subscription.advance(now_ms) for now_ms in (5_999, 6_000)] == [0, 2]
+    assert deliver(subscription, 6_000) == {"a": [0, 2]}
+
+
 @pytest.mark.parametrize("back", [lambda each: each.redeliver("a"), lambda each: each.seek(3, 0)])
 def test_a_message_that_was_taken_back_has_the_deadline_of_its_next_delivery(
     back: Callable[[Subscription], object],

@@ -10,6 +10,7 @@ import pytest
 
 from ackwell import CursorSettings, Ledgers, Position, ProtocolError, _native
 from ackwell.delayed import DelayedDeliveryTracker
+from ackwell.errors import ErrorCode
 from ackwell.store import MemoryStore
 from ackwell.subscription import (
     AckType,
@@ -52,6 +53,26 @@ def test_a_transaction_holds_its_messages_until_it_ends() -> None:
     assert again.commit(second) == 0
     assert again.cursor.is_acked(3, 1)
     again.validate()
+
+
+@pytest.mark.parametrize(
+    ("missing", "code", "text"),
+    [
+        ((3, 3), ErrorCode.NOT_ALLOWED_ERROR, "ahead of the last position 3:2"),
+        ((2, 0), ErrorCode.TRANSACTION_CONFLICT, "does not exist"),
+    ],
+)
+def test_a_transaction_acknowledges_no_missing_entry(
+    missing: tuple[int, int], code: ErrorCode, text: str
+) -> None:
+    subscription = opened("Shared", 3)
+    command = CommandAck(
+        1, message_ids=(MessageId(3, 0), MessageId(*missing)), transaction=TransactionId(0, 1)
+    )
+    with pytest.raises(ProtocolError, match=text) as refusal:
+        subscription.handle("a", command)
+    assert refusal.value.code == code
+    assert deliver(subscription) == {"a": [0, 1, 2]}
 
 
 def test_only_one_transaction_acknowledges_cumulatively_at_a_time() -> None:

@@ -26,7 +26,7 @@ class Run(NamedTuple):
     """The sticky-key hash of each entry; `None` if all are 0."""
     entries: int
     """The number of entries."""
-    by_reads: bool = False
+    by_reads: bool
     """Whether the entries are several reads of a broker. Else permits count each message."""
 
     def indexes(self) -> dict[ConsumerKey, int]:
