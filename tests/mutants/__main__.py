@@ -1,7 +1,7 @@
 """Mutation testing: `make lab-mutants FILE=python/ackwell/cursor/cursor.py SAMPLE=40 SEED=1`.
 
-A mutant is the program with one small fault. Those that no test notices show which tests are missing. Each
-room has a sample of its own, dealt to its modules by their sizes; with no file named, each room is judged.
+A mutant is the program with one small fault. A mutant that no test detects shows that a test is missing. Each
+room has its sample, distributed over its modules by size. Without files, all rooms run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CORE, PACKAGES = "rust/core/src/", "python/"
 
 
 def main() -> int:
-    """Judge a sample of each language."""
+    """Run the samples of the rooms; return the exit code."""
     parser = argparse.ArgumentParser(prog="make lab-mutants")
     parser.add_argument("files", nargs="*", help="modules, or folders of them")
     parser.add_argument("--sample", type=int, default=40, help="how many mutants of each room")

@@ -1,3 +1,3 @@
-"""Nothing here is a test, and some of it needs what only `make lab-mutants` installs."""
+"""Without tests: some modules of this folder need packages that only `make lab-mutants` installs."""
 
 collect_ignore_glob = ["*.py"]

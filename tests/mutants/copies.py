@@ -1,4 +1,4 @@
-"""A copy of the sources, in which mutants live."""
+"""Copy the sources to the folder in which the mutants run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PYTHON = ROOT / ".venv" / "bin" / "python"
 
 
 def copied(place: Path) -> None:
-    """Copy what Git knows, as it is now, and the native module."""
+    """Copy the files of the checkout with their uncommitted changes, and the native module."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
@@ -23,6 +23,6 @@ def copied(place: Path) -> None:
         if (ROOT / name).is_file():
             (place / name).parent.mkdir(parents=True, exist_ok=True)
             here, there = (ROOT / name).read_bytes(), place / name
-            # What builds there looks at the times of files.
+            # Cargo builds a file again if its time is new.
             if not there.is_file() or there.read_bytes() != here:
                 there.write_bytes(here)

@@ -1,4 +1,4 @@
-"""Which tests judge a module: few and quick ones, those that kill most of its mutants first."""
+"""The tests of each module for its mutants: few and quick ones, the most effective first."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ REPLAY = [
 
 TASKS = ["tests/spark/test_task_rows.py", "tests/spark/test_tasks.py", "tests/spark/test_stream_state.py"]
 
-# A session costs seconds, so what needs none comes first.
+# Tests without a Spark session come first, because a session costs seconds.
 SPARK = [
     *TASKS,
     "tests/spark/test_session.py",
@@ -151,7 +151,7 @@ SPARK = [
 ]
 
 JUDGES: dict[str, list[str]] = {
-    # Whatever has no entry of its own: the words of all rooms.
+    # The modules without another entry: those that all rooms use.
     "python/ackwell/": [
         "tests/test_import.py",
         "tests/test_position.py",
@@ -283,7 +283,7 @@ JUDGES: dict[str, list[str]] = {
         "tests/replay/test_files.py",
     ],
 }
-"""A folder, or one of its files where other tests judge it; a folder's modules are the scope of a sample."""
+"""Folder → its tests. A file with other tests has its own key."""
 
 CORE_JUDGES = [
     "tests/differential",
@@ -296,11 +296,11 @@ CORE_JUDGES = [
     "tests/saving/test_parts.py",
     "tests/saving/test_recovery.py",
 ]
-"""What judges the core through Python, after its own tests."""
+"""The tests through Python that run if the core's Rust tests pass."""
 
 
 def entry_of(module: str) -> str:
-    """Return the longest entry that begins a module's path."""
+    """Return the longest key of `JUDGES` that is a prefix of a module's path."""
     entry = max((entry for entry in JUDGES if module.startswith(entry)), key=len, default=None)
     if entry is None:
         raise SystemExit(f"{module}: tests/mutants/judges.py does not say which tests judge it")
@@ -308,16 +308,16 @@ def entry_of(module: str) -> str:
 
 
 def judges(module: str) -> list[str]:
-    """Return the tests of a module: those of its entry, and its examples."""
+    """Return the tests of a module: its doctests, and those of its entry."""
     return [module, *JUDGES[entry_of(module)], "tests/test_values.py"]
 
 
 OWN = {"delayed": "delayed"}
-"""The rooms of modules that have no folder; all other such modules are in the room "words"."""
+"""The rooms of modules without a folder. All other modules without a folder are in the room "words"."""
 
 
 def room_of(module: str) -> str:
-    """Return the room that a module's mutants count for."""
+    """Return the room of a module."""
     tree, package, name, *inside = Path(module).parts
     if tree == "rust" or package == "pytest_ackwell":
         return "core" if tree == "rust" else "devbroker"

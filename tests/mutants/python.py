@@ -38,19 +38,19 @@ SAME = {
     "core/ReplaceComparisonOperator_NotEq_IsNot",
     "core/ReplaceComparisonOperator_IsNot_NotEq",
 }
-# A mutant that would fill the memory is killed by that.
+# A mutant that would fill the memory fails at this limit.
 ADDRESS_SPACE_BYTES_MAX = 8 << 30
-# What whole lives of subscriptions run through is judged by some of them, too, where nothing else finds it.
+# Survivors in these modules also run through lives of the simulation.
 LIVED = ("python/ackwell/cursor/", "python/ackwell/subscription/", "python/ackwell/saving/")
 LIVES = 600
-# The test that found a mutant, in pytest's summary.
+# The test that killed a mutant, in pytest's summary.
 FAILED = re.compile(r"(FAILED|ERROR) .*")
 
 Places = dict[object, list[Any]]
 
 
 def run(modules: list[str], sample: int, seed: str, verdicts: Verdicts) -> None:
-    """Judge `sample` mutants of `modules`."""
+    """Run `sample` mutants of `modules`."""
     cosmic_ray.plugins.OPERATOR_PROVIDERS["ackwell"] = Provider()
     with tempfile.TemporaryDirectory(prefix="ackwell-mutants-") as place:
         copied(Path(place))
@@ -64,7 +64,7 @@ def run(modules: list[str], sample: int, seed: str, verdicts: Verdicts) -> None:
 
 
 def places(module: str) -> Places:
-    """Return the mutants of each place of a module that is more than a type."""
+    """Return the mutants of each place of a module, without type annotations."""
     types = list(type_spans(ast.parse(Path(module).read_text())))
     found: Places = defaultdict(list)
     with (
@@ -88,7 +88,7 @@ Place = tuple[int, int]
 
 
 def type_spans(tree: ast.Module) -> Iterator[tuple[Place, Place]]:
-    """Yield where types stand, which no test can see: annotations, and what only a type checker reads."""
+    """Yield the start and end of code without effect: annotations, and blocks for type checkers."""
     for node in ast.walk(tree):
         spans: list[ast.expr | ast.stmt | None] = []
         if isinstance(node, ast.FunctionDef):
@@ -120,7 +120,7 @@ def judge(module: str, mutations: list[Any], verdicts: Verdicts) -> None:
 
 
 class Limits(NamedTuple):
-    """What tests may take on a mutant: seconds of CPU, and of the clock for what waits without end."""
+    """The limits of a run in seconds. The limit of the clock ends a run that only waits."""
 
     cpu_s: float
     wall_s: float
@@ -133,7 +133,7 @@ def command(tests: Sequence[str], cpu_s: float) -> str:
 
 @cache
 def limits_of(tests: tuple[str, ...]) -> Limits:
-    """Return what tests may take on a mutant: more than without one, for a machine may be busier later."""
+    """Return the limits of tests on a mutant: a multiple of a run without one, because the load may rise."""
     begun, cpu_s = time.monotonic(), _cpu_s()
     outcome, output = run_tests(command(tests, 3600), None)
     if outcome is not TestOutcome.SURVIVED:

@@ -1,4 +1,4 @@
-"""pytest as mutants need it: the first failure ends it, and hypothesis neither varies nor shrinks."""
+"""Run pytest on a mutant: stop at the first failure, with fixed Hypothesis examples that do not shrink."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
-# Shrinking takes minutes where only the verdict counts, and a verdict must be the same next time.
+# Only the verdict counts, so shrinking would waste minutes. A verdict must be the same in the next run.
 settings.register_profile(
     "mutants",
     deadline=None,
@@ -24,6 +24,6 @@ QUICK = "not slow and not launch and not pulsar and not faults and not proof"
 
 if __name__ == "__main__":
     cpu_s, *tests = sys.argv[1:]
-    # An endless loop ends here, however busy the machine is. A test's own processes have as much each.
+    # This ends an endless loop on a machine of any load. Each process of a test has the same limit.
     resource.setrlimit(resource.RLIMIT_CPU, (int(cpu_s), int(cpu_s)))
     sys.exit(pytest.main([*OPTIONS.split(), "-m", QUICK, *tests]))

@@ -1,7 +1,7 @@
-"""An operator for cosmic-ray, which has none that takes a statement away: `store.append(entry)` → `pass`.
+"""An operator for cosmic-ray that removes a statement: `store.append(entry)` → `pass`.
 
-Taken are statements that do something beyond their line: calls, `raise`, `del`, augmented assignments, and
-assignments to an attribute or an element. Without an assignment to a name, the next line fails anyway.
+It removes calls, `raise`, `del`, augmented assignments, and assignments to an attribute or an element. It
+keeps assignments to a name, because without one the next line fails in any case.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Span = tuple[tuple[int, int], tuple[int, int]]
 
 
 class RemoveStatement:
-    """Puts `pass` where a statement stands."""
+    """Replace a statement by `pass`."""
 
     @classmethod
     def arguments(cls) -> tuple[()]:
@@ -32,7 +32,7 @@ class RemoveStatement:
 
 
 class Provider:
-    """What cosmic-ray asks for operators by name."""
+    """The operators by name, for cosmic-ray."""
 
     def __iter__(self) -> Iterator[str]:
         return iter(["RemoveStatement"])

@@ -1,7 +1,7 @@
-"""Mutants of the Rust core: cargo-mutants lists them, each is built in a copy of the sources and tested.
+"""Mutants of the Rust core: cargo-mutants lists them; each is built and tested in a copy of the sources.
 
-The core's own tests come first. What they do not notice is judged through Python, where the core is compared
-with the reference engine.
+The core's Rust tests run first. For a mutant that passes them, the tests through Python compare the core with
+the reference engine and with other oracles.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
     from tests.mutants.verdicts import Verdicts
 
 CORE = Path("rust/core")
-# Checks of our own invariants, and texts for people: no test breaks an invariant to see its check fail.
+# Checks of invariants, and texts for people: no test breaks an invariant to see its check fail.
 OTHER = re.compile(r"(^|::)validate$|fmt::(Debug|Display)|Debug for|Display for")
 PROGRAMS = ("model", "hostile", "allocations")
 BUILT = ROOT / "target" / "mutants"
-# In one place each time, so that only what a mutant changes is built.
+# Always the same folder, so that cargo builds only changed files.
 COPY = BUILT / "sources"
 ENVIRONMENT = {
     **os.environ,
     # Symbols for debuggers would double the time of each build.
     "CARGO_PROFILE_DEV_DEBUG": "false",
     "CARGO_TARGET_DIR": str(BUILT),
-    # What an interrupted build leaves may compile and not link, which is no property of a mutant.
+    # The files of an interrupted build may compile and not link, for any mutant.
     "CARGO_INCREMENTAL": "0",
-    # A failure is not made smaller, nothing is kept for the next mutant, and each sees the same cases.
+    # Do not shrink a failure, keep nothing for the next mutant, and give each mutant the same cases.
     "PROPTEST_MAX_SHRINK_ITERS": "0",
     "PROPTEST_DISABLE_FAILURE_PERSISTENCE": "1",
     "PROPTEST_RNG_SEED": "1",
@@ -46,12 +46,12 @@ ENVIRONMENT = {
     "PYO3_PYTHON": str(PYTHON),
     "PYTHONPATH": str(COPY / "python"),
 }
-# An endless loop is killed by the clock.
+# The clock ends an endless loop.
 TIMEOUT_S = 300
 
 
 def run(modules: list[str], sample: int, seed: str, verdicts: Verdicts) -> None:
-    """Judge `sample` mutants of `modules`."""
+    """Run `sample` mutants of `modules`."""
     copied(COPY)
     listed = ["cargo", "mutants", "--package=ackwell-core", "--no-config", "--list", "--json"]
     mutants = json.loads(
@@ -79,7 +79,7 @@ def run(modules: list[str], sample: int, seed: str, verdicts: Verdicts) -> None:
 
 
 def judge(module: str) -> str:
-    """Return what becomes of the mutant in the copy: the tests of its part of the core first, then all."""
+    """Return the verdict on the mutant in the copy. The tests of its part of the core run first, then all."""
     if not built("model"):
         if _succeeds(["cargo", "check", "--quiet", "--package=ackwell-core"], COPY):
             sys.exit("the core compiles, and its tests do not")
@@ -100,7 +100,7 @@ def built(*programs: str) -> bool:
 
 
 def fails(program: str, *names: str) -> bool:
-    """Return whether a test fails, of those whose names have one of `names` in them."""
+    """Return whether a test fails whose name contains one of `names`, or any test without `names`."""
     files = (BUILT / "debug" / "deps").glob(f"{program}-*")
     newest = max((file for file in files if not file.suffix), key=lambda file: file.stat().st_mtime)
     return not _succeeds([newest, "--quiet", *names], COPY / CORE)
@@ -115,7 +115,7 @@ def fails_in_python() -> bool:
 
 
 def _succeeds(command: list[Any], place: Path) -> bool:
-    """Run a command; an endless loop is ended by the clock."""
+    """Run a command until the timeout; return whether it succeeds."""
     try:
         done = subprocess.run(
             command, cwd=place, env=ENVIRONMENT, check=False, capture_output=True, timeout=TIMEOUT_S

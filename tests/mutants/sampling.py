@@ -1,4 +1,4 @@
-"""A seeded sample of mutants, dealt to the files by how many places each has."""
+"""A seeded sample of mutants, distributed over the files by their number of places."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Mutant = TypeVar("Mutant")
 
 
 def deal(places: Mapping[str, int], count: int) -> dict[str, int]:
-    """Return how many of `count` each file gets: by its share of all places, and at least one."""
+    """Return each file's part of `count`: proportional to its number of places, and at least one."""
     places = {name: found for name, found in places.items() if found}
     shares = {name: count * found / sum(places.values()) for name, found in places.items()}
     dealt = {name: max(1, int(share)) for name, share in shares.items()}
@@ -22,13 +22,13 @@ def deal(places: Mapping[str, int], count: int) -> dict[str, int]:
 
 
 def choose(mutants: Mapping[Hashable, Sequence[Mutant]], count: int, seed: str) -> list[Mutant]:
-    """Return `count` mutants, each at a place of its own as long as there are enough.
+    """Return `count` mutants at different places, and second mutants of a place only if places run out.
 
-    `mutants` are those of each place. A `+` has eleven mutants, a call has one; so the place is drawn first.
+    `mutants` maps a place to its mutants. A place has one to eleven of them, so a place is drawn before a mutant.
     """
     draw = random.Random(seed)
     left = {place: draw.sample(list(here), len(here)) for place, here in mutants.items()}
-    # In one order, so that a larger sample holds the smaller one.
+    # The order is fixed, so a larger sample contains the smaller one.
     order = draw.sample(list(left), len(left))
     rounds = max(map(len, left.values()), default=0)
     chosen = [left[place][turn] for turn in range(rounds) for place in order if turn < len(left[place])]

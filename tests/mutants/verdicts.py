@@ -1,39 +1,63 @@
-"""What became of each mutant, the survivors that are known to be equivalent, and the count of all."""
+"""The verdict on each mutant, the list of equivalent mutants, and the counts."""
 
 from __future__ import annotations
 
-import re
+import tomllib
 from collections import Counter, defaultdict
+from collections.abc import Container
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.mutants.judges import room_of
 
-EQUIVALENT = Path(__file__).with_name("equivalent.md")
+EQUIVALENT = Path(__file__).with_name("equivalent.toml")
 KILLED_MIN = 0.9
 
 
-def core_of(diff: str) -> tuple[str, ...]:
-    """Return the lines of a diff without what changes when lines elsewhere do: names and line numbers."""
-    lines = [line.rstrip() for line in diff.splitlines()]
-    return tuple(line for line in lines if line and not line.startswith(("---", "+++", "@@")))
+class Change(NamedTuple):
+    """The lines of a file that a mutant changes, each without superfluous white space."""
+
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+
+    @classmethod
+    def of(cls, diff: str) -> Change:
+        """Return the change of a diff. If lines are only removed, the next line belongs to it."""
+        # Names of files come before the first `@@`; cargo-mutants adds a comment to each change.
+        body = diff.replace("/* ~ changed by cargo-mutants ~ */", "").partition("\n@@")[2].splitlines()[1:]
+        lines = [(line[:1], " ".join(line[1:].split())) for line in body]
+        lines = [(sign, text) for sign, text in lines if text]
+        before = [text for sign, text in lines if sign == "-"]
+        after = [text for sign, text in lines if sign == "+"]
+        if before and not after:
+            last = max(number for number, (sign, _) in enumerate(lines) if sign == "-")
+            after = [text for _, text in lines[last + 1 : last + 2]]
+            before += after
+        return cls(tuple(before), tuple(after))
 
 
-def equivalents() -> set[tuple[str, ...]]:
-    """Return the diffs that `equivalent.md` lists."""
-    return {core_of(diff) for diff in re.findall(r"^```diff\n(.*?)^```", EQUIVALENT.read_text(), re.M | re.S)}
+def equivalents() -> dict[tuple[str, Change], str]:
+    """Return the mutants that `equivalent.toml` lists, each with its reason."""
+    listed = tomllib.loads(EQUIVALENT.read_text())["mutant"]
+    return {
+        (each["file"], Change(tuple(each["before"].splitlines()), tuple(each["after"].splitlines()))): each[
+            "why"
+        ]
+        for each in listed
+    }
 
 
 @dataclass
 class Verdicts:
-    """Counts by file, printed as they come."""
+    """Counts of verdicts by file. Each verdict is printed when it is added."""
 
-    known: set[tuple[str, ...]] = field(default_factory=equivalents)
+    known: Container[tuple[str, Change]] = field(default_factory=equivalents)
     by_file: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
 
     def add(self, module: str, verdict: str, name: str, diff: str) -> None:
-        """Count and print a mutant; `verdict` is killed, survived, or unviable where it does not compile."""
-        if verdict == "survived" and core_of(diff) in self.known:
+        """Count and print a mutant; `verdict` is killed, survived, or unviable if it does not compile."""
+        if verdict == "survived" and (module, Change.of(diff)) in self.known:
             verdict = "equivalent"
         self.by_file[module][verdict] += 1
         print(f"{verdict:10} {name}", flush=True)
