@@ -24,7 +24,7 @@ def deal(places: Mapping[str, int], count: int) -> dict[str, int]:
 def choose(mutants: Mapping[Hashable, Sequence[Mutant]], count: int, seed: str) -> list[Mutant]:
     """Return `count` mutants at different places, and second mutants of a place only if places run out.
 
-    `mutants` maps a place to its mutants. A place has one to eleven of them, so a place is drawn before a mutant.
+    `mutants` maps a place to its mutants. A place has one to eleven, so the place is drawn first.
     """
     draw = random.Random(seed)
     left = {place: draw.sample(list(here), len(here)) for place, here in mutants.items()}
