@@ -194,3 +194,13 @@ def test_reading_pauses_above_as_many_ranges_as_can_be_saved() -> None:
     assert subscription.stall is None
     subscription.ack(None, 3, 6)
     assert subscription.stall is Undelivered.PAUSED
+
+
+def test_a_subscription_that_is_blocked_names_its_limit_and_not_the_permits() -> None:
+    """The limit blocks until half of it is acknowledged."""
+    subscription = opened("Shared", permits=4, max_unacked_per_subscription=4)
+    assert deliver(subscription) == {"a": [0, 1, 2, 3]}
+    subscription.ack("a", 3, 0)
+    assert subscription.stall is Undelivered.SUBSCRIPTION_BLOCKED
+    subscription.ack_many(None, [3, 3, 3], [1, 2, 3])
+    assert subscription.stall is Undelivered.NO_PERMITS

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from ackwell import Ledgers
-from ackwell.subscription import Subscription, SubscriptionSettings
+from ackwell.subscription import Subscription, SubscriptionSettings, Undelivered
+from ackwell.subscription.reads import average
 
 if TYPE_CHECKING:
     from ackwell.subscription.dispatcher import Delivery
@@ -108,3 +109,38 @@ def test_whole_reads_are_decided_as_entry_by_entry(kind: str, limits: tuple[int,
             pair.check()
         for each in pair.both:
             each.validate()
+
+
+def test_each_read_begins_a_turn() -> None:
+    subscription = Subscription("Shared", Ledgers({3: 4}))
+    for name in "ab":
+        subscription.add_consumer(name)
+        subscription.flow(name, 100)
+    taken = []
+    for _ in range(4):
+        (position,) = subscription.next_reads(1, 0)
+        taken.append(subscription.dispatch(*position, 0))
+    assert taken == ["a", "b", "a", "b"]
+    subscription.seek(3, 0)
+    assert [subscription.dispatch(*position, 0) for position in subscription.next_reads(4, 0)] == ["a"] * 4
+
+
+@pytest.mark.parametrize("kind", ["Exclusive", "Failover"])
+def test_a_read_has_the_permits_of_its_beginning(kind: str) -> None:
+    settings = SubscriptionSettings.pulsar("4.2")
+    subscription = Subscription(kind, Ledgers({3: 9}), settings=settings)
+    subscription.add_consumer("a")
+    subscription.flow("a", 3)
+    taken = [subscription.dispatch(*position, 0, batch_size=10) for position in subscription.next_reads(4, 0)]
+    assert taken == ["a"] * 3 + [Undelivered.NO_PERMITS]
+
+
+def test_the_mean_size_of_an_entry_gives_each_read_a_tenth_of_the_weight() -> None:
+    subscription = Subscription("Shared", Ledgers({3: 9}))
+    subscription.add_consumer("a")
+    consumer = subscription._state.consumers.by_key["a"]
+    means = []
+    for messages, entries in ((8, 2), (0, 0), (28, 2), (1, 1)):
+        average(consumer, (messages,), (entries,))
+        means.append(consumer.mean_batch_size)
+    assert means == pytest.approx([4, 4, 5, 4.6])
