@@ -35,9 +35,9 @@ TREES = {
 }
 # A crate implements the algorithm of `crc32c`, so the core has nothing to test or measure.
 WITHOUT = {("tests/rust", "crc32c"), ("benches/rust", "crc32c")}
-# An independent oracle replaces the reference: RFC 3720, protobuf, a dictionary.
-NATIVE_ONLY = {"crc32c", "decode_command_ack", "Names"}
-WITHOUT |= {("tests/reference", structure) for structure in ("crc32c", "command_ack", "names")}
+# An independent oracle replaces the reference: RFC 3720, protobuf, a dictionary, the standard library.
+NATIVE_ONLY = {"crc32c", "decode_command_ack", "Names", "TraceReader"}
+WITHOUT |= {("tests/reference", structure) for structure in ("crc32c", "command_ack", "names", "trace")}
 WITHOUT |= {("tests/differential", "command_ack")}
 
 # The modules of a tree that are not structures.

@@ -1480,6 +1480,11 @@ class TraceReader:
         """Begin another trace: set the topic and the subscription of lines that do not name them."""
     def names(self, starts: list[int]) -> list[list[str]]:
         """Return the topics, the subscriptions and the transactions that were read, from these numbers on."""
+    def fields(self, text: str) -> dict[str, Any]:
+        """Return all fields of one line under their full names, without nulls. The line need not be plain.
+
+        Raises `ValueError` if the text is not a JSON object, or contains a field twice.
+        """
     def read(
         self, data: bytes, start: int, end: int, line: int
     ) -> tuple[int, int, int | None, dict[str, NDArray[Any]]]:

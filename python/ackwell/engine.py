@@ -65,7 +65,6 @@ class Engine(Protocol):
     PositionInfo: type[Any]
     ManagedCursorInfo: type[Any]
     Partials: type[Any]
-    TraceReader: type[Any]
 
     def compress(self, data: bytes, compression: str) -> bytes:
         """Compress bytes as NONE, LZ4, ZLIB, ZSTD or SNAPPY."""

@@ -1,14 +1,26 @@
-"""Both engines read the same lines of a trace and stop before the same line."""
+"""The readers of traces agree: columns of plain lines, and whole lines."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
-from ackwell import _native
-from ackwell.replay.events import Kind
-from tests import reference
+from ackwell._native import TraceReader
+from ackwell.errors import EventError
+from ackwell.replay.events import EFFECTS, Kind
+from ackwell.replay.traces import TraceParser
 
-ENGINES: tuple[Any, ...] = (_native, reference)
+KINDS = [(kind.value, EFFECTS[kind].of_topic) for kind in Kind if kind is not Kind.META]
+NULL = -(2**63)
+INTEGERS = {
+    "sequence": "sequences",
+    "ledger_id": "ledger_ids",
+    "entry_id": "entry_ids",
+    "batch_index": "batch_indexes",
+    "batch_size": "batch_sizes",
+}
 
 LINES = [
     b'{"ev":"publish","topic":"t","sub":"s","l":3,"e":0}',
@@ -40,25 +52,56 @@ ODD = [
 ]
 
 
-def read(engine: Any, data: bytes, defaults: tuple[str | None, str | None]) -> list[Any]:
-    kinds = [(kind.value, kind.value in ("publish", "publish_failed", "commit")) for kind in Kind]
-    reader = engine.TraceReader([kind for kind in kinds if kind[0] != "meta"])
+def read(data: bytes, defaults: tuple[str | None, str | None]) -> list[Any]:
+    """Read lines into columns, up to the first line that is not plain."""
+    reader = TraceReader(KINDS)
     reader.set_defaults(*defaults)
     taken, lines, odd, columns = reader.read(data, 0, len(data), 7)
-    plain = {name: value.tolist() if hasattr(value, "tolist") else value for name, value in columns.items()}
+    plain = {name: value.tolist() for name, value in columns.items()}
     return [taken, lines, odd, plain, reader.names([0, 0, 0])]
 
 
-def test_both_engines_read_the_same_lines_and_stop_before_the_same() -> None:
+def rows(read_lines: list[Any]) -> list[dict[str, Any]]:
+    """Return columns as rows with names instead of numbers, without nulls."""
+    columns, (topics, subscriptions, transactions) = read_lines[3], read_lines[4]
+    found = []
+    for n in range(len(columns["kinds"])):
+        start, end = columns["set_starts"][n], columns["set_ends"][n]
+        row = {
+            "topic": topics[columns["topics"][n]],
+            "subscription": subscriptions[columns["subscriptions"][n]],
+            "kind": KINDS[columns["kinds"][n]][0],
+            "transaction": transactions[columns["transactions"][n]] or None,
+            "ack_set": tuple(columns["words"][start:end]) if start != NULL else None,
+        }
+        row |= {name: columns[plural][n] for name, plural in INTEGERS.items()}
+        found.append({name: value for name, value in row.items() if value is not None and value != NULL})
+    return found
+
+
+def whole(data: bytes, defaults: tuple[str | None, str | None]) -> list[dict[str, Any]]:
+    """Return the events of the lines from the reader of whole lines, as `rows` does."""
+    parser = TraceParser()
+    parser.reader.set_defaults(*defaults)
+    events = [parser.parse(text.decode() + "\n", 7 + n) for n, text in enumerate(data.split(b"\n"))]
+    names = ("topic", "subscription", "kind", "transaction", "ack_set", *INTEGERS)
+    return [
+        {name: getattr(event, name) for name in names if getattr(event, name) is not None}
+        for event in events
+        if event is not None
+    ]
+
+
+def test_both_readers_give_the_same_events_and_columns_stop_before_an_odd_line() -> None:
     plain = b"\n".join(LINES) + b"\n"
     for defaults in ((None, None), ("d", "e")):
-        native, twin = (read(engine, plain, defaults) for engine in ENGINES)
-        assert native == twin
-        assert native[:3] == [len(plain), len(LINES), None]
+        found = read(plain, defaults)
+        assert found[:3] == [len(plain), len(LINES), None]
+        assert rows(found) == whole(plain, defaults)
+        assert len(rows(found)) == 4
     for line in ODD:
-        native, twin = (read(engine, plain + line + b"\n" + plain, (None, None)) for engine in ENGINES)
-        assert native == twin, line[:80]
-        assert native[:3] == [len(plain), len(LINES), len(plain) + len(line) + 1], line[:80]
+        found = read(plain + line + b"\n" + plain, (None, None))
+        assert found[:3] == [len(plain), len(LINES), len(plain) + len(line) + 1], line[:80]
 
 
 FIELDS = [
@@ -84,25 +127,88 @@ FIELDS = [
 BASE = {b'"ev"': b'"ack"', b'"topic"': b'"t"', b'"sub"': b'"s"', b'"l"': b"3", b'"e"': b"0"}
 
 
-def test_every_field_is_read_alike_by_both_engines_and_in_the_quick_way_and_the_general_one() -> None:
-    read_lines = odd_lines = 0
+def lines_of_every_field() -> Iterator[bytes]:
     for name, other, values in FIELDS:
         for value in values:
             for written in (name, other or name):
                 fields = {key: text for key, text in BASE.items() if key != name} | {written: value}
-                line = b"{" + b",".join(key + b":" + text for key, text in fields.items()) + b"}"
-                # The quick parser does not handle objects and escapes.
-                for general in (b',"more":{}}', b',"m\\u006fre":1}'):
-                    found = [
-                        read(engine, text, (None, None))
-                        for engine in ENGINES
-                        for text in (line, line[:-1] + general)
-                    ]
-                    # A rejected line may already have added its names.
-                    is_odd = found[0][2] is not None
-                    assert {each[2] is not None for each in found} == {is_odd}, line
-                    assert all(each[3] == found[0][3] for each in found), line
-                    assert is_odd or all(each[4] == found[0][4] for each in found), line
-                read_lines += not is_odd
-                odd_lines += is_odd
+                yield b"{" + b",".join(key + b":" + text for key, text in fields.items()) + b"}"
+
+
+def test_every_field_is_read_alike_by_the_quick_the_general_and_the_whole_line_parser() -> None:
+    read_lines = odd_lines = 0
+    for line in lines_of_every_field():
+        # The quick parser does not handle objects and escapes.
+        texts = (line, line[:-1] + b',"more":{}}', line[:-1] + b',"m\\u006fre":1}')
+        found = [read(text, (None, None)) for text in texts]
+        # A rejected line may already have added its names.
+        is_odd = found[0][2] is not None
+        assert {each[2] is not None for each in found} == {is_odd}, line
+        assert all(each[3] == found[0][3] for each in found), line
+        if is_odd:
+            odd_lines += 1
+            with suppress(EventError):
+                # A whole event may have a field that columns cannot hold, such as -2**63 for null.
+                assert whole(line, (None, None))
+        else:
+            read_lines += 1
+            # The fold checks the position of a row.
+            has_position = {"ledger_id", "entry_id"} <= rows(found[0])[0].keys()
+            assert not has_position or rows(found[0]) == whole(line, (None, None)), line
     assert min(read_lines, odd_lines) > 20
+
+
+SHORT = {
+    "ev": "kind",
+    "t": "time_ms",
+    "c": "consumer",
+    "l": "ledger_id",
+    "e": "entry_id",
+    "bi": "batch_index",
+    "rc": "redelivery_count",
+    "sub": "subscription",
+    "deliver_at": "deliver_at_ms",
+    "txn": "transaction",
+}
+
+
+def test_the_fields_of_a_line_are_those_of_the_standard_library_s_json_reader() -> None:
+    seen = refused = 0
+    for line in (*lines_of_every_field(), *LINES, *ODD[:-2]):
+        if not line.strip():
+            continue
+        try:
+            expected = json.loads(line)
+        except ValueError:
+            expected = None
+        try:
+            fields = TraceReader(KINDS).fields(line.decode())
+        except ValueError:
+            refused += 1
+            assert not isinstance(expected, dict) or len({SHORT.get(n, n) for n in expected}) < len(expected)
+            continue
+        seen += 1
+        named = {SHORT.get(name, name): value for name, value in expected.items() if value is not None}
+        if named.get("kind") == "publish" and named.get("ok") is False:
+            named["kind"] = "publish_failed"
+        if named.get("kind") == "meta":
+            named["detail"] = named["config"]
+        if "detail" in named:
+            assert json.loads(fields.pop("detail")) == named["detail"]
+        assert fields == {n: v for n, v in named.items() if n not in ("ok", "other", "detail", "config")}
+    assert min(seen, refused) > 5
+
+
+def test_a_detail_is_the_text_of_its_kind_s_field() -> None:
+    reader = TraceReader(KINDS)
+    given = {"ev": "broker_restart", "mode": "crash", "detail": "other"}
+    assert reader.fields(json.dumps(given))["detail"] == "crash"
+    assert reader.fields('{"ev":"gap","detail":"a\\u00e9"}')["detail"] == "a\u00e9"
+    assert reader.fields('{"ev":"gap","detail":{"a": [1]}}')["detail"] == '{"a": [1]}'
+    assert "detail" not in reader.fields('{"ev":"gap","detail":null}')
+
+
+def test_a_delay_past_int64_is_an_integer_outside_int64() -> None:
+    fields = TraceReader(KINDS).fields('{"ev":"publish","t":9223372036854775807,"deliver_after_ms":1}')
+    assert fields["deliver_at_ms"] == 2**63
+    assert TraceReader(KINDS).fields('{"l":-18446744073709551616}') == {"ledger_id": -(2**64)}

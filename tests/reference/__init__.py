@@ -18,7 +18,6 @@ from tests.reference.position_info import (
 from tests.reference.range_set import PositionRangeSet
 from tests.reference.time_buckets import TimeBuckets
 from tests.reference.time_wheel import TimeWheel
-from tests.reference.trace import TraceReader
 from tests.reference.triple_heap import TripleLongHeap
 
 __all__ = [
@@ -32,7 +31,6 @@ __all__ = [
     "PositionRangeSet",
     "TimeBuckets",
     "TimeWheel",
-    "TraceReader",
     "TripleLongHeap",
     "compress",
     "decompress",

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from ackwell import EventError
-from ackwell.replay.events import Event, Kind, TraceParser, event_from_fields
+from ackwell.replay.events import Event, Kind, event_from_fields
 from ackwell.replay.files import event_files, read_events
 from ackwell.replay.states import replay_files
+from ackwell.replay.traces import TraceParser
 
 META = {"t": 1, "ev": "meta", "topic": "t", "sub": "s", "config": {"managedLedgerMaxEntriesPerLedger": 5}}
 PUBLISH = {"t": 2, "ev": "publish", "l": 3, "e": 0, "ok": True}
@@ -87,7 +88,9 @@ def test_a_refused_publish_has_no_effect_and_is_still_an_event() -> None:
         ("[1, 2]", "expected a JSON object"),
         ("null", "expected a JSON object"),
         ('{"ev": "ack", "l": 3, "e"', "not JSON"),
-        ("[" * 100_000, "not JSON"),
+        ("[" * 100_000, "expected a JSON object"),
+        ('{"ev": "ack", "l": ' + "[" * 1_000, "not JSON: recursion limit exceeded"),
+        ('{"ev": "ack", "l": 3, "ledger_id": 3, "e": 1}', "the field ledger_id occurs twice"),
         ("9" * 5_000, "not JSON"),
     ],
 )

@@ -63,7 +63,7 @@ def unread_line(unread: UnreadableSource) -> str:
 
 def report_unread(unread: UnreadableSource) -> None:
     """Report an unreadable source on standard error."""
-    err.print(unread_line(unread), highlight=False, markup=False)
+    err.print(unread_line(unread), highlight=False, markup=False, soft_wrap=True)
 
 
 class _Console(Console):

@@ -15,7 +15,6 @@ A line that is not an event raises `EventError` with its file and line. Only bla
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from enum import IntEnum, StrEnum
 from typing import Any, Final, NamedTuple, Never, TypedDict
@@ -135,24 +134,6 @@ class EventFields(TypedDict, total=False):
     detail: str | None
 
 
-_SHORT_NAMES: Final = {
-    "ev": "kind",
-    "t": "time_ms",
-    "c": "consumer",
-    "l": "ledger_id",
-    "e": "entry_id",
-    "bi": "batch_index",
-    "rc": "redelivery_count",
-    "sub": "subscription",
-    "deliver_at": "deliver_at_ms",
-    "txn": "transaction",
-}
-_DETAIL_KEYS: Final[dict[str, str]] = {
-    Kind.SNAPSHOT: "file",
-    Kind.CONSUMER_OPEN: "type",
-    Kind.BROKER_RESTART: "mode",
-    Kind.META: "config",
-}
 _STRINGS: Final = ("topic", "subscription", "consumer", "key", "transaction", "detail")
 _COUNTS: Final = (
     "sequence",
@@ -349,47 +330,3 @@ def _check_complete(kind: Kind, values: dict[str, Any]) -> None:
         raise ValueError(f"this {kind} has no position; it needs a ledger id and an entry id")
     if effect.transaction and "transaction" not in values:
         raise ValueError(f"this {kind} names no transaction")
-
-
-class TraceParser:
-    """Parses the lines of one trace. A `meta` line sets the default topic and subscription of later lines."""
-
-    def __init__(self, file: str | None = None) -> None:
-        self._file = file
-        self._topic: str | None = None
-        self._subscription: str | None = None
-
-    def parse(self, text: str, line: int) -> Event | None:
-        """Parse one line. Return `None` for a blank line."""
-        if not text.strip():
-            return None
-        try:
-            fields = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            torn = "" if text.endswith("\n") else "; the file ends here: was its last line torn?"
-            raise EventError(f"not JSON: {error}{torn}", file=self._file, line=line) from None
-        if not isinstance(fields, dict):
-            raise EventError(
-                f"expected a JSON object, found {type(fields).__name__}", file=self._file, line=line
-            )
-        fields = self._complete(fields)
-        event = event_from_fields(fields, file=self._file, line=line)
-        if event.kind is Kind.META:
-            self._topic, self._subscription = event.topic, event.subscription
-        return event
-
-    def _complete(self, fields: dict[str, Any]) -> dict[str, Any]:
-        """Replace the short names, and fill in the defaults of the `meta` line."""
-        given = fields.items()
-        fields = {_SHORT_NAMES.get(name, name): value for name, value in given if value is not None}
-        fields.setdefault("topic", self._topic)
-        fields.setdefault("subscription", self._subscription)
-        if fields.get("kind") == Kind.PUBLISH and fields.get("ok") is False:
-            fields["kind"] = Kind.PUBLISH_FAILED
-        detail = fields.get(_DETAIL_KEYS.get(str(fields.get("kind")), "detail"))
-        if detail is not None:
-            fields["detail"] = detail if isinstance(detail, str) else json.dumps(detail)
-        after_ms, time_ms = fields.get("deliver_after_ms"), fields.get("time_ms")
-        if isinstance(after_ms, int) and isinstance(time_ms, int):
-            fields.setdefault("deliver_at_ms", time_ms + after_ms)
-        return fields

@@ -1,8 +1,8 @@
-"""Traces: JSON lines as columns of events.
+"""Traces: JSON lines as events, or as columns of events.
 
-A native reader parses plain lines, which are nearly all. It stops before any other line: a `meta` line, a
-torn line, or a line that is not an event. `TraceParser` handles every case and raises the errors, so it
-parses that line.
+The native reader parses every line. It reads plain lines into columns, which are nearly all, and stops before
+any other line: a `meta` line, a torn line, or a line that is not an event. `TraceParser` asks it for all
+fields of that line and checks them, so it raises the errors.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 from ackwell._native import TraceReader
 from ackwell.errors import EventError
 from ackwell.replay.event_columns import NULL, Columns, columns_of
-from ackwell.replay.events import EFFECTS, Event, Kind, TraceParser
+from ackwell.replay.events import EFFECTS, Event, Kind, event_from_fields
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,6 +46,33 @@ DAMAGE: Final = (UnicodeDecodeError, EOFError, OSError, zlib.error)
 """The errors of reading a damaged file, plain or compressed."""
 
 
+class TraceParser:
+    """Parses the lines of one trace. A `meta` line sets the default topic and subscription of later lines."""
+
+    def __init__(self, file: str | None = None) -> None:
+        self.reader: Final = TraceReader(_OF_TOPIC)
+        """The reader of plain lines, with the same defaults."""
+        self._file = file
+
+    def parse(self, text: str, line: int) -> Event | None:
+        """Parse one line. Return `None` for a blank line.
+
+        Raises `EventError` with file and line for a line that is not an event.
+        """
+        if not text.strip():
+            return None
+        try:
+            fields = self.reader.fields(text)
+        except ValueError as error:
+            is_torn = str(error).startswith("not JSON") and not text.endswith("\n")
+            torn = "; the file ends here: was its last line torn?" if is_torn else ""
+            raise EventError(f"{error}{torn}", file=self._file, line=line) from None
+        event = event_from_fields(fields, file=self._file, line=line)
+        if event.kind is Kind.META:
+            self.reader.set_defaults(event.topic, event.subscription)
+        return event
+
+
 def unreadable(error: Exception, path: Path, line: int) -> Exception:
     """Return the `EventError` for damage. Errors of the operating system are returned unchanged."""
     if isinstance(error, OSError) and error.errno is not None:
@@ -71,7 +98,8 @@ def trace_events(path: Path) -> Iterator[Event]:
 
 def trace_columns(path: Path) -> Iterator[Columns]:
     """Read the events of one trace. Raises `EventError` with file and line for any other line."""
-    parser, reader = TraceParser(str(path)), TraceReader(_OF_TOPIC)
+    parser = TraceParser(str(path))
+    reader = parser.reader
     names: tuple[list[str], list[str], list[str]] = [], [], []
     line = 1
     try:
@@ -89,8 +117,6 @@ def trace_columns(path: Path) -> Iterator[Columns]:
                         event = parser.parse(data[start:odd].decode(), line)
                         line, start = line + 1, odd
                         if event is not None:
-                            if event.kind is Kind.META:
-                                reader.set_defaults(event.topic, event.subscription)
                             yield columns_of([event])
     except DAMAGE as error:
         raise unreadable(error, path, line) from None

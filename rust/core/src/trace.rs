@@ -5,6 +5,7 @@
 //! caller reads that line by the general rules, which handle every case and report errors.
 
 mod fields;
+mod line;
 mod quick;
 
 use std::collections::HashMap;
@@ -12,6 +13,7 @@ use std::collections::HashMap;
 use crate::names::Names;
 use crate::partials::{Mixed, NULL};
 use fields::{Fields, Name};
+pub use line::{FieldValue, LineFields};
 
 /// No event is shorter.
 const LINE_BYTES_MIN: usize = 16;
@@ -147,6 +149,18 @@ impl TraceReader {
     #[must_use]
     pub fn transactions(&self) -> &Names {
         &self.transactions
+    }
+
+    /// Reads all fields of one line, which need not be plain.
+    ///
+    /// # Errors
+    ///
+    /// The reason, if the text is not a JSON object, or contains a field twice.
+    pub fn fields(&self, text: &str) -> Result<LineFields, String> {
+        let topic = self.default_topic.and_then(|number| self.topics.get(number as usize));
+        let number = self.default_subscription;
+        let subscription = number.and_then(|number| self.subscriptions.get(number as usize));
+        LineFields::read(text, topic, subscription)
     }
 
     /// Reads lines from `bytes`, the first of which has the number `line`.

@@ -1,9 +1,12 @@
 //! `ackwell._native.TraceReader`: the class of `ackwell_core::trace`.
 
+use ackwell_core::trace::FieldValue;
 use ackwell_core::{Names, trace};
 use numpy::IntoPyArray;
+use pyo3::IntoPyObjectExt;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict};
+use pyo3::types::{PyBytes, PyDict, PyInt, PyList};
 
 use crate::shared::Shared;
 
@@ -37,6 +40,18 @@ impl TraceReader {
         };
         let names = [reader.topics(), reader.subscriptions(), reader.transactions()];
         std::array::from_fn(|index| rest(names[index], starts[index]))
+    }
+
+    /// Return all fields of one line under their full names, without nulls. The line need not be plain.
+    ///
+    /// Raises `ValueError` if the text is not a JSON object, or contains a field twice.
+    fn fields<'py>(&self, py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyDict>> {
+        let read = self.0.locked(py).fields(text).map_err(PyValueError::new_err)?;
+        let fields = PyDict::new(py);
+        for (name, value) in read.iter() {
+            fields.set_item(name, object(py, value)?)?;
+        }
+        Ok(fields)
     }
 
     /// Read lines of `data[start:end]`, the first of which has the number `line`, up to the first line that is not
@@ -76,5 +91,26 @@ impl TraceReader {
             columns.set_item(name, values.into_pyarray(py))?;
         }
         Ok((stop.bytes, stop.lines, stop.odd.map(|end| end + start), columns))
+    }
+}
+
+fn object<'py>(py: Python<'py>, value: &FieldValue) -> PyResult<Bound<'py, PyAny>> {
+    match value {
+        FieldValue::Bool(value) => value.into_bound_py_any(py),
+        FieldValue::Integer(value) => value.into_bound_py_any(py),
+        FieldValue::LargeInteger(digits) => py.get_type::<PyInt>().call1((digits,)),
+        FieldValue::Float(value) => value.into_bound_py_any(py),
+        FieldValue::Text(text) => text.into_bound_py_any(py),
+        FieldValue::Object => Ok(PyDict::new(py).into_any()),
+        FieldValue::List(items) => {
+            let list = PyList::empty(py);
+            for item in items {
+                match item {
+                    None => list.append(py.None())?,
+                    Some(item) => list.append(object(py, item)?)?,
+                }
+            }
+            Ok(list.into_any())
+        }
     }
 }

@@ -47,6 +47,32 @@ struct FieldsVisitor<'w> {
     words: &'w mut Vec<i64>,
 }
 
+/// The short names of traces.
+const SHORT_NAMES: [(&str, &str); 10] = [
+    ("ev", "kind"),
+    ("t", "time_ms"),
+    ("c", "consumer"),
+    ("l", "ledger_id"),
+    ("e", "entry_id"),
+    ("bi", "batch_index"),
+    ("rc", "redelivery_count"),
+    ("sub", "subscription"),
+    ("deliver_at", "deliver_at_ms"),
+    ("txn", "transaction"),
+];
+
+/// The full name of a field.
+pub(super) fn full_name(name: &str) -> &str {
+    SHORT_NAMES.iter().find(|short| short.0 == name).map_or(name, |short| short.1)
+}
+
+fn full_name_bytes(name: &[u8]) -> &[u8] {
+    SHORT_NAMES
+        .iter()
+        .find(|short| short.0.as_bytes() == name)
+        .map_or(name, |short| short.1.as_bytes())
+}
+
 /// The field that a key names.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Key {
@@ -65,23 +91,23 @@ pub(super) enum Key {
 
 impl Key {
     pub(super) fn of(name: &[u8]) -> Self {
-        match name {
-            b"ev" | b"kind" => Self::Name(0),
+        match full_name_bytes(name) {
+            b"kind" => Self::Name(0),
             b"topic" => Self::Name(1),
-            b"sub" | b"subscription" => Self::Name(2),
-            b"txn" | b"transaction" => Self::Name(3),
-            b"l" | b"ledger_id" => Self::Count(0),
-            b"e" | b"entry_id" => Self::Count(1),
+            b"subscription" => Self::Name(2),
+            b"transaction" => Self::Name(3),
+            b"ledger_id" => Self::Count(0),
+            b"entry_id" => Self::Count(1),
             b"sequence" => Self::Count(2),
-            b"bi" | b"batch_index" => Self::Count(3),
+            b"batch_index" => Self::Count(3),
             b"batch_size" => Self::Count(4),
-            b"rc" | b"redelivery_count" => Self::Count(5),
+            b"redelivery_count" => Self::Count(5),
             b"ack_set" => Self::AckSet,
             b"ok" => Self::Ok,
-            b"t" | b"time_ms" => Self::Integer(0),
-            b"deliver_at" | b"deliver_at_ms" => Self::Integer(1),
+            b"time_ms" => Self::Integer(0),
+            b"deliver_at_ms" => Self::Integer(1),
             b"sticky_key_hash" => Self::Integer(2),
-            b"c" | b"consumer" => Self::Text(0),
+            b"consumer" => Self::Text(0),
             b"key" => Self::Text(1),
             _ => Self::Other,
         }
