@@ -171,14 +171,17 @@ class Client:
         self, body: bytes = b"x", sequence_id: int = 0, producer_id: int = 1, *, num_messages: int = 1,
         **metadata: Any,
     ) -> list[DecodedCommand]:  # fmt: skip
-        """Publish a message; the command alone names its transaction, as that of Go's client does."""
-        transaction = {name: metadata.pop(name) for name in list(metadata) if name.startswith("txnid_")}
-        given = {"producer_name": "p", "sequence_id": sequence_id, "publish_time": self.broker.clock.now_ms()}
+        transaction = {name: value for name, value in metadata.items() if name.startswith("txnid_")}
+        given = {"producer_name": "p", "sequence_id": sequence_id, "publish_time": self.now_ms()}
         described = messages.MessageMetadata(**given | metadata)
         return self.ask(
             CommandType.SEND, write_payload(described, body), producer_id=producer_id,
             sequence_id=sequence_id, num_messages=num_messages, **transaction,
         )  # fmt: skip
+
+    def now_ms(self) -> int:
+        """Return the client's time, which does not follow the broker's clock."""
+        return self.broker.clock.now_ms() - self.broker.clock.moved_ms
 
     def subscribe(
         self, subscription: str = "s", consumer_id: int = 1, permits: int = 100, **fields: Any

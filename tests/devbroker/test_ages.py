@@ -17,7 +17,8 @@ from tests.devbroker.test_ledgers import ledgers
 
 def publish(broker: Broker, client: RawClient, number: int, size: int = 1) -> Any:
     """Publish a message with the time of the broker's clock."""
-    now_ms = broker.call(broker._broker.clock.now_ms)
+    clock = broker._broker.clock
+    now_ms = broker.call(lambda: clock.now_ms() - clock.moved_ms)
     return client.publish(number, bytes(size), publish_time=now_ms).message_id
 
 

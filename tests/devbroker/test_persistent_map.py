@@ -176,12 +176,12 @@ def check_open_transaction(at: Running, _: Broker) -> None:
 
 def set_compaction(at: Running) -> None:
     at.publish("table", "a", "b", "a", producer_id=8)
-    at.client.subscribe("table", 8, permits=0)
+    at.client.subscribe("table", 8, permits=0, subType=0)
     at.admin("PUT", f"{PUBLIC}/table/compaction")
 
 
 def check_compaction(at: Running, _: Broker) -> None:
-    assert at.received("table", 8, read_compacted=True) == [1, 2]
+    assert at.received("table", 8, subType=0, read_compacted=True) == [1, 2]
 
 
 def set_properties(at: Running) -> None:

@@ -89,6 +89,7 @@ COMMANDS = [
 ]
 
 DEVBROKER = [
+    "tests/devbroker/test_protocol.py",
     "tests/devbroker/test_commands.py",
     "tests/devbroker/test_requests.py",
     "tests/devbroker/test_recovery.py",

@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 
 LOOPBACK: Final = "127.0.0.1"
 
+UNSPECIFIED: Final = ("", "0.0.0.0", "::")  # compared, not listened on
+"""The addresses that stand for all addresses of a machine."""
+
 ACCEPTING_STEPS: Final = 5
 """Iterations of the event loop within which an accepted connection becomes a `ClientConnection`."""
 
@@ -72,7 +75,8 @@ class AsyncBroker:
         self._host, self._port = host, port
         self._admin_port = admin_port
         self._tls, self._tls_port = tls, tls_port
-        self._advertised_host = advertised_host or host
+        # Clients cannot connect to the address that means all addresses of the machine.
+        self._advertised_host = advertised_host or (LOOPBACK if host in UNSPECIFIED else host)
         self.settings = settings or DevBrokerSettings()
         self.clock = Clock()
         file = None if path is None else BrokerFile(path)

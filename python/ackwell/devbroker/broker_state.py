@@ -41,6 +41,8 @@ SYSTEM: Final = "pulsar/system"
 COORDINATORS: Final = f"persistent://{SYSTEM}/transaction_coordinator_assign"
 """The topic whose partitions are the transaction coordinators for the Java client; there is one."""
 
+COORDINATOR_COUNT: Final = 1
+
 
 class BrokerState:
     """The state of a broker; with a file, it begins with the persistent state."""
@@ -65,7 +67,7 @@ class BrokerState:
 
     def _begin(self) -> None:
         """Create the initial namespaces and topics."""
-        self.partitioned[COORDINATORS] = 1
+        self.partitioned[COORDINATORS] = COORDINATOR_COUNT
         for name in (*self.settings.namespaces, SYSTEM):
             self.shared.policies.setdefault(name, {})
         self.clock.call_at(self.clock.now_ms() + AGES_CHECKED_MS, self._check_ages)
@@ -109,6 +111,11 @@ class BrokerState:
                     ErrorCode.NOT_ALLOWED_ERROR, f"{name} is a partitioned topic; use one of its partitions"
                 )
             partitions = self.partitioned.get(str(name.partitioned), 0)
+            if name.partition >= 0 and not partitions:
+                raise CommandRefusedError(
+                    ErrorCode.NOT_ALLOWED_ERROR,
+                    f"Partition metadata not found for the partitioned topic: {name}",
+                )
             may_create = create and self.settings.auto_create_topics and not partitions
             if not (may_create or 0 <= name.partition < partitions):
                 raise CommandRefusedError(ErrorCode.TOPIC_NOT_FOUND, f"Topic {name} does not exist")
@@ -157,7 +164,16 @@ class BrokerState:
         if topic is not None:
             topic.delete()
             self.topic_names.pop(str(name), None)
+            if not self._exists(name.partitioned):
+                self.schemas.delete(str(name.partitioned))
             self.topics_changed([], [name])
+
+    def _exists(self, name: TopicName) -> bool:
+        """Return whether a topic or one of its partitions exists."""
+        partitions = range(self.partitioned.get(str(name), 0))
+        return str(name) in self.topics or any(
+            str(name.of_partition(index)) in self.topics for index in partitions
+        )
 
     def topics_in(self, namespace: str) -> list[TopicName]:
         """Return the topics of a namespace, each partition separately."""

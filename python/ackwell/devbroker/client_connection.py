@@ -298,7 +298,7 @@ class ClientConnection(asyncio.Protocol):
             producer_ready=True,
         )
         if producer.topic_epoch is not None:
-            answer.topic_epoch = producer.topic_epoch
+            answer.topic_epoch = producer.topic_epoch & UINT64_MAX
         self.send(CommandType.PRODUCER_SUCCESS, answer)
 
     def ping(self) -> None:

@@ -24,6 +24,8 @@ class Clock:
     def __init__(self) -> None:
         self._offset_ms = 0
         self._frozen_ms: int | None = None
+        self.moved_ms = 0
+        """The difference to the machine's time when the clock last ran or moved."""
         self._timers: list[tuple[int, int, Callable[[], None]]] = []
         self._order = count()
         self._waking: asyncio.TimerHandle | None = None
@@ -50,6 +52,7 @@ class Clock:
             self._frozen_ms += ms
         else:
             self._offset_ms += ms
+        self.moved_ms += ms
         self._run_due()
         self.on_jump()
 
@@ -62,11 +65,12 @@ class Clock:
         if self._frozen_ms is not None:
             self._offset_ms = self._frozen_ms - time.time_ns() // 1_000_000
             self._frozen_ms = None
+            self.moved_ms = self._offset_ms
             self._run_due()
 
     def reset(self) -> None:
         """Return to the machine's time, and cancel all timers."""
-        self._offset_ms, self._frozen_ms = 0, None
+        self._offset_ms, self._frozen_ms, self.moved_ms = 0, None, 0
         self._timers.clear()
         self._wait()
 

@@ -53,6 +53,52 @@ def compatible(new: bytes, versions: list[bytes], strategy: str) -> bool:
     )
 
 
+_PRIMITIVE_TYPES: Final = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
+_COMPLEX_PARTS: Final = {
+    "record": "fields",
+    "error": "fields",
+    "enum": "symbols",
+    "fixed": "size",
+    "array": "items",
+    "map": "values",
+}
+"""The part that a type needs."""
+
+
+def is_avro_schema(data: bytes) -> bool:
+    """Return whether bytes define an Avro schema: valid JSON with known types."""
+    try:
+        schema = json.loads(data)
+    except ValueError:
+        return False
+    named: dict[str, Any] = {}
+    _collect(schema, named)
+    return _is_schema(schema, frozenset(name.rpartition(".")[2] for name in named), 0)
+
+
+def _is_schema(schema: Any, named: frozenset[str], depth: int) -> bool:
+    if depth > _DEPTH_MAX:
+        return True
+    if isinstance(schema, str):
+        return schema in _PRIMITIVE_TYPES or schema.rpartition(".")[2] in named
+    if isinstance(schema, list):
+        return all(_is_schema(each, named, depth + 1) for each in schema)
+    if not isinstance(schema, dict) or "type" not in schema:
+        return False
+    kind = schema["type"]
+    if not isinstance(kind, str) or kind not in _COMPLEX_PARTS:
+        return _is_schema(kind, named, depth + 1)
+    part = schema.get(_COMPLEX_PARTS[kind])
+    if kind in ("array", "map"):
+        return _is_schema(part, named, depth + 1)
+    if kind in ("record", "error"):
+        return isinstance(part, list) and all(
+            isinstance(each, dict) and "name" in each and _is_schema(each.get("type"), named, depth + 1)
+            for each in part
+        )
+    return isinstance(part, int if kind == "fixed" else list)
+
+
 def can_read(reader: Any, writer: Any) -> bool:
     """Return whether a reader with one schema can read data that was written with another.
 

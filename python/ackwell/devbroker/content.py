@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ackwell.cursor.ack_sets import all_messages, to_words
 from ackwell.devbroker.compaction import CompactedLog
 from ackwell.devbroker.log import Log
 from ackwell.devbroker.persistent_map import PersistentMap
@@ -51,6 +52,8 @@ class TopicContent:
         self.log = Log(self.full_name, shared, self.file, ledgers, is_open=is_open)
         self.facts = PersistentMap[Any](self.file, "topic", self.full_name)
         """Facts that stay true once they are: `terminated`, `epoch`, `compacted`."""
+        self.replicated = PersistentMap[bool](self.file, "replicated", self.full_name)
+        """The subscriptions whose state a consumer requested to be replicated."""
         self.transactions = TopicTransactions()
         self.compacted: CompactedLog | None = None
 
@@ -102,6 +105,16 @@ class TopicContent:
             return None
         metadata = read_payload(self.log.read(*position).data).metadata
         return metadata.num_messages_in_batch if metadata.HasField("num_messages_in_batch") else None
+
+    def within_batch(
+        self, position: tuple[int, int], batch_index: int, *, excluded: bool
+    ) -> tuple[tuple[int, int], tuple[int, ...]]:
+        """Return the position and the ack set of a seek to a message of a batch, or after it if excluded."""
+        size = self.batch_size(position) if self.log.ledgers.contains(*position) else None
+        acked = max(batch_index + excluded, 0)
+        if size is not None and acked < size:
+            return position, to_words(all_messages(size) >> acked << acked) if acked else ()
+        return (self.log.ledgers.next_valid(*position) if excluded else position), ()
 
     def batch_sizes(self) -> dict[tuple[int, int], int]:
         """Return the batch size of each entry with more than one message."""

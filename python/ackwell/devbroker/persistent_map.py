@@ -20,7 +20,7 @@ PERSISTENT_ATTRIBUTES: Final = {
     "BrokerState": {"topic_names", "partitioned", "made_tenants"},
     "Schemas": {"versions"},
     "Coordinator": {"open"},
-    "TopicContent": {"log", "facts"},
+    "TopicContent": {"log", "facts", "replicated"},
     "Producers": {"last_sequence_ids"},
     "Topic": {"subscriptions"},
     "TopicSubscription": {"subscription", "properties"},
@@ -50,8 +50,15 @@ class PersistentMap(dict[str, V]):
         if self._file is not None:
             self._file.delete(self._kind, self._scope, name)
 
-    # The methods of `dict` would bypass the two methods above.
-    pop = MutableMapping.pop
+    def pop(self, name: str, *default: Any) -> Any:
+        """Remove a fact and return its value; without it, return the default or raise `KeyError`."""
+        if name not in self and default:
+            return default[0]
+        value = self[name]
+        del self[name]
+        return value
+
+    # The methods of `dict` would bypass the methods above.
     popitem = MutableMapping.popitem
     setdefault = MutableMapping.setdefault
     update = MutableMapping.update

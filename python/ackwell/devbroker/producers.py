@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from ackwell.devbroker.persistent_map import PersistentMap
 from ackwell.devbroker.refused_commands import CommandRefusedError
 from ackwell.errors import ErrorCode
+from ackwell.integers import UINT64_MAX
 from ackwell.protocol.constants import AccessMode
+from ackwell.wire import signed64
 
 if TYPE_CHECKING:
     from ackwell.devbroker.client_connection import ClientConnection
@@ -49,8 +51,8 @@ class Producers:
         self.last_sequence_ids = PersistentMap[int](content.file, "sequence", content.full_name)
         """The highest sequence id of each producer name, for deduplication."""
 
-    def join(self, producer: Producer) -> bool:
-        """Add a producer; return False if it has to wait, `CommandRefusedError` if the broker refuses it."""
+    def join(self, producer: Producer) -> None:
+        """Add a producer, which is ready or has to wait; `CommandRefusedError` if the broker refuses it."""
         self._replace_known(producer)
         mode = producer.access_mode
         if self._fenced(producer):
@@ -65,11 +67,11 @@ class Producers:
                 raise CommandRefusedError(ErrorCode.PRODUCER_FENCED, "Topic has existing producers")
         elif mode is AccessMode.WAIT_FOR_EXCLUSIVE and (self._exclusive is not None or self.by_name):
             self._waiting.append(producer)
-            return False
+            return
         elif mode is AccessMode.EXCLUSIVE_WITH_FENCING:
+            self._fence(producer.name)
             self.close_all()
         self._admit(producer)
-        return True
 
     def leave(self, producer: Producer) -> None:
         """Remove a producer, and admit the next waiting one."""
@@ -83,6 +85,14 @@ class Producers:
             following = self._waiting.popleft()
             self._admit(following)
             following.connection.send_ready(following, self.last_sequence_id(following.name))
+
+    def _fence(self, name: str) -> None:
+        """Answer the waiting producers with an error; their clients do not open them again."""
+        waiting, self._waiting = self._waiting, deque()
+        for each in waiting:
+            each.connection.producers.pop(each.producer_id, None)
+            refusal = CommandRefusedError(ErrorCode.PRODUCER_FENCED, f"Fenced out by producer {name}")
+            each.connection.send_error(each, refusal)
 
     def close_all(self) -> None:
         """Close every producer, including the waiting ones."""
@@ -131,5 +141,5 @@ class Producers:
             self._exclusive = producer
             if producer.topic_epoch is None:
                 newest = self._content.epoch
-                producer.topic_epoch = 0 if newest is None else newest + 1
+                producer.topic_epoch = 0 if newest is None else signed64((newest + 1) & UINT64_MAX)
             self._content.facts["epoch"] = producer.topic_epoch

@@ -39,6 +39,8 @@ def deliver(source: TopicSubscription) -> None:
         # A non-persistent topic neither stores nor redelivers entries.
         source.subscription.clear_backlog()
         return
+    if source.content.facts and source.content.terminated:
+        source.notify_end()
     due_ms = source.subscription.next_wakeup_ms()
     if due_ms is not None and source.consumers:
         source.content.shared.wake_at(source, due_ms)

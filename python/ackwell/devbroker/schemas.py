@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ackwell.devbroker.compatibility import compatible
+from ackwell.devbroker.compatibility import compatible, is_avro_schema
 from ackwell.devbroker.persistent_map import PersistentMap
 from ackwell.devbroker.refused_commands import CommandRefusedError
-from ackwell.errors import ErrorCode
+from ackwell.errors import ErrorCode, FrameError
 from ackwell.protocol import messages
 from ackwell.protocol.constants import SchemaType
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from ackwell.devbroker.broker_file import BrokerFile
 
-_NO_SCHEMA: Final = (SchemaType.NONE, SchemaType.AUTO_CONSUME)
 _COMPARED_TYPES: Final = (SchemaType.AVRO, SchemaType.JSON)
 """The types whose versions are compared; for other types every version is compatible."""
 
@@ -37,8 +36,13 @@ class Schemas:
 
     def put(self, topic: str, schema: Any, strategy: str | None = None) -> bytes | None:
         """Add a schema; return its version, None for a type without a definition."""
-        if schema.type in _NO_SCHEMA:
+        if not schema.IsInitialized():
+            raise FrameError("a schema without its name, type or data")
+        if schema.type == SchemaType.AUTO_CONSUME:
             return None
+        if schema.type in _COMPARED_TYPES and not is_avro_schema(schema.schema_data):
+            message = f"Invalid schema definition data for {_name(schema)} schema"
+            raise CommandRefusedError(ErrorCode.INCOMPATIBLE_SCHEMA, message)
         versions = self._read(topic)
         for number, known in enumerate(versions):
             if (known.type, known.schema_data) == (schema.type, schema.schema_data):

@@ -18,8 +18,9 @@ from ackwell.devbroker.policies import unacked_limits
 from ackwell.devbroker.refused_commands import CommandRefusedError
 from ackwell.devbroker.topic_transactions import END_EVENTS
 from ackwell.errors import ErrorCode, ProtocolError
+from ackwell.protocol import messages
 from ackwell.protocol.command_ack import AckType
-from ackwell.protocol.constants import TxnAction
+from ackwell.protocol.constants import CommandType, TxnAction
 from ackwell.protocol.payload import read_payload
 from ackwell.replay.events import Kind
 from ackwell.subscription import StickyRanges, Subscription, SubscriptionType, TransactionId
@@ -60,6 +61,8 @@ class ConnectedConsumer:
     """A moving average in which each delivery weighs a tenth, as in a Pulsar broker."""
     bytes_out: int = 0
     redelivered: int = 0
+    knows_end: bool = False
+    """Whether the client was notified that the topic is terminated and has no more messages."""
 
 
 class TopicSubscription:
@@ -131,6 +134,16 @@ class TopicSubscription:
         """The type that the consumers requested."""
         return self.subscription.type
 
+    @property
+    def is_replicated(self) -> bool:
+        """Whether a consumer requested that the state is replicated; the dev broker only reports it."""
+        return self.content.replicated.get(self.name, False)
+
+    @is_replicated.setter
+    def is_replicated(self, value: bool) -> None:
+        if value != self.is_replicated:
+            self.content.replicated[self.name] = value
+
     # Consumers
 
     def join(
@@ -189,14 +202,14 @@ class TopicSubscription:
         self._on_delete(self)
 
     def notify_active(self, newcomer: ConnectedConsumer | None = None) -> None:
-        """Notify the consumers of an Exclusive or Failover subscription of the active consumer."""
-        if self.type not in (SubscriptionType.EXCLUSIVE, SubscriptionType.FAILOVER):
+        """Notify the consumers of a Failover subscription of the active consumer."""
+        if self.type is not SubscriptionType.FAILOVER:
             return
         active = self.subscription.active_consumer
         if active != self._active:
             self._active = active
             delay_ms = self.content.settings.failover_delay_ms
-            if self.type is SubscriptionType.EXCLUSIVE or not delay_ms:
+            if not delay_ms:
                 self._changed_active()
             elif active is not None and not self._changing:
                 # Acknowledgments of the previous active consumer may still arrive.
@@ -220,6 +233,15 @@ class TopicSubscription:
 
     # Delivery
 
+    def notify_end(self) -> None:
+        """Notify the consumers once that a terminated topic has no unacknowledged entry."""
+        if not self.cursor.backlog_entries:
+            for each in self.consumers.values():
+                if not each.knows_end:
+                    each.knows_end = True
+                    end = messages.CommandReachedEndOfTopic(consumer_id=each.consumer_id)
+                    each.connection.send(CommandType.REACHED_END_OF_TOPIC, end)
+
     @property
     def is_in_failover_delay(self) -> bool:
         """Whether the subscription delivers nothing until the delay of its new active consumer ends."""
@@ -240,7 +262,7 @@ class TopicSubscription:
             position
             for position, entry in zip(positions, entries, strict=True)
             if entry.marker
-            or (entry.transaction is not None and content.transactions.hides(entry.transaction, position))
+            or (entry.transaction is not None and content.transactions.hides(entry, position))
             or (self.read_compacted and content.is_compacted_out(position))
         ]
 

@@ -84,7 +84,7 @@ def _messages(topic: Topic) -> Iterable[Message]:
     for ledger_id, entries in topic.content.log.entries.items():
         for entry_id, entry in enumerate(entries):
             position = Position(ledger_id, entry_id)
-            aborted = entry.transaction is not None and hidden.hides(entry.transaction, position)
+            aborted = entry.transaction is not None and hidden.hides(entry, position)
             if not entry.marker and not aborted:
                 yield from _in_entry(topic, position, entry)
 

@@ -100,6 +100,7 @@ class Topic:
         """Delete a subscription without consumers."""
         if self.subscriptions.pop(subscription.name, None) is not None:
             subscription.record(Kind.UNSUBSCRIBE)
+            self.content.replicated.pop(subscription.name, None)
             self.content.shared.forget_cursor(subscription.names)
 
     def trim(self) -> None:
@@ -180,7 +181,7 @@ class Topic:
         content = before.content
         ledgers = {ledger_id: entries for ledger_id, entries in content.log.entries.items() if len(entries)}
         topic = cls(TopicContent(content.shared, before.name, ledgers))
-        topic.content.facts = content.facts
+        topic.content.facts, topic.content.replicated = content.facts, content.replicated
         topic.content.transactions = content.transactions
         topic.content.compacted = content.compacted
         topic.producers.last_sequence_ids = before.producers.last_sequence_ids

@@ -13,7 +13,7 @@ from ackwell.devbroker.entry import LogEntry
 from ackwell.position import Position
 from ackwell.protocol import messages
 from ackwell.protocol.constants import TxnAction
-from ackwell.protocol.payload import write_payload
+from ackwell.protocol.payload import read_metadata, write_payload
 from ackwell.replay.events import Kind
 
 if TYPE_CHECKING:
@@ -80,9 +80,15 @@ class TopicTransactions:
         """The number of aborted transactions that published to the topic."""
         return len(self._aborted)
 
-    def hides(self, txn: TransactionId, position: tuple[int, int]) -> bool:
-        """Return whether an entry of a transaction is never delivered."""
-        return txn in self._aborted or position in self._late
+    def hides(self, entry: LogEntry, position: tuple[int, int]) -> bool:
+        """Return whether an entry is never delivered.
+
+        Like a Pulsar broker, this compares the metadata of an aborted message: if only its `CommandSend` had
+        the transaction, the message is delivered after the abort.
+        """
+        if entry.transaction in self._aborted:
+            return bool(read_metadata(entry.data).HasField("txnid_most_bits"))
+        return position in self._late
 
     def end(self, txn: TransactionId, action: TxnAction) -> bool:
         """End a transaction; return whether it published to the topic."""

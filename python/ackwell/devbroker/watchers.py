@@ -56,7 +56,8 @@ def matching(names: list[str], pattern: str) -> list[str]:
     try:
         wanted = re.compile(re.sub(r"^(non-)?persistent://", "", pattern))
     except re.error as error:
-        raise CommandRefusedError(ErrorCode.NOT_ALLOWED_ERROR, f"the pattern {pattern!r}: {error}") from None
+        message = f"Invalid topics pattern: {pattern!r}: {error}"
+        raise CommandRefusedError(ErrorCode.INVALID_TOPIC_NAME, message) from None
     return [
         name
         for name in names

@@ -63,9 +63,18 @@ def seek_to_time(backend: Backend, _request: Request, topic: TopicName, rest: li
 
 
 def seek(backend: Backend, request: Request, topic: TopicName, rest: list[str]) -> None:
-    """Seek a subscription to a message id."""
+    """Seek a subscription to a message id, which may be a message of a batch."""
+    given = request.json()
+    batch_index = given.get("batchIndex", -1) if isinstance(given, dict) else -1
+    if not isinstance(batch_index, int):
+        raise HttpError(HTTPStatus.BAD_REQUEST, f"{given!r} is not a message id")
     for each in subscriptions(backend, topic, rest[1]):
-        each.seek(_position(each.content, request.json()))
+        position, ack_set = _position(each.content, given), tuple[int, ...]()
+        if batch_index >= 0:
+            included = _position(each.content, given | {"excluded": False})
+            excluded = bool(given.get("excluded") or given.get("isExcluded"))
+            position, ack_set = each.content.within_batch(included, batch_index, excluded=excluded)
+        each.seek(position, ack_set)
 
 
 def clear(backend: Backend, _request: Request, topic: TopicName, rest: list[str]) -> None:

@@ -30,6 +30,11 @@ def subscribe(connection: ClientConnection, command: Any, _: bytes) -> None:
     topic = state.topic(command.topic, create=command.force_topic_creation)
     connection.service.authorize(connection.role, topic.name)
     type_ = enum_of(SubscriptionType.of, command.subType)
+    if command.read_compacted and type_ in (SubscriptionType.SHARED, SubscriptionType.KEY_SHARED):
+        raise CommandRefusedError(
+            ErrorCode.NOT_ALLOWED_ERROR,
+            "readCompacted only allowed on failover or exclusive subscriptions",
+        )
     if command.HasField("schema"):
         # Checked first, so that a refused consumer does not create a subscription.
         state.put_schema(topic.name, command.schema)
@@ -61,6 +66,8 @@ def subscribe(connection: ClientConnection, command: Any, _: bytes) -> None:
             subscription.delete()
         raise
     subscription.read_compacted = command.read_compacted
+    if command.HasField("replicate_subscription_state"):
+        subscription.is_replicated = command.replicate_subscription_state
     connection.consumers[consumer.consumer_id] = consumer
     connection.succeed(command.request_id)
     subscription.notify_active(consumer)
@@ -68,7 +75,10 @@ def subscribe(connection: ClientConnection, command: Any, _: bytes) -> None:
 
 def _new_subscription(topic: Topic, command: Any, type_: SubscriptionType) -> TopicSubscription:
     durable = command.durable and topic.name.persistent
-    if command.HasField("start_message_id") and not command.durable:
+    if command.start_message_rollback_duration_sec:
+        since_ms = topic.content.clock.now_ms() - 1_000 * command.start_message_rollback_duration_sec
+        start: tuple[int, int] = topic.content.log.first_published_at(since_ms)
+    elif command.HasField("start_message_id") and not command.durable:
         # If the start message is excluded, the client skips it.
         start = topic.content.position_of(command.start_message_id)
     elif command.initialPosition == InitialPosition.EARLIEST and topic.name.persistent:
@@ -83,9 +93,7 @@ def _new_subscription(topic: Topic, command: Any, type_: SubscriptionType) -> To
 def _consumer(connection: ClientConnection, command: Any) -> ConnectedConsumer:
     consumer = connection.consumers.get(command.consumer_id)
     if consumer is None:
-        raise CommandRefusedError(
-            ErrorCode.CONSUMER_NOT_FOUND, f"no consumer {command.consumer_id} on this connection"
-        )
+        raise CommandRefusedError(ErrorCode.METADATA_ERROR, "Consumer not found")
     return consumer
 
 
@@ -135,7 +143,9 @@ def seek(connection: ClientConnection, command: Any, _: bytes) -> None:
     elif command.HasField("message_publish_time"):
         position, ack_set = content.log.first_published_at(command.message_publish_time), []
     else:
-        raise CommandRefusedError(ErrorCode.UNKNOWN_ERROR, "a seek to neither a message nor a time")
+        raise CommandRefusedError(
+            ErrorCode.METADATA_ERROR, "Message id and message publish time were not present"
+        )
     # The consumers are closed before the answer, so the client drops the messages that precede the answer.
     subscription.seek(position, ack_set)
     connection.succeed(command.request_id)

@@ -17,10 +17,13 @@ from ackwell.protocol.constants import AccessMode, CommandType
 from ackwell.protocol.fast_frames import receipt_frame
 from ackwell.protocol.payload import read_payload
 from ackwell.subscription import SubscriptionType
+from ackwell.wire import signed64
 
 if TYPE_CHECKING:
     from ackwell.devbroker.broker_state import BrokerState
     from ackwell.devbroker.client_connection import ClientConnection
+    from ackwell.devbroker.clock import Clock
+    from ackwell.devbroker.topic import Topic
 
 
 def open_producer(connection: ClientConnection, command: Any, _: bytes) -> None:
@@ -33,8 +36,11 @@ def open_producer(connection: ClientConnection, command: Any, _: bytes) -> None:
     known = connection.producers.get(command.producer_id)
     if known is not None:
         # The client repeats its command because it did not receive the answer.
-        if known.ready:
-            connection.send_ready(known, topic.producers.last_sequence_id(known.name))
+        if not known.ready:
+            message = "Producer is already present on the connection"
+            raise CommandRefusedError(ErrorCode.SERVICE_NOT_READY, message)
+        known.request_id = command.request_id
+        _answer(topic, known)
         return
     producer = Producer(
         connection=connection,
@@ -45,13 +51,13 @@ def open_producer(connection: ClientConnection, command: Any, _: bytes) -> None:
         epoch=command.epoch,
         request_id=command.request_id,
         user_named=command.user_provided_producer_name and bool(command.producer_name),
-        topic_epoch=command.topic_epoch if command.HasField("topic_epoch") else None,
+        topic_epoch=signed64(command.topic_epoch) if command.HasField("topic_epoch") else None,
         metadata={each.key: each.value for each in command.metadata},
         connected_ms=state.clock.now_ms(),
     )
     if command.HasField("schema"):
         producer.schema_version = state.put_schema(topic.name, command.schema)
-    admitted = topic.producers.join(producer)
+    topic.producers.join(producer)
     connection.producers[producer.producer_id] = producer
     connection.closed_producers.discard(producer.producer_id)
     if command.initial_subscription_name and command.initial_subscription_name not in topic.subscriptions:
@@ -62,7 +68,13 @@ def open_producer(connection: ClientConnection, command: Any, _: bytes) -> None:
             topic.content.first_position,
             durable=True,
         )
-    if admitted:
+    _answer(topic, producer)
+
+
+def _answer(topic: Topic, producer: Producer) -> None:
+    """Notify a producer whether it may send or has to wait."""
+    connection = producer.connection
+    if producer.ready:
         connection.send_ready(producer, topic.producers.last_sequence_id(producer.name))
     else:
         waiting = messages.CommandProducerSuccess(
@@ -115,7 +127,7 @@ def _publish(state: BrokerState, producer: Producer, command: Any, data: bytes) 
     deduplicates = topic.producers.deduplicates()
     if deduplicates and topic.producers.is_duplicate(producer.name, command.sequence_id):
         return -1, -1
-    entry = _entry(command, payload.metadata, data, state.clock.now_ms())
+    entry = _entry(command, payload.metadata, data, state.clock)
     is_open = entry.transaction is None or state.coordinator.is_open(entry.transaction)
     position = topic.publish(entry, is_open=is_open)
     if shared.faults.any:
@@ -127,17 +139,18 @@ def _publish(state: BrokerState, producer: Producer, command: Any, data: bytes) 
     return position
 
 
-def _entry(command: Any, metadata: Any, data: bytes, now_ms: int) -> LogEntry:
+def _entry(command: Any, metadata: Any, data: bytes, clock: Clock) -> LogEntry:
     size = metadata.num_messages_in_batch
     if not 0 < size <= BATCH_SIZE_MAX:
         raise CommandRefusedError(
             ErrorCode.NOT_ALLOWED_ERROR, f"a batch of {size:,}; expected 1 to {BATCH_SIZE_MAX:,}"
         )
-    publish_ms, deliver_at_ms = min(metadata.publish_time, TIME_MAX_MS), 0
+    # The client's time does not follow the broker's clock.
+    publish_ms, deliver_at_ms = min(metadata.publish_time + clock.moved_ms, TIME_MAX_MS), 0
     if metadata.deliver_at_time:
         # The client determines the delay. It starts at the broker's clock, which may be ahead.
         delay_ms = metadata.deliver_at_time - metadata.publish_time
-        deliver_at_ms = min(now_ms + delay_ms, TIME_MAX_MS) if delay_ms > 0 else 0
+        deliver_at_ms = min(clock.now_ms() + delay_ms, TIME_MAX_MS) if delay_ms > 0 else 0
     transaction = None
     # Some clients do not repeat the transaction in the message's metadata.
     if command.HasField("txnid_most_bits") and command.HasField("txnid_least_bits"):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ackwell.devbroker.broker_state import parse_topic_name
+from ackwell.devbroker.broker_state import COORDINATOR_COUNT, parse_topic_name
 from ackwell.devbroker.commands.enums import enum_of
 from ackwell.devbroker.refused_commands import CommandRefusedError
+from ackwell.errors import ErrorCode
 from ackwell.protocol import messages
 from ackwell.protocol.command_ack import TransactionId
 from ackwell.protocol.constants import CommandType, TxnAction
@@ -45,6 +46,15 @@ def connect(connection: ClientConnection, command: Any, _: bytes) -> None:
 def begin(connection: ClientConnection, command: Any, _: bytes) -> None:
     """Open a transaction."""
     state = connection.state
+    if command.tc_id not in range(COORDINATOR_COUNT):
+        refused = messages.CommandNewTxnResponse(
+            request_id=command.request_id,
+            txnid_most_bits=command.tc_id,
+            error=ErrorCode.TRANSACTION_COORDINATOR_NOT_FOUND,
+            message=f"Transaction coordinator with id {command.tc_id} not found!",
+        )
+        connection.send(CommandType.NEW_TXN_RESPONSE, refused)
+        return
     most, least = state.begin_transaction(command.tc_id, command.txn_ttl_millis)
     answer = messages.CommandNewTxnResponse(
         request_id=command.request_id, txnid_most_bits=most, txnid_least_bits=least
