@@ -188,6 +188,23 @@ def test_a_full_consumer_that_asked_for_redelivery_is_blocked_again_when_it_gran
     assert subscription.stall is Undelivered.CONSUMER_BLOCKED
 
 
+@pytest.mark.parametrize(
+    ("version", "unblocks"), [("4.0", True), ("4.2", True), ("5.0.0-M1", True), ("5.0", False)]
+)
+def test_a_request_for_entries_that_are_not_pending_unblocks_up_to_5_0_0_m1(
+    version: str, unblocks: bool
+) -> None:
+    preset = SubscriptionSettings.pulsar(version)
+    rules = ("redelivery_unblocks", "empty_redelivery_unblocks")
+    kept = {rule: getattr(preset, rule) for rule in rules}
+    subscription = opened("Shared", max_unacked_per_consumer=2, **kept)
+    assert [subscription.dispatch(3, entry_id, 0) for entry_id in (0, 1)] == ["a", "a"]
+    subscription.redeliver("a", [(3, 9)])
+    assert subscription.stall is (None if unblocks else Undelivered.CONSUMER_BLOCKED)
+    subscription.redeliver("a")
+    assert subscription.stall is None
+
+
 def test_reading_pauses_above_as_many_ranges_as_can_be_saved() -> None:
     subscription = opened("Shared", pause_above_ranges=2)
     subscription.ack_many(None, [3, 3], [2, 4])

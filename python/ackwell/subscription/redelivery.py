@@ -48,7 +48,8 @@ class Redelivery:
                 state.counts.increment_many(ledger_ids, entry_ids)
             state.give_back_many(ledger_ids, entry_ids, hashes)
             returned = len(ledger_ids)
-        state.consumers.unblock_returning(consumer)
+        if returned or positions is None or state.settings.empty_redelivery_unblocks:
+            state.consumers.unblock_returning(consumer)
         return returned
 
     def nack(self, consumer: Consumer, position: Position, now_ms: int) -> bool:

@@ -143,6 +143,10 @@ class SubscriptionSettings:
     """A request for redelivery unblocks a consumer at any number of messages, until it grants permits. On
     Shared it then gets at least one entry more."""
 
+    empty_redelivery_unblocks: bool = True
+    """A request for the redelivery of entries by their ids unblocks the consumer also if none of them is
+    pending at it."""
+
     key_shared_ignores_blocked: bool = False
     """On Key_Shared a blocked consumer below its limit gets its messages as soon as the broker reads for
     another consumer, which has permits and is not blocked."""
@@ -213,5 +217,10 @@ _PULSAR_5: dict[str, Any] = {
 _PULSAR_OF_RELEASE: dict[str, dict[str, Any]] = {
     "4.0.7": {"partial_ack_lowers_pending": False},
     "5.0.0-M1": _PULSAR_5,
-    "5.0.1": {**_PULSAR_5, "read_batch_size": 500},
+    "5.0.1": {
+        **_PULSAR_5,
+        "read_batch_size": 500,
+        "transaction_part_unblocks": True,
+        "empty_redelivery_unblocks": False,
+    },
 }

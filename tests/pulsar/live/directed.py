@@ -178,6 +178,13 @@ CASES = (
         _OF_10,
     ),
     Directed(
+        "a full consumer asks for an entry that it does not have",
+        "empty_redelivery_unblocks",
+        "Shared",
+        (_publish(*[None] * 14), _ONE, Flow(1, 100), Redeliver(1, _at((13,)))),
+        _OF_10,
+    ),
+    Directed(
         "a part of a batch at the limit of its consumer",
         "partial_ack_unblocks",
         "Shared",
