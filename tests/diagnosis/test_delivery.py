@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ackwell.broker.batch_sizes import BatchSizes
 from ackwell.broker.broker_settings import BrokerSettings
 from ackwell.broker.codes import codes
 from ackwell.broker.stats import SubscriptionStats, from_answer
@@ -130,6 +132,28 @@ def test_a_read_that_the_dispatcher_believes_in_and_the_cursor_has_not_is_lost()
     assert found.code.code == "read-lost-shared"
     reading = subscription_of(told({"pendingReadOps": 1}))
     assert delivery_of(reading, BrokerSettings(), reading).code.code == "unexplained"
+
+
+def test_from_5_0_on_the_pause_counts_partly_acknowledged_batches() -> None:
+    """Seen live on 5.0.1, which shows neither a read nor the partly acknowledged batches."""
+    idle = subscription_of(told({"subscriptionHavePendingRead": False}))
+    batches = replace(idle, batch_sizes=BatchSizes(each=None))
+    singles = replace(idle, batch_sizes=BatchSizes(each=1))
+    found = {}
+    for version in ("4.2.4", "5.0.0-M1", "5.0.1"):
+        for limit in (5, 50):
+            settings = BrokerSettings.of(version).with_values(
+                [
+                    "dispatcherPauseOnAckStatePersistentEnabled=true",
+                    f"managedLedgerMaxBatchDeletedIndexToPersist={limit}",
+                ]
+            )
+            for kind, now in (("batches", batches), ("singles", singles)):
+                found[version, limit, kind] = delivery_of(now, settings, now, version=version).code.code
+    assert {key for key, code in found.items() if code == "paused"} == {("5.0.1", 5, "batches")}
+    assert set(found.values()) == {"paused", "no-read"}
+    off = BrokerSettings.of("5.0.1").with_values(["managedLedgerMaxBatchDeletedIndexToPersist=5"])
+    assert delivery_of(batches, off, batches, version="5.0.1").code.code == "no-read"
 
 
 def test_a_defect_that_a_release_mends_is_not_named_for_it() -> None:

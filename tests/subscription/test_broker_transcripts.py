@@ -1,6 +1,6 @@
 """With the preset, a subscription has the deliveries and states of recorded brokers.
 
-`tests/vectors/broker.jsonl.gz` holds what Pulsar 4.2.4, 4.0.7 and 5.0.0-M1 did in the cases of
+`tests/vectors/broker.jsonl.gz` holds what Pulsar 4.2.4, 4.0.7, 5.0.0-M1 and 5.0.1 did in the cases of
 `tests/pulsar/live/directed.py`; `python -m tests.pulsar.live.wrong --keep` records them again.
 """
 
@@ -19,7 +19,7 @@ from tests.pulsar.live.transcript import Transcript, judged, read
 from tests.pulsar.live.wrong import KEPT, RULES
 
 TRANSCRIPTS = read(KEPT)
-VERSIONS = ("4.2.4", "4.0.7", "5.0.0-M1")
+VERSIONS = ("4.2.4", "4.0.7", "5.0.0-M1", "5.0.1")
 
 
 def test_every_case_of_every_version_is_kept() -> None:

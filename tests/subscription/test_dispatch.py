@@ -26,6 +26,26 @@ from ackwell.subscription import (
 from tests.subscription.helpers import deliver, opened
 
 
+def test_the_place_in_the_round_is_a_number_as_in_the_broker() -> None:
+    """Seen live on 4.0.7, 4.2.4 and 5.0.1: after a leave the next consumer is the one at the same place."""
+    subscription = opened("Shared", 20, "abc", 0, round_robin_batch_size=1)
+    entries = iter(range(20))
+
+    def served(permits: dict[str, int], count: int) -> str:
+        for consumer, number in permits.items():
+            subscription.flow(consumer, number)
+        return "".join(str(subscription.dispatch(3, next(entries), 0)) for _ in range(count))
+
+    assert served({"b": 1}, 1) == "b"
+    assert served({"a": 1}, 1) == "a"
+    subscription.ack("a", 3, 1)
+    subscription.remove_consumer("a")
+    assert served({"b": 9, "c": 9}, 4) == "cbcb"
+    subscription.add_consumer("d", priority=-1)
+    assert served({}, 3) == "bcb"
+    assert served({"d": 2}, 4) == "ddbc"
+
+
 def test_shared_hands_out_turns_of_a_few_entries() -> None:
     subscription = opened("Shared", 10, "abc", round_robin_batch_size=2)
     assert deliver(subscription) == {"a": [0, 1, 6, 7], "b": [2, 3, 8, 9], "c": [4, 5]}

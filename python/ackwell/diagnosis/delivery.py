@@ -186,6 +186,9 @@ class DeliveryFacts:
             or any(each.blocked and each.unacked <= 0 for each in consumers)
         )
         self.held = dispatch.held
+        self._may_pause_on_batch_indexes = (
+            self.individual and settings.pause_on_ack_state and _may_exceed_batch_indexes(stats, settings)
+        )
 
     @property
     def undelivered(self) -> bool:
@@ -239,6 +242,13 @@ class DeliveryFacts:
             return self._replay_rule()
         if dispatch.open_transactions > 0:
             return "open-transaction", None
+        if (
+            self._may_pause_on_batch_indexes
+            and self.unread
+            and not self.pending_read
+            and not self.cursor_reads
+        ):
+            return "paused", None
         return self._replay_rule() if self.in_replay else None
 
     @cached_property
@@ -278,6 +288,20 @@ class DeliveryFacts:
         reasons = zip(self.dispatch.consumers, self.reasons, strict=True)
         found = [each for each, reason in reasons if reason is self.reason]
         return max(found, key=lambda each: each.unacked, default=self._holder)
+
+
+def _may_exceed_batch_indexes(stats: SubscriptionStats, settings: BrokerSettings) -> bool:
+    """Return whether more batches may be partly acknowledged than a broker can write, and it pauses then.
+
+    The admin API does not show partly acknowledged batches. Each is an unacknowledged entry of several
+    messages.
+    """
+    if not settings.pauses_on_batch_indexes or not settings.acknowledgment_at_batch_index_level_enabled:
+        return False
+    limit = settings.max_batch_deleted_index_to_persist
+    if stats.batch_deleted is not None:
+        return len(stats.batch_deleted) > limit
+    return stats.backlog_entries > limit and stats.batch_sizes.most_hidden(stats.backlog_entries) != 0
 
 
 def delivery_of(

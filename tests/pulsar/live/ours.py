@@ -501,7 +501,12 @@ class Ours:
                     state.replay.add_unseen(position, key_hash)
                 else:
                     state.replay.add(*position, key_hash)
-        state.unread.position = max(state.unread.position, tuple(dump["cursor"]["readPosition"]))
+        read_from, read_to = state.unread.position, tuple(dump["cursor"]["readPosition"])
+        for position, entry in self.log.items():
+            delayed = state.delayed is not None and entry.deliver_at_ms > self.now_ms
+            if delayed and read_from <= position < read_to and self._waits(position):
+                state.delayed.add(entry.deliver_at_ms, *position, self.now_ms)
+        state.unread.position = max(read_from, read_to)
 
     def _can_take(self, consumer_id: int) -> bool:
         consumers = self.subscription._state.consumers

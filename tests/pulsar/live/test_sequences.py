@@ -1,6 +1,6 @@
 """Random sequences on a live broker and on `ackwell.Subscription` leave both in one state, at every step.
 
-`make lab-test-pulsar SEQUENCES=200 SEED=1 VERSIONS="4.2.4 4.0.7 5.0.0-M1"`;
+`make lab-test-pulsar SEQUENCES=200 SEED=1 VERSIONS="4.2.4 4.0.7 5.0.0-M1 5.0.1"`;
 a difference prints its seed and a small sequence that still shows it.
 """
 

@@ -1,6 +1,6 @@
 """The doctor's predictions from the admin API alone hold when a real broker restarts.
 
-`make lab-test-pulsar LIVES=200 SEED=1 VERSIONS="4.2.4 4.0.7 5.0.0-M1"`:
+`make lab-test-pulsar LIVES=200 SEED=1 VERSIONS="4.2.4 4.0.7 5.0.0-M1 5.0.1"`:
 200 subscriptions, 20 at once, each through several broker processes that end gracefully or by kill -9.
 """
 

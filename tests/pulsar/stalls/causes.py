@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ackwell.cluster.admin import Admin, TopicAnswer
 from ackwell.cluster.endpoint import Endpoint
+from ackwell.cursor.ack_sets import to_words
 from ackwell.protocol.constants import SubscriptionType
+from ackwell.releases import release_number
 from tests.pulsar.live.client import Client
 
 if TYPE_CHECKING:
@@ -42,6 +44,8 @@ DEFAULTS: Final[dict[str, Any]] = {
     "dispatcherMaxReadBatchSize": 100,
     "dispatcherPauseOnAckStatePersistentEnabled": False,
     "managedLedgerMaxUnackedRangesToPersist": 10_000,
+    "managedLedgerMaxBatchDeletedIndexToPersist": 10_000,
+    "acknowledgmentAtBatchIndexLevelEnabled": True,
     "keySharedLookAheadMsgInReplayThresholdPerConsumer": 2_000,
     "keySharedLookAheadMsgInReplayThresholdPerSubscription": 20_000,
 }
@@ -119,24 +123,26 @@ class Cause(NamedTuple):
     name: str
     make: Callable[[Scene], None]
     settings: dict[str, Any]
-    in_4_0: str
-    """The code for older versions, which show less."""
+    before: tuple[str, str] | None
+    """A release, and the code on earlier ones, which show less or have another rule."""
 
     def code_on(self, version: str) -> str:
         """Return the code that the doctor must report on a version."""
-        return self.in_4_0 if version.startswith("4.0.") else self.code
+        if self.before is not None and release_number(version) < release_number(self.before[0]):
+            return self.before[1]
+        return self.code
 
 
 CAUSES: Final[list[Cause]] = []
 
 
 def cause(
-    code: str, *, in_4_0: str | None = None, **settings: Any
+    code: str, *, before: tuple[str, str] | None = None, **settings: Any
 ) -> Callable[[Callable[[Scene], None]], Callable[[Scene], None]]:
     """Register a function as what makes a cause."""
 
     def register(make: Callable[[Scene], None]) -> Callable[[Scene], None]:
-        CAUSES.append(Cause(code, make.__name__, make, settings, in_4_0 or code))
+        CAUSES.append(Cause(code, make.__name__, make, settings, before))
         return make
 
     return register
@@ -292,6 +298,22 @@ def a_cursor_has_too_many_ranges(scene: Scene) -> None:
         time.sleep(0.2)
 
 
+@cause(
+    "paused",
+    before=("5.0.0", "with-consumers"),
+    dispatcherPauseOnAckStatePersistentEnabled=True,
+    managedLedgerMaxBatchDeletedIndexToPersist=3,
+)
+def too_many_batches_are_partly_acknowledged(scene: Scene) -> None:
+    scene.join(1, SHARED, 1_000)
+    sent = [scene.client.publish(10, None) for _ in range(6)]
+    scene.received(6)
+    scene.client.ack(1, [(each, tuple(to_words(0b11_1110_0000)), 10) for each in sent])
+    for _ in range(3):
+        scene.publish(5)
+        time.sleep(0.2)
+
+
 @cause("with-consumers")
 def all_was_delivered(scene: Scene) -> None:
     scene.join(1, SHARED, 1_000)
@@ -313,7 +335,7 @@ def a_transaction_is_open(scene: Scene) -> None:
     scene.publish(5)
 
 
-@cause("only-markers", in_4_0="no-permits")
+@cause("only-markers", before=("4.1.0", "no-permits"))
 def the_marker_of_a_transaction_is_left(scene: Scene) -> None:
     scene.join(1, SHARED, 1)
     scene.client.publish(None, None, transaction=TRANSACTION)

@@ -1,6 +1,6 @@
 """A Key_Shared subscription that stalls on a real broker is named, and delivers once the advice is followed.
 
-`make lab-test-pulsar VERSIONS="4.2.4 4.0.7 5.0.0-M1"`.
+`make lab-test-pulsar VERSIONS="4.2.4 4.0.7 5.0.0-M1 5.0.1"`.
 """
 
 from __future__ import annotations

@@ -35,6 +35,12 @@ class RoundRobin(EqualByState):
         self._batch_size = batch_size
         self._order: list[Consumer] = []
         self._current: Consumer | None = None
+        """The consumer of the current turn."""
+        self._next = 0
+        """The place in the order at which the search for the next turn begins.
+
+        A number, as in the broker: when a consumer joins or leaves, the others change their places.
+        """
         self._left = 0
         self.read: Read | None = None
 
@@ -156,7 +162,7 @@ class RoundRobin(EqualByState):
         largest = 1 if sizes is None else int(sizes.max())
         if not self._consumers.all_fit(first, [ends[-1]] * len(first), largest):
             return None
-        place = next((index for index, each in enumerate(first) if each is self._current), -1)
+        place = self._first_place(first) - 1
         turns: list[int] = []
         lengths: list[int] = []
         for start in range(0, count, size):
@@ -170,7 +176,7 @@ class RoundRobin(EqualByState):
                 lengths.append(taken)
                 done += taken
             read.end()
-        self._current = first[place]
+        self._take_turn(place)
         index_of = run.indexes()
         places = np.array([index_of[each.key] for each in first], dtype=np.int64)
         return np.repeat(places[turns], lengths)
@@ -217,7 +223,7 @@ class RoundRobin(EqualByState):
         start, used = keys.index(self._current.key), self._batch_size - self._left
         turns = (np.arange(used, used + count) // self._batch_size + start) % len(first)
         last, taken = divmod(used + count - 1, self._batch_size)
-        self._current = first[(start + last) % len(first)]
+        self._take_turn((start + last) % len(first))
         self._left = self._batch_size - taken - 1
         places = np.array([index_of[key] for key in keys], dtype=np.int64)
         owners: NDArray[np.int64] = places[turns]
@@ -237,22 +243,31 @@ class RoundRobin(EqualByState):
 
         Return whether there is one.
         """
+        order, start = self._order, self._next
         chosen = None
-        is_after = self._current is None
-        for consumer in self._order:
-            if chosen is not None and consumer.priority != chosen.priority:
+        for place, consumer in enumerate(order):
+            if chosen is not None and consumer.priority != order[chosen].priority:
                 break
             if available(consumer):
-                if is_after:
-                    chosen = consumer
+                if place >= start:
+                    chosen = place
                     break
-                # The first one starts the next round if no consumer after the current one is available.
-                chosen = chosen or consumer
-            is_after = is_after or consumer is self._current
+                # It starts the next round if no consumer of its priority at a later place is available.
+                chosen = place if chosen is None else chosen
         if chosen is None:
             return False
-        self._current, self._left = chosen, self._batch_size
+        self._take_turn(chosen)
+        self._left = self._batch_size
         return True
+
+    def _take_turn(self, place: int) -> None:
+        """Start the turn of the consumer at a place of the order."""
+        self._current = self._order[place]
+        self._next = place + 1
+
+    def _first_place(self, first: Sequence[Consumer]) -> int:
+        """Return the place among the consumers of the highest priority at which the next turn begins."""
+        return self._next if self._next < len(first) else 0
 
 
 def _has_permits(consumer: Consumer) -> bool:
