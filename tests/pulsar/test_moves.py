@@ -1,7 +1,7 @@
 """The predictions of `ackwell what-if` equal the broker's behaviour.
 
-`make lab-test-pulsar MOVES=100 SEED=1 VERSIONS="4.2.4 4.0.7 5.0.0-M1 5.0.1"`: 100 random seeks, resets, skips,
-expiries and clears per version, each on the state after the previous one, through the admin API.
+`make lab-test-pulsar MOVES=100 SEED=1 VERSIONS="4.2.4 4.0.7 5.0.0-M1 5.0.1"`: 100 random seeks, resets,
+skips, expiries and clears per version, each on the state after the previous one, through the admin API.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """A recording through crashes of a real broker: the replay equals its state, or a gap names the difference.
 
-`make lab-test-pulsar` crashes each version once. `CRASHES=20 VERSIONS="4.2.4 4.0.7 5.0.0-M1 5.0.1"` asks for more.
+`make lab-test-pulsar` crashes each version once. `CRASHES=20 VERSIONS="4.2.4 4.0.7 5.0.0-M1 5.0.1"` asks for
+more.
 """
 
 from __future__ import annotations

@@ -503,8 +503,9 @@ class Ours:
                     state.replay.add(*position, key_hash)
         read_from, read_to = state.unread.position, tuple(dump["cursor"]["readPosition"])
         for position, entry in self.log.items():
-            delayed = state.delayed is not None and entry.deliver_at_ms > self.now_ms
-            if delayed and read_from <= position < read_to and self._waits(position):
+            if state.delayed is None or not read_from <= position < read_to:
+                continue
+            if entry.deliver_at_ms > self.now_ms and self._waits(position):
                 state.delayed.add(entry.deliver_at_ms, *position, self.now_ms)
         state.unread.position = max(read_from, read_to)
 

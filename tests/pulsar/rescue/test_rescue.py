@@ -1,7 +1,7 @@
 """Rescue restores exactly the acknowledgments that a real broker lost, without effect on other consumers.
 
-`HISTORIES=300 ROUNDS=200 VERSIONS="4.2.4 4.0.7 5.0.0-M1 5.0.1" make lab-test-pulsar` for more than the default;
-`SEED` is the first history.
+`HISTORIES=300 ROUNDS=200 VERSIONS="4.2.4 4.0.7 5.0.0-M1 5.0.1" make lab-test-pulsar` for more than the
+default; `SEED` is the first history.
 """
 
 from __future__ import annotations
