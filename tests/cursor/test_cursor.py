@@ -54,6 +54,17 @@ def test_an_ack_twice_or_before_mark_delete_changes_nothing(engine: ModuleType) 
 
 
 @ENGINES
+def test_the_first_ledger_and_entry_have_id_0_and_a_negative_id_is_refused(engine: ModuleType) -> None:
+    cursor = Cursor(engine.Ledgers({0: 3}), engine=engine)
+    for ids in ([0, -1], [-1, 0]):
+        with pytest.raises(ValueError, match="is negative"):
+            cursor.ack_many(ids, ids)
+    assert cursor.mark_delete_position == (0, -1)
+    assert cursor.ack_many([0, 0], [0, 2]) == 2
+    assert cursor.mark_delete_position == (0, 0)
+
+
+@ENGINES
 def test_a_whole_ack_drops_the_ack_set(engine: ModuleType) -> None:
     cursor = cursor_of(engine)
     assert cursor.ack_batch(5, 1, [0b101])

@@ -202,7 +202,9 @@ def test_what_changed_is_remembered_from_the_first_save_on_and_not_without_end()
     changed = Changed()
     changed.add(Position(3, 1))
     assert changed.positions is None
+    assert not changed.remembers
     changed.begin()
+    assert changed.remembers
     changed.saved()
     changed.update(Position(3, entry_id) for entry_id in range(CHANGES_MAX))
     assert changed.positions is not None
@@ -210,6 +212,7 @@ def test_what_changed_is_remembered_from_the_first_save_on_and_not_without_end()
     changed.add(Position(3, CHANGES_MAX))
     changed.add(Position(3, CHANGES_MAX + 1))
     assert changed.positions is None
+    assert not changed.remembers
 
 
 def test_what_changes_during_a_save_is_still_to_be_saved() -> None:
