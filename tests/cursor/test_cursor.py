@@ -54,6 +54,13 @@ def test_an_ack_twice_or_before_mark_delete_changes_nothing(engine: ModuleType) 
 
 
 @ENGINES
+def test_a_cursor_without_ledgers_is_before_the_first_entry_that_can_exist(engine: ModuleType) -> None:
+    cursor = Cursor(engine.Ledgers({}), engine=engine)
+    assert cursor.mark_delete_position == (0, -1)
+    assert cursor.backlog_entries == 0
+
+
+@ENGINES
 def test_the_first_ledger_and_entry_have_id_0_and_a_negative_id_is_refused(engine: ModuleType) -> None:
     cursor = Cursor(engine.Ledgers({0: 3}), engine=engine)
     for ids in ([0, -1], [-1, 0]):

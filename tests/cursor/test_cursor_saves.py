@@ -71,6 +71,21 @@ def test_acks_after_a_load_are_saved_as_deltas(engine: ModuleType) -> None:
     assert cursor.save(store).kind == "full"
 
 
+@ENGINES
+def test_a_save_after_the_mark_delete_position_passed_ranges_is_a_delta(engine: ModuleType) -> None:
+    ledgers, ledger = engine.Ledgers({3: 100}), MemoryLedger()
+    cursor, store = Cursor(ledgers, engine=engine), MemoryStore(ledger)
+    # A delta builds on two saves.
+    kinds = {(1, 2, 8): "full", (20,): "full", (0,): "delta", (3, 5): "delta", (4, 6): "delta"}
+    for entry_ids, kind in kinds.items():
+        for entry_id in entry_ids:
+            cursor.ack(3, entry_id)
+        assert cursor.save(store).kind == kind
+        loaded = Cursor.load(MemoryStore(ledger, read_only=True), ledgers, engine=engine)
+        assert loaded.to_position_info() == cursor.to_position_info()
+    assert cursor.mark_delete_position == (3, 6)
+
+
 def test_an_empty_store_gives_a_new_cursor() -> None:
     cursor = Cursor.load(MemoryStore(), ackwell.Ledgers({3: 5}))
     assert cursor.mark_delete_position == (3, -1)
