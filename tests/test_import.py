@@ -24,7 +24,15 @@ def modules_after(script: str, *arguments: str) -> set[str]:
 def test_importing_ackwell_loads_nothing_heavy() -> None:
     loaded = modules_after("import ackwell")
     assert "ackwell" in loaded
-    assert not {*HEAVY, "ackwell.subscription", "importlib.metadata"} & loaded
+    assert not {*HEAVY, "ackwell.cursor", "ackwell.subscription", "importlib.metadata"} & loaded
+
+
+def test_the_version_of_the_command_loads_no_command() -> None:
+    script = "from ackwell.cli import main\ntry:\n    main()\nexcept SystemExit:\n    pass"
+    loaded = modules_after(script, "--version")
+    assert "typer" in loaded
+    assert not {"numpy", "ackwell.cursor"} & loaded
+    assert not {name for name in loaded if name.endswith("_command")}
 
 
 @pytest.mark.parametrize("name", ackwell.__all__)

@@ -3,7 +3,7 @@
 >>> from ackwell import Cursor, Ledgers, SqliteStore, Subscription
 
 This module has the most common names; all others are in subpackages such as `ackwell.subscription`. The
-structures, the cursor and the errors are imported immediately, and the other names on first use, to keep
+structures and the errors are imported immediately, and the other names on first use, to keep
 `import ackwell` fast.
 """
 
@@ -23,8 +23,6 @@ from ackwell._native import (
     TimeWheel,
     TripleLongHeap,
 )
-from ackwell.cursor import Cursor, CursorSettings
-from ackwell.drawing import of_ranges
 from ackwell.errors import (
     AckwellError,
     CorruptStateError,
@@ -40,7 +38,6 @@ from ackwell.errors import (
     StatsError,
     StoreError,
 )
-from ackwell.loss import LossReport
 from ackwell.pending_ack import PendingAck
 from ackwell.position import Position
 
@@ -85,11 +82,22 @@ __all__ = [
 # A native class cannot inherit from these classes.
 MutableMapping.register(LongMap)
 Mapping.register(PendingAcks)
-PositionRangeSet._repr_html_ = lambda self: of_ranges(self).html()  # type: ignore[method-assign]
-PositionRangeSet.__rich__ = lambda self: of_ranges(self).on_a_terminal()  # type: ignore[method-assign]
+
+
+def _drawing(ranges: PositionRangeSet) -> "Drawing":
+    from ackwell.drawing import of_ranges
+
+    return of_ranges(ranges)
+
+
+PositionRangeSet._repr_html_ = lambda self: _drawing(self).html()  # type: ignore[method-assign]
+PositionRangeSet.__rich__ = lambda self: _drawing(self).on_a_terminal()  # type: ignore[method-assign]
 
 if TYPE_CHECKING:
+    from ackwell.cursor import Cursor, CursorSettings
     from ackwell.delayed import DelayedDeliveryTracker
+    from ackwell.drawing import Drawing
+    from ackwell.loss import LossReport
     from ackwell.saving.journal import Journal
     from ackwell.store import MemoryStore, SqliteStore
     from ackwell.subscription import Subscription, SubscriptionSettings
@@ -97,6 +105,9 @@ if TYPE_CHECKING:
     __version__: str
 else:
     _HOMES = {
+        "Cursor": "ackwell.cursor",
+        "CursorSettings": "ackwell.cursor",
+        "LossReport": "ackwell.loss",
         "DelayedDeliveryTracker": "ackwell.delayed",
         "Journal": "ackwell.saving.journal",
         "MemoryStore": "ackwell.store",

@@ -84,13 +84,15 @@ def program_options(
 
 def main() -> None:
     """Run the command line; an error that the user can correct becomes one line and exit code 1."""
-    wanted = [argument for argument in sys.argv[1:2] if argument in COMMANDS]
+    asked = sys.argv[1:2]
+    # The version needs no command, and a command needs no other one.
+    wanted = [] if asked == ["--version"] else [each for each in asked if each in COMMANDS] or COMMANDS
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             # A console of an older code page lacks characters that a name may hold: show `?` for them.
             stream.reconfigure(errors="replace")
     try:
-        program(wanted or COMMANDS)()
+        program(wanted)()
     except BrokenPipeError:
         # The reader of our output went away, as `head` does; nothing is left to flush to.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
