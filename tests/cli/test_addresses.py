@@ -43,3 +43,10 @@ def test_a_file_without_a_token_is_a_wrong_command_line_that_quotes_nothing(
     assert result.exit_code == 2, result.output
     assert "token" in result.output
     assert "SECRET" not in result.output
+
+
+@pytest.mark.parametrize("reach", ["a", "a=", "=b:1", "a:x=b:1", "a=b:x", "a=b/c", "a=b:0"])
+def test_a_map_of_names_that_is_not_one_is_a_wrong_command_line(reach: str) -> None:
+    result = CliRunner().invoke(app, ["doctor", "--admin", "http://a:1", "--reach", reach])
+    assert result.exit_code == 2
+    assert "expected OWNER=HOST:PORT" in result.output

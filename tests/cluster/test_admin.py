@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -462,3 +463,63 @@ def test_a_topic_that_keeps_nothing_is_not_read() -> None:
         _, (unread,) = read(url, "non-persistent://shop/eu/orders")
     assert unread.reason == "a non-persistent topic keeps no acknowledgments"
     assert not asked
+
+
+def dead_address() -> str:
+    with broker({}) as (url, _):
+        return url
+
+
+def moved_to(owner: str, *topics: str) -> dict[str, Any]:
+    """Return the answers of a broker that redirects requests for topics to their owner."""
+    answers = served(*topics)
+    return answers | {path: f"{owner}{path}" for path in answers if path.endswith(("internalStats", "stats"))}
+
+
+def test_a_dead_broker_is_one_line_with_its_topics_and_the_other_topics_are_read() -> None:
+    owner = dead_address()
+    answers = served("a", "b", "c", "d") | {
+        path: value for path, value in moved_to(owner, "a", "b", "c").items() if isinstance(value, str)
+    }
+    with broker(answers) as (url, asked):
+        found, (unread,) = read(url)
+    assert [each.topic for each in found] == ["persistent://shop/eu/d"]
+    assert (unread.source, unread.topic) == (f"broker {owner.removeprefix('http://')}", None)
+    assert unread.reason.startswith("the broker owns 3 of the topics, and does not answer.")
+    assert "--wait 60" in unread.reason
+    # The owner is not tried again: each of its topics is requested once.
+    assert len([path for _, path, _ in asked if path.endswith("/internalStats")]) == 4
+
+
+def test_topics_of_a_dead_broker_are_read_after_they_move(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ackwell.cluster.admin._MOVE_POLL_SECONDS", 0.01)
+    answers = moved_to(dead_address(), "a", "b")
+    with broker(answers) as (url, asked):
+        client = admin(url)
+        client.wait_seconds = 30.0
+        found: list[Any] = []
+        reader = threading.Thread(target=lambda: found.extend(client.read()))
+        reader.start()
+        while len([path for _, path, _ in asked if path.endswith("/internalStats")]) < 4:
+            time.sleep(0.001)
+        answers |= served("a", "b")
+        reader.join()
+    assert sorted(each.topic for each in found) == ["persistent://shop/eu/a", "persistent://shop/eu/b"]
+    assert all(isinstance(each, SubscriptionStats) for each in found)
+
+
+def test_an_owner_whose_name_does_not_resolve_is_reached_by_a_map_of_names() -> None:
+    with broker(served()) as (owner, _):
+        port = owner.rpartition(":")[2]
+        with broker(moved_to("http://broker-0.invalid:8080", "orders")) as (url, asked):
+            _, (unread,) = read(url)
+            assert "its name does not resolve on this machine" in unread.reason
+            assert "--reach broker-0.invalid:8080=HOST:PORT" in unread.reason
+            for reach in (
+                {"broker-0.invalid:8080": f"127.0.0.1:{port}"},
+                {"broker-0.invalid": f"127.0.0.1:{port}"},
+            ):
+                (found,), unreads = read(url, TOPIC, reach=reach, token="secret")
+                assert not unreads
+                assert found.owner == "broker-0.invalid:8080"
+            assert {token for _, _, token in asked} == {None, "Bearer secret"}

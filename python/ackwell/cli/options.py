@@ -9,6 +9,7 @@ from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlsplit
 
 import typer
 
@@ -62,6 +63,22 @@ def admin_client(
             help="A host that may get the token although the cluster does not list it; repeatable.",
         ),
     ] = None,
+    reach: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="OWNER=HOST:PORT",
+            help="The address to connect to for a broker whose name cannot be reached here; repeatable.",
+        ),
+    ] = None,
+    wait: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            max=3600,
+            metavar="SECONDS",
+            help="How long to wait for the topics of a dead broker to move.",
+        ),
+    ] = 0.0,
     tls_trust_certs: Annotated[
         Path | None,
         typer.Option(metavar="PEM", help="Certificate authorities to trust, instead of the machine's."),
@@ -90,6 +107,7 @@ def admin_client(
             url=admin,
             token=token,
             trusted_hosts=tuple(trust_host or ()),
+            reach=dict(map(_reached, reach or ())),
             tls_trust_certificates=tls_trust_certs,
             tls_certificate=tls_cert,
             tls_key=tls_key,
@@ -98,7 +116,22 @@ def admin_client(
         )
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    return Admin(endpoint, requests_at_once=concurrency)
+    client = Admin(endpoint, requests_at_once=concurrency)
+    client.wait_seconds = wait
+    return client
+
+
+def _reached(text: str) -> tuple[str, str]:
+    """Split `OWNER=HOST:PORT`; the port of each may be left out."""
+    owner, _, address = text.partition("=")
+    try:
+        parts = [urlsplit(f"//{each}") for each in (owner, address)]
+        valid = all(each.hostname and not each.path and (each.port is None or each.port) for each in parts)
+    except ValueError:
+        valid = False
+    if not valid:
+        raise typer.BadParameter(f"{text!r}: expected OWNER=HOST:PORT", param_hint="--reach")
+    return owner.lower(), address
 
 
 def _token_in(file: Path) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,6 +19,7 @@ from urllib.parse import quote, urlsplit
 from ackwell.broker.dispatch import THROTTLED
 from ackwell.broker.documents import json_document
 from ackwell.broker.stats import SubscriptionStats, UnreadableSource, from_answer
+from ackwell.cluster.endpoint import OwnerError
 from ackwell.errors import StatsError
 from ackwell.position import Position
 
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
 
 PARTITIONS_MAX: Final = 100_000
 """The most partitions of a topic that are read."""
+
+_MOVE_POLL_SECONDS: Final = 1.0
+"""How often a topic of an unreachable broker is requested."""
 
 REQUESTS_AT_ONCE: Final = 8
 """Enough to hide the round-trip time without a high load on the admin API."""
@@ -105,6 +110,8 @@ class Admin:
 
     count_backlogs: bool = False
     """Whether the broker counts the messages of each backlog with `analyze-backlog`."""
+    wait_seconds: float = 0.0
+    """How long to wait for the topics of an unreachable broker to move to another one."""
 
     def __init__(self, endpoint: Endpoint, *, requests_at_once: int = REQUESTS_AT_ONCE) -> None:
         if requests_at_once < 1:
@@ -147,14 +154,51 @@ class Admin:
     ) -> Iterator[TopicAnswer | UnreadableSource]:
         """Yield the statistics of the wanted topics in their order; several requests run at once.
 
-        A topic that `wants` refuses is not requested.
+        A topic that `wants` refuses is not requested. The topics of an unreachable broker are waited for, for
+        `wait_seconds`, and come last; the remaining ones are one `UnreadableSource` for each broker.
         """
+        waiting_for: dict[str, tuple[OwnerError, list[str]]] = {}
+        for found in self._answers(wanted, wants):
+            if isinstance(found, _Unreached):
+                waiting_for.setdefault(found.error.owner, (found.error, []))[1].append(found.topic)
+            else:
+                yield found
+        yield from self._moved(waiting_for)
+        for error, topics in waiting_for.values():
+            yield _unreachable(error, len(topics))
+
+    def _moved(
+        self, waiting_for: dict[str, tuple[OwnerError, list[str]]]
+    ) -> Iterator[TopicAnswer | UnreadableSource]:
+        """Yield the answers of topics that move to another broker in time; remove them from `waiting_for`."""
+        end = time.monotonic() + self.wait_seconds
+        while waiting_for and time.monotonic() < end:
+            time.sleep(min(_MOVE_POLL_SECONDS, self.wait_seconds))
+            for owner, (error, topics) in list(waiting_for.items()):
+                # One request shows whether the session of the broker has ended.
+                if isinstance(self._answer(topics[0]), _Unreached):
+                    continue
+                del waiting_for[owner]
+                for found in self._in_order(iter(topics)):
+                    if isinstance(found, _Unreached):
+                        waiting_for.setdefault(owner, (error, []))[1].append(found.topic)
+                    else:
+                        yield found
+
+    def _answers(
+        self, wanted: Sequence[str], wants: Callable[[str], bool]
+    ) -> Iterator[TopicAnswer | UnreadableSource | _Unreached]:
         topics = self.topics(wanted)
         chosen = (topic for topic in topics if isinstance(topic, UnreadableSource) or wants(topic))
+        yield from self._in_order(chosen)
+
+    def _in_order(
+        self, topics: Iterator[str | UnreadableSource]
+    ) -> Iterator[TopicAnswer | UnreadableSource | _Unreached]:
         with ThreadPoolExecutor(self._requests_at_once) as pool:
             # Only a few requests run ahead, so the answers of a cluster do not fill the memory.
-            waiting: deque[Future[TopicAnswer | UnreadableSource]] = deque()
-            for topic in chosen:
+            waiting: deque[Future[TopicAnswer | UnreadableSource | _Unreached]] = deque()
+            for topic in topics:
                 waiting.append(pool.submit(self._answer, topic))
                 if len(waiting) > 2 * self._requests_at_once:
                     yield waiting.popleft().result()
@@ -309,7 +353,7 @@ class Admin:
             return UnreadableSource(self.endpoint.address(path), None, message)
         return names
 
-    def _answer(self, topic: str | UnreadableSource) -> TopicAnswer | UnreadableSource:
+    def _answer(self, topic: str | UnreadableSource) -> TopicAnswer | UnreadableSource | _Unreached:
         if isinstance(topic, UnreadableSource):
             return topic
         path = topic_path(topic)
@@ -320,6 +364,8 @@ class Admin:
             for part in (internal, stats):
                 if not isinstance(part, dict):
                     raise StatsError(f"expected a JSON object, got {type(part).__name__}", source)
+        except OwnerError as error:
+            return _Unreached(topic, error)
         except StatsError as error:
             return UnreadableSource(error.source, topic, error.reason)
         policies, backlogs = self._policies(path, stats), self._backlogs(path, stats)
@@ -401,6 +447,30 @@ class Admin:
             if isinstance(brokers, list):
                 listed |= {broker for broker in brokers if broker and isinstance(broker, str)}
         return frozenset(listed)
+
+
+class _Unreached(NamedTuple):
+    """A topic whose owner cannot be reached."""
+
+    topic: str
+    error: OwnerError
+
+
+def _unreachable(error: OwnerError, topics: int) -> UnreadableSource:
+    """Return the line for a broker that cannot be reached."""
+    owns = f"the broker owns {topics:,} of the topics"
+    if error.unresolved:
+        reason = (
+            f"{owns}, and its name does not resolve on this machine. Give the address of a Pulsar proxy with "
+            f"--admin, or a reachable address with --reach {error.owner}=HOST:PORT"
+        )
+    else:
+        reason = (
+            f"{owns}, and does not answer. If it is down, they move to other brokers when its session ends, "
+            "by default after 30 s: wait with --wait 60. If it is up, give a reachable address with "
+            f"--reach {error.owner}=HOST:PORT"
+        )
+    return UnreadableSource(f"broker {error.owner}", None, reason)
 
 
 def topic_path(topic: str) -> str:

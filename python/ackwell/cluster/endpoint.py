@@ -11,6 +11,9 @@ certificates of the machine. Three rules keep the credentials safe:
 
 An address may list several hosts, as for `pulsar-admin`: `http://a:8080,b:8080`. A request goes to the host
 that answered last; if that cannot be reached, to the next one.
+
+A broker redirects to the owner of a topic. If that cannot be reached, `OwnerError` is raised without retries.
+`reach` maps names of owners to addresses that can be reached, such as forwarded ports.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ import ssl
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from email.message import Message
 from email.utils import parsedate_to_datetime
@@ -83,6 +86,8 @@ class Endpoint:
     timeout_seconds: float = 30.0
     trusted_hosts: tuple[str, ...] = ()
     """Further hosts that may get the credentials, in addition to those that the cluster lists."""
+    reach: Mapping[str, str] = field(default_factory=dict)
+    """The address to connect to instead of a broker's: `host` or `host:port` to `host` or `host:port`."""
     _current: list[int] = field(default_factory=lambda: [0], init=False, repr=False, compare=False)
     """The index of the URL that is asked next."""
 
@@ -144,7 +149,8 @@ class Endpoint:
     def trusts(self, host: str, cluster_hosts: Callable[[], frozenset[str]]) -> bool:
         """Return whether the credentials may go to a host."""
         asked = (url.hostname for url in self._urls)
-        return host in (*asked, *self.trusted_hosts) or host in cluster_hosts()
+        reached = (name.rpartition(":")[0] or name for name in self.reach)
+        return host in (*asked, *self.trusted_hosts, *reached) or host in cluster_hosts()
 
     def get(self, path: str, cluster_hosts: Callable[[], frozenset[str]]) -> Answer:
         """Get a path; retry temporary failures, with a pause that doubles.
@@ -200,9 +206,8 @@ class Endpoint:
         request = urllib.request.Request(address, data=body, headers=headers, method=method)
         if self._authorization:
             request.add_unredirected_header("Authorization", self._authorization)
-        opener = urllib.request.build_opener(
-            _ConnectHandler(self), _SecureConnectHandler(self), _OwnerRedirectHandler(self, cluster_hosts)
-        )
+        redirects = _OwnerRedirectHandler(self, cluster_hosts)
+        opener = urllib.request.build_opener(_ConnectHandler(self), _SecureConnectHandler(self), redirects)
         try:
             with opener.open(request, timeout=self.timeout_seconds) as response:
                 answer: bytes = response.read(BODY_BYTES_MAX + 1)
@@ -217,10 +222,7 @@ class Endpoint:
                 raise _RetryableError(message) from None
             raise StatsError(message, address) from None
         except urllib.error.URLError as error:
-            if not isinstance(error.reason, OSError):
-                raise StatsError(f"no connection: {error.reason}", address) from None
-            temporary = isinstance(error.reason, TimeoutError | ConnectionError)
-            raise _UnreachableError(f"no connection: {error.reason}", temporary=temporary) from None
+            raise _connection_error(error.reason, address, redirects.owner) from None
         except ValueError as error:
             # A redirect to an invalid address.
             raise StatsError(f"redirected to an address that cannot be read: {error}", address) from None
@@ -228,11 +230,19 @@ class Endpoint:
             raise _RetryableError(f"the answer broke off: {error or type(error).__name__}") from None
         if len(answer) > BODY_BYTES_MAX:
             raise StatsError(f"an answer of more than {BODY_BYTES_MAX >> 20} MiB", address)
-        redirected = host != self._parts.netloc.rpartition("@")[2]
+        redirected = bool(redirects.owner)
         return Answer(answer, _time_ms_of(received.get("Date")), received, host, redirected)
 
     def connect(self, address: tuple[str, int], timeout: float, *source: Any) -> socket.socket:
-        """Connect to a host; to one of several hosts a connection may take only a few seconds."""
+        """Connect to a host, or to its address in `reach`.
+
+        A connection to one of several hosts may take only a few seconds.
+        """
+        host, port = address
+        named = self.reach.get(f"{host}:{port}") or self.reach.get(host)
+        if named is not None:
+            parts = urlsplit(f"//{named}")
+            address = parts.hostname or host, parts.port or port
         limit = min(timeout, _CONNECT_SECONDS) if len(self._urls) > 1 else timeout
         made = socket.create_connection(address, limit, *source)
         made.settimeout(timeout)
@@ -264,6 +274,17 @@ class Endpoint:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
         return context
+
+
+class OwnerError(StatsError):
+    """The broker that owns a topic cannot be reached."""
+
+    def __init__(self, error: OSError, source: str, owner: str) -> None:
+        super().__init__(f"the owner {owner} cannot be reached: {error}", source)
+        self.owner = owner
+        """Its admin address, `host:port`."""
+        self.unresolved = isinstance(error, socket.gaierror)
+        """Whether its name does not resolve on this machine."""
 
 
 class _RetryableError(Exception):
@@ -309,17 +330,32 @@ class _UnreachableError(_RetryableError):
         self.temporary = temporary
 
 
+def _connection_error(reason: str | BaseException, address: str, owner: str) -> Exception:
+    """Return the error for a connection that was not made, to the asked host or to an owner."""
+    if not isinstance(reason, OSError):
+        return StatsError(f"no connection: {reason}", address)
+    if owner:
+        return OwnerError(reason, address, owner)
+    temporary = isinstance(reason, TimeoutError | ConnectionError)
+    return _UnreachableError(f"no connection: {reason}", temporary=temporary)
+
+
 class _OwnerRedirectHandler(urllib.request.HTTPRedirectHandler):
     """Follow a redirect to the owner of a topic; send the credentials to trusted hosts only."""
 
     def __init__(self, endpoint: Endpoint, cluster_hosts: Callable[[], frozenset[str]]) -> None:
         self._endpoint = endpoint
         self._cluster_hosts = cluster_hosts
+        self.owner = ""
+        """The host and port of the last redirect."""
 
     def redirect_request(
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str
     ) -> urllib.request.Request | None:
         target = urlsplit(newurl)
+        # An invalid port raises `ValueError`.
+        _ = target.port
+        self.owner = target.netloc.rpartition("@")[2]
         writes = req.get_method() != "GET"
         followed: urllib.request.Request | None
         if writes and code in (307, 308):

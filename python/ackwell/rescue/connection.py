@@ -230,7 +230,7 @@ class Connection:
             raise RefusedError("unlisted-host", url=url, host=host)
         self.close()
         try:
-            made = socket.create_connection((host, port), endpoint.timeout_seconds)
+            made = endpoint.connect((host, port), endpoint.timeout_seconds)
             made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if is_tls:
                 made = endpoint.tls_context.wrap_socket(made, server_hostname=host)
