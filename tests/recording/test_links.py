@@ -161,6 +161,38 @@ def test_a_broker_address_in_an_answer_becomes_a_port_of_the_proxy(linked: Linke
     assert again.message.brokerServiceUrl == "pulsar://127.0.0.1:7001"
 
 
+def test_addresses_of_brokers_with_a_pulsar_proxy_stay(linked: Linked) -> None:
+    """A client connects to the proxy again, and the proxy accepts only the name of a broker."""
+    linked.connect()
+    answer = messages.CommandLookupTopicResponse(
+        request_id=1, response=1, brokerServiceUrl="pulsar://other:6650", proxy_through_service_url=True
+    )
+    linked.from_broker(command(CommandType.LOOKUP_RESPONSE, answer))
+    (found,) = linked.to_client.read()
+    assert (found.message.brokerServiceUrl, linked.opened) == ("pulsar://other:6650", [])
+
+
+@pytest.mark.parametrize("connects_first", [True, False])
+def test_a_forwarded_connection_is_one_of_the_named_broker(linked: Linked, *, connects_first: bool) -> None:
+    brokers = linked.proxy._recording.brokers
+    named = messages.CommandConnect(client_version="c", proxy_to_broker_url="other:6650")
+    if connects_first:
+        linked.connect()
+    linked.from_client(command(CommandType.CONNECT, named))
+    if not connects_first:
+        linked.connect()
+    assert (brokers[BROKER].connections, brokers["other:6650"].connections) == (0, 1)
+    # The broker itself names another one; the proxy forwards a connection to it, too.
+    closed = messages.CommandCloseProducer(
+        producer_id=1, request_id=1, assignedBrokerServiceUrl="pulsar://third:6650"
+    )
+    linked.from_broker(command(CommandType.CLOSE_PRODUCER, closed))
+    (found,) = linked.to_client.read()
+    assert (found.message.assignedBrokerServiceUrl, linked.opened) == ("pulsar://third:6650", [])
+    linked.run(lambda: linked.broker.connection_lost(None))
+    assert brokers["other:6650"].connections == 0
+
+
 @pytest.mark.parametrize(
     ("command_type", "message", "field"),
     [

@@ -117,6 +117,20 @@ def test_a_lookup_is_followed_to_the_owner_with_the_word_that_it_is_the_owner() 
         assert (len(owner.of("LOOKUP")), len(owner.of("SUBSCRIBE"))) == (1, 2)
 
 
+def test_a_pulsar_proxy_forwards_the_connection_to_the_owner(script: Script) -> None:
+    """The helper connects to the proxy again and names the owner; it never connects to the owner itself."""
+    owner = "pulsar://broker-1.internal:6650"
+    script.answers["LOOKUP"] = [lookup(LookupType.CONNECT, owner, proxy_through_service_url=True)]
+    with connection(script, FakeAdmin(trusted=()), broker=script.url) as made:
+        attach(made)
+        targets = [each.proxy_to_broker_url for each in script.of("CONNECT")]
+        assert targets == ["", "broker-1.internal:6650"]
+        # The next lookup goes to the proxy, not to the broker.
+        made.open(TOPIC)
+    targets = [each.proxy_to_broker_url for each in script.of("CONNECT")]
+    assert targets == ["", "broker-1.internal:6650"] * 2
+
+
 @pytest.mark.parametrize("response", [LookupType.REDIRECT, LookupType.CONNECT])
 def test_the_broker_that_the_user_names_leads_to_no_host_that_the_cluster_does_not_list(
     response: LookupType,

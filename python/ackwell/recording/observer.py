@@ -71,7 +71,7 @@ class ConnectionObserver:
 
     def __init__(self, recording: Recording, ask: Callable[[bytes], None], upstream: UpstreamBroker) -> None:
         self._recording = recording
-        self._upstream = upstream
+        self.upstream = upstream
         self._ask = ask
         self._producers: dict[int, str] = {}
         self._consumers: dict[int, ObservedConsumer] = {}
@@ -107,9 +107,9 @@ class ConnectionObserver:
         every subscription that was opened on the broker, with or without a consumer.
         """
         lost = {(each.topic, each.subscription) for each in self._consumers.values()}
-        if not self._upstream.connections:
-            lost |= self._upstream.opened & self._recording.known_subscriptions
-        self._upstream.opened -= lost
+        if not self.upstream.connections:
+            lost |= self.upstream.opened & self._recording.known_subscriptions
+        self.upstream.opened -= lost
         self._recording.known_subscriptions -= lost
         for topic, subscription in sorted(lost):
             self._recording.record_gap(
@@ -118,7 +118,7 @@ class ConnectionObserver:
 
     def broker_back(self) -> None:
         """Record a gap, because until this connection the proxy had none to the broker."""
-        if self._upstream.opened:
+        if self.upstream.opened:
             self._recording.record_gap("whether the broker restarted while no connection to it existed")
 
     def closed(self) -> None:
@@ -319,7 +319,7 @@ class ConnectionObserver:
     def _opened(self, consumer_id: int, consumer: ObservedConsumer, given: Frame) -> list[Frame]:
         """Record a consumer; if the position of its subscription is unknown, request it first."""
         name = consumer.topic, consumer.subscription
-        self._upstream.opened.add(name)
+        self.upstream.opened.add(name)
         if name in self._recording.known_subscriptions:
             self._record(consumer, Kind.CONSUMER_OPEN, detail=consumer.type)
             return [given]

@@ -2,6 +2,9 @@
 
 It rewrites lookup answers so that clients use the proxy for every topic: it opens a port for each broker that
 an answer names. All other frames are forwarded unchanged and in order.
+
+The broker may be a Pulsar proxy. Its answers tell clients to connect to the proxy again and to name the broker
+in CONNECT, so these addresses stay unchanged.
 """
 
 from __future__ import annotations
@@ -115,6 +118,7 @@ class ProxiedConnection:
     def __init__(self, proxy: Proxy, broker_url: str, recording: Recording) -> None:
         self.proxy = proxy
         self.broker_url = broker_url
+        self.recording = recording
         self.upstream = recording.brokers[broker_url]
         self.observer = ConnectionObserver(recording, self.to_broker, self.upstream)
         self.client: asyncio.Transport | None = None
@@ -124,6 +128,8 @@ class ProxiedConnection:
         self._readdressing: asyncio.Task[None] | None = None
         self._queued_frames: list[Frame] = []
         self.closed = False
+        self._is_forwarded = False
+        """Whether a Pulsar proxy forwards this connection to a broker that the client named."""
 
     async def connect(self) -> None:
         """Connect to the broker, and send the frames that the client sent before."""
@@ -161,7 +167,26 @@ class ProxiedConnection:
     def from_client(self, given: Frame) -> None:
         """Forward a frame to the broker, and observe it."""
         self.to_broker(given.raw)
+        if given.command_type == CommandType.CONNECT:
+            self._name_broker(decode(given.command).message.proxy_to_broker_url)
         self.observer.from_client(given)
+
+    def _name_broker(self, address: str) -> None:
+        """Count this connection as one of the broker to which a Pulsar proxy forwards it."""
+        if not address:
+            return
+        self._is_forwarded = True
+        before, self.upstream = self.upstream, self.recording.brokers[address]
+        self.observer.upstream = self.upstream
+        if self.broker is not None:
+            before.connections -= 1
+            self.count_connection()
+
+    def count_connection(self) -> None:
+        """Count the connection to the broker, which may be the first since the broker was lost."""
+        if not self.upstream.connections:
+            self.observer.broker_back()
+        self.upstream.connections += 1
 
     def from_broker(self, given: Frame) -> None:
         """Observe a frame, and forward the resulting frames to the client."""
@@ -182,12 +207,13 @@ class ProxiedConnection:
         there = tls if address_of(self.broker_url).is_tls else plain
         here, other = (plain, tls) if self.proxy.tls is None else (tls, plain)
         url = getattr(message, there)
-        if url and not self.proxy.has_port_for(url):
+        keeps = self._is_forwarded or getattr(message, "proxy_through_service_url", False)
+        if url and not keeps and not self.proxy.has_port_for(url):
             self._readdressing = asyncio.get_running_loop().create_task(self._open_port(url, given))
             return
         message.ClearField(other)
         if url:
-            setattr(message, here, self.proxy.url_for(url))
+            setattr(message, here, url if keeps else self.proxy.url_for(url))
         self._to_client.append(frame(encode(command_type, message), given.payload))
 
     async def _open_port(self, url: str, given: Frame) -> None:
@@ -281,9 +307,7 @@ class BrokerSide(_ConnectionSide):
         """Use the new connection to the broker."""
         assert isinstance(transport, asyncio.Transport)
         transport.set_write_buffer_limits(high=BUFFER_BYTES)
-        if not self.link.upstream.connections:
-            self.link.observer.broker_back()
-        self.link.upstream.connections += 1
+        self.link.count_connection()
         self.link.connected(transport)
 
     def frame_received(self, given: Frame) -> None:

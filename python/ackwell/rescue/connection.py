@@ -57,9 +57,10 @@ class BrokerError(AckwellError):
 class Connection:
     """The admin API of a cluster, and a binary connection to the broker that owns a topic.
 
-    `broker` is the owner's address; by default the admin API names it. `audit` is called before each change
-    with its kind, the topic, the subscription, the number of positions and their digest. `progress` receives
-    the commands of a long acknowledgment, of up to 1,000 positions each, and yields them.
+    `broker` is the address of the owner or of a Pulsar proxy; by default the admin API names it. `audit`
+    is called before each change with its kind, the topic, the subscription, the number of positions and their
+    digest. `progress` receives the commands of a long acknowledgment, of up to 1,000 positions each, and yields
+    them.
     """
 
     def __init__(
@@ -75,6 +76,8 @@ class Connection:
         self._audit = audit
         self._progress = progress
         self._url = ""
+        self._target = ""
+        """The broker to which a Pulsar proxy forwards the connection, `host:port`; empty without a proxy."""
         self._socket: socket.socket | None = None
         self._reader = FrameReader()
         self._frames: list[Any] = []
@@ -94,7 +97,8 @@ class Connection:
         """Close the binary connection."""
         if self._socket is not None:
             self._socket.close()
-        self._socket, self._url, self._frames, self._reader = None, "", [], FrameReader()
+        self._socket, self._url, self._target = None, "", ""
+        self._frames, self._reader = [], FrameReader()
 
     def read_live(self, topic: str, subscription: str) -> Snapshot:
         """Return the live state of a subscription; `StatsError` if there is none."""
@@ -192,6 +196,10 @@ class Connection:
                 raise BrokerError(f"{topic} is not served: {answer.message}", _code(answer.error))
             found = answer.brokerServiceUrlTls if _is_tls(url) else answer.brokerServiceUrl
             if answer.response == LookupType.CONNECT:
+                if answer.proxy_through_service_url:
+                    host, port, _ = address_of(found)
+                    self._connect(url, f"{host}:{port}")
+                    return
                 if found in ("", url):
                     return
                 self._connect(found)
@@ -214,9 +222,12 @@ class Connection:
             raise RefusedError("no-address", kind="encrypted" if secure else "open", topic=topic)
         return str(url)
 
-    def _connect(self, url: str) -> None:
-        """Connect to an address to which the credentials may go, unless there is a connection to it."""
-        if self._socket is not None and self._url == url:
+    def _connect(self, url: str, target: str = "") -> None:
+        """Connect to an address to which the credentials may go, unless there is a connection to it.
+
+        `target` is the broker to which a Pulsar proxy at this address forwards the connection.
+        """
+        if self._socket is not None and (self._url, self._target) == (url, target):
             return
         before, endpoint = self._url, self.admin.endpoint
         try:
@@ -236,7 +247,7 @@ class Connection:
                 made = endpoint.tls_context.wrap_socket(made, server_hostname=host)
         except OSError as error:
             raise BrokerError(f"{url}: no connection: {error}") from None
-        self._socket, self._url = made, url
+        self._socket, self._url, self._target = made, url, target
         method, data = ("token", endpoint.token.encode()) if endpoint.token else ("none", b"")
         if not endpoint.token and endpoint.tls_certificate:
             method = "tls"
@@ -247,6 +258,7 @@ class Connection:
                 protocol_version=PROTOCOL_VERSION,
                 auth_method_name=method,
                 auth_data=data,
+                **({"proxy_to_broker_url": target} if target else {}),
             )
         )
         self._answer(CommandType.CONNECTED, 0)
