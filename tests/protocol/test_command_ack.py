@@ -75,11 +75,15 @@ OracleAck = _oracle()
 int64s = st.integers(-(2**63), 2**63 - 1)
 int32s = st.integers(-(2**31), 2**31 - 1)
 uint64s = st.integers(0, 2**64 - 1)
-words = st.lists(int64s, max_size=3).map(tuple)
+words = st.just(()) | st.lists(int64s, max_size=3).map(tuple)
 batch_sizes = st.none() | st.integers(-(2**31), BATCH_SIZE_MAX)
-plain_ids = st.builds(MessageId, int64s, int64s, int32s, int32s, words, batch_sizes, st.none(), st.just(b""))
+# A core that omits one of these fields is found only if the others have their defaults.
+indexes = st.just(-1) | int32s
+plain_ids = st.builds(
+    MessageId, int64s, int64s, indexes, indexes, words, batch_sizes, st.none(), st.just(b"")
+)
 message_ids = st.builds(
-    MessageId, int64s, int64s, int32s, int32s, words, batch_sizes, st.none() | plain_ids, st.just(b"")
+    MessageId, int64s, int64s, indexes, indexes, words, batch_sizes, st.none() | plain_ids, st.just(b"")
 )
 commands = st.builds(
     CommandAck,
@@ -154,7 +158,13 @@ def test_any_change_of_bytes_is_read_as_protobuf_reads_it_or_refused(
 
 @given(st.binary(max_size=40))
 @example(b"\x08\x01\x10\x00\x1a\x00")
-@example(b"\x08\x01\x10\x09")
+@example(b"\x08\x01\x10\x02")  # the first type that does not exist
+@example(b"\x08\x01\x10\x01\x10\x02")
+@example(b"\x08\x01\x10\x00\x20\x00")  # the first, the last and the next validation error
+@example(b"\x08\x01\x10\x00\x20\x04")
+@example(b"\x08\x01\x10\x00\x20\x05")
+@example(b"\x08\x01\x10\x00\x1a\x08\x08\x01\x10\x01\x2a\x02\x05\x06")  # a packed ack set
+@example(b"\x08\x01\x10\x00\x1a\x05\x08\x81\x00\x10\x01")  # a varint of more bytes than required
 @example(b"\x08\x01\x10\x81\x80\x80\x80\x10")  # an enum beyond 32 bits: the low 32 bits count
 def test_any_bytes_are_read_as_protobuf_reads_them_or_refused(data: bytes) -> None:
     check_against_protobuf(data)
@@ -405,3 +415,20 @@ def test_the_largest_command_takes_memory_in_proportion_to_its_bytes() -> None:
         tracemalloc.stop()
     assert len(columns.ledger_ids) == 100_000
     assert peak_bytes < 200 * len(data)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        MessageId(3, 5, partition=4),
+        MessageId(3, 5, batch_index=2),
+        MessageId(3, 5, batch_size=8),
+        MessageId(3, 5, ack_set=(6,)),
+        MessageId(3, 5, first_chunk=MessageId(3, 4)),
+        MessageId(3, 5, unknown_fields=b"\x7a\x02hi"),
+    ],
+)
+def test_one_field_of_a_message_id_is_kept(message: MessageId) -> None:
+    plain = MessageId(3, 6)
+    for ids in ((message,), (plain, message, plain)):
+        assert CommandAck.decode(CommandAck(1, message_ids=ids).encode()).message_ids == ids
