@@ -158,6 +158,7 @@ def test_any_change_of_bytes_is_read_as_protobuf_reads_it_or_refused(
 
 @given(st.binary(max_size=40))
 @example(b"\x08\x01\x10\x00\x1a\x00")
+@example(b"\x08\x01\x10\x00\x2a\x06\x0a\x02\x04\x80\x10\x52")  # a name that is not UTF-8
 @example(b"\x08\x01\x10\x02")  # the first type that does not exist
 @example(b"\x08\x01\x10\x01\x10\x02")
 @example(b"\x08\x01\x10\x00\x20\x00")  # the first, the last and the next validation error
@@ -251,15 +252,14 @@ def check_against_protobuf(data: bytes) -> None:
 
 
 def read_by_protobuf(data: bytes) -> CommandAck | None:
-    """Return what protobuf reads; None if it refuses the bytes or a required field is missing."""
+    """Return the command that protobuf reads; None if it refuses it or a name is not UTF-8."""
     try:
         message = OracleAck.FromString(data)
-        return _from_oracle(message) if message.IsInitialized() else None
     except DecodeError:
         return None
-    except UnicodeDecodeError:
-        # protobuf checks a name when it is used.
-        return None
+    # protobuf returns a name that is not UTF-8 as bytes.
+    is_text = all(isinstance(pair.key, str) for pair in message.properties)
+    return _from_oracle(message) if message.IsInitialized() and is_text else None
 
 
 COMMAND_TYPES = {1: 0, 2: 0, 3: 2, 4: 0, 5: 2, 6: 0, 7: 0, 8: 0}
