@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tracemalloc
 from collections.abc import Mapping
 from typing import Any
@@ -159,6 +160,7 @@ def test_any_change_of_bytes_is_read_as_protobuf_reads_it_or_refused(
 @given(st.binary(max_size=40))
 @example(b"\x08\x01\x10\x00\x1a\x00")
 @example(b"\x08\x01\x10\x00\x2a\x06\x0a\x02\x04\x80\x10\x52")  # a name that is not UTF-8
+@example(bytes.fromhex("08800110001a0d08ffffffffffffffffff021000"))  # a varint of 65 bits
 @example(b"\x08\x01\x10\x02")  # the first type that does not exist
 @example(b"\x08\x01\x10\x01\x10\x02")
 @example(b"\x08\x01\x10\x00\x20\x00")  # the first, the last and the next validation error
@@ -244,7 +246,7 @@ def check_against_protobuf(data: bytes) -> None:
         ours = None
     assert 0 <= offset <= len(data)
     if ours is None:
-        assert theirs is None or stricter_than_protobuf(data)
+        assert theirs is None or stricter_than_protobuf(data), f"we refuse what protobuf reads: {data.hex()}"
         return
     assert CommandAck.decode(ours.encode()) == ours
     assert theirs is not None, f"protobuf refuses what we read: {data.hex()}"
@@ -271,9 +273,11 @@ PROPERTY_TYPES = {1: 2, 2: 0}
 def stricter_than_protobuf(data: bytes) -> bool:
     """Return whether a command has content that protobuf keeps or merges and we refuse or replace.
 
-    That is a known field of another wire type, a batch or a nesting of chunks above our limits, or several
-    first chunks in one id, of which the last one counts.
+    That is a known field of another wire type, a batch or a nesting of chunks above our limits, several first
+    chunks in one id, of which the last one counts, or a varint above 64 bits, which protobuf truncates.
     """
+    if re.search(rb"[\x80-\xff]{9}[\x02-\x7f]", data):
+        return True
     fields = _fields(data)
     contents = {number: [content for each, _, content in fields if each == number] for number in (3, 5)}
     return (
