@@ -3,12 +3,13 @@
     python -m tests.clients.go_suite SUITE [go test arguments]
 
 SUITE is a writable copy of the module `github.com/apache/pulsar-client-go`. The suite connects to the default
-ports 6650, 6651 and 8080 of this machine, so no other broker may use them. Tests that start containers, and
-tests of another set of brokers, never run. The last lines count the tests and name those that failed.
+ports 6650, 6651, 8080 and 8443 of this machine, so no other broker may use them. Tests that start containers
+never run. The last lines name the tests that failed and count all tests.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import ssl
 import subprocess
@@ -42,6 +43,24 @@ def authenticate(method: str, data: bytes) -> str | None:
 def authorize(role: str | None, namespace: str) -> bool:
     """Return whether a role may use a namespace; `private/auth` requires a role."""
     return namespace != "private/auth" or role is not None
+
+
+async def _forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Forward one direction of a connection."""
+    try:
+        while data := await reader.read(1 << 16):
+            writer.write(data)
+            await writer.drain()
+    except OSError:
+        pass
+    finally:
+        writer.close()
+
+
+async def _decrypt(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Connect a connection with TLS to the admin API, which has none."""
+    admin = await asyncio.open_connection("127.0.0.1", 8080)
+    await asyncio.gather(_forward(reader, admin[1]), _forward(admin[0], writer))
 
 
 def run(suite: Path, arguments: list[str]) -> int:

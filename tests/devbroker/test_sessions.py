@@ -8,6 +8,7 @@ exactly the unacknowledged messages.
 from __future__ import annotations
 
 import random
+import time
 from typing import Any
 
 import pytest
@@ -209,3 +210,20 @@ def test_a_random_session_loses_exactly_the_reported_acknowledgments(seed: int) 
 @pytest.mark.parametrize("seed", range(6, 130))
 def test_many_random_sessions_lose_exactly_the_reported_acknowledgments(seed: int) -> None:
     play(seed)
+
+
+def test_settle_does_not_wait_for_acknowledgments_that_are_not_on_their_way(
+    broker: Broker, client: Any
+) -> None:
+    consumer = client.subscribe("t", "s")
+    client.create_producer("t").send(b"x")
+    message = consumer.receive(5_000)
+    durations_s = []
+    for ack_grouping_ms in (0, 100):
+        begun = time.perf_counter()
+        broker.settle(ack_grouping_ms=ack_grouping_ms)
+        durations_s.append(time.perf_counter() - begun)
+    assert durations_s[0] < 0.1 <= durations_s[1]
+    consumer.acknowledge(message)
+    broker.settle()
+    assert broker.backlog("t", "s") == []

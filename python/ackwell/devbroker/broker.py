@@ -21,11 +21,8 @@ from ackwell.devbroker.client_connection import ClientConnection
 from ackwell.devbroker.clock import Clock
 from ackwell.devbroker.devbroker_settings import DevBrokerSettings
 from ackwell.devbroker.handlers import HANDLERS
-from ackwell.devbroker.loading import LoadReport, Source, read
 from ackwell.protocol.topic_name import TopicName
 from ackwell.replay.events import Kind
-from ackwell.replay.payloads import PREFIX, payload_line
-from ackwell.replay.traces import line
 
 if TYPE_CHECKING:
     import os
@@ -33,6 +30,7 @@ if TYPE_CHECKING:
 
     from ackwell.broker.writes import Restart
     from ackwell.devbroker.faults import Faults
+    from ackwell.devbroker.loading import LoadReport, Source
     from ackwell.devbroker.restarts import RestartBehaviour, RestartReport
     from ackwell.devbroker.tester import Message
     from ackwell.replay.events import Event
@@ -48,8 +46,11 @@ ACCEPTING_STEPS: Final = 5
 OTHER_FILES: Final = 256
 """Open files of a process in addition to its connections."""
 
-CLIENT_ACK_GROUPING_S: Final = 0.12
-"""The time for which clients group acknowledgments (100 ms), with a margin."""
+CLIENT_ACK_GROUPING_MS: Final = 100
+"""The time for which the C++ and Python clients group acknowledgments."""
+
+ACK_MARGIN_S: Final = 0.02
+"""The time in which a client sends grouped acknowledgments."""
 
 
 class AsyncBroker:
@@ -170,6 +171,9 @@ class AsyncBroker:
 
         With `payloads`, also write the entries that the topics still hold.
         """
+        from ackwell.replay.payloads import PREFIX, payload_line
+        from ackwell.replay.traces import line
+
         path = Path(folder)
         with (path / "events-000001.jsonl").open("x", encoding="utf-8") as file:
             file.writelines(map(line, self.events))
@@ -193,31 +197,37 @@ class AsyncBroker:
         source lacks. Returns a report of the loaded topics and of the missing facts. Raises `StatsError` if
         no source can be used, `ValueError` if one of the topics exists already.
         """
+        # Reading sources takes most of the modules of ackwell, and few tests load an incident.
+        from ackwell.devbroker.loading import read
+
         loaded = read(sources, topic, subscription, self.clock.now_ms())
         self.state.load(loaded)
         return loaded
 
     # Time and faults
 
-    async def settle(self, timeout_s: float = 10.0) -> None:
+    async def settle(
+        self, timeout_s: float = 10.0, *, ack_grouping_ms: float = CLIENT_ACK_GROUPING_MS
+    ) -> None:
         """Wait until all commands of clients are handled and all deliverable messages are sent.
 
         The broker pings each client; a client answers after everything that it sent before. If messages are
-        unacknowledged, this also waits for acknowledgments that clients group (`ackGroupingTimeMs`, 100 ms
-        in the C++ and Python clients). Unless the clock is frozen, it waits for the delay of Failover
-        subscriptions too. Raises `TimeoutError`.
+        unacknowledged, this also waits for acknowledgments that clients group for `ack_grouping_ms`
+        (`ackGroupingTimeMs`). With 0 it does not wait for them: use 0 if the client groups nothing, or if the
+        test has acknowledged nothing since the last `settle`. Unless the clock is frozen, it waits for the
+        delay of Failover subscriptions too. Raises `TimeoutError`.
         """
         try:
-            await asyncio.wait_for(self._settled(), timeout_s)
+            await asyncio.wait_for(self._settled(ack_grouping_ms), timeout_s)
         except TimeoutError:
             raise TimeoutError(f"clients were still sending commands after {timeout_s:g} s") from None
 
-    async def _settled(self) -> None:
+    async def _settled(self, ack_grouping_ms: float) -> None:
         while not self.clock.frozen and any(each.is_in_failover_delay for each in self.state.subscriptions()):
             await asyncio.sleep(0.01)
         await self._ping_until_quiet()
-        if any(each.subscription.summary(0).unacked for each in self.state.subscriptions()):
-            await asyncio.sleep(CLIENT_ACK_GROUPING_S)
+        if ack_grouping_ms and any(each.has_delivered_backlog for each in self.state.subscriptions()):
+            await asyncio.sleep(ack_grouping_ms / 1_000 + ACK_MARGIN_S)
             await self._ping_until_quiet()
 
     async def _ping_until_quiet(self) -> None:

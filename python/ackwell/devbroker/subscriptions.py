@@ -247,6 +247,16 @@ class TopicSubscription:
         """Whether the subscription delivers nothing until the delay of its new active consumer ends."""
         return self._changing
 
+    @property
+    def has_delivered_backlog(self) -> bool:
+        """Whether consumers may hold messages that are not acknowledged."""
+        if self.type in (SubscriptionType.EXCLUSIVE, SubscriptionType.FAILOVER):
+            # As in a Pulsar broker, these types do not count the messages of a consumer.
+            return any(each.messages_out for each in self.consumers.values()) and (
+                self.cursor.backlog_entries > 0
+            )
+        return self.subscription.summary(0).unacked > 0
+
     def wake(self) -> None:
         """Schedule a delivery before the broker waits for input again."""
         self.content.shared.wake(self)

@@ -49,9 +49,9 @@ async def _restart(broker: AsyncBroker, as_: str | None = None) -> Any:
     return {"how": done.how, "as": done.as_, "messages": done.messages}
 
 
-async def _settle(broker: AsyncBroker, timeout_s: float = 10.0) -> None:
+async def _settle(broker: AsyncBroker, timeout_s: float = 10.0, **given: float) -> None:
     try:
-        await broker.settle(timeout_s)
+        await broker.settle(timeout_s, **given)
     except TimeoutError as error:
         raise HttpError(HTTPStatus.GATEWAY_TIMEOUT, str(error)) from None
 
