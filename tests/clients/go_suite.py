@@ -15,6 +15,8 @@ import ssl
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from ackwell.devbroker import Broker, DevBrokerSettings
@@ -63,6 +65,14 @@ async def _decrypt(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
     await asyncio.gather(_forward(reader, admin[1]), _forward(admin[0], writer))
 
 
+@contextmanager
+def https(broker: Broker, tls: ssl.SSLContext) -> Iterator[None]:
+    """Listen with TLS for the admin API."""
+    server = broker.wait(asyncio.start_server(_decrypt, "127.0.0.1", 8443, ssl=tls))
+    yield
+    broker.call(server.close)
+
+
 def run(suite: Path, arguments: list[str]) -> int:
     """Run the suite, print the counts, and return the number of failed tests."""
     certs = suite / "integration-tests" / "certs"
@@ -80,7 +90,8 @@ def run(suite: Path, arguments: list[str]) -> int:
             authenticate=authenticate,
             authorize=authorize,
             settings=SETTINGS,
-        ),
+        ) as broker,
+        https(broker, tls),
         subprocess.Popen(
             [*command, *(arguments or ["./pulsar"])], cwd=suite, stdout=subprocess.PIPE, text=True
         ) as process,

@@ -84,6 +84,16 @@ class ConnectionObserver:
         self._questions = FIRST_OWN_REQUEST_ID
         self._is_unreadable = False
 
+    @classmethod
+    def observes(cls, command_type: int) -> bool:
+        """Return whether frames of a type are observed; all others are only forwarded."""
+        return command_type in cls._from_client or command_type in cls._from_broker
+
+    @staticmethod
+    def may_hold(command_type: int) -> bool:
+        """Return whether `from_broker` may hold or remove a frame of this type."""
+        return command_type in _ANSWERS
+
     def from_client(self, given: Frame) -> None:
         """Observe a frame from the client."""
         note = self._from_client.get(given.command_type)

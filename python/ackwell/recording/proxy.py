@@ -21,6 +21,8 @@ from ackwell.protocol.frames import Frame, FrameReader, decode, encode, frame
 from ackwell.recording.observer import ConnectionObserver
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ackwell.recording.recording import Recording
 
 log = logging.getLogger("ackwell.recording")
@@ -127,6 +129,8 @@ class ProxiedConnection:
         self._to_client: list[bytes] = []
         self._readdressing: asyncio.Task[None] | None = None
         self._queued_frames: list[Frame] = []
+        self._unobserved: list[tuple[Callable[[Frame], object], Frame]] = []
+        """The forwarded frames that are not observed yet, in order."""
         self.closed = False
         self._is_forwarded = False
         """Whether a Pulsar proxy forwards this connection to a broker that the client named."""
@@ -164,12 +168,26 @@ class ProxiedConnection:
                     side.write(b"".join(data))
                 data.clear()
 
+    def flush_and_observe(self) -> None:
+        """Write the queued bytes, and then observe their frames, so that the peers wait less."""
+        self.flush()
+        if self._unobserved:
+            self._observe()
+            self.flush()
+
+    def _observe(self) -> None:
+        unobserved, self._unobserved = self._unobserved, []
+        for observe, each in unobserved:
+            observe(each)
+
     def from_client(self, given: Frame) -> None:
-        """Forward a frame to the broker, and observe it."""
-        self.to_broker(given.raw)
-        if given.command_type == CommandType.CONNECT:
+        """Forward a frame to the broker; it is observed after it is written."""
+        self._to_broker.append(given.raw)
+        command_type = given.command_type
+        if command_type == CommandType.CONNECT:
             self._name_broker(decode(given.command).message.proxy_to_broker_url)
-        self.observer.from_client(given)
+        if self.observer.observes(command_type):
+            self._unobserved.append((self.observer.from_client, given))
 
     def _name_broker(self, address: str) -> None:
         """Count this connection as one of the broker to which a Pulsar proxy forwards it."""
@@ -189,11 +207,18 @@ class ProxiedConnection:
         self.upstream.connections += 1
 
     def from_broker(self, given: Frame) -> None:
-        """Observe a frame, and forward the resulting frames to the client."""
+        """Forward a frame to the client; a frame that may be held or changed is observed first."""
         if self._readdressing is not None:
             # A port is being opened for an address; later frames wait, so that their order stays.
             self._queued_frames.append(given)
             return
+        command_type = given.command_type
+        if command_type not in _ADDRESSES and not self.observer.may_hold(command_type):
+            self._to_client.append(given.raw)
+            if self.observer.observes(command_type):
+                self._unobserved.append((self.observer.from_broker, given))
+            return
+        self._observe()
         for each in self.observer.from_broker(given):
             if each.command_type in _ADDRESSES:
                 self._readdress(each)
@@ -227,13 +252,13 @@ class ProxiedConnection:
         queued, self._queued_frames = self._queued_frames, []
         for each in (given, *queued):
             self.from_broker(each)
-        self.flush()
+        self.flush_and_observe()
 
     def close(self) -> None:
         """Close both sides."""
         if self.closed:
             return
-        self.flush()
+        self.flush_and_observe()
         self.closed = True
         self.proxy.links.discard(self)
         self.observer.closed()
@@ -254,7 +279,7 @@ class _ConnectionSide(asyncio.Protocol):
         try:
             for each in self._reader.feed(data):
                 self.frame_received(each)
-            self.link.flush()
+            self.link.flush_and_observe()
         except FrameError as error:
             log.warning("a connection closed: %s", error)
             self.link.close()
