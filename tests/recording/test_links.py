@@ -13,6 +13,7 @@ pytest.importorskip("google.protobuf")
 from ackwell.protocol import messages
 from ackwell.protocol.constants import CommandType
 from ackwell.protocol.frames import DecodedCommand, Frame, FrameReader, decode, encode, frame
+from ackwell.protocol.payload import write_payload
 from ackwell.recording.proxy import BUFFER_BYTES, BrokerSide, ClientSide, ProxiedConnection, Proxy
 from ackwell.recording.recording import Recording
 from ackwell.replay.events import Event, Kind
@@ -386,3 +387,20 @@ def test_frames_pass_as_they_came(linked: Linked) -> None:
     (given,) = FrameReader().feed(odd)
     assert isinstance(given, Frame)
     assert given.command_type == 0
+
+
+def test_frames_are_written_before_their_events_are_recorded(linked: Linked) -> None:
+    linked.connect()
+    linked.from_client(
+        command(CommandType.PRODUCER, messages.CommandProducer(topic="t", producer_id=1, request_id=1))
+    )
+    written: list[tuple[Kind, int]] = []
+    linked.proxy._recording._write = lambda event: written.append((event.kind, len(linked.to_client.written)))
+    metadata = messages.MessageMetadata(producer_name="p", sequence_id=0, publish_time=1)
+    sent = encode(CommandType.SEND, messages.CommandSend(producer_id=1, sequence_id=0))
+    linked.from_client(frame(sent, write_payload(metadata, b"x")))
+    receipt = messages.CommandSendReceipt(
+        producer_id=1, sequence_id=0, message_id={"ledgerId": 1, "entryId": 2}
+    )
+    linked.from_broker(command(CommandType.SEND_RECEIPT, receipt))
+    assert written == [(Kind.PUBLISH, 1)]

@@ -15,7 +15,7 @@ from ackwell.errors import ErrorCode, FrameError
 from ackwell.protocol import messages
 from ackwell.protocol.command_ack import TransactionId
 from ackwell.protocol.constants import CommandType, SubscriptionType, TxnAction
-from ackwell.protocol.frames import Frame, decode, encode, frame
+from ackwell.protocol.frames import Frame, decode, encode, frame, split
 from ackwell.protocol.message_ids import position_of
 from ackwell.protocol.payload import read_metadata
 from ackwell.protocol.topic_name import full_name
@@ -32,6 +32,14 @@ FIRST_OWN_REQUEST_ID: Final = 1 << 62
 MessageHandler = Callable[["ConnectionObserver", Any, bytes], None]
 """Takes the observer, a message and its payload, and records their events."""
 
+
+_FREQUENT: Final[dict[int, str]] = {
+    CommandType.SEND: "CommandSend",
+    CommandType.SEND_RECEIPT: "CommandSendReceipt",
+    CommandType.MESSAGE: "CommandMessage",
+    CommandType.ACK: "CommandAck",
+}
+"""The commands of every message, which skip the table of all commands."""
 
 _ANSWERS: Final = frozenset(
     {CommandType.SUCCESS, CommandType.ERROR, CommandType.GET_LAST_MESSAGE_ID_RESPONSE}
@@ -143,7 +151,11 @@ class ConnectionObserver:
         try:
             # Inlined, because it runs for every message and every receipt.
             data, start, behind_command, end = given
-            note(self, decode(data[start + 8 : behind_command]).message, data[behind_command:end])
+            command = data[start + 8 : behind_command]
+            number, body = split(command)
+            name = _FREQUENT.get(number)
+            message = messages.parse(name, body) if name is not None else decode(command).message
+            note(self, message, data[behind_command:end])
         except FrameError as error:
             self._unreadable(error)
 
@@ -183,14 +195,13 @@ class ConnectionObserver:
         if sent is not None and min(position) >= 0:
             topic, published, deliver_at_ms, transaction, data = sent
             self._recording.note_entry(topic, position, published, data)
-            size, key = published
-            self._recording.record(
+            self._recording.record_entry(
                 topic,
                 "",
                 Kind.PUBLISH,
                 position,
-                batch_size=size,
-                key=key,
+                None,
+                published,
                 deliver_at_ms=deliver_at_ms,
                 transaction=transaction,
             )
@@ -223,19 +234,16 @@ class ConnectionObserver:
                 metadata = read_metadata(data)
                 known = PublishedEntry(metadata.num_messages_in_batch, metadata.partition_key or None)
                 self._recording.note_entry(consumer.topic, position, known, data)
-            size, key = known
-            count, ack_set = command.redelivery_count, tuple(command.ack_set) or None
             topic, subscription, name, _type, number = consumer
-            self._recording.record(
+            self._recording.record_entry(
                 topic,
                 subscription,
                 Kind.DISPATCH,
                 position,
                 name,
-                batch_size=size,
-                ack_set=ack_set,
-                key=key,
-                redelivery_count=count,
+                known,
+                ack_set=tuple(command.ack_set) or None,
+                redelivery_count=command.redelivery_count,
             )
             acked = self._recording.acked_entries.get((topic, subscription))
             if acked and acked.pop(position, number) < number:
