@@ -362,6 +362,7 @@ def test_half_a_transaction_id_is_none() -> None:
         (b"\x4b" * 120, 100, "more than 100 groups"),
         (b"\x4b\x54", 1, "a group that is not open"),
         (b"\x08\x01\x10\x00\x2a\x06\x0a\x02\xff\xfe\x10\x01", 8, "not UTF-8"),
+        (b"\x08\x01\x10\x00\x2a\x06\x0a\x02a\xfe\x10\x01", 9, "not UTF-8"),
         (b"\x08\x01\x10\x00\x2a\x00", 4, "without name or value"),
     ],
 )
