@@ -30,7 +30,11 @@ NEVER = (
 )
 """Tests that start containers."""
 
-SETTINGS = DevBrokerSettings(namespaces=("public/default", "private/auth"), max_message_bytes=1 << 20)
+SETTINGS = DevBrokerSettings(
+    namespaces=("public/default", "private/auth"),
+    max_message_bytes=1 << 20,
+    key_shared_consistent_hashing=False,
+)
 
 
 def authenticate(method: str, data: bytes) -> str | None:

@@ -14,7 +14,8 @@ from ackwell.protocol.batches import write_batch
 from ackwell.protocol.constants import AccessMode, CommandType, SchemaType
 from ackwell.protocol.frames import frame
 from ackwell.protocol.payload import write_payload
-from tests.devbroker.offline import Offline, delivered
+from ackwell.subscription.sticky_key import FROM_ZERO, sticky_key_hash
+from tests.devbroker.offline import ORDERS, Offline, delivered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -273,3 +274,54 @@ def test_a_fact_is_popped_once() -> None:
     assert (facts.pop("a"), facts.pop("a", 2)) == (1, 2)
     with pytest.raises(KeyError):
         facts.pop("a")
+
+
+def shared_by_key(client: Client, subscription: str, consumer_id: int, **fields: Any) -> None:
+    client.subscribe(subscription, consumer_id, subType=3, permits=0, **fields)
+
+
+def received_by(client: Client, *consumer_ids: int) -> list[int]:
+    """Return how many messages each consumer receives."""
+    commands = [
+        each
+        for consumer_id in consumer_ids
+        for each in client.ask(CommandType.FLOW, consumer_id=consumer_id, messagePermits=1_000)
+    ]
+    owners = [each.message.consumer_id for each in commands if each.type == CommandType.MESSAGE]
+    return [owners.count(consumer_id) for consumer_id in consumer_ids]
+
+
+def test_key_shared_consumers_can_split_the_hashes_in_half() -> None:
+    """As a broker with `subscriptionKeySharedUseConsistentHashing=false`: names have no influence."""
+    split = []
+    for names in ("ab", "cd", "ef"):
+        broker = Offline(key_shared_consistent_hashing=False)
+        client = broker.connect()
+        client.produce()
+        for consumer_id, name in enumerate(names, 1):
+            shared_by_key(client, "s", consumer_id, consumer_name=name)
+        for number in range(99):
+            client.publish(sequence_id=number, partition_key=f"key-shared-{number % 3}")
+        split.append(received_by(client, 1, 2))
+        broker.close()
+    assert split == [split[0]] * 3
+    assert min(split[0]) > 0
+    assert sum(split[0]) == 99
+
+
+def test_subscriptions_of_both_key_shared_modes_use_their_own_hashes(broker: Offline, client: Client) -> None:
+    client.produce()
+    halves = {"keySharedMode": 1, "hashRanges": [{"start": 0, "end": 32_767}]}, {
+        "keySharedMode": 1, "hashRanges": [{"start": 32_768, "end": 65_535}],
+    }  # fmt: skip
+    shared_by_key(client, "auto", 1)
+    for consumer_id, half in enumerate(halves, 2):
+        shared_by_key(client, "sticky", consumer_id, keySharedMeta=half)
+    for number in range(50):
+        client.publish(sequence_id=number, partition_key=str(number))
+    hashes = [sticky_key_hash(str(number), slots=FROM_ZERO) for number in range(50)]
+    low = sum(each < 32_768 for each in hashes)
+    assert received_by(client, 1) == [50]
+    assert received_by(client, 2, 3) == [low, 50 - low]
+    entries = broker.state.topics[ORDERS].content.log.entries[0]
+    assert [entry.key_hash for entry in entries] == hashes

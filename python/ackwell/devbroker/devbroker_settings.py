@@ -30,6 +30,9 @@ class DevBrokerSettings:
     failover_delay_ms: int = 1_000
     """`activeConsumerFailoverDelayTimeMillis`: the wait of a Failover subscription before it delivers to a
     new active consumer."""
+    key_shared_consistent_hashing: bool = True
+    """`subscriptionKeySharedUseConsistentHashing`: without it, a Key_Shared consumer that joins gets half of
+    the widest range of hashes. The order of joining decides, not the names."""
     entries_per_ledger: int = 50_000
     """`managedLedgerMaxEntriesPerLedger`: the entries after which a topic begins its next ledger."""
     max_message_bytes: int = MAX_MESSAGE_BYTES

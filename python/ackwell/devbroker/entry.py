@@ -16,6 +16,7 @@ class LogEntry:
         "data",
         "deliver_at_ms",
         "key_hash",
+        "key_mode",
         "marker",
         "publish_ms",
         "transaction",
@@ -36,7 +37,9 @@ class LogEntry:
         self.publish_ms = publish_ms
         self.deliver_at_ms = deliver_at_ms
         self.key_hash = -1
-        """The sticky-key hash, computed when a Key_Shared subscription first needs it; -1 before."""
+        """The sticky-key hash, computed when a Key_Shared subscription needs it."""
+        self.key_mode = ""
+        """The mode of the subscription that computed `key_hash`: each mode has its own range of hashes."""
         self.transaction = transaction
         self.marker = marker
         """The type of a marker, an entry that ends a transaction; 0 for a message."""

@@ -31,6 +31,7 @@ class Placeholder(LogEntry):
         self.publish_ms = publish_ms
         self.deliver_at_ms = deliver_at_ms
         self.key_hash = -1
+        self.key_mode = ""
         self.transaction = None
         self.marker = 0
 

@@ -23,7 +23,7 @@ from ackwell.protocol.command_ack import AckType
 from ackwell.protocol.constants import CommandType, TxnAction
 from ackwell.protocol.payload import read_payload
 from ackwell.replay.events import Kind
-from ackwell.subscription import StickyRanges, Subscription, SubscriptionType, TransactionId
+from ackwell.subscription import AutoSplit, StickyRanges, Subscription, SubscriptionType, TransactionId
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ackwell.position import Position
     from ackwell.protocol.command_ack import AckColumns, TransactionId
     from ackwell.subscription.consumer import ConsumerKey
+    from ackwell.subscription.selectors import Selector
     from ackwell.subscription.sticky_key import HashRange
 
 
@@ -158,7 +159,7 @@ class TopicSubscription:
         mode = "" if kind is not SubscriptionType.KEY_SHARED else "sticky" if sticky else "auto"
         if not self.consumers:
             if kind is not self.type or mode != self.key_shared_mode:
-                self.subscription.change_type(kind, selector=StickyRanges() if sticky else None)
+                self.subscription.change_type(kind, selector=self._selector(mode))
                 self._changing, self._active = False, None
             self.key_shared_mode = mode
         elif kind is not self.type:
@@ -183,6 +184,14 @@ class TopicSubscription:
         self.consumers[consumer.key] = consumer
         self.had_consumer = True
         self.record(Kind.CONSUMER_OPEN, consumer=consumer.name, detail=str(kind))
+
+    def _selector(self, mode: str) -> Selector | None:
+        """Return the selector of a Key_Shared mode; None for the default."""
+        if mode == "sticky":
+            return StickyRanges()
+        if mode == "auto" and not self.content.settings.key_shared_consistent_hashing:
+            return AutoSplit()
+        return None
 
     def leave(self, consumer: ConnectedConsumer) -> None:
         """Remove a consumer; its unacknowledged entries are redelivered."""
@@ -286,8 +295,10 @@ class TopicSubscription:
         """Return the sticky-key hashes of entries; None if the type is not Key_Shared."""
         if self.type is not SubscriptionType.KEY_SHARED:
             return None
+        mode = self.key_shared_mode
         for entry in entries:
-            if entry.key_hash < 0:
+            if entry.key_mode != mode:
+                entry.key_mode = mode
                 entry.key_hash = self.subscription.sticky_key_hash(
                     key_bytes(read_payload(entry.data).metadata)
                 )
