@@ -144,3 +144,28 @@ def test_the_mean_size_of_an_entry_gives_each_read_a_tenth_of_the_weight() -> No
         average(consumer, (messages,), (entries,))
         means.append(consumer.mean_batch_size)
     assert means == pytest.approx([4, 4, 5, 4.6])
+
+
+@pytest.mark.parametrize("version", ["4.0", "4.2", "5.0.0-M1", "5.0"])
+def test_an_acknowledged_entry_keeps_its_place_in_a_brokers_queue(version: str) -> None:
+    """Seen live: the read of three permits takes 0, 1 and 2, of which 1 and 2 are acknowledged."""
+    settings = SubscriptionSettings.pulsar(version)
+    subscription = Subscription("Key_Shared", Ledgers({3: 8}), settings=settings)
+    subscription.add_consumer("a")
+
+    def served(permits: int) -> list[int]:
+        subscription.flow("a", permits)
+        ledger_ids, entry_ids = subscription.next_reads_many(10, 0)
+        sizes = np.full(len(entry_ids), 10, dtype=np.int64)
+        found = subscription.dispatch_many(ledger_ids, entry_ids, 0, batch_sizes=sizes)
+        return [entry_id for each in found for entry_id in each.entry_ids.tolist()]
+
+    assert served(6) == [0, 1, 2, 3, 4, 5]
+    subscription.redeliver("a")
+    subscription.ack_many("a", [3] * 4, [1, 2, 3, 4])
+    assert served(57) == [0]
+    subscription.validate()
+    # The next read of three takes 3, 4 and 5.
+    assert served(10) == [5]
+    # No acknowledged position is left in the queue, so a read of two takes both new entries.
+    assert served(9) == [6, 7]

@@ -145,6 +145,8 @@ class Dispatcher:
         again, new = entries.split(state.unread.position)
         if state.settings.reads_by_permits and state.policy.individual:
             before = self._delays()
+            if not again.entries and state.replay.acknowledged.active:
+                self._read_acknowledged()
             deliveries = self._by_reads(again, now_ms, new=False)
             # A broker reads the queue again as soon as one of its entries is gone.
             gone = deliveries or self._delays() != before
@@ -231,6 +233,9 @@ class Dispatcher:
         """Begin the next read; return its entries."""
         policy, consumers = self._state.policy, self._state.consumers
         size = min(consumers.readable(), consumers.read_max)
+        allowed = None
+        if not new and self._state.replay.acknowledged.active:
+            size, allowed = self._places_left(entries.pick(slice(start, start + size)), size)
         read = entries.pick(slice(start, start + size))
         held = self._held_among(read) if new else []
         if held:
@@ -239,7 +244,65 @@ class Dispatcher:
         messages += sum(map(self._state.transactions.batch_size, held))
         policy.begin_round()
         policy.read = Read(consumers, read.entries + len(held), messages)
+        if allowed is not None:
+            policy.read.restrict(allowed)
         return read
+
+    def _places_left(self, read: Entries, size: int) -> tuple[int, dict[ConsumerKey, int] | None]:
+        """Return how many entries of a read of the queue are left, because acknowledged ones take places.
+
+        A broker takes an acknowledged position out of its queue only when it reads it. On Key_Shared, also
+        return how many entries each consumer may get. Reads of acknowledged positions alone are skipped.
+        """
+        rows = zip(read.ledger_ids.tolist(), read.entry_ids.tolist(), strict=True)
+        hashes = [0] * read.entries if read.hashes is None else read.hashes.tolist()
+        queued = dict(zip((Position(*row) for row in rows), hashes, strict=True))
+        place_of = {position: place for place, position in enumerate(queued, 1)}
+        gone = self._state.replay.acknowledged
+        gone.remove_up_to(self._state.cursor.mark_delete_position)
+        while True:
+            found, used = self._first_places({**queued, **gone.positions()}, size)
+            taken = [position for position in found if position not in queued]
+            for position in taken:
+                gone.discard(*position)
+            kept = [place_of[position] for position in found if position in queued]
+            if kept or not taken:
+                break
+        allowed = {key: sum(position in queued for position in mine) for key, mine in used.items()}
+        return max(kept, default=1), allowed if self._state.policy.by_key else None
+
+    def _first_places(
+        self, queue: Mapping[Position, int], size: int
+    ) -> tuple[list[Position], dict[ConsumerKey, list[Position]]]:
+        """Return the positions that a broker's read takes from its queue; on Key_Shared by consumer, too."""
+        policy = self._state.policy
+        places = Read(self._state.consumers, 1, 1)
+        found: list[Position] = []
+        used: dict[ConsumerKey, list[Position]] = {}
+        for position, sticky_key_hash in sorted(queue.items()):
+            if len(found) == size:
+                break
+            if policy.by_key:
+                consumer = policy.choose(sticky_key_hash, new=False)
+                if isinstance(consumer, Undelivered):
+                    continue
+                mine = used.setdefault(consumer.key, [])
+                if len(mine) >= places.allows(consumer):
+                    continue
+                mine.append(position)
+            found.append(position)
+        return found, used
+
+    def _read_acknowledged(self) -> None:
+        """Take acknowledged positions out of the queue, as a broker does before it reads new entries."""
+        state = self._state
+        if state.policy.stall(new=False) is not None:
+            return
+        for position, sticky_key_hash in state.replay.acknowledged.positions().items():
+            if not state.policy.by_key or not isinstance(
+                state.policy.choose(sticky_key_hash, new=False), Undelivered
+            ):
+                state.replay.acknowledged.discard(*position)
 
     def _held_among(self, read: Entries) -> list[Position]:
         """Return the entries held by open transactions before the last entry of a read.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from ackwell.subscription.consumer import Consumer, ConsumerKey
     from ackwell.subscription.consumers import Consumers
@@ -46,6 +46,10 @@ class Read:
         if allowed is None:
             allowed = self._allowed[consumer.key] = self._entries_for(consumer)
         return allowed
+
+    def restrict(self, allowed: Mapping[ConsumerKey, int]) -> None:
+        """Set how many entries Key_Shared consumers may get of this read."""
+        self._allowed.update(allowed)
 
     def reserve(self, consumer: Consumer) -> None:
         """Reserve one entry for a Key_Shared consumer."""

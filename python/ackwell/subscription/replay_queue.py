@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 class ReplayQueue(EqualByState):
     """A sorted set of positions, with hashes on Key_Shared."""
 
-    __slots__ = ("_by_hash", "_positions", "_unknown", "_unseen", "active")
+    __slots__ = ("_by_hash", "_keeps_places", "_positions", "_unknown", "_unseen", "acknowledged", "active")
 
-    def __init__(self, structures: Structures, *, by_key: bool) -> None:
+    def __init__(self, structures: Structures, *, by_key: bool, keeps_places: bool = False) -> None:
         self._positions: PositionRangeSet = structures.position_range_set()
         self._by_hash = PositionsByHash(structures) if by_key else None
         self._unseen: set[Position] = set()
@@ -39,6 +39,9 @@ class ReplayQueue(EqualByState):
         """The unseen positions without a known hash."""
         self.active = False
         """Whether it contains any position."""
+        self._keeps_places = keeps_places
+        self.acknowledged = PositionsByHash(structures)
+        """Positions that were acknowledged here. With `keeps_places` each takes a place in the next read."""
 
     def __len__(self) -> int:
         return self._positions.cardinality
@@ -88,17 +91,25 @@ class ReplayQueue(EqualByState):
         self.active = self._positions.cardinality > 0
         return removed
 
-    def remove_many(self, ledger_ids: Int64s, entry_ids: Int64s) -> None:
-        """Remove many positions, as far as they are queued."""
-        if self._by_hash is not None or self._unseen:
+    def acknowledge(self, ledger_id: int, entry_id: int) -> None:
+        """Remove an acknowledged position, which may keep its place."""
+        sticky_key_hash = self.hash_of(Position(ledger_id, entry_id)) if self._keeps_places else None
+        if self.discard(ledger_id, entry_id) and self._keeps_places:
+            self.acknowledged.add(ledger_id, entry_id, sticky_key_hash or 0)
+
+    def acknowledge_many(self, ledger_ids: Int64s, entry_ids: Int64s) -> None:
+        """Remove many acknowledged positions, as far as they are queued."""
+        if self._by_hash is not None or self._unseen or self._keeps_places:
             for ledger_id, entry_id in zip(ledger_ids.tolist(), entry_ids.tolist(), strict=True):
-                self.discard(ledger_id, entry_id)
+                self.acknowledge(ledger_id, entry_id)
             return
         self._positions.remove_many(ledger_ids, entry_ids)
         self.active = self._positions.cardinality > 0
 
     def remove_up_to(self, position: Position) -> None:
         """Remove all positions up to and including one. O(removed positions + unseen ones)."""
+        if self.acknowledged.active:
+            self.acknowledged.remove_up_to(position)
         if not self.active or next(self._positions.positions()) > position:
             return
         if self._by_hash is not None:
@@ -133,6 +144,7 @@ class ReplayQueue(EqualByState):
 
     def clear(self) -> None:
         """Remove all positions."""
+        self.acknowledged.clear()
         self._positions.clear()
         if self._by_hash is not None:
             self._by_hash.clear()
@@ -148,11 +160,13 @@ class ReplayQueue(EqualByState):
     def nbytes(self) -> int:
         """The heap bytes of positions and hashes."""
         hashes = self._by_hash.nbytes if self._by_hash is not None else 0
-        return self._positions.nbytes + hashes + self._unseen.__sizeof__()
+        return self._positions.nbytes + hashes + self._unseen.__sizeof__() + self.acknowledged.nbytes
 
     def validate(self) -> None:
         """Check both structures, and that hashes and unseen marks belong to queued positions."""
         self._positions.validate()
+        self.acknowledged.validate()
+        assert not any(self._positions.contains(*position) for position in self.acknowledged.positions())
         assert self.active == (self._positions.cardinality > 0)
         assert all(self._positions.contains(*position) for position in self._unseen)
         assert all(position in self._unseen for position in self._unknown.positions())

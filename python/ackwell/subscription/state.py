@@ -66,7 +66,11 @@ class State:
 
         No consumer may be connected.
         """
-        replay = ReplayQueue(self.structures, by_key=kind is SubscriptionType.KEY_SHARED)
+        replay = ReplayQueue(
+            self.structures,
+            by_key=kind is SubscriptionType.KEY_SHARED,
+            keeps_places=self.settings.reads_by_permits,
+        )
         policy = policy_of(kind, self.consumers, replay, self.settings, selector, self.topic, self.partition)
         self.kind, self.replay, self.policy = kind, replay, policy
         # The new type decides which messages block their hash.
@@ -116,7 +120,7 @@ class State:
     def forget(self, ledger_id: int, entry_id: int) -> None:
         """Drop an acknowledged entry from every part except its consumer."""
         if self.replay.active:
-            self.replay.discard(ledger_id, entry_id)
+            self.replay.acknowledge(ledger_id, entry_id)
         self.counts.reset(ledger_id, entry_id)
         self.backoffs.stop(ledger_id, entry_id)
         if self.retrying.active:
@@ -126,7 +130,7 @@ class State:
     def forget_many(self, ledger_ids: Int64s, entry_ids: Int64s) -> None:
         """Drop many acknowledged entries from every part except their consumers."""
         if self.replay.active:
-            self.replay.remove_many(ledger_ids, entry_ids)
+            self.replay.acknowledge_many(ledger_ids, entry_ids)
         self.counts.reset_many(ledger_ids, entry_ids)
         self.backoffs.stop_many(ledger_ids, entry_ids)
         if self.retrying.active:
@@ -220,7 +224,11 @@ def new_state(
 ) -> State:
     """Return the state of a subscription without consumers, with everything unacknowledged unread."""
     consumers = Consumers(structures, settings)
-    replay = ReplayQueue(structures, by_key=kind is SubscriptionType.KEY_SHARED)
+    replay = ReplayQueue(
+        structures,
+        by_key=kind is SubscriptionType.KEY_SHARED,
+        keeps_places=settings.reads_by_permits,
+    )
     transactions = Transactions(keeps_parts=settings.transactions_keep_parts)
     policy = policy_of(kind, consumers, replay, settings, selector, topic, partition)
     return State(

@@ -164,6 +164,19 @@ CASES = (
         (_ONE, _TWO, Flow(1, 1), Flow(2, 200), _publish(*[None] * 70), Flow(1, 100), Redeliver(2, _END)),
     ),
     Directed(
+        "acknowledged entries keep their places in the queue of Key_Shared",
+        "reads_by_permits",
+        "Key_Shared",
+        (
+            _ONE,
+            _publish(*[10] * 6, key="@1"),
+            Flow(1, 6),
+            Redeliver(1, _at((0, 1, 2, 3, 4, 5))),
+            Ack(1, _ids(1, 2, 3, 4)),
+            Flow(1, 57),
+        ),
+    ),
+    Directed(
         "a consumer of Shared leaves after its turn",
         "round_robin_batch_size",
         "Shared",

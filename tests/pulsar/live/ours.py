@@ -266,6 +266,9 @@ class Ours:
         if isinstance(action, actions.AckCumulative):
             if self.individual:
                 return True
+            if not self.ledgers.contains(*action.position):
+                # A new subscription to a topic whose entries are all trimmed begins before them.
+                return True
             at_end = self._ends_closed_ledger(action.position)
             return self.cursor_settings.refuse_cumulative_behind and (bool(action.ack_set) or at_end)
         if isinstance(action, actions.EndTransaction):

@@ -352,7 +352,7 @@ class Played(Playing):
         return ""
 
     def _makes_tracker(self, predicted: list[Delivered], came: list[Delivered]) -> bool:
-        """Return whether only messages with a delivery time came later than predicted, on 5.0.0 and later.
+        """Return whether only messages with a delivery time came later or not yet, on 5.0.0 and later.
 
         There the first such message makes the tracker, on another thread.
         """
@@ -360,8 +360,9 @@ class Played(Playing):
             return False
         timed = {each.position for each in predicted if self.ours.log[each.position].deliver_at_ms}
         plain = [[each for each in run if each.position not in timed] for run in (predicted, came)]
-        all_came = {each.position for each in predicted} == {each.position for each in came}
-        return bool(timed) and all_came and same_deliveries(*plain)
+        late = {each.position for each in predicted} - {each.position for each in came}
+        more = {each.position for each in came} - {each.position for each in predicted}
+        return bool(timed) and late <= timed and not more and same_deliveries(*plain)
 
     def _got_more(self, what: Redeliver, predicted: list[Delivered], came: list[Delivered]) -> bool:
         """Return whether a consumer got more of the queue than was predicted, by withheld permits."""
