@@ -40,8 +40,13 @@ OPTIONS = {
     "rescue plan": f"""snapshots!… --acks --restart=graceful(graceful crash both) -o/--output=plan.json
         {ADMIN}""",
     "rescue apply": f"plan_file! --yes --broker {AUDIT} {ADMIN}",
-    "rescue unload": f"""topic! subscription! --hold/--no-hold=True --journal --yes --broker
+    "rescue unload": f"""topic! subscription --hold/--no-hold=True --journal --yes --broker
         {AUDIT} {ADMIN}""",
+    "rescue begin": f"""topics… -o/--output=window --owner --restart=graceful(graceful crash both) --yes
+        --broker {AUDIT} {ADMIN}""",
+    "rescue end": f"""window! --restart=graceful(graceful crash both) --load-seconds=120.0≥0 --release-only
+        --yes --broker {AUDIT} {ADMIN}""",
+    "rescue status": "window!",
     "rescue hold": f"topic! subscription! --journal! --yes --broker {AUDIT} {ADMIN}",
     "rescue release": f"--journal! topic subscription --yes --broker {AUDIT} {ADMIN}",
     "rescue copy": f"topic! subscription! new! --yes --broker {AUDIT} {ADMIN}",

@@ -255,6 +255,7 @@ JUDGES: dict[str, list[str]] = {
         "tests/rescue/test_snapshot.py",
         "tests/rescue/test_operations.py",
         "tests/rescue/test_rescue.py",
+        "tests/rescue/test_windows.py",
         "tests/rescue/test_histories.py",
     ],
     "python/ackwell/replay/columns.py": [

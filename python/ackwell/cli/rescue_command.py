@@ -7,6 +7,7 @@ import json
 import signal
 import sys
 import time
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -18,9 +19,11 @@ from ackwell.cli.command import Command
 from ackwell.cli.console import EXIT_UNREAD, fail, out, progress, report_unread, warn
 
 if TYPE_CHECKING:
+    from ackwell.broker.stats import UnreadableSource
     from ackwell.broker.writes import Restart
     from ackwell.cluster.admin import Admin
     from ackwell.rescue import Connection, Plan, RefusedError, Report
+    from ackwell.rescue.windows import Result
 
 EXIT_REFUSED: Final = 3
 EXIT_MISSING: Final = 4
@@ -34,6 +37,9 @@ app = typer.Typer(
 
 Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic, or one partition.")]
 Name = Annotated[str, typer.Argument(metavar="SUBSCRIPTION", help="The subscription.")]
+WindowFolder = Annotated[
+    Path, typer.Option("-o", "--output", metavar="WINDOW", help="The folder for journals and snapshots.")
+]
 Yes = Annotated[bool, typer.Option("--yes", help="Make the change. Without this only GET requests are sent.")]
 
 
@@ -258,7 +264,9 @@ def apply(
 def unload(
     connection: Connection,
     topic: Topic,
-    subscription: Name,
+    subscription: Annotated[
+        str | None, typer.Argument(metavar="[SUBSCRIPTION]", help="By default all that would lose something.")
+    ] = None,
     hold_delivery: Annotated[
         bool,
         typer.Option(
@@ -273,15 +281,16 @@ def unload(
     ] = None,
     yes: Yes = False,
 ) -> None:
-    """Unload a topic without losing acknowledgments of one subscription: hold, unload, restore, release.
+    """Unload a topic without losing acknowledgments: hold, snapshot, unload, restore, release.
 
     Examples
     --------
         ackwell rescue unload --admin http://broker:8080 TOPIC billing
         ackwell rescue unload --admin http://broker:8080 TOPIC billing --yes
+        ackwell rescue unload --admin http://broker:8080 TOPIC --yes
 
     After an interrupted run, the next run completes it and unloads nothing.
-    Other subscriptions of the topic are not protected.
+    With a SUBSCRIPTION, the others of the topic are not protected.
 
     Exit code: as `ackwell rescue apply`.
     """
@@ -290,6 +299,10 @@ def unload(
 
     with connection:
         topic = _unpartitioned_topic(connection.admin, topic)
+        if subscription is None:
+            if journal is not None or not hold_delivery:
+                raise typer.BadParameter("--journal and --no-hold need a SUBSCRIPTION")
+            raise typer.Exit(_unload_all(connection, topic, yes=yes))
         name = hashlib.sha256(json.dumps([topic, subscription]).encode()).hexdigest()[:8]
         journal = journal or Path(f"ackwell-rescue-{name}.journal")
         if not yes:
@@ -306,6 +319,153 @@ def unload(
         _print_line(f"the journal is {journal}")
         report = unload_topic(connection, topic, subscription, journal=journal, hold=hold_delivery)
         raise typer.Exit(_print_report(report, connection))
+
+
+@app.command(cls=RescueCommand)
+@with_connection
+def begin(
+    connection: Connection,
+    topics: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[TOPIC]…", help="Tenants, namespaces or topics; all by default."),
+    ] = None,
+    window: WindowFolder = Path("window"),
+    owner: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Only the topics of this broker, by its admin address."),
+    ] = None,
+    restart: Annotated[
+        options.RestartKind, typer.Option(help="The planned restart: graceful, a crash, or either of both.")
+    ] = options.RestartKind.GRACEFUL,
+    yes: Yes = False,
+) -> None:
+    r"""Before planned restarts: hold and snapshot every subscription that would lose acknowledgments.
+
+    Examples
+    --------
+        ackwell rescue begin --admin http://broker:8080 --owner broker-0:8080
+        ackwell rescue begin --admin http://broker:8080 --yes tenant/namespace
+
+    Without --yes the command reports the messages that the restart would
+    redeliver. An unknown loss counts as a loss. After an interruption, run
+    the same command again. `ackwell rescue end` follows the restarts.
+
+    Exit code: 0 all are protected, 3 some are refused, 5 a source could not
+    be read, 1 an error, 2 a wrong command line.
+    """
+    from ackwell.broker.writes import RESTARTS
+    from ackwell.rescue.windows import Window, endangered, protected
+    from ackwell.rescue.windows import begin as begin_window
+
+    folder = Window(window)
+    with connection:
+        admin = connection.admin
+        if folder.file.exists():
+            refused: list[Result] = []
+            unread: list[UnreadableSource] = []
+        else:
+            kinds = tuple(each for each in RESTARTS if restart in ("both", each))
+            found, unread = endangered(admin, topics or (), kinds, owner)
+            names, refused = protected(found, admin)
+            least = sum(each.messages_lost.at_least for each in found)
+            _print_line(
+                f"{len(found):,} subscriptions would lose acknowledgments: at least {least:,} messages would "
+                "be redelivered"
+            )
+            if yes and names:
+                folder.create(names, admin.cluster)
+        for each in unread:
+            report_unread(each)
+        failed = _print_results(refused)
+        if not yes:
+            count = len(folder.names()) if folder.file.exists() else len(names)
+            _print_line(f"would hold {count:,} subscriptions; nothing was changed: add --yes")
+        elif folder.file.exists():
+            results = progress(begin_window(connection, folder), "holding")
+            failed += _print_results(results)
+            held = sum(folder.snapshot(name).exists() for name in folder.names())
+            _print_line(
+                f"{held:,} subscriptions are held. After the restarts: ackwell rescue end {window} --yes"
+            )
+    if failed or unread:
+        raise typer.Exit(EXIT_REFUSED if failed else EXIT_UNREAD)
+
+
+@app.command(cls=RescueCommand)
+@with_connection
+def end(
+    connection: Connection,
+    window: Annotated[Path, typer.Argument(metavar="WINDOW", help="The folder of `ackwell rescue begin`.")],
+    restart: Annotated[
+        options.RestartKind,
+        typer.Option(
+            help="The restarts in the window. `crash` also states that there was no seek since `begin`."
+        ),
+    ] = options.RestartKind.GRACEFUL,
+    load_seconds: Annotated[
+        float, typer.Option(min=0, metavar="SECONDS", help="How long to wait until the topics are loaded.")
+    ] = 120.0,
+    release_only: Annotated[
+        bool, typer.Option("--release-only", help="Release every hold, and restore nothing.")
+    ] = False,
+    yes: Yes = False,
+) -> None:
+    """After planned restarts: restore the lost acknowledgments of a window, and release its holds.
+
+    Examples
+    --------
+        ackwell rescue end window --admin http://broker:8080
+        ackwell rescue end window --admin http://broker:8080 --yes
+
+    A subscription whose restore is refused stays held: run the command again
+    with --restart crash, or with --release-only. After an interruption, run
+    the same command again.
+
+    Exit code: as `ackwell rescue apply`.
+    """
+    from ackwell.rescue.windows import Window, release_all
+    from ackwell.rescue.windows import end as end_window
+
+    if restart is options.RestartKind.BOTH:
+        raise typer.BadParameter("name the restart: --restart graceful or --restart crash")
+    kind: Restart = "crash" if restart is options.RestartKind.CRASH else "graceful"
+    folder = Window(window)
+    with connection:
+        names = folder.names()
+        if not yes:
+            left = sum(not folder.report(name).exists() for name in names)
+            _print_line(f"would restore and release {left:,} subscriptions; nothing was changed: add --yes")
+            return
+        results = (
+            release_all(connection, folder)
+            if release_only
+            else end_window(connection, folder, restart=kind, wait_seconds=load_seconds)
+        )
+        failed = _print_results(progress(results, "restoring"))
+    held = [name for name in names if folder.journal(name).exists()]
+    for topic, subscription in held:
+        _print_line(
+            f"still held: {subscription!r} of {topic}, journal {folder.journal((topic, subscription))}"
+        )
+    if failed:
+        raise typer.Exit(EXIT_REFUSED)
+
+
+@app.command(cls=RescueCommand)
+def status(
+    window: Annotated[Path, typer.Argument(metavar="WINDOW", help="The folder of `ackwell rescue begin`.")],
+) -> None:
+    """Show the state of each subscription of a window, from its files.
+
+    Examples
+    --------
+        ackwell rescue status window
+    """
+    from ackwell.rescue.windows import Window
+
+    folder = Window(window)
+    for topic, subscription in folder.names():
+        _print_line(f"{subscription!r} of {topic}: {folder.state((topic, subscription))}")
 
 
 @app.command(cls=RescueCommand)
@@ -440,6 +600,53 @@ def ack(
             _print_dry_run(f"acknowledge {unacknowledged(live, wanted).cardinality:,} entries", *live.name)
             return
         raise typer.Exit(_print_report(acknowledge(connection, topic, subscription, wanted), connection))
+
+
+def _unload_all(connection: Connection, topic: str, *, yes: bool) -> int:
+    """Unload a topic, and protect all its subscriptions that would lose something; return the exit code."""
+    from ackwell.rescue.windows import Window, endangered, protected, unload_window
+
+    folder = Window(Path(f"ackwell-rescue-{hashlib.sha256(topic.encode()).hexdigest()[:8]}.window"))
+    if not folder.file.exists():
+        found, unread = endangered(connection.admin, [topic], ("graceful",))
+        names, refused = protected(found, connection.admin)
+        for each in unread:
+            report_unread(each)
+        if failed := _print_results(refused):
+            # An unload would make these subscriptions lose acknowledgments.
+            warn(f"{failed} subscriptions cannot be protected, so the topic is not unloaded")
+        if failed or unread:
+            return EXIT_REFUSED if failed else EXIT_UNREAD
+        if not yes:
+            _print_line(f"{topic}: would protect {len(names)} subscriptions and unload; add --yes")
+            return 0
+    elif not yes:
+        _print_line(f"{topic}: would complete the interrupted run of {folder.folder}; add --yes")
+        return 0
+    else:
+        names = None
+    failed = _print_results(unload_window(connection, folder, topic, names))
+    for name in folder.names() if folder.file.exists() else ():
+        if folder.journal(name).exists():
+            _print_line(f"still held: {name[1]!r} of {name[0]}, journal {folder.journal(name)}")
+    return EXIT_REFUSED if failed else 0
+
+
+def _print_results(results: Iterable[Result]) -> int:
+    """Print a line for each subscription of a window; return the number of errors."""
+    from ackwell.rescue import RefusedError
+
+    failed = 0
+    for each in results:
+        topic, subscription = each.name
+        if isinstance(each.error, RefusedError):
+            _print_refusal(each.error, topic, subscription)
+        elif each.error is not None:
+            warn(f"error: {subscription!r} of {topic}: {each.error}")
+        elif each.report is not None:
+            _print_line(str(each.report))
+        failed += each.error is not None
+    return failed
 
 
 def _print_line(text: str) -> None:

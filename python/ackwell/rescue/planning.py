@@ -13,7 +13,7 @@ followed by, as many acknowledgments as the limit.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -148,12 +148,14 @@ def plan(
     *,
     restart: Restart = "graceful",
     ack_sets: CursorState | None = None,
+    brokers: Sequence[BrokerSettings | None] = (),
 ) -> Plan:
     """Find the acknowledgments of a snapshot that the live state lost. O(ranges).
 
     `restart` is the restart in between; `ack_sets` is a state that shows parts of batches, which a
-    snapshot from the admin API does not: persisted bytes, a memory dump, or the end of a trace. Raises
-    `RefusedError` if a check fails.
+    snapshot from the admin API does not: persisted bytes, a memory dump, or the end of a trace. `brokers` are
+    the settings of other brokers that may have owned the topic in between. Raises `RefusedError` if a check
+    fails.
     """
     refuse_other_cluster("the snapshot is", before.cluster, now.cluster)
     if ack_sets is None and before.stats.batch_deleted is not None:
@@ -170,7 +172,7 @@ def plan(
         _check_reloaded(before, now)
         passed.append("the topic was loaded anew since the snapshot")
         if restart == "graceful":
-            passed += _check_graceful(before, now, missing)
+            passed += _check_graceful(before, now, missing, brokers)
         else:
             passed.append("you stated with --restart crash that there was no seek since the snapshot")
     settings = before.settings or now.settings
@@ -324,7 +326,9 @@ def _joined(ledgers: Mapping[int, int], now: Snapshot) -> Ledgers:
     return Ledgers(dict(sorted(entries.items())))
 
 
-def _check_graceful(before: Snapshot, now: Snapshot, missing: PositionRangeSet) -> list[str]:
+def _check_graceful(
+    before: Snapshot, now: Snapshot, missing: PositionRangeSet, brokers: Sequence[BrokerSettings | None]
+) -> list[str]:
     """Refuse a state that no graceful restart leaves; return the checks that passed."""
     old, new = before.stats, now.stats
     since = _age(before, now)
@@ -340,7 +344,7 @@ def _check_graceful(before: Snapshot, now: Snapshot, missing: PositionRangeSet) 
         if first is None or (first[0], first[1] + 1) not in new.individually_deleted:
             raise RefusedError("no-range-kept", age=since)
         return ["the mark-delete position did not move back", "the first range of the snapshot still exists"]
-    known = [each.settings for each in (before, now) if each.settings is not None]
+    known = [each for each in (before.settings, now.settings, *brokers) if each is not None]
     if not known:
         raise RefusedError("limit-unknown")
     first_range = missing.first_range()

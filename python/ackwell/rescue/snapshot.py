@@ -69,10 +69,8 @@ class Snapshot:
     @cached_property
     def settings(self) -> BrokerSettings | None:
         """The broker's settings; None if they are not known."""
-        if self.broker is None or self.broker.version is None or self.broker.settings is None:
-            return None
         try:
-            return BrokerSettings.nearest(self.broker.version).with_known(self.broker.settings)
+            return settings_of(self.broker)
         except ValueError as error:
             raise StatsError(f"the broker's settings: {error}", self.stats.source) from None
 
@@ -83,6 +81,13 @@ class Snapshot:
         parts: list[object] = [*self.name, stats.time_ms, stats.mark_delete_position]
         parts += [stats.individually_deleted, *stats.ledger_sizes]
         return hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()
+
+
+def settings_of(facts: BrokerFacts | None) -> BrokerSettings | None:
+    """Return the settings of a broker; None if they are unknown. Raises `ValueError` for invalid ones."""
+    if facts is None or facts.version is None or facts.settings is None:
+        return None
+    return BrokerSettings.nearest(facts.version).with_known(facts.settings)
 
 
 def snapshots_of(

@@ -1,0 +1,302 @@
+"""A maintenance window: protects subscriptions before restarts, and restores and releases them afterwards.
+
+    WINDOW/window.json              the subscriptions, written before the first hold
+    WINDOW/NAME.journal             the journal of a hold; deleted by the release
+    WINDOW/NAME.snapshot.json       the snapshot, taken while the subscription is held
+    WINDOW/NAME.report.json         the result, written after the release
+
+`begin` and `end` can be repeated after an interruption at any point. Each file is written atomically, and the
+journal is written before its hold, so a hold without a file does not exist.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from ackwell.broker.stats import UnreadableSource
+from ackwell.cluster.atomic_files import write_atomically
+from ackwell.cursor.rules import existing
+from ackwell.diagnosis.checkup import Checkup, JudgedBroker
+from ackwell.errors import AckwellError, StatsError
+from ackwell.protocol.constants import SubscriptionType
+from ackwell.rescue.checksums import read_with_sha256, with_sha256
+from ackwell.rescue.holding import hold, release
+from ackwell.rescue.planning import attachable_type, plan, refuse_other_cluster
+from ackwell.rescue.refusals import RefusedError
+from ackwell.rescue.restoring import Report, restore
+from ackwell.rescue.snapshot import Snapshot, dump, read_snapshots, settings_of, take
+from ackwell.sources import SourceKind
+
+if TYPE_CHECKING:
+    from ackwell.broker.broker_settings import BrokerSettings
+    from ackwell.broker.writes import Restart
+    from ackwell.cluster.admin import Admin
+    from ackwell.diagnosis.doctor import Diagnosis
+    from ackwell.rescue.connection import Connection
+
+Name = tuple[str, str]
+"""A topic and a subscription."""
+
+_VERSION: Final = 1
+_HOLDS_AT_ONCE: Final = 8
+_LOAD_PAUSE_S: Final = 1.0
+
+
+class Result(NamedTuple):
+    """The result of `begin` or `end` for one subscription: a report, or the error that prevents it."""
+
+    name: Name
+    report: Report | None = None
+    error: AckwellError | None = None
+
+
+class Window:
+    """The folder of a maintenance window."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.file = folder / "window.json"
+
+    def create(self, names: Sequence[Name], cluster: str | None) -> None:
+        """Write the list of subscriptions; an existing window is continued and keeps its own list."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if self.file.exists():
+            refuse_other_cluster(f"{self.folder} is", self._values()["cluster"], cluster)
+            return
+        value = {
+            "version": _VERSION,
+            "cluster": cluster,
+            "timeMs": int(time.time() * 1000),
+            "subscriptions": [list(name) for name in names],
+        }
+        write_atomically(self.file, json.dumps(with_sha256(value)).encode())
+
+    def names(self) -> list[Name]:
+        """Return the protected subscriptions."""
+        return [(topic, subscription) for topic, subscription in self._values()["subscriptions"]]
+
+    def cluster(self) -> str | None:
+        """Return the name of the cluster; None if it was unknown."""
+        cluster: str | None = self._values()["cluster"]
+        return cluster
+
+    def journal(self, name: Name) -> Path:
+        """Return the file of a hold."""
+        return self._file(name, "journal")
+
+    def snapshot(self, name: Name) -> Path:
+        """Return the file of a snapshot."""
+        return self._file(name, "snapshot.json")
+
+    def report(self, name: Name) -> Path:
+        """Return the file of a result."""
+        return self._file(name, "report.json")
+
+    def state(self, name: Name) -> str:
+        """Return the state of a subscription in words."""
+        if self.report(name).exists():
+            return "done"
+        if self.snapshot(name).exists():
+            return "held, with a snapshot" if self.journal(name).exists() else "with a snapshot, not held"
+        return "held, without a snapshot" if self.journal(name).exists() else "not held"
+
+    def read_snapshot(self, name: Name) -> Snapshot | None:
+        """Return the snapshot of a subscription; None if there is none."""
+        file = self.snapshot(name)
+        if not file.exists():
+            return None
+        found = next(read_snapshots([file]))
+        if isinstance(found, UnreadableSource):
+            raise StatsError(found.reason, found.source)
+        return found
+
+    def _values(self) -> dict[str, Any]:
+        return read_with_sha256(self.file, SourceKind.JOURNAL, _VERSION, key="subscriptions")
+
+    def _file(self, name: Name, ending: str) -> Path:
+        digest = hashlib.sha256(json.dumps(name).encode()).hexdigest()[:16]
+        return self.folder / f"{digest}.{ending}"
+
+
+def endangered(
+    admin: Admin, wanted: Sequence[str], restarts: Sequence[Restart], owner: str | None = None
+) -> tuple[list[Diagnosis], list[UnreadableSource]]:
+    """Return the diagnoses of subscriptions that a restart may make lose acknowledgments.
+
+    An unknown loss counts as one. `owner` limits the topics to those of one broker, `host:port`.
+    """
+    brokers = JudgedBroker.from_facts(admin.facts(), None)
+    checkup = Checkup.of(
+        (
+            each
+            for each in admin.read(wanted)
+            if isinstance(each, UnreadableSource) or owner in (None, each.owner)
+        ),
+        brokers,
+        owner=lambda name: JudgedBroker.from_facts(admin.facts(name), None),
+        restarts=restarts,
+    )
+    found = [
+        each
+        for each in checkup.diagnoses
+        if each.messages_lost.at_most != 0
+        and len(each.stats.individually_deleted)
+        and not each.stats.internal_cursor
+    ]
+    return found, list(checkup.unread)
+
+
+def begin(connection: Connection, window: Window) -> Iterator[Result]:
+    """Hold and snapshot the subscriptions of a window; yield each result.
+
+    All holds are set before the first snapshot, so the snapshots are as late as possible.
+    """
+    held: list[Name] = []
+    with ThreadPoolExecutor(_HOLDS_AT_ONCE) as pool:
+        names = [name for name in window.names() if not window.report(name).exists()]
+        for result in pool.map(lambda name: _hold(connection, window, name), names):
+            if result.error is None:
+                held.append(result.name)
+            else:
+                yield result
+        for result in pool.map(lambda name: _snapshot(connection, window, name), held):
+            yield result
+
+
+def _hold(connection: Connection, window: Window, name: Name) -> Result:
+    try:
+        attachable_type(connection.read_live(*name), window.read_snapshot(name))
+        hold(connection, *name, window.journal(name))
+    except AckwellError as error:
+        return Result(name, error=error)
+    return Result(name)
+
+
+def _snapshot(connection: Connection, window: Window, name: Name) -> Result:
+    try:
+        answer, live = take(connection.admin, *name)
+        before = window.read_snapshot(name)
+        if before is not None and len(existing(before.acked, live.stats.ledgers) - live.acked):
+            # The topic was restarted since: the older snapshot has the lost acknowledgments.
+            return Result(name)
+        facts = connection.admin.facts(answer.owner)
+        value = dump(answer, name[1], facts, connection.admin.cluster)
+        write_atomically(window.snapshot(name), json.dumps(with_sha256(value)).encode())
+    except AckwellError as error:
+        return Result(name, error=error)
+    return Result(name)
+
+
+def end(
+    connection: Connection, window: Window, *, restart: Restart = "graceful", wait_seconds: float = 120.0
+) -> Iterator[Result]:
+    """Restore and release the subscriptions of a window; yield each result.
+
+    A topic that is not loaded yet is waited for. A subscription whose restore is refused stays held.
+    """
+    refuse_other_cluster(f"{window.folder} is", window.cluster(), connection.admin.cluster)
+    deadline = time.monotonic() + wait_seconds
+    brokers = [settings_of(connection.admin.facts(each)) for each in sorted(connection.admin.brokers())]
+    for name in window.names():
+        if window.report(name).exists():
+            continue
+        try:
+            yield Result(name, _ended(connection, window, name, restart, deadline, brokers))
+        except AckwellError as error:
+            # The next subscription uses a new connection.
+            connection.close()
+            yield Result(name, error=error)
+
+
+def _ended(
+    connection: Connection,
+    window: Window,
+    name: Name,
+    restart: Restart,
+    deadline: float,
+    brokers: Sequence[BrokerSettings | None],
+) -> Report:
+    before, live = window.read_snapshot(name), _loaded(connection, name, deadline)
+    topic, subscription = name
+    report = Report(topic=topic, subscription=subscription, sent=0, missing=0, ack_sets=0)
+    if before is not None:
+        report = restore(plan(before, live, restart=restart, brokers=brokers), connection)
+        if report.missing:
+            raise StatsError(f"{report.missing:,} entries are still missing; run `end` again", topic)
+    if window.journal(name).exists():
+        release(connection, window.journal(name))
+    if live.type is SubscriptionType.KEY_SHARED:
+        connection.wake(*name)
+    write_atomically(window.report(name), json.dumps(asdict(report)).encode())
+    return report
+
+
+def _loaded(connection: Connection, name: Name, deadline: float) -> Snapshot:
+    """Return the live state as soon as a broker has loaded the topic."""
+    while True:
+        try:
+            return connection.read_live(*name)
+        except StatsError:
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(_LOAD_PAUSE_S)
+
+
+def release_all(connection: Connection, window: Window) -> Iterator[Result]:
+    """Release every hold of a window without restoring anything; the snapshots stay."""
+    for name in window.names():
+        if window.journal(name).exists():
+            try:
+                release(connection, window.journal(name))
+            except AckwellError as error:
+                yield Result(name, error=error)
+            else:
+                yield Result(name)
+
+
+def unload_window(
+    connection: Connection, window: Window, topic: str, names: Sequence[Name] | None
+) -> Iterator[Result]:
+    """Unload a topic between `begin` and `end`; without `names`, complete an interrupted run.
+
+    If a hold or a snapshot fails, nothing is unloaded. The folder is deleted after a success.
+    """
+    failed = False
+    if names is not None:
+        window.create(names, connection.admin.cluster)
+        for result in begin(connection, window):
+            if result.error is not None:
+                failed = True
+                yield result
+        if not failed:
+            # An early lookup: after the unload only the helper must attach.
+            connection.open(topic)
+            connection.change("unload", "PUT", topic, "", "unload")
+    for result in end(connection, window):
+        failed = failed or result.error is not None
+        yield result
+    if not failed:
+        shutil.rmtree(window.folder)
+
+
+def protected(diagnoses: Iterable[Diagnosis], admin: Admin) -> tuple[list[Name], list[Result]]:
+    """Split subscriptions into those that can be restored and those that are refused, with the reason."""
+    names: list[Name] = []
+    refused: list[Result] = []
+    for each in diagnoses:
+        name = each.stats.topic, each.stats.subscription
+        try:
+            attachable_type(take(admin, *name)[1])
+        except (RefusedError, StatsError) as error:
+            refused.append(Result(name, error=error))
+        else:
+            names.append(name)
+    return names, refused

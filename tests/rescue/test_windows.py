@@ -1,0 +1,151 @@
+"""`ackwell rescue begin`, `end` and `status`: planned restarts without a redelivery."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ackwell.protocol.constants import SubscriptionType
+from tests.commands import ackwell
+from tests.rescue.cluster import NAME, TOPIC, Cluster, cluster
+from tests.rescue.test_rescue import at_step, with_type
+
+if TYPE_CHECKING:
+    from ackwell.position import Position
+
+
+@pytest.fixture
+def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    monkeypatch.chdir(tmp_path)
+    with cluster() as made:
+        yield made
+
+
+def rescue(there: Cluster, *arguments: str, code: int = 0) -> str:
+    done = ackwell("rescue", *arguments, "--admin", there.url)
+    assert done.code == code, done.err
+    return done.out + done.err
+
+
+def test_a_window_restores_an_unload_and_ends_its_holds(there: Cluster) -> None:
+    positions = there.fill()
+    with_type(there)
+    assert "at least 16 messages" in rescue(there, "begin", "public/default", "--yes")
+    (rate,) = there.rates.values()
+    assert rate["dispatchThrottlingRateInMsg"] == 1
+    assert ackwell("rescue", "status", "window").out == f"{NAME!r} of {TOPIC}: held, with a snapshot\n"
+    there.unload()
+    assert len(there.acked()) == 4
+    assert "16 acknowledgments restored, 0 are still missing" in rescue(there, "end", "window", "--yes")
+    assert (there.acked(), there.rates) == (set(positions[1::2]), {})
+    assert ackwell("rescue", "status", "window").out.endswith(": done\n")
+    # A second run changes nothing, and a window without a restart releases its holds.
+    there.asked.clear()
+    assert rescue(there, "end", "window", "--yes") == ""
+    assert {method for method, _ in there.asked} == {"GET"}
+    rescue(there, "begin", "-o", "second", "--yes")
+    assert "nothing is missing" in rescue(there, "end", "second", "--yes")
+    assert there.rates == {}
+
+
+def test_without_yes_a_window_changes_nothing_and_reports_the_cost(there: Cluster) -> None:
+    there.fill()
+    with_type(there)
+    text = rescue(there, "begin")
+    assert "1 subscriptions would lose acknowledgments: at least 16 messages would be redelivered" in text
+    assert "would hold 1 subscriptions; nothing was changed: add --yes" in text
+    assert {method for method, _ in there.asked} == {"GET"}
+    assert [path.name for path in Path().iterdir()] == []
+    assert "would hold 0 subscriptions" in rescue(there, "begin", "--owner", "127.0.0.2:8080")
+    rescue(there, "begin", "--yes")
+    rates = dict(there.rates)
+    assert "would restore and release 1 subscriptions" in rescue(there, "end", "window")
+    assert there.rates == rates
+
+
+def test_a_seek_in_a_window_is_refused_and_its_hold_is_named_until_it_is_released(there: Cluster) -> None:
+    positions = there.fill()
+    with_type(there)
+    rescue(there, "begin", "--yes")
+    there.do(lambda each: each.seek(positions[0]))
+    there.unload()
+    text = rescue(there, "end", "window", "--yes", code=3)
+    assert "refused (" in text
+    assert f"still held: {NAME!r} of {TOPIC}, journal window/" in text
+    assert (len(there.acked()), len(there.rates)) == (0, 1)
+    rescue(there, "end", "window", "--release-only", "--yes")
+    assert (len(there.acked()), there.rates) == (0, {})
+
+
+def test_a_window_of_another_cluster_or_with_a_changed_byte_is_refused(there: Cluster) -> None:
+    there.fill()
+    with_type(there)
+    rescue(there, "begin", "--yes")
+    file = Path("window/window.json")
+    value = json.loads(file.read_text())
+    file.write_text(json.dumps(value | {"cluster": "west"}))
+    assert "its SHA-256 does not match" in rescue(there, "end", "window", "--yes", code=1)
+
+
+def test_an_unload_without_a_subscription_protects_all(there: Cluster) -> None:
+    positions = there.fill()
+    with_type(there)
+    assert rescue(there, "copy", TOPIC, NAME, "second", "--yes")
+    there.do(lambda _: None)
+    assert "would protect 2 subscriptions" in rescue(there, "unload", TOPIC)
+    text = rescue(there, "unload", TOPIC, "--yes")
+    assert text.count("16 acknowledgments restored, 0 are still missing") == 2
+    assert (there.acked(), there.rates) == (set(positions[1::2]), {})
+    assert not list(Path().glob("*.window"))
+    assert ackwell("rescue", "unload", TOPIC, "--no-hold", "--admin", there.url).code == 2
+
+
+def kill(there: Cluster, at: int, *arguments: str) -> int:
+    """Run a command, and kill it at a step; return its exit code."""
+    words = [sys.executable, "-m", "ackwell", "rescue", *arguments]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        there.steps, there.kill_at, there.pid = 0, at, process.pid
+        code = process.wait()
+        there.pid = None
+    return code
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("killed", ["begin", "end"])
+def test_a_window_is_exact_after_a_kill_at_any_step(
+    killed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kills = at = 0
+    while True:
+        with at_step(at, tmp_path, monkeypatch) as (there, wire):
+            truth: set[Position] = set(there.fill(kind=SubscriptionType.KEY_SHARED)[1::2])
+            with_type(there)
+            options = ("--admin", there.url, "--broker", wire, "--yes")
+            lines = {"begin": ("begin", *options), "end": ("end", "window", *options)}
+            code = 0
+            for name, line in lines.items():
+                if name == killed:
+                    code = kill(there, at, *line)
+                    if code:
+                        assert code == -9
+                        kills += 1
+                        # Each hold has a journal.
+                        assert len(there.rates) <= len(list(Path().glob("window/*.journal")))
+                if name != killed or code:
+                    done = ackwell("rescue", *line)
+                    assert done.code == 0, f"killed at step {at}: {done.err}"
+                if name == "begin":
+                    there.unload()
+            assert (there.acked(), there.rates) == (truth, {}), f"killed at step {at}"
+            assert not list(Path().glob("window/*.journal"))
+        if not code:
+            break
+        at += 1
+    print(kills)
+    assert kills > 15
