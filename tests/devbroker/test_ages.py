@@ -128,13 +128,14 @@ def test_the_policies_are_kept_when_the_process_is_not(tmp_path: Any) -> None:
 def test_a_ledger_that_was_read_is_as_old_as_its_last_entry(tmp_path: Any) -> None:
     settings = DevBrokerSettings(entries_per_ledger=2)
     with Broker(settings=settings, path=tmp_path / "b") as broker, RawClient(broker) as client:
-        ten_minutes = {"retentionTimeInMinutes": 10, "retentionSizeInMB": -1}
-        assert status(broker, "POST", f"{NAMESPACE}/retention", ten_minutes)[0] == 204
+        a_while = {"retentionTimeInMinutes": 15, "retentionSizeInMB": -1}
+        assert status(broker, "POST", f"{NAMESPACE}/retention", a_while)[0] == 204
         publish_and_consume(broker, client, 3, pause_minutes=4)
     with Broker(settings=settings, path=tmp_path / "b") as broker:
-        broker.clock.advance(minutes=13)
+        # The clock continues: the first entries are 17 and 13 minutes old.
+        broker.clock.advance(minutes=5)
         assert ledgers(broker) == [2, 1, 0], "the second entry came four minutes after the first"
-        broker.clock.advance(minutes=6)
+        broker.clock.advance(minutes=10)
         assert ledgers(broker) == [0]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -325,3 +326,21 @@ def test_subscriptions_of_both_key_shared_modes_use_their_own_hashes(broker: Off
     assert received_by(client, 2, 3) == [low, 50 - low]
     entries = broker.state.topics[ORDERS].content.log.entries[0]
     assert [entry.key_hash for entry in entries] == hashes
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_a_moved_clock_is_kept_by_the_file(tmp_path: Path, *, frozen: bool) -> None:
+    with Broker(path=tmp_path / "b") as broker:
+        broker.clock.advance(hours=5)
+        if frozen:
+            broker.clock.freeze()
+            broker.clock.advance(minutes=1)
+        before_ms = broker.clock.now_ms()
+    with Broker(path=tmp_path / "b") as broker:
+        passed_ms = broker.clock.now_ms() - before_ms
+        assert passed_ms == 0 if frozen else 0 <= passed_ms < 60_000
+        assert broker._broker.clock.moved_ms == 3_600_000 * 5 + 60_000 * frozen
+        broker.clock.resume()
+        broker.reset()
+    with Broker(path=tmp_path / "b") as broker:
+        assert abs(broker.clock.now_ms() - time.time() * 1_000) < 60_000

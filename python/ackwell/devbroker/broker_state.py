@@ -58,10 +58,14 @@ class BrokerState:
         self.partitioned = PersistentMap[int](file, "partitions")
         self.made_tenants = PersistentMap[bool](file, "tenant")
         self.schemas = Schemas(file)
+        self.saved_clock = PersistentMap[dict[str, int | None]](file, "clock")
+        """The state of the clock if it was moved, under `clock`."""
+        if "clock" in self.saved_clock:
+            clock.restore(self.saved_clock["clock"])
         self.coordinator = Coordinator(self.shared)
         self._names = 0
         self._consumers = 0
-        clock.on_jump = self.wake_all
+        clock.on_jump, clock.on_change = self.wake_all, self._save_clock
         self._begin()
         self._recover()
 
@@ -247,6 +251,10 @@ class BrokerState:
             self.clock.call_at(at_ms, expire)
 
     # Time and memory
+
+    def _save_clock(self) -> None:
+        self.saved_clock["clock"] = self.clock.saved()
+        self.shared.save()
 
     def wake_all(self) -> None:
         """Run every subscription after the clock jumped."""

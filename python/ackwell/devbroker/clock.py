@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from heapq import heappop, heappush
 from itertools import count
 from typing import Final
@@ -32,6 +32,8 @@ class Clock:
         self._loop: asyncio.AbstractEventLoop | None = None
         self.on_jump: Callable[[], None] = lambda: None
         """Called after the time jumped."""
+        self.on_change: Callable[[], None] = lambda: None
+        """Called after the offset to the machine's time changed, or the clock stopped or continued."""
 
     def now_ms(self) -> int:
         """Return the broker's time."""
@@ -53,12 +55,14 @@ class Clock:
         else:
             self._offset_ms += ms
         self.moved_ms += ms
+        self.on_change()
         self._run_due()
         self.on_jump()
 
     def freeze(self) -> None:
         """Stop the clock; `advance` still moves it."""
         self._frozen_ms = self.now_ms()
+        self.on_change()
 
     def resume(self) -> None:
         """Continue a frozen clock from its time."""
@@ -66,13 +70,24 @@ class Clock:
             self._offset_ms = self._frozen_ms - time.time_ns() // 1_000_000
             self._frozen_ms = None
             self.moved_ms = self._offset_ms
+            self.on_change()
             self._run_due()
 
     def reset(self) -> None:
         """Return to the machine's time, and cancel all timers."""
         self._offset_ms, self._frozen_ms, self.moved_ms = 0, None, 0
         self._timers.clear()
+        self.on_change()
         self._wait()
+
+    def saved(self) -> dict[str, int | None]:
+        """Return the state of the clock that a broker's file keeps."""
+        return {"offset_ms": self._offset_ms, "frozen_ms": self._frozen_ms, "moved_ms": self.moved_ms}
+
+    def restore(self, saved: Mapping[str, int | None]) -> None:
+        """Continue with a saved state: a frozen clock at its time, a running one with its offset."""
+        self._offset_ms, self.moved_ms = saved["offset_ms"] or 0, saved["moved_ms"] or 0
+        self._frozen_ms = saved["frozen_ms"]
 
     @property
     def frozen(self) -> bool:

@@ -17,7 +17,7 @@ V = TypeVar("V")
 
 PERSISTENT_ATTRIBUTES: Final = {
     "Shared": {"policies", "counters"},
-    "BrokerState": {"topic_names", "partitioned", "made_tenants"},
+    "BrokerState": {"topic_names", "partitioned", "made_tenants", "saved_clock"},
     "Schemas": {"versions"},
     "Coordinator": {"open"},
     "TopicContent": {"log", "facts", "replicated"},
