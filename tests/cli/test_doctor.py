@@ -53,7 +53,13 @@ def test_json_has_totals_and_an_object_for_each_subscription(losing: str, fine: 
     assert code == 4
     assert found["schemaVersion"] == 1
     assert found["broker"]["version"] == "4.0"
-    assert found["totals"]["verdicts"] == {"losing": 1, "at risk": 0, "unproven": 0, "fine": 1}
+    assert found["totals"]["verdicts"] == {
+        "unwritable": 0,
+        "losing": 1,
+        "at risk": 0,
+        "unproven": 0,
+        "fine": 1,
+    }
     assert found["totals"]["ackedMessagesLost"]["graceful"] == {"min": 1_999, "max": 1_999, "exact": True}
     assert (first["topic"], first["subscription"], first["verdict"]) == ("losing.json", "sub", "losing")
     assert first["ackedMessagesLostOnRestart"] == {"min": 1_999, "max": 1_999, "exact": True}
@@ -86,7 +92,7 @@ def test_prometheus_reads_the_text_and_finds_the_same_numbers(losing: str, fine:
     assert values["losing.json", "graceful"] == 1_999
     assert values["fine.json", "graceful"] == 0
     counts = {s.labels["verdict"]: s.value for s in families["ackwell_subscriptions"].samples}
-    assert counts == {"losing": 1, "at risk": 0, "unproven": 1, "fine": 0}
+    assert counts == {"unwritable": 0, "losing": 1, "at risk": 0, "unproven": 1, "fine": 0}
     assert families["ackwell_sources_unread"].samples[0].value == 0
     assert all(family.documentation and family.type == "gauge" for family in families.values())
 

@@ -103,6 +103,10 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
 
     It depends on the version of the broker and is not a setting, like the fields below.
     """
+    cursor_info_compression: str = "NONE"
+    """`managedCursorInfoCompressionType`, the compression of the record in the metadata store."""
+    metadata_node_bytes: int = (1 << 20) - 1
+    """The largest value of the metadata store: ZooKeeper's `jute.maxbuffer`. Not a setting of the broker."""
     has_open_cache_set: bool = True
     """Whether `unacked_ranges_open_cache_set_enabled` has an effect: not in 5.0.0 and later."""
     counts_the_ledger_itself: bool = False
@@ -277,7 +281,17 @@ def _boolean(name: str, value: str) -> bool:
     return value.lower() == "true"
 
 
-_KNOWN_SETTINGS: Final[dict[str, tuple[str, Callable[[str, str], int | bool]]]] = {
+def _compression(name: str, value: str) -> str:
+    if value.upper() not in _COMPRESSIONS:
+        raise ValueError(f"{name} is one of {', '.join(_COMPRESSIONS)}, not {value!r}")
+    return value.upper()
+
+
+_COMPRESSIONS: Final = ("NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY")
+
+_KNOWN_SETTINGS: Final[dict[str, tuple[str, Callable[[str, str], int | bool | str]]]] = {
+    "managedCursorInfoCompressionType": ("cursor_info_compression", _compression)
+} | {
     entry.metadata["name"]: (entry.name, _boolean if entry.type == "bool" else _integer)
     for entry in fields(BrokerSettings)
     if "name" in entry.metadata

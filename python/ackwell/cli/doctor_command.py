@@ -41,6 +41,7 @@ EXPLAINED = 5
 
 COLOURS = {
     "losing": "red",
+    "unwritable": "red",
     "at risk": "yellow",
     "unproven": "cyan",
     "fine": "green",
@@ -51,7 +52,7 @@ COLOURS = {
     "delivering": "green",
 }
 
-EXIT_CODES = {"fine": 0, "unproven": 0, "at risk": 3, "losing": 4}
+EXIT_CODES = {"fine": 0, "unproven": 0, "at risk": 3, "losing": 4, "unwritable": 4}
 """1 is an error, 2 a wrong command line; a stalled subscription counts as a losing one."""
 
 
@@ -139,6 +140,12 @@ def doctor(
             "batches, which the verdict on batches needs; it stops at its subscriptionBacklogScanMaxEntries.",
         ),
     ] = False,
+    metadata_node_bytes: Annotated[
+        int,
+        typer.Option(
+            min=1, metavar="N", help="The largest record of the metadata store: jute.maxbuffer of ZooKeeper."
+        ),
+    ] = 1_048_575,
     _explained: Annotated[
         str | None,
         typer.Option(
@@ -171,7 +178,7 @@ def doctor(
     A restart here is also whatever else closes or moves a topic: an unload,
     load shedding, a new leader.
 
-    Exit code: 0 fine or unproven, 3 at risk, 4 losing or stalled (see
+    Exit code: 0 fine or unproven, 3 at risk, 4 losing, unwritable or stalled (see
     --fail-on), 5 something could not be read, 1 an error, 2 a wrong command
     line.
     """
@@ -200,8 +207,8 @@ def doctor(
     restarts = tuple(each for each in RESTARTS if restart in ("both", each))
     checkup = Checkup.of(
         progress(_with_batch_size(found, messages_per_entry), "reading"),
-        broker,
-        owner=owner,
+        broker.with_node_bytes(metadata_node_bytes),
+        owner=lambda name: owner(name).with_node_bytes(metadata_node_bytes),
         restarts=restarts,
         sources=shown,
         time_ms=int(time.time() * 1000),

@@ -37,6 +37,10 @@ class JudgedBroker:
     assumed: tuple[str, ...] = ()
     """The values that the broker did not report, for which a default is used."""
 
+    def with_node_bytes(self, limit: int) -> JudgedBroker:
+        """Return the broker with the largest record of its metadata store."""
+        return replace(self, settings=replace(self.settings, metadata_node_bytes=limit))
+
     def to_json(self) -> dict[str, Any]:
         """Return the broker as JSON values."""
         return {

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ackwell.broker.batch_sizes import Bounds
 from ackwell.broker.broker_settings import BrokerSettings
 from ackwell.broker.codes import with_names
+from ackwell.broker.metadata_node import closing_record_bytes
 from ackwell.broker.restart import RestartLoss, restart_loss
 from ackwell.broker.writes import RESTARTS, Reason, Restart
 from ackwell.cursor.cursor_state import size_in
@@ -40,6 +41,8 @@ class Verdict(StrEnum):
     """All acknowledgments may survive, but there is a sign of a loss, or a limit is near."""
     LOSING = "losing"
     """Acknowledged messages are delivered again."""
+    UNWRITABLE = "unwritable"
+    """The metadata store refuses the record of a close: the broker repeats the write without end."""
 
     @property
     def severity(self) -> int:
@@ -48,6 +51,10 @@ class Verdict(StrEnum):
 
 
 _SEVERITY: Final = {verdict: severity for severity, verdict in enumerate(Verdict)}
+
+
+NODE_LIMIT: Final = "metadata-node-bytes"
+"""The limit of the metadata store for one record; not a setting of the broker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +128,9 @@ class Diagnosis:
         if not self.stats.shows_cursor:
             return Verdict.UNPROVEN
         losses = [loss.messages_before_flush for loss in restarts]
+        closes = any(loss.restart == "graceful" for loss in restarts)
+        if closes and any(each.setting == NODE_LIMIT and each.share > 1 for each in self.usage):
+            return Verdict.UNWRITABLE
         if any(loss.at_least for loss in losses):
             return Verdict.LOSING
         open_losses = [loss for loss in restarts if loss.messages_before_flush.at_most != 0]
@@ -196,7 +206,7 @@ def diagnose(
         stats=stats,
         restarts=losses,
         usage=(usage := tuple(_usage(stats, settings))),
-        remedies=tuple(_remedies(stats, settings, losses, usage)),
+        remedies=(*_record_remedies(stats, usage), *_remedies(stats, settings, losses, usage)),
         notes=(*_discarded(stats, before), *_notes(stats, settings, losses, usage)),
         delivery=delivery,
     )
@@ -350,6 +360,10 @@ def _usage(stats: SubscriptionStats, settings: BrokerSettings) -> Iterator[Limit
     size = size_in(stats.to_position_info(), form)
     if size is not None:
         yield LimitUsage("maxMessageSize", "bytes in one entry", size, settings.max_entry_bytes)
+    record = closing_record_bytes(stats, settings)
+    if record is not None:
+        what = "bytes of the record that a close writes to the metadata store"
+        yield LimitUsage(NODE_LIMIT, what, record, settings.metadata_node_bytes)
     if stats.batch_deleted:
         yield LimitUsage(
             "managedLedgerMaxBatchDeletedIndexToPersist",
@@ -374,6 +388,11 @@ def _counted_entries(stats: SubscriptionStats, settings: BrokerSettings) -> int:
 def _cliff(stats: SubscriptionStats, settings: BrokerSettings, usage: LimitUsage) -> str:
     """Describe the loss beyond a limit."""
     share = f"{usage.setting} is used to {usage.share:.0%}"
+    if usage.setting == NODE_LIMIT:
+        return (
+            f"{share}: if the metadata store refuses the record, the broker repeats the write without end, "
+            "the topic does not close, and other topics of the broker fail"
+        )
     ranges = stats.individually_deleted
     if usage.setting != "managedLedgerMaxUnackedRangesToPersist" or not settings.long_array:
         return f"{share}: acknowledgments beyond it are lost"
@@ -392,6 +411,22 @@ def _cliff(stats: SubscriptionStats, settings: BrokerSettings, usage: LimitUsage
     return (
         f"{share}: after {left + 1:,} more acknowledged entries before ledger {last}, the {at_stake:,} of "
         f"that ledger and of all later ones are lost.{rolls}"
+    )
+
+
+def _record_remedies(stats: SubscriptionStats, usage: Sequence[LimitUsage]) -> Iterator[Remedy]:
+    """Yield the remedy for a record that is near the limit of the metadata store."""
+    if not any(each.setting == NODE_LIMIT and each.is_near for each in usage):
+        return
+    oldest = oldest_unacked(stats)
+    first = "" if oldest is None else f", first of all entry {oldest}"
+    yield Remedy(
+        "with this setting a close writes the state to the cursor ledger. The restart that applies it still "
+        "writes the record, so apply it before the state is too large. If it already is, acknowledge "
+        f"or skip the oldest unacknowledged entries{first}, or raise jute.maxbuffer of ZooKeeper and of the "
+        "brokers. `bin/pulsar` sets 10 MiB: then use --metadata-node-bytes 10485760 (apache/pulsar#24382, "
+        "apache/pulsar#23652)",
+        ("managedLedgerMaxUnackedRangesToPersistInMetadataStore=1000",),
     )
 
 

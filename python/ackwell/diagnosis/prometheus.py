@@ -78,7 +78,7 @@ def _families(checkup: Checkup) -> Iterator[tuple[str, str, list[Sample]]]:
         used += [({**labels, "setting": usage.setting}, usage.share) for usage in diagnosis.usage]
     verdicts: list[Sample] = [({"verdict": str(v)}, count) for v, count in checkup.verdicts.items()]
     prefix = "ackwell_subscription"
-    yield f"{prefix}_severity", "Verdict: 0 fine, 1 unproven, 2 at risk, 3 losing.", severity
+    yield f"{prefix}_severity", "Verdict: 0 fine, 1 unproven, 2 at risk, 3 losing, 4 unwritable.", severity
     yield (
         f"{prefix}_acked_messages_lost_min",
         "Acknowledged messages that a restart loses, at least.",

@@ -1,0 +1,42 @@
+"""The size of a cursor's record in the metadata store, which a graceful close writes.
+
+ZooKeeper refuses a node above `jute.maxbuffer`, 1 MiB by default, and cuts the connection. The broker repeats
+the write without end: the close does not return, and other topics of the broker fail (apache/pulsar#24382).
+`bin/pulsar` sets 10 MiB for the broker and the ZooKeeper that it starts; others keep their own limit.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ackwell._native import ManagedCursorInfo, PositionInfo
+
+if TYPE_CHECKING:
+    from ackwell.broker.broker_settings import BrokerSettings
+    from ackwell.cursor.cursor_state import CursorState
+
+NODE_BYTES: Final = (1 << 20) - 1
+"""The default of `jute.maxbuffer`: 0xfffff bytes."""
+
+_RANGE_BYTES_MAX: Final = 52
+"""Two positions of two 10-byte integers, with tags and lengths."""
+
+_ACK_SET_BYTES_MAX: Final = 128
+"""An estimate; it only decides whether the exact size is computed."""
+
+
+def closing_record_bytes(state: CursorState, settings: BrokerSettings) -> int | None:
+    """Return the size of the record that a close writes; None if it is far below the limit. O(ranges).
+
+    A state with more ranges than fit the metadata store goes to the cursor ledger, and the record is small.
+    """
+    ranges, parts = state.individually_deleted, state.batch_deleted or {}
+    if len(ranges) > settings.metadata_store_ranges:
+        return None
+    if len(ranges) * _RANGE_BYTES_MAX + len(parts) * _ACK_SET_BYTES_MAX < settings.metadata_node_bytes // 2:
+        return None
+    limit = max(settings.max_unacked_ranges_to_persist, 0) + settings.ranges_beyond_limit
+    ledger_ids, lowers, uppers = (each[:limit].tolist() for each in ranges.to_arrays())
+    kept = dict(list(parts.items())[: settings.max_batch_deleted_index_to_persist])
+    info = PositionInfo(*state.mark_delete_position, zip(ledger_ids, lowers, uppers, strict=True), kept)
+    return len(ManagedCursorInfo(-1, info, last_active=1 << 40).encode(settings.cursor_info_compression))
