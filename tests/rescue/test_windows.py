@@ -83,6 +83,19 @@ def test_a_seek_in_a_window_is_refused_and_its_hold_is_named_until_it_is_release
     assert (len(there.acked()), there.rates) == (0, {})
 
 
+def test_a_hold_without_a_snapshot_is_released_and_reported(there: Cluster) -> None:
+    """`begin` was killed between the hold and the snapshot, and the topic was restarted."""
+    there.fill()
+    with_type(there)
+    rescue(there, "begin", "--yes")
+    next(Path("window").glob("*.snapshot.json")).unlink()
+    assert ackwell("rescue", "status", "window").out.endswith(": held, without a snapshot\n")
+    there.unload()
+    assert "took no snapshot, so nothing was restored" in rescue(there, "end", "window", "--yes", code=3)
+    assert there.rates == {}
+    assert "is a finished window" in " ".join(rescue(there, "begin", "--yes", code=2).split())
+
+
 def test_a_window_of_another_cluster_or_with_a_changed_byte_is_refused(there: Cluster) -> None:
     there.fill()
     with_type(there)

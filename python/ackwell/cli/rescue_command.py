@@ -358,6 +358,8 @@ def begin(
     from ackwell.rescue.windows import begin as begin_window
 
     folder = Window(window)
+    if folder.file.exists() and folder.is_done():
+        raise typer.BadParameter(f"{window} is a finished window; name another folder", param_hint="--output")
     with connection:
         admin = connection.admin
         if folder.file.exists():
@@ -383,7 +385,7 @@ def begin(
         elif folder.file.exists():
             results = progress(begin_window(connection, folder), "holding")
             failed += _print_results(results)
-            held = sum(folder.snapshot(name).exists() for name in folder.names())
+            held = sum(folder.journal(name).exists() for name in folder.names())
             _print_line(
                 f"{held:,} subscriptions are held. After the restarts: ackwell rescue end {window} --yes"
             )

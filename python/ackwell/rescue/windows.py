@@ -100,6 +100,10 @@ class Window:
         """Return the file of a result."""
         return self._file(name, "report.json")
 
+    def is_done(self) -> bool:
+        """Return whether `end` has finished every subscription."""
+        return all(self.report(name).exists() for name in self.names())
+
     def state(self, name: Name) -> str:
         """Return the state of a subscription in words."""
         if self.report(name).exists():
@@ -236,6 +240,8 @@ def _ended(
     if live.type is SubscriptionType.KEY_SHARED:
         connection.wake(*name)
     write_atomically(window.report(name), json.dumps(asdict(report)).encode())
+    if before is None:
+        raise StatsError("`begin` took no snapshot, so nothing was restored; the hold is released", topic)
     return report
 
 
