@@ -76,6 +76,14 @@ lab-test-clients: install  ## The official Python client's suite on the dev brok
 	@test -z "$(SUITE)" || $(BIN)/uv pip install --quiet --python $(BIN)/python --target build/clients requests fastavro
 	PYTHONPATH=$(CURDIR)/build/clients $(BIN)/python -m tests.clients.official "$(SUITE)" -q -o faulthandler_timeout=120
 
+# SUITE=<writable copy of the module github.com/apache/pulsar-client-go>; needs Go and the default ports of a broker.
+lab-test-go: install  ## The official Go client's suite on the dev broker, with SUITE=… (skipped without)
+	$(BIN)/python -m tests.clients.go_suite "$(SUITE)"
+
+# SUITE=<writable copy of the crate pulsar>; needs Rust, protoc and the default ports of a broker.
+lab-test-rust-client: install  ## The Rust client's suite on the dev broker, with SUITE=… (skipped without)
+	$(BIN)/python -m tests.clients.rust_suite "$(SUITE)"
+
 lab-test-faults: install  ## Kill real processes with kill -9: in the middle of a save, a stream's driver and JVM
 	$(PYTEST) -m faults
 
