@@ -87,7 +87,8 @@ def run(suite: Path, arguments: list[str]) -> int:
         urls = {"6650": broker.url, "6651": broker.tls_url or "", "8080": broker.admin_url}
         ports = {old: int(url.rpartition(":")[2]) for old, url in urls.items()}
         copy = copied(suite, Path(folder), ports)
-        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"]
+        # The tests of the suite rely on their order.
+        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:randomly"]
         for name in NEVER:
             command += ["--deselect", f"pulsar_test.py::PulsarTest::{name}"]
         command += [module for module in MODULES if (copy / module).exists()] + arguments

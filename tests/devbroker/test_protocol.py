@@ -155,6 +155,13 @@ def test_a_replicated_subscription_is_shown_as_such_and_kept(tmp_path: Path) -> 
     broker.close()
 
 
+def test_a_number_of_partitions_may_be_text(broker: Offline) -> None:
+    assert broker.topics("PUT", "orders/partitions", "3") is None
+    assert broker.topics("GET", "orders/partitions") == {"partitions": 3}
+    for wrong in ("x", "0", "-1", "9" * 30):
+        assert broker.topics("PUT", "other/partitions", wrong)[0] == 406
+
+
 def test_consumers_of_an_exclusive_subscription_are_not_told_who_is_active(client: Client) -> None:
     asked: dict[str, Any] = {
         "topic": "orders",

@@ -75,6 +75,9 @@ def add_partitions(backend: Backend, request: Request, name: TopicName, _: list[
 def _partitions(request: Request) -> int:
     wanted = request.json()
     wanted = wanted.get("partitions") if isinstance(wanted, dict) else wanted
+    if isinstance(wanted, str) and wanted.isdecimal() and len(wanted) <= 9:
+        # The Rust client sends the number as text, which a Pulsar broker accepts.
+        wanted = int(wanted)
     if not isinstance(wanted, int) or not 0 < wanted <= 10_000:
         raise HttpError(HTTPStatus.NOT_ACCEPTABLE, f"{wanted!r} partitions; expected 1 to 10,000")
     return wanted
