@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from ackwell.errors import StatsError
 from ackwell.protocol.constants import SubscriptionType
+from ackwell.rescue import Connection, Snapshot
+from ackwell.rescue.windows import Window, end
 from tests.commands import ackwell
 from tests.rescue.cluster import NAME, TOPIC, Cluster, cluster
 from tests.rescue.test_rescue import at_step, with_type
@@ -94,6 +98,32 @@ def test_a_hold_without_a_snapshot_is_released_and_reported(there: Cluster) -> N
     assert "took no snapshot, so nothing was restored" in rescue(there, "end", "window", "--yes", code=3)
     assert there.rates == {}
     assert "is a finished window" in " ".join(rescue(there, "begin", "--yes", code=2).split())
+
+
+def test_a_topic_that_is_not_loaded_does_not_delay_the_others(
+    there: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there.fill()
+    with_type(there)
+    rescue(there, "copy", TOPIC, NAME, "second", "--yes")
+    rescue(there, "begin", "--yes")
+    window = Window(Path("window"))
+    stuck, *_ = names = window.names()
+    assert len(names) == 2
+    released = threading.Event()
+    read_live = Connection.read_live
+
+    def waits(connection: Connection, topic: str, subscription: str) -> Snapshot:
+        if (topic, subscription) == stuck and not released.wait(30):
+            raise StatsError("no answer", topic)
+        return read_live(connection, topic, subscription)
+
+    monkeypatch.setattr(Connection, "read_live", waits)
+    with there.connection() as connection:
+        results = end(connection, window)
+        assert next(results).name != stuck
+        released.set()
+        assert [each.name for each in results] == [stuck]
 
 
 def test_a_window_of_another_cluster_or_with_a_changed_byte_is_refused(there: Cluster) -> None:

@@ -16,7 +16,7 @@ import json
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -47,6 +47,7 @@ Name = tuple[str, str]
 
 _VERSION: Final = 1
 _HOLDS_AT_ONCE: Final = 8
+_LOADS_AT_ONCE: Final = 64
 _LOAD_PAUSE_S: Final = 1.0
 
 
@@ -209,15 +210,18 @@ def end(
     refuse_other_cluster(f"{window.folder} is", window.cluster(), connection.admin.cluster)
     deadline = time.monotonic() + wait_seconds
     brokers = [settings_of(connection.admin.facts(each)) for each in sorted(connection.admin.brokers())]
-    for name in window.names():
-        if window.report(name).exists():
-            continue
-        try:
-            yield Result(name, _ended(connection, window, name, restart, deadline, brokers))
-        except AckwellError as error:
-            # The next subscription uses a new connection.
-            connection.close()
-            yield Result(name, error=error)
+    names = [name for name in window.names() if not window.report(name).exists()]
+    with ThreadPoolExecutor(min(len(names), _LOADS_AT_ONCE) or 1) as pool:
+        # A topic that does not answer does not delay the others, which stay held until they are restored.
+        loading = {pool.submit(_loaded, connection, name, deadline): name for name in names}
+        for loaded in as_completed(loading):
+            name = loading[loaded]
+            try:
+                yield Result(name, _ended(connection, window, name, restart, loaded.result(), brokers))
+            except AckwellError as error:
+                # The next subscription uses a new connection.
+                connection.close()
+                yield Result(name, error=error)
 
 
 def _ended(
@@ -225,10 +229,10 @@ def _ended(
     window: Window,
     name: Name,
     restart: Restart,
-    deadline: float,
+    live: Snapshot,
     brokers: Sequence[BrokerSettings | None],
 ) -> Report:
-    before, live = window.read_snapshot(name), _loaded(connection, name, deadline)
+    before = window.read_snapshot(name)
     topic, subscription = name
     report = Report(topic=topic, subscription=subscription, sent=0, missing=0, ack_sets=0)
     if before is not None:
