@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -187,3 +187,76 @@ def test_a_damaged_log_is_left_for_whoever_can_mend_it(tmp_path: Path) -> None:
     damaged[40] ^= 1
     log.write_bytes(damaged)
     assert outcome(tmp_path / "acks.db") == "newest"
+
+
+def checkpoint(path: Path) -> tuple[bytes, bytes]:
+    """Leave the files of a crash at a path; return the file before and after a checkpoint of its log."""
+    path.parent.mkdir()
+    made = path.parent / "made.db"
+    stores = save(made, 2)
+    for store in stores:
+        # The file grows, and the pages become free again.
+        store.set_metadata({"kept": bytes(1000)})
+        store.set_metadata({"kept": b"as it is"})
+    before = made.read_bytes()
+    for suffix in ("", "-wal", "-witness"):
+        shutil.copy(f"{made}{suffix}", f"{path}{suffix}")
+    for store in stores:
+        store.close()
+    return before, made.read_bytes()
+
+
+def cut_checkpoints(folder: Path, cuts: Callable[[int, int], Iterable[int]]) -> int:
+    """Cut the checkpoint after some numbers of bytes; check that each file opens with the newest state."""
+    before, after = checkpoint(folder / "acks.db")
+    log, witness = ((folder / f"acks.db{suffix}").read_bytes() for suffix in ("-wal", "-witness"))
+    page_bytes = int.from_bytes(after[16:18])
+    assert len(after) >= len(before) + 3 * page_bytes
+    count = 0
+    # A checkpoint writes its pages in the order of their numbers.
+    for bytes_written in cuts(page_bytes, len(after)):
+        for each in folder.iterdir():
+            each.unlink()
+        (folder / "acks.db").write_bytes(after[:bytes_written] + before[bytes_written:])
+        (folder / "acks.db-wal").write_bytes(log)
+        (folder / "acks.db-witness").write_bytes(witness)
+        try:
+            assert sqlite.is_sqlite(folder / "acks.db")
+            for name in NAMES:
+                with SqliteStore(folder / "acks.db", name, read_only=True) as store:
+                    assert Journal(store).load().position_info == NEWEST
+            assert outcome(folder / "acks.db") == "newest"
+        except Exception as error:
+            raise AssertionError(f"cut after {bytes_written} bytes of {len(after)}") from error
+        count += 1
+    return count
+
+
+@pytest.mark.usefixtures("small_pages")
+def test_a_checkpoint_that_was_cut_at_any_page_loses_no_confirmed_save(tmp_path: Path) -> None:
+    """A full disk, a kill and a power failure leave such a file; the log still has every page."""
+
+    def cuts(page_bytes: int, size: int) -> Iterable[int]:
+        yield from range(0, size + 1, page_bytes)
+        yield from range(1, 120, 7)
+        yield from range(page_bytes + 1, size, 347)
+
+    assert cut_checkpoints(tmp_path / "cut", cuts) > 30
+
+
+@pytest.mark.proof
+@pytest.mark.usefixtures("small_pages")
+def test_a_checkpoint_that_was_cut_at_any_byte_loses_no_confirmed_save(tmp_path: Path) -> None:
+    cut = cut_checkpoints(tmp_path / "cut", lambda _, size: range(size + 1))
+    print(f"{cut} cuts")
+
+
+@pytest.mark.usefixtures("small_pages")
+def test_a_checkpoint_that_was_cut_needs_its_log(tmp_path: Path) -> None:
+    before, after = checkpoint(tmp_path / "cut" / "acks.db")
+    path = tmp_path / "cut" / "acks.db"
+    path.write_bytes(after[: len(before)])
+    Path(f"{path}-wal").unlink()
+    for name in NAMES:
+        with pytest.raises(AckwellError, match="malformed"):
+            SqliteStore(path, name)

@@ -559,8 +559,20 @@ def _marks(path: Path) -> tuple[int, int]:
 
     SQLite must read the header: if this process closed the file, it would release the locks that SQLite holds
     on it, and another process could delete the log.
+
+    The header counts pages that a checkpoint has not written yet, if a kill or a full disk interrupted the
+    checkpoint. Only a reader of the log can open such a file.
     """
-    with closing(_opened(path, "ro&immutable=1")) as connection:
+    try:
+        return _marks_of(path, "ro&immutable=1")
+    except sqlite3.DatabaseError:
+        if not _has_log(path):
+            raise
+        return _marks_of(path, "ro")
+
+
+def _marks_of(path: Path, mode: str) -> tuple[int, int]:
+    with closing(_opened(path, mode)) as connection:
         application_id, version = (
             connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
         )
