@@ -15,7 +15,7 @@ from ackwell.cursor.cursor_settings import CursorSettings
 from tests import reference
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "cursor.json").read_text())
-VERSIONS = ("4.2.4", "4.0.7", "5.0.0-M1")
+VERSIONS = ("4.2.4", "4.0.7", "5.0.0-M1", "5.0.1")
 
 
 class Replayed:

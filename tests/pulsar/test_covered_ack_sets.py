@@ -113,7 +113,8 @@ def test_what_covered_ack_sets_cost_is_predicted(version: str, restart: Restart,
 def test_the_ack_set_of_a_wholly_acknowledged_entry_does_not_count(version: str, tmp_path: Path) -> None:
     topic = "persistent://public/default/whole"
     limit = {"managedLedgerMaxBatchDeletedIndexToPersist": "1"}
-    started = {**runs.settings(transactions=False), **LIMIT, **limit}
+    flush = {"managedLedgerCursorPositionFlushSeconds": str(FLUSH_S)}
+    started = {**runs.settings(transactions=False), **LIMIT, **limit, **flush}
     settings = BrokerSettings.of(version).with_known(started)
     with kit.running_broker(tmp_path, version, **started) as broker:
         client = Client(broker.ports.binary, topic, NAME)
@@ -127,8 +128,8 @@ def test_the_ack_set_of_a_wholly_acknowledged_entry_does_not_count(version: str,
             client.ack(1, [(position, ack_set, SIZE)])
         client.close()
         broker.flush(topic, NAME)
-        # The broker writes a cursor once in ten seconds here.
-        time.sleep(FLUSH_S + 10)
+        # The broker writes a cursor once in ten seconds here. The limit also applies to the flush of 5.0.
+        time.sleep(2 * FLUSH_S + 10)
         before = seen(broker, topic)
         assert list(before.batch_deleted or ()) == [sent[2]]
         predicted = predict(before, settings, "crash", 0).messages

@@ -36,6 +36,11 @@ class CursorSettings:
     an empty ack set leaves the entry unacknowledged, with an empty ack set.
     """
 
+    seek_keeps_empty_ack_set: bool = False
+    """Keep the entry of a seek unacknowledged if the seek's ack set has no bit, with an empty ack set, like
+    every broker. False: the whole entry is acknowledged.
+    """
+
     merge_individual_properties: bool = True
     """Keep the properties of an individual acknowledgment. The broker ignores them."""
 
@@ -67,6 +72,7 @@ class CursorSettings:
         number = release_number(release)
         return cls(
             replace_ack_sets=number < release_number("5.0.0"),
+            seek_keeps_empty_ack_set=True,
             merge_individual_properties=False,
             keep_missing_positions=True,
             refuse_cumulative_behind=number[0] >= 5,

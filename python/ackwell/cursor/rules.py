@@ -283,7 +283,7 @@ class CursorRules(Drawn):
         self.properties = {}
         self.carried.clear_counts()
         if words and self._settings.batch_index_acks and self._ledgers.contains(*position):
-            if bits or self._settings.replace_ack_sets:
+            if bits or self._settings.seek_keeps_empty_ack_set:
                 self._ack_sets[position] = bits
             else:
                 self._mark_delete = position
@@ -359,7 +359,8 @@ class CursorRules(Drawn):
         for position, bits in self._ack_sets.items():
             assert position > self._mark_delete, f"ack set of {position} at or before mark-delete"
             assert position not in self._individually_deleted, f"ack set of {position}, acked"
-            assert bits > 0 or self._settings.replace_ack_sets, f"empty ack set of {position}"
+            may_be_empty = self._settings.replace_ack_sets or self._settings.seek_keeps_empty_ack_set
+            assert bits > 0 or may_be_empty, f"empty ack set of {position}"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, CursorRules):

@@ -21,6 +21,7 @@ from tests.pulsar.live.actions import (
     Nack,
     Publish,
     Redeliver,
+    Seek,
     Subscribe,
     Unload,
 )
@@ -369,6 +370,12 @@ CASES = (
         "keep_missing_positions",
         "Exclusive",
         (_publish(None, None, None), _ONE, Flow(1, 9), Ack(1, _ids(1)), Unload(forged=True)),
+    ),
+    Directed(
+        "a seek into a batch without an unacknowledged message",
+        "seek_keeps_empty_ack_set",
+        "Exclusive",
+        (_ONE, _publish(3, 3, 3), Flow(1, 10), Seek(1, 1, (0,))),
     ),
     Directed(
         "a cumulative acknowledgment behind the mark-delete position",
