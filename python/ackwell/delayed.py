@@ -240,7 +240,7 @@ class DelayedDeliveryTracker(EqualByState):
         except BaseException:
             self._positions.remove(ledger_id, entry_id)
             raise
-        if measure and self._exceeded():
+        if measure and self._exceeds_limit():
             self.index.remove(deliver_at_ms, ledger_id, entry_id)
             self._positions.remove(ledger_id, entry_id)
             self._refuse(1)
@@ -273,7 +273,7 @@ class DelayedDeliveryTracker(EqualByState):
             ):
                 if self._positions.add(ledger, entry):
                     self.index.add(time, ledger, entry)
-        if before is not None and self._exceeded():
+        if before is not None and self._exceeds_limit():
             self.index, self._positions = before
             self._refuse(count)
         for time in times[waits].tolist() if self._fixed_delay else ():
@@ -309,8 +309,8 @@ class DelayedDeliveryTracker(EqualByState):
         self._unmeasured -= count
         return True
 
-    def _exceeded(self) -> bool:
-        """Return whether the limit is exceeded even after unused memory is released."""
+    def _exceeds_limit(self) -> bool:
+        """Release unused memory if the limit is exceeded; return whether it still is."""
         assert self.max_bytes is not None
         if self.nbytes <= self.max_bytes:
             return False
@@ -353,7 +353,7 @@ class DelayedDeliveryTracker(EqualByState):
         """
         due = self.index.pop_due(min(self.cutoff(now_ms), INT64_MAX), max)
         self._positions.remove_many(due[1], due[2])
-        self._gave_back(len(due[0]))
+        self._note_removed(len(due[0]))
         return due
 
     def contains(self, ledger_id: int, entry_id: int) -> bool:
@@ -365,7 +365,7 @@ class DelayedDeliveryTracker(EqualByState):
         if not self.index.remove(deliver_at_ms, ledger_id, entry_id):
             return False
         self._positions.remove(ledger_id, entry_id)
-        self._gave_back(1)
+        self._note_removed(1)
         return True
 
     def _take_out(self, deliver_at_ms: int, ledger_id: int, entry_id: int) -> None:
@@ -375,9 +375,9 @@ class DelayedDeliveryTracker(EqualByState):
                 if (ledger, entry) == (ledger_id, entry_id):
                     self.index.remove(time, ledger, entry)
                     break
-        self._gave_back(1)
+        self._note_removed(1)
 
-    def _gave_back(self, count: int) -> None:
+    def _note_removed(self, count: int) -> None:
         if count:
             self._full = False
         if not len(self.index):
@@ -413,7 +413,7 @@ class DelayedDeliveryTracker(EqualByState):
         self.index.clear()
         self._positions.clear()
         self._full, self._unmeasured = False, 0
-        self._gave_back(1)
+        self._note_removed(1)
 
     @property
     def nbytes(self) -> int:

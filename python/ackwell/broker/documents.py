@@ -80,7 +80,7 @@ def json_document(data: bytes, source: str) -> Any:
 
 
 def documents_of(data: bytes, source: str, *, pasted: bool = False) -> Iterator[tuple[str | None, Any]]:
-    """Yield the JSON documents of a file, which may follow one another, each with the topic above it.
+    """Yield each JSON document of a file, with the topic in the heading before it if there is one.
 
     Each member of an object from topic to answer is yielded as a separate document. A long text of ranges is
     a `LongRanges`. With `pasted`, text that is not valid JSON is first cleaned by `clean_pasted`. Raises

@@ -59,7 +59,9 @@ class CursorRules(Drawn):
         self._engine = engine or native_engine()
         self._ledgers = ledgers
         self._settings = settings or CursorSettings()
-        self._mark_delete = _before_first(ledgers) if mark_delete is None else _bound(mark_delete)
+        self._mark_delete = (
+            _before_first(ledgers) if mark_delete is None else _checked_mark_delete(mark_delete)
+        )
         self._individually_deleted: PositionRangeSet = self._engine.PositionRangeSet()
         # Recovered positions that no ledger holds; kept apart, so that no count includes them.
         self._missing: PositionRangeSet | None = None
@@ -319,12 +321,12 @@ class CursorRules(Drawn):
     ) -> Self:
         """Return the cursor of a persisted state.
 
-        Entries that `ledgers` does not hold cannot be acknowledged. A mark-delete position ahead of the last
-        entry moves back to it; other positions that no ledger holds are dropped or kept apart
-        (`CursorSettings.keep_missing_positions`). Recover therefore with the ledgers of the log. Ranges that
-        connect with the mark-delete position move it. A range from one ledger into another, which brokers
-        before 2.4 wrote, is split by the entries of `ledgers`. Redelivery counts, `idle_since` and unknown
-        fields become `carried` fields and part of the next save.
+        Pass the ledgers of the log: entries that `ledgers` does not hold cannot be acknowledged. A
+        mark-delete position after the last entry moves back to it. Other positions outside all ledgers are
+        dropped, or kept separately (`CursorSettings.keep_missing_positions`). Ranges that connect with the
+        mark-delete position move it. A range from one ledger into another, which brokers before 2.4 wrote, is
+        split by the entries of `ledgers`. Redelivery counts, `idle_since` and unknown fields become
+        `carried` fields and part of the next save.
         """
         mark_delete = _recovered_mark_delete(Position(info.ledger_id, info.entry_id), ledgers)
         cursor = cls(ledgers, mark_delete=mark_delete, settings=settings, engine=engine)
@@ -538,8 +540,8 @@ def _before_first(ledgers: Ledgers) -> Position:
     return ledgers.first_position or Position(0, -1)
 
 
-def _bound(position: tuple[int, int]) -> Position:
-    """Return a mark-delete position: the ledger id is at least 0, the entry id at least -1, both int64."""
+def _checked_mark_delete(position: tuple[int, int]) -> Position:
+    """Return a mark-delete position; `ValueError` unless it is at least 0:-1, in int64."""
     ledger_id, entry_id = map(index, position)
     if not (0 <= ledger_id <= INT64_MAX and -1 <= entry_id <= INT64_MAX):
         raise ValueError(f"mark-delete position {ledger_id}:{entry_id}; expected 0:-1 or more, in int64")

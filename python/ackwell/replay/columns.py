@@ -212,7 +212,7 @@ def texts_of(values: Sequence[str | None]) -> pa.Array:
     encoded = [b"" if value is None else value.encode() for value in values]
     offsets = np.cumsum([0, *map(len, encoded)]).astype(np.int32)
     nulls = np.array([value is None for value in values], bool)
-    return _binary({"offsets": offsets, "data": b"".join(encoded)}, pa.string(), nulls)
+    return _to_binary({"offsets": offsets, "data": b"".join(encoded)}, pa.string(), nulls)
 
 
 def _column(batch: pa.RecordBatch, name: str) -> pa.Array | None:
@@ -348,7 +348,7 @@ def partial_batches(fold: Fold) -> Iterator[pa.RecordBatch]:
             topics.take(pairs),
             subscriptions.take(pairs),
             _nullable(rows["ledger_ids"]),
-            _binary(rows["states"], pa.binary()),
+            _to_binary(rows["states"], pa.binary()),
         ]
         yield pa.record_batch(columns, schema=PARTIAL_SCHEMA)
 
@@ -382,7 +382,7 @@ def _names(fold: Fold) -> list[pa.Array]:
 
 def _names_of(names: Any) -> pa.Array:
     offsets, data = names.to_arrays()
-    return _binary({"offsets": offsets, "data": data}, pa.string())
+    return _to_binary({"offsets": offsets, "data": data}, pa.string())
 
 
 def _cursor_batch(names: list[pa.Array], columns: dict[str, Any], errors: dict[int, str]) -> pa.RecordBatch:
@@ -399,15 +399,15 @@ def _cursor_batch(names: list[pa.Array], columns: dict[str, Any], errors: dict[i
         "topic": names[0],
         "subscription": names[1],
         **{name: _nullable(values) for name, values in columns["integers"].items()},
-        "individually_deleted": _binary(columns["individually_deleted"], pa.string(), nothing),
-        "batch_deleted": _map(sets["offsets"], _binary(sets["keys"], pa.string()), words, nothing),
-        "position_info": _binary(columns["position_info"], pa.binary(), nothing),
-        "compact": _binary(columns["compact"], pa.binary(), nothing),
+        "individually_deleted": _to_binary(columns["individually_deleted"], pa.string(), nothing),
+        "batch_deleted": _map(sets["offsets"], _to_binary(sets["keys"], pa.string()), words, nothing),
+        "position_info": _to_binary(columns["position_info"], pa.binary(), nothing),
+        "compact": _to_binary(columns["compact"], pa.binary(), nothing),
         "chunks": array_of(_each(chunk_count, lengths), nothing),
         "restart_loses": array_of(losses.at_least, nothing),
         "restart_reason": texts_of(losses.reasons).take(array_of(losses.codes)),
         "ledgers": _map(ledgers["offsets"], ids, entries, nothing),
-        "batch_sizes": _binary(columns["batch_sizes"], pa.binary(), no_sizes),
+        "batch_sizes": _to_binary(columns["batch_sizes"], pa.binary(), no_sizes),
         "error": texts_of([errors.get(row) for row in range(count)])
         if errors
         else pa.nulls(count, pa.string()),
@@ -425,7 +425,7 @@ def _nullable(values: Ints) -> pa.Array:
     return array_of(values, values == NULL)
 
 
-def _binary(texts: dict[str, Any], kind: pa.DataType, nulls: NDArray[np.bool_] | None = None) -> pa.Array:
+def _to_binary(texts: dict[str, Any], kind: pa.DataType, nulls: NDArray[np.bool_] | None = None) -> pa.Array:
     offsets, data = texts["offsets"], texts["data"]
     valid = None
     if nulls is not None and nulls.any():

@@ -144,7 +144,7 @@ class ParquetEvents:
         return Survey(sizes, self._has_resets(), fields)
 
     def _bytes(self, group: pq.RowGroupMetaData) -> int:
-        read = set(self._choose(group, lean=True).read.values())
+        read = set(self._choose_columns(group, lean=True).read.values())
         chunks = map(group.column, range(group.num_columns))
         return sum(
             chunk.total_uncompressed_size
@@ -232,7 +232,7 @@ class ParquetEvents:
         metadata = self._parquet.metadata
         for index in range(metadata.num_row_groups) if indexes is None else indexes:
             group = metadata.row_group(index)
-            chosen = self._choose(group, lean=lean and not self._may_name(group, ordered))
+            chosen = self._choose_columns(group, lean=lean and not self._may_name(group, ordered))
             names = list(chosen.read.values())
             if not names:
                 continue
@@ -274,7 +274,7 @@ class ParquetEvents:
         first = bisect_left(topics, bounds[0])
         return first < len(topics) and topics[first] <= bounds[1]
 
-    def _choose(self, group: pq.RowGroupMetaData, *, lean: bool) -> _Choice:
+    def _choose_columns(self, group: pq.RowGroupMetaData, *, lean: bool) -> _Choice:
         """Choose the columns to read from a row group, without those that its statistics determine."""
         read: dict[str, str] = {}
         constant: dict[str, str | int | None] = dict(self.constants)

@@ -112,8 +112,8 @@ def check_compression(compression: str) -> None:
 def is_footer(data: bytes) -> bool:
     """Return whether an entry is the footer of chunks.
 
-    Compressed entries begin with a size, and a size with the bytes of `{"` would be 2 GB, so they never
-    match.
+    A footer begins with `{"`. A compressed entry begins with its size as an int32, and these bytes would be a
+    size of 2 GB, so a compressed entry never matches.
     """
     return data[:1] == FOOTER_MAGIC
 

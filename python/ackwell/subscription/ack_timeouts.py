@@ -38,27 +38,27 @@ class AckTimeouts(EqualByState):
         """Position of each extended message → its current deadline."""
 
     def start(self, ledger_id: int, entry_id: int, now_ms: int) -> None:
-        """Start the clock of one entry; O(1)."""
+        """Set the deadline of one entry; O(1)."""
         self._open(now_ms).add(ledger_id, entry_id)
 
     def start_many(self, ledger_ids: ArrayLike, entry_ids: ArrayLike, now_ms: int) -> None:
-        """Start the clock of many entries."""
+        """Set the deadline of many entries."""
         self._open(now_ms).add_many(ledger_ids, entry_ids)
 
     def extend(self, position: Position, now_ms: int) -> None:
-        """Restart the clock of an entry; O(1)."""
+        """Set a new deadline for an entry; O(1)."""
         self._open(now_ms).add(*position)
         self._extended[position] = self._sets[-1][0]
 
     def stop(self, ledger_id: int, entry_id: int) -> None:
-        """Stop the clock of an entry that is no longer pending; O(timeout / tick)."""
+        """Remove the deadline of an entry that is no longer pending; O(timeout / tick)."""
         for _, positions in self._sets:
             positions.remove(ledger_id, entry_id)
         if self._extended:
             self._extended.pop(Position(ledger_id, entry_id), None)
 
     def clear(self) -> None:
-        """Stop all clocks."""
+        """Remove all deadlines."""
         self._sets.clear()
         self._extended.clear()
 

@@ -229,7 +229,7 @@ class Acknowledgments:
         return self.ack_cumulative(position, ack_set, {})
 
     def _end(self, transaction: TransactionId) -> Transaction:
-        """Close a transaction, or only its cumulative part if the broker ignores the rest."""
+        """End a transaction, or only its cumulative part with `cumulative_hides_individual`."""
         transactions = self._state.transactions
         if self._state.settings.cumulative_hides_individual and transactions.cumulative:
             return transactions.end_cumulative(transaction)

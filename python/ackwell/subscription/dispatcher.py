@@ -187,10 +187,10 @@ class Dispatcher:
         return [self._deliver(who, mine, now_ms, counted=counted) for who, mine in pairs if mine.entries]
 
     def _by_reads(self, entries: Entries, now_ms: int, *, new: bool) -> list[Delivery]:
-        """Decide read by read, as a broker does, while any consumer may get entries.
+        """Dispatch read by read, as a broker does, while any consumer may get entries.
 
-        Entries that a read leaves over form the next read. The loop stops there unless no entry was
-        delivered; then it looks ahead.
+        If a read leaves entries in the replay queue, the broker reads these next, so the loop stops. It
+        continues with later entries only if it has not delivered or delayed any entry.
         """
         state = self._state
         policy = state.policy

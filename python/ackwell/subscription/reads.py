@@ -1,8 +1,9 @@
 """One read of a broker, and the number of its entries that each consumer may get.
 
-A broker reads as many entries as its consumers have permits. It decides on the whole read before it counts
-the messages: on Shared by the mean size of the entries read, on Key_Shared by entries instead of messages. So
-batches can take permits below 0 and exceed limits. Entries that no consumer gets wait in the replay queue.
+A broker reads as many entries as its consumers have permits. It distributes the whole read before it counts
+the messages in the entries: Shared uses the mean batch size of the read, Key_Shared counts an entry as one
+message. Batches can therefore take permits below 0 and exceed limits. Entries that no consumer gets
+wait in the replay queue.
 """
 
 from __future__ import annotations

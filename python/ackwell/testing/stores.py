@@ -46,7 +46,7 @@ class StoreConformance:
 
     @pytest.fixture
     def new_ledger(self) -> Callable[[], Opener]:
-        """Return a function that creates an empty ledger and returns the function that opens it."""
+        """Return a factory: each call creates an empty ledger and returns an opener of it."""
         raise NotImplementedError("a subclass creates ledgers")
 
     @pytest.fixture

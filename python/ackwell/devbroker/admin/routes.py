@@ -87,7 +87,7 @@ def route(backend: Backend, request: Request) -> Any:
         return dev_routes.route(backend.broker, request)
     if backend.broker.crashed:
         raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, "the dev broker crashed; POST /dev/restart starts it")
-    request.role = _role(backend, request)
+    request.role = _authenticate(backend, request)
     match request.path:
         case ["lookup", "v2", "topic", domain, tenant, namespace, *local]:
             return _look_up(backend, request, TopicName(domain, tenant, namespace, "/".join(local)))
@@ -204,7 +204,8 @@ _AROUND: Final[dict[str, Callable[[Backend, Request, list[str]], Any]]] = {
 }
 
 
-def _role(backend: Backend, request: Request) -> str | None:
+def _authenticate(backend: Backend, request: Request) -> str | None:
+    """Return the role of a request; raise `HttpError` if its credentials are not base64."""
     scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
     method = request.headers.get("x-pulsar-auth-method-name", "")
     if scheme.lower() == "basic":

@@ -131,7 +131,7 @@ def history_figure(history: Sequence[Diagnosis]) -> Figure:
 
 
 def _acknowledged(diagnosis: Diagnosis, line: Line) -> Iterator[Layer]:
-    """Return the layers of surviving and of lost entries; a restart loses only whole ranges."""
+    """Yield two layers of acknowledged ranges: those that survive a restart, and those that it loses."""
     left, right = line.runs(diagnosis.stats.individually_deleted)
     lost = np.zeros(len(left), np.bool_)
     coming_back = _coming_back(diagnosis)
