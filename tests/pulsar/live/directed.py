@@ -375,7 +375,7 @@ CASES = (
         "a seek into a batch without an unacknowledged message",
         "seek_keeps_empty_ack_set",
         "Exclusive",
-        (_ONE, _publish(3, 3, 3), Flow(1, 10), Seek(1, 1, (0,))),
+        (_ONE, _publish(3, 3, 3), Flow(1, 10), Seek(1, _at(1), (0,))),
     ),
     Directed(
         "a cumulative acknowledgment behind the mark-delete position",
