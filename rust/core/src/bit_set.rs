@@ -146,7 +146,7 @@ impl BitSet {
     /// [`Error::Limit`] if the range passes the limit; [`Error::Value`] if it ends before it starts;
     /// [`Error::Memory`] as [`BitSet::set`].
     pub fn set_range(&mut self, start: usize, end: usize) -> Result<()> {
-        ordered(start, end)?;
+        check_ordered(start, end)?;
         if start == end {
             return Ok(());
         }
@@ -163,7 +163,7 @@ impl BitSet {
     /// # Errors
     /// [`Error::Value`] if the range ends before it starts.
     pub fn clear_range(&mut self, start: usize, end: usize) -> Result<()> {
-        ordered(start, end)?;
+        check_ordered(start, end)?;
         let end = end.min(self.words.len() * BITS);
         if start < end {
             for_each_word(start, end, |at, mask| self.words[at] &= !mask);
@@ -370,7 +370,7 @@ fn for_each_word(start: usize, end: usize, mut change: impl FnMut(usize, u64)) {
     }
 }
 
-fn ordered(start: usize, end: usize) -> Result<()> {
+fn check_ordered(start: usize, end: usize) -> Result<()> {
     if end < start {
         return Err(Error::Value(format!("range {start}..{end} ends before it starts")));
     }

@@ -10,9 +10,9 @@ use crate::error::{Error, Result, Validity, vec_with_room};
 pub struct Delayed {
     /// Milliseconds since the epoch at which the message is due; any i64.
     pub deliver_at_ms: i64,
-    /// The ledger of its position.
+    /// The ledger id of the message.
     pub ledger_id: i64,
-    /// The entry of its position.
+    /// The entry id of the message.
     pub entry_id: i64,
 }
 

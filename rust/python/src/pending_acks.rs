@@ -17,7 +17,7 @@ use iterator::{PendingAcksIterator, pending_ack};
 
 /// Ledger ids, entry ids, remaining, sticky-key hashes.
 type Columns<'py> = (Array<'py, i64>, Array<'py, i64>, Array<'py, i64>, Array<'py, i64>);
-/// The same, and whether the map is closed.
+/// The [`Columns`], and whether the map is closed.
 type Pickled<'py> = (Array<'py, i64>, Array<'py, i64>, Array<'py, i64>, Array<'py, i64>, bool);
 type Entry = (i64, i64, PendingAck);
 

@@ -13,7 +13,7 @@ pub struct AckSets {
 }
 
 impl AckSets {
-    /// How many there are.
+    /// The number of ack sets.
     #[must_use]
     pub fn len(&self) -> usize {
         self.positions.len()
@@ -25,18 +25,18 @@ impl AckSets {
         self.positions.is_empty()
     }
 
-    /// The position and the words of each, in order.
+    /// The position and the words of each ack set, in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (Position, &[i64])> + Clone + '_ {
         self.positions.iter().enumerate().map(|(at, position)| (*position, self.set(at)))
     }
 
-    /// The words of all of them.
+    /// The words of all ack sets, one set after another.
     #[must_use]
     pub fn words(&self) -> &[i64] {
         &self.words
     }
 
-    /// The same, without a copy.
+    /// Converts the ack sets into their words, without a copy.
     #[must_use]
     pub fn into_words(self) -> Vec<i64> {
         self.words

@@ -34,21 +34,21 @@ impl PositionRangeSet {
     pub fn parse(text: &str) -> Result<Self> {
         let mut reader = TextReader { text: text.as_bytes(), at: 0 };
         let mut set = Self::new();
-        reader.spaces();
+        reader.skip_spaces();
         reader.expect("[")?;
-        reader.spaces();
+        reader.skip_spaces();
         if !reader.accept("]") {
             loop {
                 reader.range(&mut set)?;
-                reader.spaces();
+                reader.skip_spaces();
                 if reader.accept("]") {
                     break;
                 }
                 reader.expect(",")?;
-                reader.spaces();
+                reader.skip_spaces();
             }
         }
-        reader.spaces();
+        reader.skip_spaces();
         match reader.text.len() - reader.at {
             0 => Ok(set),
             more => Err(Error::corrupt(reader.at, format!("{more} bytes after the last ']'"))),
@@ -112,7 +112,7 @@ impl TextReader<'_> {
         value.checked_neg().ok_or_else(|| Error::corrupt(start, "an integer outside int64"))
     }
 
-    fn spaces(&mut self) {
+    fn skip_spaces(&mut self) {
         while self.text.get(self.at).is_some_and(u8::is_ascii_whitespace) {
             self.at += 1;
         }

@@ -56,7 +56,7 @@ fn in_order(runs: &[MessageRun]) -> bool {
 }
 
 impl OpenSlot {
-    /// Opens a slot with its runs as [`sort_descending`] left them, in order.
+    /// Opens a slot with runs that [`sort_descending`] has sorted.
     pub(super) fn open(&mut self, start: i64, bits: u32, runs: Vec<MessageRun>) {
         debug_assert!(self.is_empty() && in_order(&runs));
         (self.range, self.runs) = (Some((start, bits)), runs);

@@ -13,13 +13,13 @@ impl<T: Send> Shared<T> {
         Self(Mutex::new(value))
     }
 
-    /// Holds it for a scalar call, attached to the interpreter.
+    /// Locks the structure for a scalar call; the thread stays attached to the interpreter.
     #[inline]
     pub(crate) fn locked(&self, py: Python<'_>) -> MutexGuard<'_, T> {
         self.0.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Holds it for a batch, detached from the interpreter.
+    /// Locks the structure and runs a batch, detached from the interpreter.
     pub(super) fn run_detached<R: Send>(
         &self,
         py: Python<'_>,

@@ -43,7 +43,7 @@ impl<T: Send> Shared<T> {
         }
     }
 
-    /// Holds it for a scalar call, attached to the interpreter.
+    /// Locks the structure for a scalar call; the thread stays attached to the interpreter.
     #[inline]
     pub(crate) fn locked(&self, py: Python<'_>) -> Held<'_, T> {
         if self.is_held.load(Ordering::Acquire) {
@@ -54,7 +54,7 @@ impl<T: Send> Shared<T> {
         Held { shared: self, exclusive: PhantomData }
     }
 
-    /// Holds it for a batch, detached from the interpreter.
+    /// Locks the structure and runs a batch, detached from the interpreter.
     pub(super) fn run_detached<R: Send>(
         &self,
         py: Python<'_>,
