@@ -278,6 +278,8 @@ WHOLE = json.dumps(internal())
         (b"\x08\x05\x10\xff", "persisted cursor bytes, not the answer of .*`ackwell inspect` reads it"),
         (b"[" * 100_000, "nested too deeply"),
         (b"17", "a JSON int without `cursors`"),
+        (WHOLE.replace('"sub": {', '"sub": {}, "sub": {').encode(), "the key 'sub' is twice in one object"),
+        (b'{"subscriptions": {}, "subscriptions": {}}', "the key 'subscriptions' is twice in one object"),
         (b'{"a": {"b": 1}}', r"no `cursors` in this JSON object \(its keys: a\)"),
         (b'{"reason": "Topic not found"}', "the admin API refused: Topic not found"),
     ],

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from ackwell.replay.payloads import PREFIX, payload_line, read_payloads
 
 
@@ -14,4 +16,18 @@ def test_payloads_come_back_but_for_torn_and_strange_lines(tmp_path: Path) -> No
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / f"{PREFIX}1.jsonl").write_text(payload_line("t", (4, 1), b"more"))
     (tmp_path / "events-0.jsonl").write_text(payload_line("t", (9, 9), b"no payload"))
-    assert read_payloads(tmp_path) == {"t": {(3, 5): b"data", (4, 1): b"more"}}
+    found = read_payloads(tmp_path)
+    assert found.entries == {"t": {(3, 5): b"data", (4, 1): b"more"}}
+    path = tmp_path / f"{PREFIX}0.jsonl"
+    assert found.damaged == [f"{path}, line {number}: not an entry of a recording" for number in (2, 3, 4)]
+
+
+@pytest.mark.parametrize(
+    "line", ["null", "5", '["t", 3, 5, 7]', '["t", true, 5, ""]', '["t", -2, 5, ""]', "[" * 60_000, ""]
+)
+def test_a_line_that_is_not_an_entry_is_named(line: str, tmp_path: Path) -> None:
+    path = tmp_path / f"{PREFIX}0.jsonl"
+    path.write_text(f"{line}\n{payload_line('t', (4, 1), b'more')}")
+    found = read_payloads(tmp_path)
+    assert found.entries == {"t": {(4, 1): b"more"}}
+    assert found.damaged == [f"{path}, line 1: not an entry of a recording"]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.broker.pasted import PASTED_CHARS_MAX, clean_pasted
 from ackwell.errors import CorruptStateError, StatsError
+from ackwell.json_values import unique_keys
 from ackwell.sources import GZIP_MAGIC, SourceKind, source_kind, wrong_kind
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class LongRanges:
 def json_document(data: bytes, source: str) -> Any:
     """Return the first JSON document; raises `StatsError` if there is none."""
     text = _text(data, source)
-    return _decode(json.JSONDecoder(), text, _heading(text, 0)[1], source)[0]
+    return _decode(json.JSONDecoder(object_pairs_hook=unique_keys), text, _heading(text, 0)[1], source)[0]
 
 
 def documents_of(data: bytes, source: str, *, pasted: bool = False) -> Iterator[tuple[str | None, Any]]:
@@ -136,13 +137,14 @@ def _without_long_ranges(data: bytes) -> tuple[bytes, json.JSONDecoder]:
         spans.append(LongRanges(data, *found.span(2)))
         end = found.end()
     if not spans:
-        return data, json.JSONDecoder()
+        return data, json.JSONDecoder(object_pairs_hook=unique_keys)
 
-    def restore(value: dict[str, Any]) -> Any:
+    def restore(pairs: list[tuple[str, Any]]) -> Any:
+        value = unique_keys(pairs)
         number = value.get(_PLACE)
         return spans[number] if isinstance(number, int) and 0 <= number < len(spans) else value
 
-    return b"".join([*parts, data[end:]]), json.JSONDecoder(object_hook=restore)
+    return b"".join([*parts, data[end:]]), json.JSONDecoder(object_pairs_hook=restore)
 
 
 def _text(data: bytes, source: str) -> str:
@@ -168,7 +170,7 @@ def _decode(decoder: json.JSONDecoder, text: str, start: int, source: str) -> tu
     except json.JSONDecodeError as error:
         raise StatsError(_json_error(text, error), source) from None
     except ValueError as error:
-        # An integer of thousands of digits.
+        # A key twice in one object, or an integer of thousands of digits.
         raise StatsError(f"not JSON that a broker writes: {error}; {HOW_TO}", source) from None
     except RecursionError:
         raise StatsError(f"nested too deeply; {HOW_TO}", source) from None

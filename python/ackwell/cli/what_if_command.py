@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from datetime import datetime
 from pathlib import Path
@@ -59,13 +58,14 @@ def what_if(
     from ackwell.broker.broker_settings import BrokerSettings
     from ackwell.diagnosis.what_if import Move, MoveResult, check_prediction
     from ackwell.diagnosis.what_if import what_if as predict
+    from ackwell.json_values import json_value
 
     stats = _stats(client, source, subscription)
     if verify is not None:
         try:
-            predicted = json.loads(verify.read_text(encoding="utf-8"))
-        except ValueError:
-            fail(f"{verify}: not JSON")
+            predicted = json_value(verify.read_text(encoding="utf-8"))
+        except ValueError as error:
+            fail(f"{verify}: not JSON: {error}")
         found, details = check_prediction(predicted, stats)
         if as_json:
             print_json({"happened": str(found), "details": details})

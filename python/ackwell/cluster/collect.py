@@ -26,6 +26,7 @@ from ackwell.broker.stats import UnreadableSource
 from ackwell.cluster.admin import BrokerFacts, TopicAnswer
 from ackwell.cluster.atomic_files import NO_FOLLOW, write_atomically
 from ackwell.errors import StoreError
+from ackwell.json_values import json_value
 
 if TYPE_CHECKING:
     from ackwell.cluster.admin import Admin
@@ -142,7 +143,7 @@ def collected_facts(sources: Sequence[str], owner: str | None = None) -> BrokerF
     manifests = [file for source in sources if source != "-" for file in Path(source).rglob(MANIFEST)]
     for file in sorted(manifests, key=lambda path: path.parent.name, reverse=True):
         try:
-            manifest = json.loads(file.read_text(encoding="utf-8"))
+            manifest = json_value(file.read_text(encoding="utf-8"))
             return BrokerFacts.of_json(manifest.get("brokers", {}).get(owner, manifest))
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             continue

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import base64
 import http.client
-import json
 import random
 import socket
 import ssl
@@ -37,6 +36,7 @@ from typing import IO, Any, Final, NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from ackwell.errors import StatsError
+from ackwell.json_values import json_value
 
 BODY_BYTES_MAX: Final = 256 << 20
 """The largest answer; a `stats-internal` of a million ranges has about 30 MB."""
@@ -407,7 +407,7 @@ def _error_reason(error: urllib.error.HTTPError) -> str:
     """Return the reason in the broker's JSON answer, else a hint for the status."""
     hint = _STATUS.get(error.code, error.reason)
     try:
-        reason = json.loads(error.read(1 << 16))["reason"]
+        reason = json_value(error.read(1 << 16))["reason"]
     except (OSError, ValueError, KeyError, TypeError, http.client.HTTPException):
         return hint
     return f"{reason} ({hint})" if error.code in _STATUS else str(reason)

@@ -6,7 +6,6 @@ subscription, so the cost does not depend on their number. Local replay, Spark t
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +17,7 @@ from ackwell.cursor.ack_sets import BATCH_SIZE_MAX
 from ackwell.cursor.cursor_settings import CursorSettings
 from ackwell.engine import native_engine
 from ackwell.errors import CorruptStateError, EventError, Flaw, ProtocolError
+from ackwell.json_values import json_value
 from ackwell.replay.event_columns import NULL, Columns, Texts, code_at, codes_of
 from ackwell.replay.events import EFFECTS, Action
 from ackwell.replay.resets import NO_RESETS, Name, Resets
@@ -277,7 +277,7 @@ class Fold:
         for pair, detail in self._partials.settings():
             try:
                 if detail not in parsed:
-                    parsed[detail] = json.loads(detail)
+                    parsed[detail] = json_value(detail)
             except ValueError as error:
                 errors[pair] = f"the settings are not JSON: {error}"
             else:

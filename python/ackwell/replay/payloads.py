@@ -10,8 +10,9 @@ import json
 from base64 import b64decode, b64encode
 from collections import defaultdict
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
+from ackwell.json_values import json_value
 from ackwell.position import Position
 
 PREFIX: Final = "_payloads-"
@@ -27,14 +28,35 @@ def payload_line(topic: str, position: tuple[int, int], data: bytes) -> str:
     return json.dumps([topic, *position, b64encode(data).decode()]) + "\n"
 
 
-def read_payloads(folder: Path) -> dict[str, dict[Position, bytes]]:
-    """Return the entries of a recording's folder, by topic and position. A torn last line is skipped."""
-    found: dict[str, dict[Position, bytes]] = defaultdict(dict)
+class Payloads(NamedTuple):
+    """The entries of a recording, and the lines that are not entries."""
+
+    entries: dict[str, dict[Position, bytes]]
+    damaged: list[str]
+    """The file and the number of each damaged line. A torn last line is not listed: a kill leaves one."""
+
+
+def read_payloads(folder: Path) -> Payloads:
+    """Return the entries of a recording's folder, by topic and position."""
+    found = Payloads(defaultdict(dict), [])
     for path in sorted(folder.rglob(f"{PREFIX}*.jsonl")):
-        for line in path.read_bytes().split(b"\n"):
+        *lines, torn = path.read_bytes().split(b"\n")
+        for number, line in enumerate([*lines, torn], start=1):
             try:
-                topic, ledger_id, entry_id, data = json.loads(line)
-                found[topic][Position(ledger_id, entry_id)] = b64decode(data, validate=True)
+                topic, position, data = _entry_of(json_value(line))
             except ValueError:
+                if number <= len(lines):
+                    found.damaged.append(f"{path}, line {number}: not an entry of a recording")
                 continue
+            found.entries[topic][position] = data
     return found
+
+
+def _entry_of(value: object) -> tuple[str, Position, bytes]:
+    """Return the entry of a line's value; `ValueError` if it is not one."""
+    match value:
+        case [str(topic), int(ledger_id), int(entry_id), str(data)]:
+            # `True` is an `int`, too.
+            if bool not in (type(ledger_id), type(entry_id)) and min(ledger_id, entry_id) >= 0:
+                return topic, Position(ledger_id, entry_id), b64decode(data, validate=True)
+    raise ValueError("expected a topic, a ledger id, an entry id and Base64")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ackwell.errors import StatsError
+from ackwell.json_values import json_value
 from ackwell.sources import SourceKind, source_kind, wrong_kind
 
 
@@ -34,7 +35,7 @@ def read_with_sha256(file: Path, kind: SourceKind, version: int, *, key: str) ->
     """
     data = file.read_bytes()
     try:
-        value: dict[str, Any] = json.loads(data)
+        value: dict[str, Any] = json_value(data)
         found, _ = value["version"], value[key]
     except (ValueError, KeyError, TypeError, RecursionError):
         raise StatsError(wrong_kind(source_kind(data), kind), str(file)) from None
