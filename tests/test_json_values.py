@@ -22,13 +22,13 @@ STATS = TRACES / "shared_small_holes.live.stats.json"
 
 def test_a_json_value_has_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     assert json_value('{"a": [1, {"a": 2}], "b": null}') == {"a": [1, {"a": 2}], "b": None}
-    with pytest.raises(ValueError, match="^nested too deeply$"):
+    with pytest.raises(ValueError, match=r"^nested too deeply$"):
         json_value(DEEP)
-    with pytest.raises(ValueError, match="^the key 'b' is twice in one object$"):
+    with pytest.raises(ValueError, match=r"^the key 'b' is twice in one object$"):
         json_value('{"x": {"a": 1, "b": 1, "b": 1}}')
     monkeypatch.setattr(json_values, "JSON_BYTES_MAX", 1 << 20)
     assert len(json_value(json.dumps(" " * ((1 << 20) - 2)))) == (1 << 20) - 2
-    with pytest.raises(ValueError, match="^more than 1 MiB of JSON$"):
+    with pytest.raises(ValueError, match=r"^more than 1 MiB of JSON$"):
         json_value(json.dumps(" " * ((1 << 20) - 1)))
 
 
@@ -43,7 +43,7 @@ def test_commands_refuse_deep_json_in_one_line(tmp_path: Path) -> None:
     answer = held(ackwell("what-if", "skip", "--verify", str(deep), str(STATS), "sub"))
     assert answer.code == ERROR
     events = tmp_path / "events.jsonl"
-    meta = {"ev": "meta", "topic": "t", "sub": "s", "detail": DEEP}
-    events.write_text(json.dumps(meta) + "\n")
+    config = f'{{"a":{DEEP}{"]" * len(DEEP)}}}'
+    events.write_text(f'{{"t":1,"ev":"meta","topic":"t","sub":"s","config":{config}}}\n')
     for command in ("replay", "events check"):
         held(ackwell(*command.split(), str(events)))

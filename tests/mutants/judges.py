@@ -248,6 +248,7 @@ JUDGES: dict[str, list[str]] = {
         "tests/replay/test_history.py",
         "tests/devbroker/test_key_order.py",
     ],
+    "python/ackwell/json_values.py": ["tests/test_json_values.py", "tests/broker/test_stats.py"],
     "python/ackwell/sources.py": ["tests/test_sources.py", "tests/diagnosis/test_inspect.py"],
     "python/ackwell/rescue/": [
         "tests/rescue/test_plan.py",
