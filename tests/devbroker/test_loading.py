@@ -174,8 +174,12 @@ def test_a_recording_is_loaded_with_its_payloads(
         consumer.acknowledge(consumer.receive(5000))
         before.settle()
         before.save_events(tmp_path, payloads=True)
+    (damaged,) = tmp_path.glob("_payloads-*")
+    with damaged.open("a") as file:
+        file.write("null\n")
     loaded = broker.load(tmp_path)
     assert not loaded.unread
+    assert loaded.unknown == [f"{damaged}, line 4: not an entry of a recording"]
     got = drained(client, consumer_type=pulsar.ConsumerType.Shared)
     assert [(each.data(), each.partition_key()) for each in got] == [(b"order 0", "k0"), (b"order 2", "k2")]
 
