@@ -7,8 +7,8 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ackwell.devbroker.admin.requests import Backend, HttpError, Raw, Request
-from ackwell.devbroker.admin.routes import route
+from ackwell.devbroker.admin.requests import HttpError, Raw, Request
+from ackwell.devbroker.admin.server import dispatch
 from ackwell.devbroker.broker import AsyncBroker
 from ackwell.devbroker.client_connection import ClientConnection
 from ackwell.devbroker.devbroker_settings import DevBrokerSettings
@@ -100,11 +100,11 @@ class Offline:
         path, _, asked = path.partition("?")
         query |= dict(each.split("=", 1) for each in asked.split("&") if each)
         data = b"" if body is None else json.dumps(body).encode()
-        request = Request(method, path.split("/"), query, data)
+        request = Request(self.broker, method, f"/{path}", query, data)
 
         def answer() -> Any:
             try:
-                return route(Backend(self.state, self.service, self.broker), request)
+                return dispatch(request)
             except HttpError as error:
                 return int(error.status), str(error)
             except CommandRefusedError as error:

@@ -449,7 +449,7 @@ def test_duplicates_are_dropped_if_the_broker_or_the_namespace_deduplicates() ->
     client.ask(CommandType.SEND, body, producer_id=1, sequence_id=6, highest_sequence_id=9)
     assert receipts(client.publish(sequence_id=9)) == [(9, none, none)]
     assert client.produce(producer_name="p").last_sequence_id == 9
-    broker.state.set_policy("public/default", "deduplication", False)
+    broker.state.set_policy("public/default", "deduplicationEnabled", False)
     assert receipts(client.publish(sequence_id=1)) == [(1, 0, 3)]
     assert client.produce(producer_name="p").last_sequence_id == -1
     broker.close()
@@ -471,7 +471,7 @@ def test_duplicates_are_recognized_after_a_topic_was_loaded_again() -> None:
 def test_no_duplicates_are_dropped_unless_asked_for(broker: Offline, client: Client) -> None:
     client.produce()
     assert receipts(client.publish(sequence_id=4) + client.publish(sequence_id=4)) == [(4, 0, 0), (4, 0, 1)]
-    broker.state.set_policy("public/default", "deduplication", True)
+    broker.state.set_policy("public/default", "deduplicationEnabled", True)
     client.publish(sequence_id=5)
     assert receipts(client.publish(sequence_id=5)) == [(5, 2**64 - 1, 2**64 - 1)]
 
@@ -480,7 +480,8 @@ def test_a_terminated_topic_takes_no_message_and_no_producer(broker: Offline, cl
     client.produce()
     client.publish()
     client.subscribe(permits=0)
-    assert broker.topics("POST", "orders/terminate") == {"ledgerId": 0, "entryId": 0, "partitionIndex": -1}
+    ended = broker.topics("POST", "orders/terminate")
+    assert (ended["ledgerId"], ended["entryId"], ended["partitionIndex"]) == (0, 0, -1)
     broker.run(client.connection.flush)
     assert CommandType.CLOSE_PRODUCER in [each.type for each in client.read()]
     refused(client.produce(producer_id=2), ErrorCode.TOPIC_TERMINATED_ERROR, f"{ORDERS} was terminated")
@@ -1066,7 +1067,7 @@ def test_producers_and_consumers_bring_schemas_that_must_fit(broker: Offline, cl
     # A refused consumer leaves nothing.
     assert broker.state.topics[ORDERS].subscriptions == {}
     assert sorted(client.connection.producers) == [1]
-    broker.state.set_policy("public/default", "schemaCompatibilityStrategy", "ALWAYS_COMPATIBLE")
+    broker.state.set_policy("public/default", "schema_compatibility_strategy", "ALWAYS_COMPATIBLE")
     assert client.produce(producer_id=2, schema=schema('"int"')).schema_version == (1).to_bytes(8)
 
 

@@ -33,15 +33,26 @@ def status(broker: Broker, method: str, path: str, body: Any = None) -> tuple[in
 
 
 @pytest.mark.parametrize(
-    "policy", ["nonsense", "dispatchRate", "backlogQuota", "maxProducersPerTopic", "persistence"]
+    ("policy", "value", "enforced"),
+    [
+        ("dispatchRate", {"dispatchThrottlingRateInMsg": 5}, False),
+        ("encryptionRequired", True, False),
+        ("maxProducersPerTopic", 5, True),
+        ("messageTTL", 5, True),
+    ],
 )
-def test_a_policy_that_would_do_nothing_is_refused_by_name(broker: Broker, policy: str) -> None:
+def test_a_policy_that_is_only_stored_says_so_in_a_header(
+    broker: Broker, policy: str, value: object, enforced: bool
+) -> None:
+    for method, data in (("POST", json.dumps(value).encode()), ("GET", None)):
+        request = Request(f"{broker.admin_url}/admin/v2/{NAMESPACE}/{policy}", data, method=method)
+        with urlopen(request) as answer:
+            assert answer.headers["X-Ackwell-Policy"] == (None if enforced else "stored only")
+
+
+def test_a_policy_that_no_broker_has_is_refused(broker: Broker) -> None:
     for method in ("PUT", "POST"):
-        code, reason = status(broker, method, f"{NAMESPACE}/{policy}", 5)
-        assert code == 501
-        assert policy in reason
-    assert status(broker, "PUT", "namespaces/public/made", {policy: 5})[0] == 501
-    assert status(broker, "GET", "namespaces/public/made")[0] == 404
+        assert status(broker, method, f"{NAMESPACE}/nonsense", 5)[0] == 405
 
 
 def test_the_backlog_of_a_namespace_is_cleared_and_its_topics_are_unloaded(broker: Broker) -> None:

@@ -245,7 +245,7 @@ def tenant_is_there(at: Running, _: Broker) -> None:
 
 
 PERSISTENT_ATTRIBUTES: dict[str, tuple[Set, Check]] = {
-    "tenant": (sent("PUT", "tenants/acme", {}), tenant_is_there),
+    "tenant": (sent("PUT", "tenants/acme", {"allowedClusters": ["standalone"]}), tenant_is_there),
     "namespace": (sent("PUT", "namespaces/public/live", {}), asked("namespaces/public/live/topics", [])),
     "policy": (
         sent("POST", "namespaces/public/default/maxUnackedMessagesPerConsumer", 7),
@@ -253,7 +253,7 @@ PERSISTENT_ATTRIBUTES: dict[str, tuple[Set, Check]] = {
     ),
     "partitions": (
         sent("PUT", f"{PUBLIC}/many/partitions", 3),
-        asked(f"{PUBLIC}/many/partitions", {"partitions": 3}),
+        asked(f"{PUBLIC}/many/partitions", {"partitions": 3, "deleted": False}),
     ),
     "topic": (sent("PUT", f"{PUBLIC}/empty"), asked(f"{PUBLIC}/empty/subscriptions", [])),
     "subscription and its properties": (set_properties, check_properties),

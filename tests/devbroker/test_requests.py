@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,9 +13,12 @@ import pytest
 pytest.importorskip("google.protobuf")
 
 from ackwell.broker.broker_settings import BrokerSettings
-from ackwell.devbroker.admin.requests import number
+from ackwell.devbroker.admin.requests import HttpError, Request, number
+from ackwell.devbroker.admin.route_table import RESOURCES, routes
+from ackwell.devbroker.admin.server import dispatch
+from ackwell.devbroker.admin.topic_routes import _partitions
 from ackwell.devbroker.compatibility import STRATEGIES, can_read, compatible
-from ackwell.devbroker.policies import POLICIES
+from ackwell.devbroker.policies import POLICIES, Policy
 from ackwell.protocol import messages
 from ackwell.protocol.batches import write_batch
 from ackwell.protocol.constants import CommandType, SchemaType
@@ -21,6 +26,8 @@ from tests.devbroker.offline import BEGUN_MS, ORDERS, Client, Offline, delivered
 
 PATH = "admin/v2/persistent/public/default/orders"
 NONE = 2**64 - 1
+TENANT = {"adminRoles": ["role"], "allowedClusters": ["standalone"]}
+SPACE = "admin/v2/namespaces/public/default"
 
 
 @pytest.fixture
@@ -100,7 +107,7 @@ def test_partitions_are_made_and_only_ever_more(broker: Offline) -> None:
             f"{wanted!r} partitions; expected 1 to 10,000",
         )
     assert broker.topics("PUT", "a/partitions", {"partitions": 2}) is None
-    assert broker.topics("GET", "a/partitions") == {"partitions": 2}
+    assert broker.topics("GET", "a/partitions") == {"partitions": 2, "deleted": False}
     broker.topics("PUT", "a/subscription/s", "earliest")
     assert broker.topics("POST", "a/partitions", 1) == (
         422,
@@ -108,14 +115,17 @@ def test_partitions_are_made_and_only_ever_more(broker: Offline) -> None:
     )
     assert broker.topics("POST", "a/partitions", 2) is None
     assert broker.topics("POST", "a/partitions", 3) is None
-    assert broker.topics("GET", "a/partitions") == {"partitions": 3}
+    assert broker.topics("GET", "a/partitions") == {"partitions": 3, "deleted": False}
     # A new partition has the subscriptions of the others.
     assert broker.topics("GET", "a-partition-2/subscriptions") == ["s"]
     broker.topics("PUT", "b")
     assert broker.topics("POST", "b/partitions", 3)[0] == 404
-    assert broker.topics("GET", "b/partitions") == {"partitions": 0}
+    assert broker.topics("GET", "b/partitions") == {"partitions": 0, "deleted": False}
     assert broker.topics("GET", "none/partitions")[0] == 404
-    assert broker.topics("GET", "none/partitions", checkAllowAutoCreation="true") == {"partitions": 0}
+    assert broker.topics("GET", "none/partitions", checkAllowAutoCreation="true") == {
+        "partitions": 0,
+        "deleted": False,
+    }
     assert broker.topics("DELETE", "a") == (
         409,
         "persistent://public/default/a is a partitioned topic instead of non-partitioned topic",
@@ -128,12 +138,9 @@ def test_partitions_are_made_and_only_ever_more(broker: Offline) -> None:
     )
 
 
-def test_the_greatest_number_of_partitions_is_ten_thousand() -> None:
-    from ackwell.devbroker.admin.requests import Request
-    from ackwell.devbroker.admin.topic_routes import _partitions
-
+def test_the_greatest_number_of_partitions_is_ten_thousand(broker: Offline) -> None:
     for count in (1, 10_000):
-        assert _partitions(Request("PUT", [], {}, str(count).encode())) == count
+        assert _partitions(Request(broker.broker, "PUT", "/", {}, str(count).encode())) == count
 
 
 def test_statistics_are_those_of_the_topic(broker: Offline, client: Client) -> None:
@@ -260,25 +267,13 @@ def test_the_type_of_key_shared_and_the_active_consumer_are_named(broker: Offlin
 
 
 def test_a_topic_ends_with_its_last_message(broker: Offline, client: Client) -> None:
-    assert broker.topics("POST", "orders/terminate") == {"ledgerId": 2, "entryId": 1, "partitionIndex": -1}
+    assert broker.topics("POST", "orders/terminate") == {
+        "ledgerId": 2, "entryId": 1, "partitionIndex": -1, "batchIndex": -1, "batchSize": 0,
+    }  # fmt: skip
     assert broker.topics("GET", "orders/internalStats")["state"] == "Terminated"
     assert broker.topics("POST", "none/terminate")[0] == 404
     broker.topics("PUT", "a/partitions", 1)
     assert broker.topics("POST", "a-partition-0/terminate")["partitionIndex"] == 0
-
-
-def test_unsupported_topic_details_are_empty(broker: Offline, client: Client) -> None:
-    for path in ("properties", "permissions"):
-        assert broker.topics("GET", f"orders/{path}") == {}
-        assert broker.topics("GET", f"none/{path}")[0] == 404
-    assert broker.topics("GET", "orders/retention") == (
-        501,
-        "the dev broker does not implement GET …/retention",
-    )
-    assert broker.topics("POST", "orders/stats")[0] == 501
-    assert broker.topics("GET", "orders/stats/more")[0] == 501
-    assert broker.admin("GET", "metrics") == (404, "the dev broker has no /metrics")
-    assert broker.admin("GET", "admin/v2/persistent/public/default/%20/x")[0] == 501
 
 
 def test_an_unload_keeps_the_topic(broker: Offline, client: Client) -> None:
@@ -486,7 +481,7 @@ def test_the_first_message_of_a_time_has_an_id(broker: Offline, client: Client) 
         return found["ledgerId"], found["entryId"]
 
     assert [at(seconds) for seconds in (-1, 0, 1, 4, 9, 10)] == [
-        (-1, -1), (-1, -1), (0, 1), (1, 0), (2, 1), (2, 2),
+        (0, 0), (0, 0), (0, 1), (1, 0), (2, 1), (2, 2),
     ]  # fmt: skip
 
 
@@ -557,18 +552,27 @@ def test_namespaces_are_made_in_tenants_and_deleted_when_empty(broker: Offline) 
     assert broker.admin("GET", "admin/v2/tenants") == ["public", "pulsar"]
     assert broker.admin("PUT", "admin/v2/namespaces/acme/a") == (404, "Tenant acme not found")
     assert broker.admin("GET", "admin/v2/tenants/acme") == (404, "Tenant acme not found")
-    assert broker.admin("PUT", "admin/v2/tenants/acme") is None
-    assert broker.admin("PUT", "admin/v2/tenants/acme") == (409, "Tenant already exists")
-    assert broker.admin("GET", "admin/v2/tenants/acme") == {
-        "adminRoles": [], "allowedClusters": ["standalone"],
-    }  # fmt: skip
+    assert broker.admin("PUT", "admin/v2/tenants/acme", TENANT) is None
+    assert broker.admin("PUT", "admin/v2/tenants/acme", TENANT) == (409, "Tenant already exists")
+    assert broker.admin("GET", "admin/v2/tenants/acme") == TENANT
+    changed = {"adminRoles": ["other"], "allowedClusters": ["standalone"]}
+    assert broker.admin("POST", "admin/v2/tenants/acme", changed) is None
+    assert broker.admin("GET", "admin/v2/tenants/acme") == changed
+    assert broker.admin("GET", "admin/v2/tenants/public") == {"allowedClusters": ["standalone"]}
+    assert broker.admin("POST", "admin/v2/tenants/none", TENANT)[0] == 404
+    for wrong, why in (
+        (None, "TenantInfo is null"),
+        ({"allowedClusters": []}, "Clusters can not be empty"),
+        ({"allowedClusters": ["nonsense"]}, "Clusters do not exist"),
+    ):
+        assert broker.admin("PUT", "admin/v2/tenants/wrong", wrong) == (412, why)
     assert broker.admin("GET", "admin/v2/namespaces/acme") == []
     for name in ("b", "a"):
         assert broker.admin("PUT", f"admin/v2/namespaces/acme/{name}") is None
     assert broker.admin("PUT", "admin/v2/namespaces/acme/a") == (409, "Namespace already exists")
     assert broker.admin("GET", "admin/v2/namespaces/acme") == ["acme/a", "acme/b"]
     assert broker.admin("GET", "admin/v2/namespaces/none") == (404, "Tenant none not found")
-    assert broker.admin("GET", "admin/v2/namespaces") == (404, "expected a tenant")
+    assert broker.admin("GET", "admin/v2/namespaces")[0] == 404
     broker.admin("PUT", "admin/v2/persistent/acme/a/t")
     assert broker.admin("DELETE", "admin/v2/namespaces/acme/a") == (
         409,
@@ -598,8 +602,10 @@ def test_delayed_entries_count_in_the_backlog_and_not_in_msg_backlog_no_delayed(
 
 
 def test_a_name_that_begins_like_another_is_another(broker: Offline) -> None:
-    for path in ("tenants/pub", "tenants/acme", "namespaces/acme/a", "namespaces/acme/ab"):
-        assert broker.admin("PUT", f"admin/v2/{path}") is None
+    for name in ("pub", "acme"):
+        assert broker.admin("PUT", f"admin/v2/tenants/{name}", TENANT) is None
+    for name in ("a", "ab"):
+        assert broker.admin("PUT", f"admin/v2/namespaces/acme/{name}") is None
     assert broker.admin("DELETE", "admin/v2/tenants/pub") is None
     assert broker.admin("GET", "admin/v2/namespaces/acme/a/topics") == []
     broker.admin("PUT", "admin/v2/persistent/acme/ab/t")
@@ -616,61 +622,331 @@ def test_a_name_that_begins_like_another_is_another(broker: Offline) -> None:
     assert broker.admin("DELETE", "admin/v2/namespaces/acme/a") is None
 
 
-def test_policies_are_set_read_and_removed(broker: Offline) -> None:
-    space = "admin/v2/namespaces/public/default"
-    assert broker.admin("GET", space) == {}
-    assert "deduplication" in POLICIES
-    assert broker.admin("GET", f"{space}/deduplication") is None
-    for method, value in (("POST", True), ("PUT", False)):
-        assert broker.admin(method, f"{space}/deduplication", value) is None
-        assert broker.admin("GET", f"{space}/deduplication") is value
-    assert broker.admin("GET", space) == {"deduplication": False}
-    assert broker.admin("DELETE", f"{space}/deduplication") is None
-    assert broker.admin("GET", space) == {}
-    status, why = broker.admin("POST", f"{space}/backlogQuota", {})
-    assert (status, why) == (
-        501,
-        f"the dev broker does not implement the policy 'backlogQuota'; it implements {', '.join(POLICIES)}",
-    )
-    made = "admin/v2/namespaces/public/other"
-    assert (
-        broker.admin("PUT", made, {"bundles": {}, "replication_clusters": [], "deduplication": True}) is None
-    )
-    assert broker.admin("GET", f"{made}/deduplication") is True
-    assert broker.admin("PUT", "admin/v2/namespaces/public/third", {"persistence": 1})[0] == 501
-    assert broker.admin("PUT", "admin/v2/namespaces/public/third", {"retention": 1})[0] == 412
-    none = "admin/v2/namespaces/public/none"
-    for method, path in (
-        ("GET", ""),
-        ("GET", "/x"),
-        ("POST", "/deduplication"),
-        ("DELETE", "/deduplication"),
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda each: each.name or each.topic)
+def test_every_policy_is_set_read_and_removed(broker: Offline, policy: Policy) -> None:
+    """Each policy of the table has the routes of the real broker, and its JSON form is that of 4.2.4."""
+    broker.topics("PUT", "orders")
+    example: dict[str, Any] = {
+        "retention": {"retentionTimeInMinutes": 5, "retentionSizeInMB": 6},
+        "persistence": {
+            "bookkeeperEnsemble": 1, "bookkeeperWriteQuorum": 1, "bookkeeperAckQuorum": 1,
+            "managedLedgerMaxMarkDeleteRate": 1.0,
+        },
+        "autoTopicCreation": {
+            "allowAutoTopicCreation": True, "topicType": "partitioned", "defaultNumPartitions": 3,
+        },
+        "offloadPolicies": {"managedLedgerOffloadDriver": "aws-s3"},
+        "properties": {"a": "b"}, "scalableTopicAutoScalePolicy": {"x": 1},
+        "isAllowAutoUpdateSchema": False,
+    }  # fmt: skip
+    form = policy.form.example
+    value = example.get(policy.name)
+    if value is None:
+        of_type = {
+            bool: True,
+            int: 7,
+            str: (*policy.form.choices, "x")[0],
+            list: [*policy.form.choices[:2]],
+            dict: form,
+        }
+        value = of_type[type(form)]
+    known = {(each.path, each.method): each for each in routes()}
+    for prefix, path, name in (
+        ("namespaces/{tenant}/{namespace}", SPACE, policy.name),
+        ("{domain}/{tenant}/{namespace}/{topic}", PATH, policy.topic),
     ):
-        assert broker.admin(method, none + path) == (404, "Namespace public/none not found")
+        if not name:
+            continue
+        route = f"/admin/v2/{prefix}/{name}"
+        unset = broker.admin("GET", f"{path}/{name}")
+        assert policy.unset in (unset, None) or not policy.name or path == PATH
+        setter = next(each for each in ("POST", "PUT") if (route, each) in known)
+        assert broker.admin(setter, f"{path}/{name}", value) is None
+        found = broker.admin("GET", f"{path}/{name}")
+        assert found == (
+            {key: each for key, each in value.items() if each is not None}
+            if isinstance(value, dict)
+            else value
+        )
+        if (route, "DELETE") in known:
+            assert known[route, "DELETE"].handler is not None
+            assert broker.admin("DELETE", f"{path}/{name}") is None
+            assert broker.admin("GET", f"{path}/{name}") == unset
+
+
+def test_the_policies_of_a_namespace_have_the_fields_of_pulsar(broker: Offline) -> None:
+    everything = broker.admin("GET", SPACE)
+    assert set(everything) == {
+        "auth_policies", "replication_clusters", "allowed_clusters", "bundles", "backlog_quota_map",
+        "clusterDispatchRate", "topicDispatchRate", "subscriptionDispatchRate", "replicatorDispatchRate",
+        "clusterSubscribeRate", "publishMaxMessageRate", "latency_stats_sample_rate", "deleted",
+        "encryption_required", "subscription_auth_mode", "offload_threshold", "offload_threshold_in_seconds",
+        "schema_compatibility_strategy", "is_allow_auto_update_schema", "schema_validation_enforced",
+        "subscription_types_enabled", "properties", "migrated",
+    }  # fmt: skip
+    # Java's client and pulsar-admin send every field.
+    made = "admin/v2/namespaces/public/other"
+    given = everything | {
+        "retention_policies": {"retentionTimeInMinutes": 5, "retentionSizeInMB": 6},
+        "nope": 1,
+    }
+    assert broker.admin("PUT", made, given | {"message_ttl_in_seconds": 7, "persistence": None}) is None
+    assert broker.admin("GET", f"{made}/retention") == given["retention_policies"]
+    assert broker.admin("GET", f"{made}/messageTTL") == 7
+    assert broker.admin("GET", made) == everything | {
+        "retention_policies": given["retention_policies"], "message_ttl_in_seconds": 7,
+    }  # fmt: skip
+    for wrong, status in (
+        ({"retention_policies": 1}, 412),
+        ({"replication_clusters": ["x"]}, 403),
+    ):
+        assert broker.admin("PUT", "admin/v2/namespaces/public/third", wrong)[0] == status
+    none = "admin/v2/namespaces/public/none"
+    for method, path in (("GET", ""), ("POST", "/deduplication"), ("DELETE", "/deduplication")):
+        assert broker.admin(method, none + path, True) == (404, "Namespace public/none not found")
+
+
+def test_a_policy_of_a_topic_has_priority_over_its_namespace(broker: Offline) -> None:
+    broker.topics("PUT", "orders/partitions", 2)
+    rule = {"retentionTimeInMinutes": 5, "retentionSizeInMB": 6}
+    broker.admin("POST", f"{SPACE}/retention", rule)
+    assert broker.topics("GET", "orders/retention") is None
+    assert broker.topics("GET", "orders/retention", applied="true") == rule
+    broker.topics("POST", "orders/retention", {"retentionTimeInMinutes": -1, "retentionSizeInMB": -1})
+    # The partitions have the policies of the partitioned topic.
+    kept = broker.topics("GET", "orders-partition-1/retention", applied="true")
+    assert kept == {"retentionTimeInMinutes": -1, "retentionSizeInMB": -1}
+    assert broker.topics("DELETE", "orders/policies") is None
+    assert broker.topics("GET", "orders/retention", applied="true") == rule
+    broker.topics("POST", "orders/messageTTL", messageTTL="60")
+    assert broker.topics("GET", "orders/messageTTL") == 60
+    broker.topics("DELETE", "orders/partitions")
+    assert dict(broker.state.shared.topic_policies) == {}
+
+
+def test_limits_of_producers_consumers_and_subscriptions_are_enforced(broker: Offline) -> None:
+    client = broker.connect()
+    broker.admin("POST", f"{SPACE}/maxProducersPerTopic", 1)
+    client.produce(producer_id=1)
+    refused = client.ask(CommandType.PRODUCER, topic="orders", producer_id=2, request_id=9)
+    assert "maxProducersPerTopic permits 1" in str(refused)
+    broker.topics("POST", "orders/maxProducers", 2)
+    assert "permits" not in str(client.ask(CommandType.PRODUCER, topic="orders", producer_id=2, request_id=9))
+    broker.topics("POST", "orders/maxSubscriptionsPerTopic", 1)
+    client.subscribe("s", 1)
+    wanted: dict[str, Any] = {"topic": "orders", "subType": 1, "request_id": 8}
+    refused = client.ask(CommandType.SUBSCRIBE, subscription="t", consumer_id=2, **wanted)
+    assert "maxSubscriptionsPerTopic permits 1" in str(refused)
+    broker.topics("POST", "orders/maxConsumersPerSubscription", 1)
+    refused = client.ask(CommandType.SUBSCRIBE, subscription="s", consumer_id=2, **wanted)
+    assert "maxConsumersPerSubscription permits 1" in str(refused)
+    broker.topics("DELETE", "orders/maxConsumersPerSubscription")
+    broker.topics("POST", "orders/maxConsumers", 1)
+    refused = client.ask(CommandType.SUBSCRIBE, subscription="s", consumer_id=2, **wanted)
+    assert "maxConsumersPerTopic permits 1" in str(refused)
+    broker.topics("DELETE", "orders/maxConsumers")
+    broker.topics("POST", "orders/subscriptionTypesEnabled", ["Exclusive"])
+    refused = client.ask(CommandType.SUBSCRIBE, subscription="s", consumer_id=2, **wanted)
+    assert "support Shared sub type" in str(refused)
+
+
+def test_topics_are_created_by_the_policy_of_the_namespace(broker: Offline) -> None:
+    broker.admin(
+        "POST",
+        f"{SPACE}/autoTopicCreation",
+        {"allowAutoTopicCreation": False, "topicType": "partitioned", "defaultNumPartitions": 3},
+    )
+    assert broker.topics("GET", "a/partitions", checkAllowAutoCreation="true")["partitions"] == 0
+    broker.admin(
+        "POST",
+        f"{SPACE}/autoTopicCreation",
+        {"allowAutoTopicCreation": True, "topicType": "partitioned", "defaultNumPartitions": 3},
+    )
+    assert broker.topics("GET", "a/partitions", checkAllowAutoCreation="true")["partitions"] == 3
+    for kind, partitions, why in (
+        ("nope", 1, "Unknown topic type"),
+        ("partitioned", None, "cannot be null"),
+        ("partitioned", 0, "less than 1"),
+    ):
+        value = {"allowAutoTopicCreation": True, "topicType": kind, "defaultNumPartitions": partitions}
+        status, said = broker.admin("POST", f"{SPACE}/autoTopicCreation", value)
+        assert (status, why in said) == (412, True)
+
+
+def test_a_topic_beyond_its_compaction_threshold_is_compacted(broker: Offline, client: Client) -> None:
+    broker.admin("PUT", f"{SPACE}/compactionThreshold", 10)
+    broker.run(broker.state._check_ages)
+    assert broker.topics("GET", "orders/compaction")["status"] == "SUCCESS"
+
+
+def test_delayed_delivery_can_be_turned_off(broker: Offline) -> None:
+    broker.admin("POST", f"{SPACE}/delayedDelivery", {"active": False, "tickTime": 1000})
+    client = broker.connect()
+    client.subscribe()
+    client.produce()
+    got = client.publish(sequence_id=0, deliver_at_time=BEGUN_MS + 5_000)
+    assert delivered(got) == [(0, 0)]
 
 
 @pytest.mark.parametrize(
-    ("policy", "value", "why"),
+    ("policy", "value", "status", "why"),
     [
-        ("messageTTL", -1, "message TTL: -1"),
-        ("messageTTL", "60", "message TTL: '60'"),
-        ("messageTTL", True, "message TTL: True"),
-        ("messageTTL", None, "message TTL: None"),
-        ("retention", 5, "retention policy: 5"),
-        ("retention", {"retentionTimeInMinutes": -2}, "from -1 on"),
-        ("retention", {"retentionSizeInMB": 2**31}, "from -1 on"),
-        ("retention", {"retentionTimeInMinutes": 10}, "one limit is 0"),
-        ("retention", {"retentionTimeInMinutes": 0, "retentionSizeInMB": 1}, "one limit is 0"),
+        ("messageTTL", -1, 412, "messageTTL must be 0 or more"),
+        ("messageTTL", "x", 400, "messageTTL: 'x'"),
+        ("messageTTL", True, 400, "messageTTL: True"),
+        ("messageTTL", 2**63, 400, "messageTTL: 9223372036854775808"),
+        ("deduplication", "x", 400, "deduplication: 'x'"),
+        ("maxUnackedMessagesPerConsumer", -1, 412, "must be 0 or more"),
+        ("subscriptionTypesEnabled", ["Nope"], 400, "Key_Shared"),
+        ("persistence", {"bookkeeperWriteQuorum": 2}, 400, "Ensemble (0) >= WriteQuorum (2)"),
+        ("retention", 5, 400, "retention: 5"),
+        ("retention", {"retentionTimeInMinutes": -2}, 412, "from -1 on"),
+        ("retention", {"retentionSizeInMB": 2**31}, 412, "from -1 on"),
+        ("retention", {"retentionTimeInMinutes": 10}, 400, "one limit is 0"),
+        ("retention", {"retentionTimeInMinutes": 0, "retentionSizeInMB": 1}, 400, "one limit is 0"),
+        ("backlogQuota", {"limitSize": 1, "policy": "nope"}, 400, "the attribute policy"),
     ],
 )
 def test_a_value_that_a_broker_refuses_changes_nothing(
-    broker: Offline, policy: str, value: Any, why: str
+    broker: Offline, policy: str, value: Any, status: int, why: str
 ) -> None:
-    space = "admin/v2/namespaces/public/default"
-    status, said = broker.admin("POST", f"{space}/{policy}", value)
-    assert status == 412
-    assert why in said
-    assert broker.admin("GET", space) == {}
+    before = broker.admin("GET", SPACE)
+    found, said = broker.admin("POST", f"{SPACE}/{policy}", value)
+    assert (found, why in said) == (status, True), said
+    assert broker.admin("GET", SPACE) == before
+
+
+def test_quotas_properties_and_permissions_are_stored(broker: Offline) -> None:
+    broker.topics("PUT", "orders")
+    quota = {"limitSize": 1000, "policy": "producer_exception"}
+    stored = quota | {"limit": 1000, "limitTime": 0}
+    for path in (SPACE, PATH):
+        broker.admin("POST", f"{path}/backlogQuota", quota)
+        broker.admin("POST", f"{path}/backlogQuota", quota, backlogQuotaType="message_age")
+        broker.admin("DELETE", f"{path}/backlogQuota", backlogQuotaType="message_age")
+        assert broker.admin("GET", f"{path}/backlogQuotaMap") == {"destination_storage": stored}
+        broker.admin("PUT", f"{path}/properties", {"a": "b"})
+        assert broker.admin("GET", f"{path}/properties") == {"a": "b"}
+        broker.admin("POST", f"{path}/permissions/role", ["produce", "consume"])
+        assert broker.admin("GET", f"{path}/permissions") == {"role": ["consume", "produce"]}
+    broker.topics("DELETE", "orders/properties", key="a")
+    assert broker.topics("GET", "orders/properties") == {}
+    broker.topics("DELETE", "orders/permissions/role")
+    assert broker.topics("DELETE", "orders/permissions/role")[0] == 412
+    broker.admin("PUT", f"{SPACE}/property/x/y")
+    assert broker.admin("GET", f"{SPACE}/property/x") == "y"
+    broker.admin("DELETE", f"{SPACE}/property/x")
+    assert broker.admin("GET", f"{SPACE}/properties") == {"a": "b"}
+    broker.admin("POST", f"{SPACE}/permissions/subscription/s", ["r", "q"])
+    broker.admin("DELETE", f"{SPACE}/permissions/s/r")
+    assert broker.admin("GET", f"{SPACE}/permissions/subscription") == {"s": ["q"]}
+    broker.admin("DELETE", f"{SPACE}/permissions/role")
+    assert broker.admin("GET", f"{SPACE}/permissions") == {}
+    rate = {
+        "dispatchThrottlingRateInMsg": 5, "dispatchThrottlingRateInByte": -1,
+        "relativeToPublishRate": False, "ratePeriodInSecond": 1,
+    }  # fmt: skip
+    broker.topics("POST", "orders/s/dispatchRate", {"dispatchThrottlingRateInMsg": 5})
+    assert broker.topics("GET", "orders/s/dispatchRate") == rate
+    broker.topics("DELETE", "orders/s/dispatchRate")
+    assert broker.topics("GET", "orders/s/dispatchRate") is None
+
+
+def test_a_backlog_is_analyzed_trimmed_and_truncated(broker: Offline, client: Client) -> None:
+    client.ack((0, 0), (0, 2))
+    found = on_s(broker, "POST", "analyzeBacklog")
+    assert (found["entries"], found["messages"], found["filterAcceptedEntries"]) == (8, 8, 8)
+    assert (found["firstMessageId"], found["lastMessageId"], found["aborted"]) == ("0:1", "2:1", False)
+    one = broker.state.topics[ORDERS].content.log.nbytes // 10
+    assert broker.topics("PUT", "orders/backlogSize", {"ledgerId": 2, "entryId": 0}) == 2 * one
+    assert broker.topics("PUT", "orders/backlogSize") == 10 * one
+    stored = broker.topics("GET", "orders/internal-info")
+    assert [each["ledgerId"] for each in stored["ledgers"]] == [0, 1, 2]
+    assert stored["cursors"]["s"]["markDelete"] == {"ledgerId": 0, "entryId": 0}
+    assert broker.topics("POST", "orders/trim") is None
+    assert broker.topics("DELETE", "orders/truncate") is None
+    assert broker.topics("GET", "orders/internalStats")["numberOfEntries"] == 0
+    assert broker.topics("GET", "orders/getMessageIdByIndex")[0] == 412
+    assert on_s(broker, "GET", "replicatedSubscriptionStatus") == {ORDERS: False}
+    on_s(broker, "POST", "replicatedSubscriptionStatus", True)
+    assert on_s(broker, "GET", "replicatedSubscriptionStatus") == {ORDERS: True}
+
+
+def test_partitions_are_terminated_together(broker: Offline) -> None:
+    broker.topics("PUT", "a/partitions", "2")
+    assert broker.topics("POST", "a/terminate")[0] == 405
+    ended = broker.topics("POST", "a/terminate/partitions")
+    assert {name: each["partitionIndex"] for name, each in ended.items()} == {"0": 0, "1": 1}
+    assert broker.topics("POST", "a/createMissedPartitions") is None
+
+
+def test_transactions_have_statistics(broker: Offline, client: Client) -> None:
+    assert broker.admin("GET", "admin/v3/transactions/coordinators") == [
+        {"id": 0, "brokerServiceUrl": "pulsar://here:6650"}
+    ]
+    opened = broker.state.begin_transaction(0, 0)
+    (stats,) = broker.admin("GET", "admin/v3/transactions/coordinatorStats").values()
+    assert (stats["state"], stats["ongoingTxnSize"]) == ("Ready", 1)
+    assert broker.admin("GET", "admin/v3/transactions/coordinatorStats", coordinatorId="9")[0] == 404
+    topic = "public/default/orders"
+    assert broker.admin("GET", f"admin/v3/transactions/transactionBufferStats/{topic}")["ongoingTxnSize"] == 0
+    assert broker.admin("GET", f"admin/v3/transactions/pendingAckStats/{topic}/s")["state"] == "None"
+    assert broker.admin("GET", f"admin/v3/transactions/pendingAckStats/{topic}/none")[0] == 404
+    abort = f"admin/v3/transactions/abortTransaction/{opened.most_bits}/{opened.least_bits}"
+    assert broker.admin("POST", abort) is None
+    assert broker.admin("POST", abort)[0] == 404
+
+
+def test_metrics_are_the_text_of_prometheus(broker: Offline, client: Client) -> None:
+    text = broker.run(lambda: dispatch(Request(broker.broker, "GET", "/metrics", {}))).body.decode()
+    labels = f'cluster="standalone",namespace="public/default",topic="{ORDERS}"'
+    assert f"pulsar_in_messages_total{{{labels}}} 10\n" in text
+    assert f'pulsar_subscription_back_log{{{labels},subscription="s"}} 10\n' in text
+    assert "# TYPE pulsar_in_messages_total counter" in text
+    lines = [line.split(" ")[2] for line in text.splitlines() if line.startswith("# TYPE")]
+    assert len(lines) == len(set(lines)) > 10
+
+
+# The routes
+
+
+def test_every_route_is_implemented_or_refused_by_name(broker: Offline) -> None:
+    """No request of the table and no other request is answered with 2xx unless it has a function."""
+    refused = 0
+    for each in routes():
+        if each.handler is None:
+            path = re.sub(r"{(\w+)}", lambda name: {"domain": "persistent"}.get(name[1], "0"), each.path)
+            status, said = broker.admin(each.method, path.removeprefix("/"))
+            assert (status, each.operation in said) == (501, True), (each, said)
+            refused += 1
+    assert refused > 100
+    for method, path, status in (
+        ("GET", "admin/v2/clusters/nonsense", 404),
+        ("GET", "admin/v2/brokers/standalone/nonsense/x/y", 404),
+        ("GET", "admin/v2/brokers/configuration/nonsense", 405),
+        ("GET", "nonsense", 404),
+        ("GET", "admin/v2/bundles/x", 404),
+        ("POST", "admin/v2/persistent/public/default/orders/stats", 405),
+        ("GET", "admin/v2/persistent/public/default/orders/stats/more", 404),
+    ):
+        assert broker.admin(method, path)[0] == status, path
+
+
+def test_every_function_of_the_admin_api_has_a_route() -> None:
+    bound = {getattr(each.handler, "__name__", "") for each in routes()}
+    modules = {module for each in RESOURCES.values() for module in each}
+    public = {
+        name
+        for module in modules
+        for name, found in vars(module).items()
+        if inspect.isfunction(found)
+        and found.__module__ == module.__name__
+        and not name.startswith("_")
+        and list(inspect.signature(found).parameters) == ["request"]
+    }
+    helpers = {"existing_namespace", "existing_tenant", "with_partitions", "subscriptions"}
+    aliases = {"clear_namespace_backlog_for_subscription", "is_ready"}
+    assert public - bound - helpers - aliases == set()
 
 
 def test_the_backlog_of_a_namespace_is_cleared_of_all_subscriptions_or_of_one_name(
@@ -705,15 +981,18 @@ def test_a_limit_of_unacknowledged_messages_counts_from_now_on(broker: Offline) 
 
 
 def test_a_lookup_over_http_names_every_address(broker: Offline) -> None:
-    path = "lookup/v2/topic/persistent/public/default/a/b"
+    path = "lookup/v2/topic/persistent/public/default/a%2Fb"
     urls = {
         "brokerUrl": "pulsar://here:6650",
         "nativeUrl": "pulsar://here:6650",
         "httpUrl": "http://here:8080",
+        "brokerUrlSsl": "",
     }
     assert broker.admin("GET", path) == urls
     broker.service.tls_url = "pulsar+ssl://here:6651"
-    assert broker.admin("GET", path) == urls | {"brokerUrlTls": "pulsar+ssl://here:6651"}
+    secure = {"brokerUrlTls": "pulsar+ssl://here:6651", "brokerUrlSsl": "pulsar+ssl://here:6651"}
+    assert broker.admin("GET", path) == urls | secure
+    assert re.fullmatch(rb"0x[0-9a-f]{8}_0x[0-9a-f]{8}", broker.admin("GET", f"{path}/bundle")[0])
     assert broker.admin("GET", path, listenerName="inside")[0] == "SERVICE_NOT_READY"
     assert broker.admin("GET", "lookup/v2/topic/persistent/public/none/a")[0] == "TOPIC_NOT_FOUND"
 
@@ -721,7 +1000,7 @@ def test_a_lookup_over_http_names_every_address(broker: Offline) -> None:
 def test_a_broker_reports_its_version_and_its_restart_settings(broker: Offline) -> None:
     """The doctor reads both; without them it uses defaults."""
     settings = broker.broker.settings
-    assert broker.admin("GET", "admin/v2/brokers/version") == settings.version
+    assert broker.admin("GET", "admin/v2/brokers/version")[0] == settings.version.encode()
     said = broker.admin("GET", "admin/v2/brokers/configuration/runtime")
     assert broker.admin("GET", "admin/v2/brokers/configuration/values") == {}
     assert BrokerSettings.of(settings.version).with_known(said) == settings.broker
@@ -730,26 +1009,29 @@ def test_a_broker_reports_its_version_and_its_restart_settings(broker: Offline) 
 
 def test_a_cluster_is_one_and_well(broker: Offline) -> None:
     assert broker.admin("GET", "admin/v2/clusters") == ["standalone"]
-    assert broker.admin("GET", "admin/v2/brokers/health") == "ok"
-    assert broker.admin("GET", "admin/v2/brokers/ready") == "ok"
-    assert broker.admin("GET", "admin/v2/brokers/standalone") == ["standalone"]
-    assert broker.admin("PUT", "admin/v2/clusters/x") == (
-        501,
-        "the dev broker does not implement PUT of a cluster or broker",
+    assert broker.admin("GET", "admin/v2/brokers/health")[0] == b"ok"
+    assert broker.admin("GET", "admin/v2/brokers/ready")[0] == b"ok"
+    assert broker.admin("GET", "admin/v2/brokers/standalone") == ["here:8080"]
+    leader = {"serviceUrl": "http://here:8080", "brokerId": "here:8080"}
+    assert broker.admin("GET", "admin/v2/brokers/leaderBroker") == leader
+    described = broker.admin("GET", "admin/v2/clusters/standalone")
+    assert (described["serviceUrl"], described["brokerServiceUrl"]) == (
+        "http://here:8080",
+        "pulsar://here:6650",
     )
+    assert broker.admin("GET", "admin/v2/brokers/standalone/other/ownedNamespaces")[0] == 404
+    owned = broker.admin("GET", "admin/v2/brokers/standalone/here:8080/ownedNamespaces")
+    assert "public/default/0x00000000_0x40000000" in owned
+    assert broker.admin("PUT", "admin/v2/clusters/x")[0] == 501
 
 
 def test_requests_are_authenticated(broker: Offline) -> None:
-    from ackwell.devbroker.admin.requests import Backend, HttpError, Request
-    from ackwell.devbroker.admin.routes import route
-
     asked: list[tuple[str, bytes]] = []
     broker.service.authenticate_by = lambda method, data: asked.append((method, data))
 
     def ask(**headers: str) -> None:
         given = {name.replace("_", "-"): value for name, value in headers.items()}
-        request = Request("GET", ["admin", "v2", "clusters"], {}, headers=given)
-        route(Backend(broker.state, broker.service, broker.broker), request)
+        dispatch(Request(broker.broker, "GET", "/admin/v2/clusters", {}, headers=given))
 
     ask()
     ask(authorization="Bearer abc")
@@ -762,13 +1044,11 @@ def test_requests_are_authenticated(broker: Offline) -> None:
     assert error.value.status == 401
 
 
-def test_a_body_that_is_not_json_is_refused() -> None:
-    from ackwell.devbroker.admin.requests import HttpError, Request
-
-    assert Request("GET", [], {}, b" \n").json() is None
-    assert Request("GET", [], {}, b"[1]").json() == [1]
+def test_a_body_that_is_not_json_is_refused(broker: Offline) -> None:
+    assert Request(broker.broker, "GET", "/", {}, b" \n").json() is None
+    assert Request(broker.broker, "GET", "/", {}, b"[1]").json() == [1]
     with pytest.raises(HttpError, match="the body is not JSON") as error:
-        Request("GET", [], {}, b"{").json()
+        Request(broker.broker, "GET", "/", {}, b"{").json()
     assert error.value.status == 400
     assert number("9" * 18) == 10**18 - 1
 
@@ -785,15 +1065,20 @@ def test_schemas_are_put_read_and_deleted(broker: Offline) -> None:
     for wrong in wrongs:
         assert broker.admin("POST", path, wrong) == (422, "expected a schema with a type")
     for version, text in enumerate(('"string"', '"bytes"')):
-        assert broker.admin("POST", path, {"type": "AVRO", "schema": text}) == {"version": version}
-    newest = {"version": 1, "type": "AVRO", "timestamp": 0, "data": '"bytes"', "properties": {}}
+        added = broker.admin(
+            "POST", path, {"type": "AVRO", "schema": text, "properties": {"p": str(version)}}
+        )
+        assert added == {"version": {"version": version}}
+    newest = {"version": 1, "type": "AVRO", "timestamp": 0, "data": '"bytes"', "properties": {"p": "1"}}
     assert broker.admin("GET", path) == newest
-    assert broker.admin("GET", f"{path}/0") == newest | {"version": 0, "data": '"string"'}
+    assert broker.admin("GET", f"{path}/0") == newest | {
+        "version": 0, "data": '"string"', "properties": {"p": "0"},
+    }  # fmt: skip
     assert broker.admin("GET", f"{path}/2") == missing
-    assert broker.admin("POST", path, {"type": "JSON", "schema": "{}"})[0] == "INCOMPATIBLE_SCHEMA"
-    assert broker.admin("DELETE", path) == {"version": 1}
+    assert broker.admin("POST", path, {"type": "JSON", "schema": '"int"'})[0] == "INCOMPATIBLE_SCHEMA"
+    assert broker.admin("DELETE", path) == {"version": 2}
     assert broker.admin("GET", path) == missing
-    assert broker.admin("POST", path, {"type": "STRING"}) == {"version": 0}
+    assert broker.admin("POST", path, {"type": "STRING"}) == {"version": {"version": 0}}
     assert broker.admin("GET", path)["type"] == SchemaType.STRING.name
 
 
@@ -908,4 +1193,5 @@ def test_data_of_one_schema_is_read_with_another(reader: Any, writer: Any, both:
 def test_only_avro_and_json_are_compared(broker: Offline) -> None:
     path = "admin/v2/schemas/public/default/orders/schema"
     for version, text in enumerate("ab"):
-        assert broker.admin("POST", path, {"type": "PROTOBUF", "schema": text}) == {"version": version}
+        added = broker.admin("POST", path, {"type": "PROTOBUF", "schema": text})
+        assert added == {"version": {"version": version}}

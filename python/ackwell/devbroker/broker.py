@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from ackwell.devbroker import tester
-from ackwell.devbroker.admin import AdminServer
 from ackwell.devbroker.auth import Authenticate, Authorize, Service
 from ackwell.devbroker.broker_file import BrokerFile
 from ackwell.devbroker.broker_state import BrokerState
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     import ssl
 
     from ackwell.broker.writes import Restart
+    from ackwell.devbroker.admin import AdminServer
     from ackwell.devbroker.faults import Faults
     from ackwell.devbroker.loading import LoadReport, Source
     from ackwell.devbroker.restarts import RestartBehaviour, RestartReport
@@ -107,6 +107,9 @@ class AsyncBroker:
             self._tls_port = await self._listen(self._tls_port, self._tls)
             self.service.tls_url = f"pulsar+ssl://{self._advertised_host}:{self._tls_port}"
         if self._admin_port is not None and self._admin is None:
+            # Imported here, so that a program without the admin API does not load the HTTP framework.
+            from ackwell.devbroker.admin import AdminServer
+
             self._admin = AdminServer(self)
             self._admin_port = await self._admin.start(self._host, self._admin_port)
             self.service.admin_url = self.admin_url

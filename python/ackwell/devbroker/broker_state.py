@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 from ackwell.devbroker.content import TopicContent
 from ackwell.devbroker.coordinator import Coordinator
 from ackwell.devbroker.persistent_map import PersistentMap
-from ackwell.devbroker.policies import AGES_CHECKED_MS, TTL, unacked_limits
+from ackwell.devbroker.policies import AGES_CHECKED_MS, AUTO_TOPICS, COMPACTION, COMPATIBILITY, TTL
 from ackwell.devbroker.pump import deliver
 from ackwell.devbroker.refused_commands import CommandRefusedError
 from ackwell.devbroker.restarts import RestartReport, surviving_state
-from ackwell.devbroker.schemas import Schemas
+from ackwell.devbroker.schemas import DEFAULT_STRATEGY, Schemas
 from ackwell.devbroker.shared import Shared
 from ackwell.devbroker.topic import Topic
 from ackwell.errors import ErrorCode
@@ -56,7 +56,7 @@ class BrokerState:
         self.topic_names = PersistentMap[bool](file, "name")
         """The names of the persistent topics."""
         self.partitioned = PersistentMap[int](file, "partitions")
-        self.made_tenants = PersistentMap[bool](file, "tenant")
+        self.made_tenants = PersistentMap[dict[str, Any]](file, "tenant")
         self.schemas = Schemas(file)
         self.saved_clock = PersistentMap[dict[str, int | None]](file, "clock")
         """The state of the clock if it was moved, under `clock`."""
@@ -82,7 +82,7 @@ class BrokerState:
         for topic in list(self.topics.values()):
             self.delete_topic(topic.name)
         kept = self.partitioned, self.made_tenants, self.schemas.versions, self.coordinator.open
-        for each in (*kept, self.shared.policies, self.shared.counters):
+        for each in (*kept, self.shared.policies, self.shared.topic_policies, self.shared.counters):
             each.clear()
         self._names = self._consumers = 0
         self.shared.clear()
@@ -120,11 +120,19 @@ class BrokerState:
                     ErrorCode.NOT_ALLOWED_ERROR,
                     f"Partition metadata not found for the partitioned topic: {name}",
                 )
-            may_create = create and self.settings.auto_create_topics and not partitions
+            may_create = create and not partitions and self._creates_topics(name)[0]
             if not (may_create or 0 <= name.partition < partitions):
                 raise CommandRefusedError(ErrorCode.TOPIC_NOT_FOUND, f"Topic {name} does not exist")
             topic = self.make_topic(name)
         return topic
+
+    def _creates_topics(self, name: TopicName) -> tuple[bool, int]:
+        """Return whether clients create a missing topic, and its number of partitions, 0 for none."""
+        policy = self.shared.policy(name, AUTO_TOPICS)
+        if policy is None:
+            return self.settings.auto_create_topics, self.settings.auto_create_partitions
+        partitions = policy.get("defaultNumPartitions", 0) if policy["topicType"] == "partitioned" else 0
+        return policy["allowAutoTopicCreation"], partitions
 
     def make_topic(self, name: TopicName) -> Topic:
         """Create a topic that does not exist."""
@@ -145,7 +153,8 @@ class BrokerState:
         known = self.partitioned.get(str(name))
         if known is not None or name.partition >= 0 or not create or str(name) in self.topics:
             return known or 0
-        wanted = self.settings.auto_create_partitions if self.settings.auto_create_topics else 0
+        allowed, wanted = self._creates_topics(name)
+        wanted = wanted if allowed else 0
         if wanted:
             self.create_partitioned(name, wanted)
         return wanted
@@ -170,6 +179,7 @@ class BrokerState:
             self.topic_names.pop(str(name), None)
             if not self._exists(name.partitioned):
                 self.schemas.delete(str(name.partitioned))
+                self.shared.topic_policies.pop(str(name.partitioned), None)
             self.topics_changed([], [name])
 
     def _exists(self, name: TopicName) -> bool:
@@ -190,23 +200,39 @@ class BrokerState:
 
     # Policies
 
-    def set_policy(self, namespace: str, policy: str, value: Any) -> None:
+    def set_policy(self, namespace: str, field: str, value: Any) -> None:
         """Set a namespace's policy, or remove it with None; it applies to existing topics at once."""
-        policies = {name: kept for name, kept in self.shared.policies[namespace].items() if name != policy}
-        self.shared.policies[namespace] = policies if value is None else policies | {policy: value}
-        limits = unacked_limits(self.settings.subscription, self.shared.policies[namespace])
+        policies = {name: kept for name, kept in self.shared.policies[namespace].items() if name != field}
+        self.shared.policies[namespace] = policies if value is None else policies | {field: value}
         for topic in self.topics.values():
             if topic.name.in_namespace == namespace:
-                for each in topic.subscriptions.values():
-                    each.subscription.limit_unacked(*limits)
-                    each.wake()
+                self._policy_changed(topic)
+
+    def set_topic_policy(self, name: TopicName, policy: str, value: Any) -> None:
+        """Set a policy of a topic with its partitions, or remove it with None."""
+        key = str(name.partitioned)
+        policies = {
+            each: kept for each, kept in self.shared.topic_policies.get(key, {}).items() if each != policy
+        }
+        self.shared.topic_policies[key] = policies if value is None else policies | {policy: value}
+        for topic in self.topics.values():
+            if topic.name.partitioned == name.partitioned:
+                self._policy_changed(topic)
+
+    def _policy_changed(self, topic: Topic) -> None:
+        for each in topic.subscriptions.values():
+            each.limit_unacked()
+            each.wake()
 
     def _check_ages(self) -> None:
-        """Apply the time to live and the retention of each namespace, and schedule the next check."""
+        """Apply the policies of age and size to each topic, and schedule the next check."""
         for topic in self.topics.values():
-            seconds = self.shared.policy(topic.name.in_namespace, TTL)
+            seconds = self.shared.policy(topic.name, TTL)
             for each in topic.subscriptions.values() if seconds else ():
                 each.expire_older_than(seconds)
+            threshold = self.shared.policy(topic.name, COMPACTION)
+            if threshold and topic.content.log.nbytes > threshold:
+                topic.content.compact()
             topic.trim()
         self.clock.call_at(self.clock.now_ms() + AGES_CHECKED_MS, self._check_ages)
         self.shared.run_woken()
@@ -215,10 +241,13 @@ class BrokerState:
         """Return the tenants: those with a namespace and those that were created."""
         return {name.partition("/")[0] for name in self.shared.policies} | set(self.made_tenants)
 
+    def strategy_of(self, name: TopicName) -> str:
+        """Return the schema compatibility strategy of a topic."""
+        return self.shared.policy(name, COMPATIBILITY) or DEFAULT_STRATEGY
+
     def put_schema(self, name: TopicName, schema: Any) -> bytes | None:
-        """Add a topic's schema by its namespace's compatibility strategy; return its version."""
-        strategy = self.shared.policy(name.in_namespace, "schemaCompatibilityStrategy")
-        return self.schemas.put(str(name.partitioned), schema, strategy)
+        """Add a topic's schema by its compatibility strategy; return its version."""
+        return self.schemas.put(str(name.partitioned), schema, self.strategy_of(name))
 
     # Transactions
 

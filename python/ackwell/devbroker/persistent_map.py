@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 V = TypeVar("V")
 
 PERSISTENT_ATTRIBUTES: Final = {
-    "Shared": {"policies", "counters"},
+    "Shared": {"policies", "topic_policies", "counters"},
     "BrokerState": {"topic_names", "partitioned", "made_tenants", "saved_clock"},
     "Schemas": {"versions"},
     "Coordinator": {"open"},

@@ -1,4 +1,8 @@
-"""The namespace policies that the dev broker implements; it refuses all others by name."""
+"""The policies of namespaces and topics as one table, and the rules that the dev broker derives from them.
+
+A policy is stored in the form of Pulsar's JSON. The dev broker applies an `enforced` policy; it stores,
+returns and deletes the others. A topic's policy has priority over the policy of its namespace.
+"""
 
 from __future__ import annotations
 
@@ -7,27 +11,401 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 if TYPE_CHECKING:
     from ackwell.subscription import SubscriptionSettings
 
-_PER_CONSUMER = "maxUnackedMessagesPerConsumer"
-_PER_SUBSCRIPTION = "maxUnackedMessagesPerSubscription"
-
-TTL: Final = "messageTTL"
-"""The seconds after which a message counts as acknowledged; 0 for never."""
-RETENTION: Final = "retention"
-_LIMITS = ("retentionTimeInMinutes", "retentionSizeInMB")
-
-POLICIES: Final = (
-    "deduplication",
-    _PER_CONSUMER,
-    _PER_SUBSCRIPTION,
-    TTL,
-    RETENTION,
-    "schemaCompatibilityStrategy",
-)
-
 MB: Final = 1 << 20
 
 AGES_CHECKED_MS: Final = 300_000
 """Brokers expire old messages every five minutes (`messageExpiryCheckIntervalInMinutes`)."""
+
+
+class Form(NamedTuple):
+    """The JSON type of a policy: an example with the default of each field, and the permitted values."""
+
+    example: Any
+    least: int | None = None
+    """The minimum of a number."""
+    choices: tuple[str, ...] = ()
+    """The permitted texts."""
+
+
+class Policy(NamedTuple):
+    """One policy: its paths, its field of the namespace's JSON, its form and its effect."""
+
+    name: str
+    """The path after the namespace, empty for a policy of topics only."""
+    topic: str
+    """The path after the topic, empty for a policy of namespaces only."""
+    field: str
+    """The field of the namespace's policies in Pulsar's JSON."""
+    form: Form
+    enforced: bool = False
+    unset: Any = None
+    """The answer of a namespace without the policy."""
+    per_cluster: bool = False
+    """Whether Pulsar's JSON has a value for each cluster."""
+
+
+_COUNT: Final = Form(0, least=0)
+_FLAG: Final = Form(False)
+_DISPATCH: Final = Form(
+    {
+        "dispatchThrottlingRateInMsg": -1,
+        "dispatchThrottlingRateInByte": -1,
+        "relativeToPublishRate": False,
+        "ratePeriodInSecond": 1,
+    }
+)
+_STRATEGIES: Final = (
+    "ALWAYS_INCOMPATIBLE",
+    "ALWAYS_COMPATIBLE",
+    "BACKWARD",
+    "FORWARD",
+    "FULL",
+    "BACKWARD_TRANSITIVE",
+    "FORWARD_TRANSITIVE",
+    "FULL_TRANSITIVE",
+)
+_AUTO_STRATEGIES: Final = (
+    "AutoUpdateDisabled",
+    "Backward",
+    "Forward",
+    "Full",
+    "AlwaysCompatible",
+    "BackwardTransitive",
+    "ForwardTransitive",
+    "FullTransitive",
+)
+_TYPES: Final = ("Exclusive", "Shared", "Failover", "Key_Shared")
+_LIMITS: Final = ("retentionTimeInMinutes", "retentionSizeInMB")
+
+RETENTION: Final = Policy(
+    "retention", "retention", "retention_policies", Form(dict.fromkeys(_LIMITS, 0)), True
+)
+TTL: Final = Policy("messageTTL", "messageTTL", "message_ttl_in_seconds", _COUNT, True)
+"""The seconds after which a message counts as acknowledged; 0 for never."""
+DEDUPLICATION: Final = Policy("deduplication", "deduplicationEnabled", "deduplicationEnabled", _FLAG, True)
+COMPATIBILITY: Final = Policy(
+    "schemaCompatibilityStrategy",
+    "schemaCompatibilityStrategy",
+    "schema_compatibility_strategy",
+    Form("", choices=_STRATEGIES),
+    True,
+    "UNDEFINED",
+)
+PER_CONSUMER: Final = Policy(
+    "maxUnackedMessagesPerConsumer",
+    "maxUnackedMessagesOnConsumer",
+    "max_unacked_messages_per_consumer",
+    _COUNT,
+    True,
+)
+PER_SUBSCRIPTION: Final = Policy(
+    "maxUnackedMessagesPerSubscription",
+    "maxUnackedMessagesOnSubscription",
+    "max_unacked_messages_per_subscription",
+    _COUNT,
+    True,
+)
+MAX_PRODUCERS: Final = Policy("maxProducersPerTopic", "maxProducers", "max_producers_per_topic", _COUNT, True)
+MAX_CONSUMERS: Final = Policy("maxConsumersPerTopic", "maxConsumers", "max_consumers_per_topic", _COUNT, True)
+MAX_CONSUMERS_OF_SUBSCRIPTION: Final = Policy(
+    "maxConsumersPerSubscription",
+    "maxConsumersPerSubscription",
+    "max_consumers_per_subscription",
+    _COUNT,
+    True,
+)
+MAX_SUBSCRIPTIONS: Final = Policy(
+    "maxSubscriptionsPerTopic", "maxSubscriptionsPerTopic", "max_subscriptions_per_topic", _COUNT, True
+)
+AUTO_TOPICS: Final = Policy(
+    "autoTopicCreation",
+    "",
+    "autoTopicCreationOverride",
+    Form({"allowAutoTopicCreation": False, "topicType": "", "defaultNumPartitions": None}),
+    True,
+)
+TYPES: Final = Policy(
+    "subscriptionTypesEnabled",
+    "subscriptionTypesEnabled",
+    "subscription_types_enabled",
+    Form([], choices=_TYPES),
+    True,
+    [],
+)
+COMPACTION: Final = Policy("compactionThreshold", "compactionThreshold", "compaction_threshold", _COUNT, True)
+DELAYED: Final = Policy(
+    "delayedDelivery",
+    "delayedDelivery",
+    "delayed_delivery_policies",
+    Form({"tickTime": 0, "active": False, "maxDeliveryDelayInMillis": 0}),
+    True,
+)
+
+POLICIES: Final = (
+    RETENTION,
+    TTL,
+    DEDUPLICATION,
+    COMPATIBILITY,
+    PER_CONSUMER,
+    PER_SUBSCRIPTION,
+    MAX_PRODUCERS,
+    MAX_CONSUMERS,
+    MAX_CONSUMERS_OF_SUBSCRIPTION,
+    MAX_SUBSCRIPTIONS,
+    AUTO_TOPICS,
+    TYPES,
+    COMPACTION,
+    DELAYED,
+    Policy(
+        "autoSubscriptionCreation",
+        "autoSubscriptionCreation",
+        "autoSubscriptionCreationOverride",
+        Form({"allowAutoSubscriptionCreation": False}),
+    ),
+    Policy(
+        "deduplicationSnapshotInterval",
+        "deduplicationSnapshotInterval",
+        "deduplicationSnapshotIntervalSeconds",
+        _COUNT,
+    ),
+    Policy("dispatchRate", "dispatchRate", "topicDispatchRate", _DISPATCH, per_cluster=True),
+    Policy(
+        "subscriptionDispatchRate",
+        "subscriptionDispatchRate",
+        "subscriptionDispatchRate",
+        _DISPATCH,
+        per_cluster=True,
+    ),
+    Policy(
+        "replicatorDispatchRate",
+        "replicatorDispatchRate",
+        "replicatorDispatchRate",
+        _DISPATCH,
+        per_cluster=True,
+    ),
+    Policy(
+        "publishRate",
+        "publishRate",
+        "publishMaxMessageRate",
+        Form({"publishThrottlingRateInMsg": -1, "publishThrottlingRateInByte": -1}),
+        per_cluster=True,
+    ),
+    Policy(
+        "subscribeRate",
+        "subscribeRate",
+        "clusterSubscribeRate",
+        Form({"subscribeThrottlingRatePerConsumer": -1, "ratePeriodInSecond": 30}),
+        per_cluster=True,
+    ),
+    Policy(
+        "dispatcherPauseOnAckStatePersistent",
+        "dispatcherPauseOnAckStatePersistent",
+        "dispatcherPauseOnAckStatePersistentEnabled",
+        _FLAG,
+        unset=False,
+    ),
+    Policy("encryptionRequired", "", "encryption_required", _FLAG, unset=False),
+    Policy("entryFilters", "entryFilters", "entryFilters", Form({"entryFilterNames": ""})),
+    Policy(
+        "inactiveTopicPolicies",
+        "inactiveTopicPolicies",
+        "inactive_topic_policies",
+        Form({"inactiveTopicDeleteMode": "", "maxInactiveDurationSeconds": 0, "deleteWhileInactive": False}),
+    ),
+    Policy("isAllowAutoUpdateSchema", "", "is_allow_auto_update_schema", _FLAG, unset=True),
+    Policy("maxTopicsPerNamespace", "", "max_topics_per_namespace", _COUNT, unset=0),
+    Policy("offloadDeletionLagMs", "", "offload_deletion_lag_ms", Form(0)),
+    Policy("offloadThreshold", "", "offload_threshold", Form(0), unset=-1),
+    Policy("offloadThresholdInSeconds", "", "offload_threshold_in_seconds", Form(0), unset=-1),
+    Policy("offloadPolicies", "offloadPolicies", "offload_policies", Form(None)),
+    Policy(
+        "persistence",
+        "persistence",
+        "persistence",
+        Form(
+            {
+                "bookkeeperEnsemble": 0,
+                "bookkeeperWriteQuorum": 0,
+                "bookkeeperAckQuorum": 0,
+                "managedLedgerMaxMarkDeleteRate": 0.0,
+            }
+        ),
+    ),
+    Policy(
+        "persistence/bookieAffinity",
+        "",
+        "bookie_affinity",
+        Form({"bookkeeperAffinityGroupPrimary": "", "bookkeeperAffinityGroupSecondary": None}),
+    ),
+    Policy("properties", "", "properties", Form(None), unset={}),
+    Policy("replication", "replication", "replication_clusters", Form([]), unset=["standalone"]),
+    Policy(
+        "schemaAutoUpdateCompatibilityStrategy",
+        "",
+        "schema_auto_update_compatibility_strategy",
+        Form("", choices=_AUTO_STRATEGIES),
+    ),
+    Policy(
+        "schemaValidationEnforced",
+        "schemaValidationEnforced",
+        "schema_validation_enforced",
+        _FLAG,
+        unset=False,
+    ),
+    Policy(
+        "subscriptionAuthMode",
+        "",
+        "subscription_auth_mode",
+        Form("", choices=("None", "Prefix")),
+        unset="None",
+    ),
+    Policy(
+        "subscriptionExpirationTime",
+        "subscriptionExpirationTime",
+        "subscription_expiration_time_minutes",
+        _COUNT,
+    ),
+    Policy("antiAffinity", "", "anti_affinity", Form("")),
+    Policy("allowedClusters", "", "allowed_clusters", Form([]), unset=[]),
+    Policy("allowedTopicPropertyKeysForMetrics", "", "allowed_topic_property_keys_for_metrics", Form([])),
+    Policy("scalableTopicAutoScalePolicy", "", "scalable_topic_auto_scale_policy", Form(None)),
+    Policy("", "maxMessageSize", "", _COUNT),
+    Policy("", "shadowTopics", "", Form([])),
+)
+OF_NAMESPACES: Final = {each.name: each for each in POLICIES if each.name}
+OF_TOPICS: Final = {each.topic: each for each in POLICIES if each.topic}
+
+CLUSTER: Final = "standalone"
+BUNDLES: Final = ("0x00000000", "0x40000000", "0x80000000", "0xc0000000", "0xffffffff")
+"""The bounds of the four bundles of a namespace."""
+
+
+class RefusedPolicyError(ValueError):
+    """A value that a Pulsar broker refuses; `is_shape` if it has the wrong JSON type."""
+
+    def __init__(self, message: str, *, is_shape: bool = False) -> None:
+        super().__init__(message)
+        self.is_shape = is_shape
+
+
+def checked(policy: Policy, value: Any) -> Any:
+    """Return a value in Pulsar's JSON form; None removes the policy. Raises `RefusedPolicyError`."""
+    name = policy.name or policy.topic
+    form = policy.form
+    if value is None:
+        return None
+    value = _shaped(name, form.example, value)
+    if form.least is not None and value < form.least:
+        raise RefusedPolicyError(f"{name} must be {form.least} or more")
+    if form.choices and isinstance(value, str):
+        # A Pulsar broker reads an unknown text as null.
+        return value if value in form.choices else None
+    if form.choices and not set(value) <= set(form.choices):
+        raise RefusedPolicyError(f"{name} is a list of {', '.join(form.choices)}", is_shape=True)
+    if policy is RETENTION:
+        _check_retention(value)
+    if policy is AUTO_TOPICS:
+        _check_auto_topics(value)
+    if policy.name == "persistence":
+        quorums = [value[f"bookkeeper{each}"] for each in ("Ensemble", "WriteQuorum", "AckQuorum")]
+        if quorums != sorted(quorums, reverse=True):
+            raise RefusedPolicyError(
+                "Bookkeeper Ensemble ({}) >= WriteQuorum ({}) >= AckQuorum ({})".format(*quorums),
+                is_shape=True,
+            )
+    return value
+
+
+def _shaped(name: str, example: Any, value: Any) -> Any:  # noqa: C901 - one case for each JSON type
+    """Return a JSON value with the types and defaults of an example; text may be a number."""
+    match example, value:
+        case None, _:
+            return value
+        case bool(), "true" | "false":
+            return value == "true"
+        case bool(), bool():
+            return value
+        case float(), int() | float() if not isinstance(value, bool):
+            return float(value)
+        case int(), int() if not isinstance(example, bool | float) and not isinstance(value, bool):
+            if -(2**63) <= value < 2**63:
+                return value
+        case int(), str() if not isinstance(example, bool) and value.removeprefix("-").isdecimal():
+            return _shaped(name, example, int(value[:20]))
+        case str(), str():
+            return value
+        case list(), list():
+            return [_shaped(name, "", each) for each in value]
+        case dict(), dict():
+            return {
+                field: default if value.get(field) is None else _shaped(name, default, value[field])
+                for field, default in example.items()
+                if default is not None or value.get(field) is not None
+            }
+    raise RefusedPolicyError(f"{name}: {value!r} does not have the form of {example!r}", is_shape=True)
+
+
+def _check_retention(value: dict[str, int]) -> None:
+    limits = list(value.values())
+    if min(limits) < -1 or max(limits) >= 2**31:
+        raise RefusedPolicyError(
+            f"Invalid retention policy: {value!r}; {' and '.join(_LIMITS)} are from -1 on"
+        )
+    if limits.count(0) == 1:
+        raise RefusedPolicyError(
+            "Invalid retention policy: one limit is 0 and the other is not; -1 means unlimited", is_shape=True
+        )
+
+
+def _check_auto_topics(value: dict[str, Any]) -> None:
+    why = "Invalid configuration for autoTopicCreationOverride. the detail is "
+    kind, partitions = value["topicType"], value.get("defaultNumPartitions")
+    if kind not in ("partitioned", "non-partitioned"):
+        raise RefusedPolicyError(f"{why}Unknown topic type [{kind}]")
+    if kind == "partitioned" and (not isinstance(partitions, int) or partitions < 1):
+        raise RefusedPolicyError(
+            f"{why}[defaultNumPartitions] cannot be null when the type is partitioned."
+            if partitions is None
+            else f"{why}[defaultNumPartitions] cannot be less than 1 for partition type."
+        )
+
+
+def namespace_json(stored: dict[str, Any]) -> dict[str, Any]:
+    """Return the policies of a namespace as Pulsar's JSON: the stored ones and the defaults of others."""
+    known: dict[str, Any] = {
+        "auth_policies": {"namespace_auth": {}, "destination_auth": {}, "subscription_auth_roles": {}},
+        "bundles": {"boundaries": list(BUNDLES), "numBundles": len(BUNDLES) - 1},
+        "backlog_quota_map": {},
+        "latency_stats_sample_rate": {},
+        "deleted": False,
+        "migrated": False,
+        "clusterDispatchRate": {},
+    }
+    for each in POLICIES:
+        if each.field and (each.unset is not None or each.per_cluster):
+            known[each.field] = {} if each.per_cluster else each.unset
+    # Pulsar leaves these two out.
+    del known["max_topics_per_namespace"], known["dispatcherPauseOnAckStatePersistentEnabled"]
+    for field, value in stored.items():
+        policy = next((each for each in POLICIES if each.field == field), None)
+        known[field] = {CLUSTER: value} if policy is not None and policy.per_cluster else value
+    # Pulsar stores these two in another place.
+    return {name: value for name, value in known.items() if name not in ("bookie_affinity", "anti_affinity")}
+
+
+def from_namespace_json(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the policies to store of a new namespace; empty fields and unknown ones have no effect."""
+    stored: dict[str, Any] = {}
+    for each in POLICIES:
+        value = given.get(each.field)
+        if each.per_cluster:
+            value = value.get(CLUSTER) if isinstance(value, dict) else None
+        if value is not None and (value := checked(each, value)) not in (None, each.unset):
+            stored[each.field] = value
+    for field in ("backlog_quota_map", "auth_policies"):
+        if given.get(field):
+            stored[field] = given[field]
+    return stored
 
 
 class Retention(NamedTuple):
@@ -38,7 +416,7 @@ class Retention(NamedTuple):
 
     @classmethod
     def of(cls, policy: Any) -> Self:
-        """Return the retention of a namespace's policy; without a policy, no consumed ledger is kept."""
+        """Return the retention of a policy; without a policy, no consumed ledger is kept."""
         minutes, size_mb = (policy.get(name, 0) for name in _LIMITS) if policy else (0, 0)
         return cls(minutes if minutes < 0 else 60_000 * minutes, size_mb if size_mb < 0 else MB * size_mb)
 
@@ -47,31 +425,11 @@ class Retention(NamedTuple):
         return 0 <= self.time_ms < age_ms or 0 <= self.size_bytes <= rest_bytes
 
 
-def check_value(name: str, value: Any) -> None:
-    """Raise `ValueError` for a time to live or a retention that a broker refuses."""
-    if name == TTL and not _is_int(value, 0):
-        raise ValueError(f"Invalid value for message TTL: {value!r}; it is a number of seconds from 0 on")
-    if name == RETENTION:
-        limits = [value.get(each, 0) for each in _LIMITS] if isinstance(value, dict) else [None]
-        if not all(_is_int(each, -1) for each in limits):
-            raise ValueError(f"Invalid retention policy: {value!r}; {' and '.join(_LIMITS)} are from -1 on")
-        if limits.count(0) == 1:
-            raise ValueError(
-                "Invalid retention policy: one limit is 0 and the other is not; -1 means unlimited"
-            )
-
-
-def _is_int(value: Any, least: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and least <= value < 2**31
-
-
-def unacked_limits(settings: SubscriptionSettings, policies: dict[str, Any]) -> tuple[int, int]:
+def unacked_limits(
+    settings: SubscriptionSettings, per_consumer: Any, per_subscription: Any
+) -> tuple[int, int]:
     """Return the limits of unacknowledged messages per consumer and per subscription; 0 for no limit."""
     return (
-        _number(policies.get(_PER_CONSUMER), settings.max_unacked_per_consumer),
-        _number(policies.get(_PER_SUBSCRIPTION), settings.max_unacked_per_subscription),
+        settings.max_unacked_per_consumer if per_consumer is None else per_consumer,
+        settings.max_unacked_per_subscription if per_subscription is None else per_subscription,
     )
-
-
-def _number(value: Any, otherwise: int) -> int:
-    return value if isinstance(value, int) and value >= 0 else otherwise

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ackwell.devbroker.persistent_map import PersistentMap
+from ackwell.devbroker.policies import MAX_PRODUCERS
 from ackwell.devbroker.refused_commands import CommandRefusedError
 from ackwell.errors import ErrorCode
 from ackwell.integers import UINT64_MAX
@@ -54,6 +55,8 @@ class Producers:
     def join(self, producer: Producer) -> None:
         """Add a producer, which is ready or has to wait; `CommandRefusedError` if the broker refuses it."""
         self._replace_known(producer)
+        content = self._content
+        content.shared.check_limit(content.name, MAX_PRODUCERS, len(self.by_name), "producers")
         mode = producer.access_mode
         if self._fenced(producer):
             raise CommandRefusedError(
@@ -115,7 +118,9 @@ class Producers:
         """Return whether the topic drops messages that are already stored."""
         content = self._content
         shared = content.shared
-        if not (shared.settings.deduplication or shared.policies.get(content.namespace)):
+        if not (
+            shared.settings.deduplication or shared.topic_policies or shared.policies.get(content.namespace)
+        ):
             return False
         return shared.deduplicates(content.name)
 

@@ -59,6 +59,20 @@ class Schemas:
             return None
         return versions[number], version(number)
 
+    def version_of(self, topic: str, schema: Any) -> int:
+        """Return the version of a schema; -1 if the topic does not have it."""
+        known = [(each.type, each.schema_data) for each in self._read(topic)]
+        wanted = schema.type, schema.schema_data
+        return known.index(wanted) if wanted in known else -1
+
+    def accepts(self, topic: str, schema: Any, strategy: str) -> bool:
+        """Return whether a schema may become the next version."""
+        try:
+            self._may_follow(self._read(topic), schema, strategy)
+        except CommandRefusedError:
+            return False
+        return True
+
     def delete(self, topic: str) -> None:
         """Delete a topic's schemas."""
         self.versions.pop(topic, None)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.devbroker.faults import Faults
 from ackwell.devbroker.persistent_map import PersistentMap
+from ackwell.devbroker.policies import DEDUPLICATION
 from ackwell.devbroker.recorder import Recorder
 from ackwell.devbroker.refused_commands import CommandRefusedError
 from ackwell.errors import ErrorCode
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from ackwell.devbroker.client_connection import ClientConnection
     from ackwell.devbroker.clock import Clock
     from ackwell.devbroker.devbroker_settings import DevBrokerSettings
+    from ackwell.devbroker.policies import Policy
     from ackwell.protocol.topic_name import TopicName
 
 LEDGERS_OF_MEMORY: Final = 16
@@ -45,7 +47,9 @@ class Shared:
         self.recorder = Recorder(clock, settings.max_events)
         self.faults = Faults()
         self.policies = PersistentMap[dict[str, Any]](file, "policies")
-        """Maps a namespace to its policies by name."""
+        """Maps a namespace to its policies by the fields of Pulsar's JSON."""
+        self.topic_policies = PersistentMap[dict[str, Any]](file, "topic policies")
+        """Maps a topic, for a partition the partitioned topic, to its policies and `properties`."""
         self.counters = PersistentMap[int](file, "counter")
         """The last number of each series: ledgers, transactions."""
         self.connections: set[ClientConnection] = set()
@@ -69,13 +73,26 @@ class Shared:
         self.counters[series] = number = self.counters.get(series, -1) + 1
         return number
 
-    def policy(self, namespace: str, name: str) -> Any:
-        """Return a policy of a namespace; None if it is not set."""
-        return self.policies.get(namespace, {}).get(name)
+    def policy(self, topic: TopicName, policy: Policy) -> Any:
+        """Return a policy of a topic, otherwise of its namespace; None if neither has it."""
+        if self.topic_policies:
+            found = self.topic_policies.get(str(topic.partitioned), {}).get(policy.topic)
+            if found is not None:
+                return found
+        return self.policies.get(topic.in_namespace, {}).get(policy.field)
+
+    def check_limit(self, topic: TopicName, policy: Policy, present: int, what: str) -> None:
+        """Raise `CommandRefusedError` if a topic has reached a limit; 0 is no limit."""
+        limit = self.policy(topic, policy)
+        if limit and present >= limit:
+            raise CommandRefusedError(
+                ErrorCode.CONSUMER_BUSY if "consumer" in what else ErrorCode.NOT_ALLOWED_ERROR,
+                f"{topic} has {present} {what}; its policy {policy.name} permits {limit}",
+            )
 
     def deduplicates(self, name: TopicName) -> bool:
         """Return whether messages of a topic are deduplicated."""
-        policy = self.policy(name.in_namespace, "deduplication")
+        policy = self.policy(name, DEDUPLICATION)
         return self.settings.deduplication if policy is None else bool(policy)
 
     # Memory

@@ -14,7 +14,14 @@ from ackwell.delayed import DelayedDeliveryTracker
 from ackwell.devbroker.broker_file import SavedCursor
 from ackwell.devbroker.cursor_writes import CursorWrites
 from ackwell.devbroker.keys import key_bytes
-from ackwell.devbroker.policies import unacked_limits
+from ackwell.devbroker.policies import (
+    DELAYED,
+    MAX_CONSUMERS_OF_SUBSCRIPTION,
+    PER_CONSUMER,
+    PER_SUBSCRIPTION,
+    TYPES,
+    unacked_limits,
+)
 from ackwell.devbroker.refused_commands import CommandRefusedError
 from ackwell.devbroker.topic_transactions import END_EVENTS
 from ackwell.errors import ErrorCode, ProtocolError
@@ -115,9 +122,7 @@ class TopicSubscription:
                 info, content.log.ledgers, settings=settings.subscription.cursor
             )
         self.subscription = Subscription(kind, cursor=cursor, **options)
-        policies = content.shared.policies.get(content.namespace, {})
-        if policies:
-            self.subscription.limit_unacked(*unacked_limits(settings.subscription, policies))
+        self.limit_unacked()
         self.cursor_writes = CursorWrites(self.cursor, content.clock, settings.cursor_flush_ms, ledger)
 
     @property
@@ -145,6 +150,12 @@ class TopicSubscription:
         if value != self.is_replicated:
             self.content.replicated[self.name] = value
 
+    def limit_unacked(self) -> None:
+        """Apply the limits of unacknowledged messages of the topic's policies."""
+        shared, name = self.content.shared, self.content.name
+        limits = (shared.policy(name, each) for each in (PER_CONSUMER, PER_SUBSCRIPTION))
+        self.subscription.limit_unacked(*unacked_limits(self.content.settings.subscription, *limits))
+
     # Consumers
 
     def join(
@@ -156,6 +167,15 @@ class TopicSubscription:
         hash_ranges: Sequence[HashRange] = (),
     ) -> None:
         """Add a consumer; `CommandRefusedError` if a broker would refuse it."""
+        shared, topic = self.content.shared, self.content.name
+        enabled = shared.policy(topic, TYPES)
+        if enabled and str(kind) not in enabled:
+            raise CommandRefusedError(
+                ErrorCode.NOT_ALLOWED_ERROR, f"Topic[{topic}] doesn't support {kind} sub type!"
+            )
+        shared.check_limit(
+            topic, MAX_CONSUMERS_OF_SUBSCRIPTION, len(self.consumers), "consumers of a subscription"
+        )
         mode = "" if kind is not SubscriptionType.KEY_SHARED else "sticky" if sticky else "auto"
         if not self.consumers:
             if kind is not self.type or mode != self.key_shared_mode:
@@ -309,6 +329,9 @@ class TopicSubscription:
         if not self.content.log.delays:
             return None
         if not any(entry.deliver_at_ms for entry in entries):
+            return None
+        delayed = self.content.shared.policy(self.content.name, DELAYED)
+        if delayed and not delayed["active"]:
             return None
         return [entry.deliver_at_ms for entry in entries]
 

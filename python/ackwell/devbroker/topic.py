@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ackwell.cursor import Cursor
 from ackwell.devbroker.content import TopicContent
-from ackwell.devbroker.policies import RETENTION, Retention
+from ackwell.devbroker.policies import MAX_SUBSCRIPTIONS, RETENTION, Retention
 from ackwell.devbroker.producers import Producers
 from ackwell.devbroker.refused_commands import CommandRefusedError
 from ackwell.devbroker.subscriptions import TopicSubscription
@@ -76,6 +76,8 @@ class Topic:
         durable: bool,
     ) -> TopicSubscription:
         """Create a subscription whose read position is `start`."""
+        durables = sum(each.durable for each in self.subscriptions.values())
+        self.content.shared.check_limit(self.name, MAX_SUBSCRIPTIONS, durables, "subscriptions")
         ledgers, settings = self.content.log.ledgers, self.content.settings.subscription.cursor
         cursor = Cursor(ledgers, mark_delete=ledgers.previous_valid(*start), settings=settings)
         made = self._create_subscription(name, kind, cursor=cursor, durable=durable)
@@ -109,7 +111,7 @@ class Topic:
         needed = log.end.ledger_id
         for each in self.subscriptions.values():
             needed = min(needed, each.first_unacked_ledger)
-        needed = log.first_retained(needed, Retention.of(shared.policy(self.content.namespace, RETENTION)))
+        needed = log.first_retained(needed, Retention.of(shared.policy(self.name, RETENTION)))
         if log.trim_before(needed):
             self.content.record(Kind.TRIM, (needed, 0))
 

@@ -1,5 +1,5 @@
-"""The part of the admin REST API that tests of clients and `ackwell doctor --admin` use."""
+"""The admin REST API: Pulsar's routes and the dev broker's own requests below `/dev/`."""
 
-from ackwell.devbroker.admin.http import AdminServer
+from ackwell.devbroker.admin.server import AdminServer
 
 __all__ = ["AdminServer"]

@@ -19,12 +19,13 @@ if TYPE_CHECKING:
     from ackwell.devbroker.tester import Message
 
 
-def route(broker: AsyncBroker, request: Request) -> Any:
+def route(request: Request) -> Any:
     """Answer a request; 400 for arguments that the method does not accept, 404 if a name is unknown."""
     given = request.json() or {}
     if not isinstance(given, dict):
         raise HttpError(HTTPStatus.BAD_REQUEST, "the body is not a JSON object")
-    name = request.method, "/".join(request.path[1:])
+    broker = request.broker
+    name = request.method, request.path.removeprefix("/dev/").rstrip("/")
     found = _ROUTES.get(name)
     if found is None:
         known = ", ".join(f"{method} /dev/{path}" for method, path in sorted(_ROUTES))

@@ -15,15 +15,14 @@ from ackwell.protocol.constants import COMPRESSIONS
 from ackwell.protocol.payload import read_payload, uncompressed
 
 if TYPE_CHECKING:
-    from ackwell.devbroker.admin.requests import Backend, Request
+    from ackwell.devbroker.admin.requests import Request
     from ackwell.devbroker.content import TopicContent
     from ackwell.position import Position
-    from ackwell.protocol.topic_name import TopicName
 
 
-def last(backend: Backend, _request: Request, name: TopicName, _: list[str]) -> Any:
+def get_last_message_id(request: Request) -> Any:
     """Return the position of the last message."""
-    content = existing(backend, name).content
+    content = existing(request).content
     position = content.last_message()
     batch_size = content.batch_size(position)
     more = {"outstandingAcksInSameBatch": 0, "originalBatchSize": 0}
@@ -32,18 +31,25 @@ def last(backend: Backend, _request: Request, name: TopicName, _: list[str]) -> 
     return _message_id(content, position) | {"batchIndex": batch_size - 1} | more
 
 
-def at_time(backend: Backend, _request: Request, name: TopicName, rest: list[str]) -> Any:
-    """Return the first message published at or after a time in ms; -1:-1 if it is the first of the topic."""
-    content = existing(backend, name).content
-    position = content.log.first_published_at(number(rest[1]))
-    return _message_id(content, position if position > content.first_position else (-1, -1))
+def get_message_id_by_timestamp(request: Request) -> Any:
+    """Return the first message published at or after a time in ms; -1:-1 for the time 0."""
+    content = existing(request).content
+    time_ms = number(request.names["timestamp"])
+    return _message_id(content, content.log.first_published_at(time_ms) if time_ms else (-1, -1))
 
 
-def peek(backend: Backend, _request: Request, name: TopicName, rest: list[str]) -> Raw:
+def get_message_id_by_index(request: Request) -> Any:
+    """Refuse: the entries have no index, as in a Pulsar broker without broker entry metadata."""
+    existing(request)
+    why = "GetMessageIDByIndex is not allowed when broker entry metadata is disabled"
+    raise HttpError(HTTPStatus.PRECONDITION_FAILED, why)
+
+
+def peek_nth_message(request: Request) -> Raw:
     """Return the n-th unacknowledged entry of a subscription, counted from 1."""
-    (source,) = subscriptions(backend, name, rest[1])
+    (source,) = subscriptions(request)
     cursor, ledgers = source.cursor, source.content.log.ledgers
-    position, wanted = cursor.mark_delete_position, max(number(rest[3]), 1)
+    position, wanted = cursor.mark_delete_position, max(number(request.names["messagePosition"]), 1)
     while wanted:
         position = ledgers.next_valid(*position)
         if not ledgers.contains(*position):
@@ -52,14 +58,16 @@ def peek(backend: Backend, _request: Request, name: TopicName, rest: list[str]) 
     return _entry(source.content, position)
 
 
-def by_id(backend: Backend, _request: Request, name: TopicName, rest: list[str]) -> Raw:
+def get_message_by_id(request: Request) -> Raw:
     """Return the entry at a position."""
-    return _entry(existing(backend, name).content, (number(rest[1]), number(rest[3])))
+    return _entry(
+        existing(request).content, (number(request.names["ledgerId"]), number(request.names["entryId"]))
+    )
 
 
-def examine(backend: Backend, request: Request, name: TopicName, _: list[str]) -> Raw:
+def examine_message(request: Request) -> Raw:
     """Return the n-th entry of a topic, counted from its first or its last entry."""
-    content = existing(backend, name).content
+    content = existing(request).content
     count = max(number(request.query.get("messagePosition", "1")), 1)
     ledgers = content.log.ledgers
     if request.query.get("initialPosition", "latest") == "earliest":

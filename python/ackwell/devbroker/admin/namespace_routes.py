@@ -1,110 +1,123 @@
-"""Requests for a namespace: its topics and its policies."""
+"""Requests for a namespace: its topics, its subscriptions and all of its policies."""
 
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from ackwell.devbroker.admin.requests import HttpError
-from ackwell.devbroker.policies import POLICIES, check_value
+from ackwell.devbroker.policies import (
+    BUNDLES,
+    CLUSTER,
+    RefusedPolicyError,
+    from_namespace_json,
+    namespace_json,
+)
 
 if TYPE_CHECKING:
-    from ackwell.devbroker.admin.requests import Backend, Request
-
-_OF_CLUSTERS: Final = {"bundles", "replication_clusters"}
-"""Arguments of a new namespace that have no meaning for a single broker."""
+    from ackwell.devbroker.admin.requests import Request
 
 
-def topics(backend: Backend, request: Request, namespace: str, _: list[str]) -> Any:
+def existing_namespace(request: Request) -> str:
+    """Return the namespace; 404 if it does not exist."""
+    if request.namespace not in request.state.shared.policies:
+        raise HttpError(HTTPStatus.NOT_FOUND, f"Namespace {request.namespace} not found")
+    return request.namespace
+
+
+def get_tenant_namespaces(request: Request) -> Any:
+    """List a tenant's namespaces."""
+    tenant = existing_tenant(request)
+    return sorted(name for name in request.state.shared.policies if name.startswith(f"{tenant}/"))
+
+
+def existing_tenant(request: Request) -> str:
+    """Return the tenant of the path; 404 if it does not exist."""
+    tenant = request.names["tenant"]
+    if tenant not in request.state.tenants():
+        raise HttpError(HTTPStatus.NOT_FOUND, f"Tenant {tenant} not found")
+    return tenant
+
+
+def get_topics(request: Request) -> Any:
     """List the topics, each partition separately."""
-    existing_namespace(backend, namespace)
     mode = request.query.get("mode", "PERSISTENT")
     return [
         str(name)
-        for name in backend.state.topics_in(namespace)
+        for name in request.state.topics_in(existing_namespace(request))
         if mode == "ALL" or name.persistent is (mode == "PERSISTENT")
     ]
 
 
-def create(backend: Backend, request: Request, namespace: str, _: list[str]) -> None:
-    """Create a namespace."""
-    tenant = namespace.partition("/")[0]
-    if tenant not in backend.state.tenants():
-        raise HttpError(HTTPStatus.NOT_FOUND, f"Tenant {tenant} not found")
-    if namespace in backend.state.shared.policies:
+def create_namespace(request: Request) -> None:
+    """Create a namespace; fields that are not policies, or are empty, have no effect."""
+    existing_tenant(request)
+    if request.namespace in request.state.shared.policies:
         raise HttpError(HTTPStatus.CONFLICT, "Namespace already exists")
-    given = dict(request.json() or {})
-    for name in given.keys() - _OF_CLUSTERS:
-        check_policy(name, given[name])
-    backend.state.shared.policies[namespace] = given
-
-
-def delete(backend: Backend, request: Request, namespace: str, _: list[str]) -> None:
-    """Delete a namespace; refused while it has topics."""
-    existing_namespace(backend, namespace)
-    if request.query.get("force") == "true":
-        raise HttpError(HTTPStatus.METHOD_NOT_ALLOWED, "Broker doesn't allow forced deletion of namespaces")
-    if backend.state.topics_in(namespace):
-        raise HttpError(HTTPStatus.CONFLICT, "Cannot delete non empty namespace")
-    del backend.state.shared.policies[namespace]
-
-
-def existing_namespace(backend: Backend, namespace: str) -> None:
-    """Answer 404 if a namespace does not exist."""
-    if namespace not in backend.state.shared.policies:
-        raise HttpError(HTTPStatus.NOT_FOUND, f"Namespace {namespace} not found")
-
-
-def policies(backend: Backend, _request: Request, namespace: str, _: list[str]) -> Any:
-    """Return all policies that are set."""
-    existing_namespace(backend, namespace)
-    return backend.state.shared.policies[namespace]
-
-
-def policy(backend: Backend, _request: Request, namespace: str, rest: list[str]) -> Any:
-    """Return one policy."""
-    existing_namespace(backend, namespace)
-    return backend.state.shared.policies.get(namespace, {}).get(rest[0])
-
-
-def set_policy(backend: Backend, request: Request, namespace: str, rest: list[str]) -> None:
-    """Set a policy; 501 for a policy that the dev broker does not implement."""
-    existing_namespace(backend, namespace)
-    value = request.json()
-    check_policy(rest[0], value)
-    backend.state.set_policy(namespace, rest[0], value)
-
-
-def clear_backlog(backend: Backend, _request: Request, namespace: str, rest: list[str]) -> None:
-    """Acknowledge all entries, for every subscription or for those of one name."""
-    existing_namespace(backend, namespace)
-    for each in backend.state.subscriptions():
-        if each.content.namespace == namespace and each.name in (rest[1:] or [each.name]):
-            each.clear_backlog()
-
-
-def unload(backend: Backend, _request: Request, namespace: str, _: list[str]) -> None:
-    """Close every topic and load it again."""
-    existing_namespace(backend, namespace)
-    for topic in list(backend.state.topics.values()):
-        if topic.content.namespace == namespace:
-            backend.state.unload(topic)
-
-
-def check_policy(name: str, value: Any) -> None:
-    """Refuse a policy that the dev broker does not implement, and a value that a broker refuses."""
-    if name not in POLICIES:
-        raise HttpError(
-            HTTPStatus.NOT_IMPLEMENTED,
-            f"the dev broker does not implement the policy {name!r}; it implements {', '.join(POLICIES)}",
-        )
+    given = request.json() or {}
+    if not isinstance(given, dict):
+        raise HttpError(HTTPStatus.BAD_REQUEST, "the policies are not a JSON object")
+    for cluster in given.get("replication_clusters") or ():
+        if cluster != CLUSTER:
+            raise HttpError(
+                HTTPStatus.FORBIDDEN,
+                f"Cluster [{cluster}] is not in the list of allowed clusters of the tenant",
+            )
     try:
-        check_value(name, value)
-    except ValueError as error:
+        request.state.shared.policies[request.namespace] = from_namespace_json(given)
+    except RefusedPolicyError as error:
         raise HttpError(HTTPStatus.PRECONDITION_FAILED, str(error)) from None
 
 
-def remove_policy(backend: Backend, _request: Request, namespace: str, rest: list[str]) -> None:
-    """Remove a policy."""
-    existing_namespace(backend, namespace)
-    backend.state.set_policy(namespace, rest[0], None)
+def delete_namespace(request: Request) -> None:
+    """Delete a namespace; refused while it has topics."""
+    namespace = existing_namespace(request)
+    if request.flag("force"):
+        raise HttpError(HTTPStatus.METHOD_NOT_ALLOWED, "Broker doesn't allow forced deletion of namespaces")
+    if request.state.topics_in(namespace):
+        raise HttpError(HTTPStatus.CONFLICT, "Cannot delete non empty namespace")
+    del request.state.shared.policies[namespace]
+
+
+def get_policies(request: Request) -> Any:
+    """Return all policies."""
+    return namespace_json(request.state.shared.policies[existing_namespace(request)])
+
+
+def get_bundles_data(request: Request) -> Any:
+    """Return the bundles; the dev broker has four in each namespace and does not split them."""
+    existing_namespace(request)
+    return {"boundaries": list(BUNDLES), "numBundles": len(BUNDLES) - 1}
+
+
+def clear_namespace_backlog(request: Request) -> None:
+    """Acknowledge all entries, for every subscription or for those of one name."""
+    namespace = existing_namespace(request)
+    for each in request.state.subscriptions():
+        if each.content.namespace == namespace and each.name == request.names.get("subscription", each.name):
+            each.clear_backlog()
+
+
+clear_namespace_backlog_for_subscription = clear_namespace_backlog
+
+
+def unsubscribe_namespace(request: Request) -> None:
+    """Delete the subscriptions of one name; refused if one of them has consumers."""
+    namespace = existing_namespace(request)
+    found = [
+        each
+        for each in request.state.subscriptions()
+        if each.content.namespace == namespace and each.name == request.names["subscription"]
+    ]
+    if any(each.consumers for each in found):
+        raise HttpError(HTTPStatus.PRECONDITION_FAILED, "Subscription has active connected consumers")
+    for each in found:
+        each.delete()
+
+
+def unload_namespace(request: Request) -> None:
+    """Close every topic and load it again."""
+    namespace = existing_namespace(request)
+    for topic in list(request.state.topics.values()):
+        if topic.content.namespace == namespace:
+            request.state.unload(topic)

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ackwell.devbroker.broker_state import parse_topic_name
 
 if TYPE_CHECKING:
     from ackwell.devbroker.auth import Service
     from ackwell.devbroker.broker import AsyncBroker
     from ackwell.devbroker.broker_state import BrokerState
-
-
-class Backend(NamedTuple):
-    """The objects that requests read and change."""
-
-    state: BrokerState
-    service: Service
-    broker: AsyncBroker
+    from ackwell.protocol.topic_name import TopicName
 
 
 class Raw(NamedTuple):
@@ -36,17 +33,32 @@ class HttpError(Exception):
         self.status = status
 
 
-@dataclass(slots=True)
+@dataclass
 class Request:
-    """One request."""
+    """One request, and the broker that answers it."""
 
+    broker: AsyncBroker
     method: str
-    path: list[str]
-    """The unescaped parts of the path."""
-    query: dict[str, str]
+    path: str
+    """The path with escapes."""
+    query: Mapping[str, str]
     body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    """The parameters of the route."""
     role: str | None = None
-    headers: dict[str, str] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
+    """Headers of the answer."""
+
+    @property
+    def state(self) -> BrokerState:
+        """The state of the broker."""
+        return self.broker.state
+
+    @property
+    def service(self) -> Service:
+        """The addresses and access rules of the broker."""
+        return self.broker.service
 
     def json(self) -> Any:
         """Return the decoded body, None if it is empty; 400 if it is not JSON."""
@@ -54,6 +66,24 @@ class Request:
             return json.loads(self.body) if self.body.strip() else None
         except ValueError:
             raise HttpError(HTTPStatus.BAD_REQUEST, "the body is not JSON") from None
+
+    def flag(self, name: str, *, default: bool = False) -> bool:
+        """Return a parameter of the query that is true or false."""
+        return self.query.get(name, str(default)).lower() == "true"
+
+    @cached_property
+    def topic(self) -> TopicName:
+        """The topic of the path; refused if the role may not use it."""
+        names = self.names
+        domain = names.get("domain", "persistent")
+        found = parse_topic_name(f"{domain}://{self.namespace}/{names['topic']}")
+        self.service.authorize(self.role, found)
+        return found
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of the path."""
+        return f"{self.names['tenant']}/{self.names['namespace']}"
 
 
 def number(text: str) -> int:

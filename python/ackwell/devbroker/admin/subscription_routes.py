@@ -6,7 +6,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from ackwell.devbroker.admin.requests import HttpError, number
-from ackwell.devbroker.admin.topic_routes import with_partitions
+from ackwell.devbroker.admin.topic_routes import existing, with_partitions
 from ackwell.integers import INT64_MAX, INT64_MIN
 from ackwell.position import Position
 from ackwell.protocol.message_ids import message_id_of
@@ -15,60 +15,66 @@ from ackwell.subscription import SubscriptionType
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ackwell.devbroker.admin.requests import Backend, Request
+    from ackwell.devbroker.admin.requests import Request
     from ackwell.devbroker.content import TopicContent
     from ackwell.devbroker.subscriptions import TopicSubscription
-    from ackwell.protocol.topic_name import TopicName
 
 
-def subscriptions(backend: Backend, topic: TopicName, name: str) -> Iterator[TopicSubscription]:
+def subscriptions(request: Request) -> Iterator[TopicSubscription]:
     """Find a subscription on every partition; 404 if a partition lacks it."""
-    for each in with_partitions(backend, topic):
+    name = request.names["subscription"]
+    for each in with_partitions(request):
         if name not in each.subscriptions:
             raise HttpError(HTTPStatus.NOT_FOUND, f"Subscription {name} not found on {each.name}")
         yield each.subscriptions[name]
 
 
-def names(backend: Backend, _request: Request, topic: TopicName, _: list[str]) -> Any:
+def get_subscriptions(request: Request) -> Any:
     """List the subscriptions."""
-    return sorted({name for each in with_partitions(backend, topic) for name in each.subscriptions})
+    return sorted({name for each in with_partitions(request) for name in each.subscriptions})
 
 
-def create(backend: Backend, request: Request, topic: TopicName, rest: list[str]) -> None:
+def create_subscription(request: Request) -> None:
     """Create a subscription at a message id, by default at the end."""
-    if str(topic) not in backend.state.partitioned:
-        backend.state.topic(str(topic))
-    for each in with_partitions(backend, topic):
-        if rest[1] in each.subscriptions:
+    name, given = request.names["subscription"], request.json()
+    if str(request.topic) not in request.state.partitioned:
+        request.state.topic(str(request.topic))
+    properties = given.get("properties") if isinstance(given, dict) else None
+    if isinstance(given, dict) and (given.get("ledgerId"), given.get("entryId")) == (INT64_MAX, INT64_MAX):
+        given = "latest"
+    for each in with_partitions(request):
+        if name in each.subscriptions:
             raise HttpError(HTTPStatus.CONFLICT, "Subscription already exists for topic")
-        each.subscribe(
-            rest[1], SubscriptionType.EXCLUSIVE, _position(each.content, request.json()), durable=True
-        )
+        position = _position(each.content, given)
+        made = each.subscribe(name, SubscriptionType.EXCLUSIVE, position, durable=True)
+        made.properties = {str(key): str(value) for key, value in (properties or {}).items()}
+        made.is_replicated = request.flag("replicated")
+        made.changed()
 
 
-def delete(backend: Backend, request: Request, topic: TopicName, rest: list[str]) -> None:
+def delete_subscription(request: Request) -> None:
     """Delete a subscription; refused if it has consumers, unless forced."""
-    for each in list(subscriptions(backend, topic, rest[1])):
-        if each.consumers and request.query.get("force") != "true":
+    for each in list(subscriptions(request)):
+        if each.consumers and not request.flag("force"):
             raise HttpError(HTTPStatus.PRECONDITION_FAILED, "Subscription has active connected consumers")
         for consumer in list(each.consumers.values()):
             consumer.connection.close_consumer(consumer)
         each.delete()
 
 
-def seek_to_time(backend: Backend, _request: Request, topic: TopicName, rest: list[str]) -> None:
+def reset_cursor(request: Request) -> None:
     """Seek a subscription to a time, milliseconds since the epoch."""
-    for each in subscriptions(backend, topic, rest[1]):
-        each.seek(each.content.log.first_published_at(number(rest[3])))
+    for each in subscriptions(request):
+        each.seek(each.content.log.first_published_at(number(request.names["timestamp"])))
 
 
-def seek(backend: Backend, request: Request, topic: TopicName, rest: list[str]) -> None:
+def reset_cursor_on_position(request: Request) -> None:
     """Seek a subscription to a message id, which may be a message of a batch."""
     given = request.json()
     batch_index = given.get("batchIndex", -1) if isinstance(given, dict) else -1
     if not isinstance(batch_index, int):
         raise HttpError(HTTPStatus.BAD_REQUEST, f"{given!r} is not a message id")
-    for each in subscriptions(backend, topic, rest[1]):
+    for each in subscriptions(request):
         position, ack_set = _position(each.content, given), tuple[int, ...]()
         if batch_index >= 0:
             included = _position(each.content, given | {"excluded": False})
@@ -77,28 +83,28 @@ def seek(backend: Backend, request: Request, topic: TopicName, rest: list[str]) 
         each.seek(position, ack_set)
 
 
-def clear(backend: Backend, _request: Request, topic: TopicName, rest: list[str]) -> None:
+def skip_all_messages(request: Request) -> None:
     """Acknowledge all entries."""
-    for each in subscriptions(backend, topic, rest[1]):
+    for each in subscriptions(request):
         each.clear_backlog()
 
 
-def skip(backend: Backend, _request: Request, topic: TopicName, rest: list[str]) -> None:
+def skip_messages(request: Request) -> None:
     """Acknowledge the next unacknowledged entries."""
-    for each in subscriptions(backend, topic, rest[1]):
-        each.skip(number(rest[3]))
+    for each in subscriptions(request):
+        each.skip(number(request.names["numMessages"]))
 
 
-def expire(backend: Backend, _request: Request, topic: TopicName, rest: list[str]) -> None:
-    """Acknowledge the entries older than a number of seconds."""
-    for each in subscriptions(backend, topic, rest[1]):
-        each.expire_older_than(number(rest[3]))
+def expire_topic_messages(request: Request) -> None:
+    """Acknowledge the entries older than a number of seconds, or all entries up to a message id.
 
-
-def expire_up_to(backend: Backend, request: Request, topic: TopicName, rest: list[str]) -> None:
-    """Acknowledge all entries up to a message id; if it is excluded, up to the next one, as Pulsar does."""
-    given = request.json()
-    for each in subscriptions(backend, topic, rest[1]):
+    If the message id is excluded, the entries expire up to the next one, as in a Pulsar broker.
+    """
+    seconds, given = request.names.get("expireTimeInSeconds"), request.json()
+    for each in subscriptions(request):
+        if seconds is not None:
+            each.expire_older_than(number(seconds))
+            continue
         position = _position(each.content, given)
         ledgers = each.content.log.ledgers
         last = Position(*position) if ledgers.contains(*position) else ledgers.previous_valid(*position)
@@ -106,25 +112,73 @@ def expire_up_to(backend: Backend, request: Request, topic: TopicName, rest: lis
             each.expire(last)
 
 
-def properties(backend: Backend, _request: Request, topic: TopicName, rest: list[str]) -> Any:
+def get_replicated_subscription_status(request: Request) -> Any:
+    """Return whether a subscription is replicated, for each partition."""
+    return {each.content.full_name: each.is_replicated for each in subscriptions(request)}
+
+
+def set_replicated_subscription_status(request: Request) -> None:
+    """Mark a subscription as replicated or not; the dev broker only reports it."""
+    for each in subscriptions(request):
+        each.is_replicated = bool(request.json())
+
+
+def analyze_subscription_backlog(request: Request) -> Any:
+    """Count the unacknowledged entries and messages of a subscription."""
+    (source,) = subscriptions(request)
+    cursor, log = source.cursor, source.content.log
+    entries = messages = markers = 0
+    found: list[Position] = []
+    position = log.ledgers.next_valid(*cursor.mark_delete_position)
+    while log.ledgers.contains(*position):
+        if not cursor.is_acked(*position):
+            entry = log.read(*position)
+            found = [*found[:1], position]
+            entries += 1
+            messages += entry.batch_size
+            markers += entry.marker
+        position = log.ledgers.next_valid(*position)
+    counts = {
+        f"filter{what}{kind}": count if what == "Accepted" else 0
+        for what in ("Rejected", "Accepted", "Rescheduled")
+        for kind, count in (("Entries", entries), ("Messages", messages))
+    }
+    ends = {"firstMessageId": str(found[0]), "lastMessageId": str(found[-1])} if found else {}
+    whole = {"entries": entries, "messages": messages, "markerMessages": markers, "aborted": False}
+    return whole | counts | ends
+
+
+def get_backlog_size_by_message_id(request: Request) -> Any:
+    """Return the bytes of the entries from a message id to the end."""
+    content = existing(request).content
+    ledger_id, entry_id = _position(content, request.json() or "earliest")
+    return sum(
+        len(entry.data)
+        for each, entries in content.log.entries.items()
+        for index, entry in enumerate(entries)
+        if (each, index) >= (ledger_id, entry_id)
+    )
+
+
+def get_subscription_properties(request: Request) -> Any:
     """Return the properties, as set by the first consumer or by an operator."""
-    found = list(subscriptions(backend, topic, rest[1]))
+    found = list(subscriptions(request))
     return found[0].properties
 
 
-def set_properties(backend: Backend, request: Request, topic: TopicName, rest: list[str]) -> None:
+def update_subscription_properties(request: Request) -> None:
     """Set the properties of a subscription."""
     given = {str(name): str(value) for name, value in (request.json() or {}).items()}
-    for each in subscriptions(backend, topic, rest[1]):
+    for each in subscriptions(request):
         each.properties = dict(given)
         each.changed()
 
 
-def expire_all(backend: Backend, _request: Request, topic: TopicName, rest: list[str]) -> None:
+def expire_messages_for_all_subscriptions(request: Request) -> None:
     """Acknowledge the entries older than a number of seconds, for every subscription."""
-    for each in with_partitions(backend, topic):
+    for each in with_partitions(request):
         for subscription in each.subscriptions.values():
-            subscription.expire_older_than(number(rest[2]))
+            subscription.expire_older_than(number(request.names["expireTimeInSeconds"]))
 
 
 def _position(content: TopicContent, given: Any) -> tuple[int, int]:

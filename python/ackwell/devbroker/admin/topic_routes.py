@@ -5,192 +5,227 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from ackwell.devbroker.admin.requests import HttpError
-from ackwell.devbroker.admin.topic_stats import internal_stats, merged_stats, stats
-from ackwell.protocol import messages
-from ackwell.protocol.constants import SchemaType
+from ackwell.devbroker.admin.namespace_routes import existing_namespace
+from ackwell.devbroker.admin.requests import HttpError, number
+from ackwell.devbroker.admin.topic_stats import internal_stats, managed_ledger_info, merged_stats, stats
 
 if TYPE_CHECKING:
-    from ackwell.devbroker.admin.requests import Backend, Request
+    from ackwell.devbroker.admin.requests import Request
     from ackwell.devbroker.topic import Topic
     from ackwell.protocol.topic_name import TopicName
 
 
-def existing(backend: Backend, name: TopicName) -> Topic:
-    """Return a topic; 404 if it does not exist."""
-    topic = backend.state.topics.get(str(name))
+def existing(request: Request, name: TopicName | None = None) -> Topic:
+    """Return a topic, by default the one of the path; 404 if it does not exist."""
+    name = name or request.topic
+    topic = request.state.topics.get(str(name))
     if topic is None:
         raise HttpError(HTTPStatus.NOT_FOUND, f"Topic {name} not found")
     return topic
 
 
-def with_partitions(backend: Backend, name: TopicName) -> list[Topic]:
-    """Return a topic, or all partitions of a partitioned topic."""
-    partitions = backend.state.partitioned.get(str(name))
+def with_partitions(request: Request) -> list[Topic]:
+    """Return the topic of the path, or all partitions of a partitioned topic."""
+    name = request.topic
+    partitions = request.state.partitioned.get(str(name))
     names = [name] if partitions is None else [name.of_partition(index) for index in range(partitions)]
-    return [existing(backend, each) for each in names]
+    return [existing(request, each) for each in names]
 
 
-def create(backend: Backend, _request: Request, name: TopicName, _: list[str]) -> None:
+def get_list(request: Request) -> Any:
+    """List the topics of a namespace and domain, each partition separately."""
+    domain = request.names["domain"]
+    topics = request.state.topics_in(existing_namespace(request))
+    return [str(name) for name in topics if name.domain == domain]
+
+
+def get_partitioned_topic_list(request: Request) -> Any:
+    """List the partitioned topics of a namespace and domain."""
+    prefix = f"{request.names['domain']}://{existing_namespace(request)}/"
+    return sorted(name for name in request.state.partitioned if name.startswith(prefix))
+
+
+def create_non_partitioned_topic(request: Request) -> None:
     """Create a topic without partitions."""
-    if str(name) in backend.state.topics or str(name) in backend.state.partitioned:
+    name = request.topic
+    if str(name) in request.state.topics or str(name) in request.state.partitioned:
         raise HttpError(HTTPStatus.CONFLICT, "This topic already exists")
-    backend.state.check_namespace(name)
-    backend.state.make_topic(name)
+    request.state.check_namespace(name)
+    request.state.make_topic(name)
 
 
-def delete(backend: Backend, request: Request, name: TopicName, _: list[str]) -> None:
+def delete_topic(request: Request) -> None:
     """Delete a topic; refused if it is in use, unless forced."""
-    if str(name) in backend.state.partitioned:
+    name = request.topic
+    if str(name) in request.state.partitioned:
         raise HttpError(
             HTTPStatus.CONFLICT, f"{name} is a partitioned topic instead of non-partitioned topic"
         )
-    topic = existing(backend, name)
+    _delete(request, existing(request))
+
+
+def _delete(request: Request, topic: Topic) -> None:
     used = topic.producers.by_name or any(each.consumers for each in topic.subscriptions.values())
-    if used and request.query.get("force") != "true":
+    if used and not request.flag("force"):
         raise HttpError(HTTPStatus.PRECONDITION_FAILED, "Topic has active producers/subscriptions")
-    backend.state.delete_topic(name)
+    request.state.delete_topic(topic.name)
 
 
-def create_partitioned(backend: Backend, request: Request, name: TopicName, _: list[str]) -> None:
+def create_partitioned_topic(request: Request) -> None:
     """Create a partitioned topic."""
-    if str(name) in backend.state.partitioned or str(name) in backend.state.topics:
+    name = request.topic
+    if str(name) in request.state.partitioned or str(name) in request.state.topics:
         raise HttpError(HTTPStatus.CONFLICT, "This topic already exists")
-    backend.state.create_partitioned(name, _partitions(request))
+    request.state.create_partitioned(name, _partitions(request))
 
 
-def add_partitions(backend: Backend, request: Request, name: TopicName, _: list[str]) -> None:
+def update_partitioned_topic(request: Request) -> None:
     """Add partitions to a partitioned topic."""
+    name = request.topic
     wanted = _partitions(request)
-    before = backend.state.partitioned.get(str(name))
+    before = request.state.partitioned.get(str(name))
     if before is None:
         raise HttpError(HTTPStatus.NOT_FOUND, f"Topic {name} is not a partitioned topic")
     if wanted < before:
         raise HttpError(
             HTTPStatus.UNPROCESSABLE_ENTITY, f"{wanted} partitions; expected at least the present {before}"
         )
-    backend.state.create_partitioned(name, wanted)
+    request.state.create_partitioned(name, wanted)
 
 
 def _partitions(request: Request) -> int:
     wanted = request.json()
     wanted = wanted.get("partitions") if isinstance(wanted, dict) else wanted
-    if isinstance(wanted, str) and wanted.isdecimal() and len(wanted) <= 9:
+    if isinstance(wanted, str) and wanted.isdecimal():
         # The Rust client sends the number as text, which a Pulsar broker accepts.
-        wanted = int(wanted)
+        wanted = number(wanted)
     if not isinstance(wanted, int) or not 0 < wanted <= 10_000:
         raise HttpError(HTTPStatus.NOT_ACCEPTABLE, f"{wanted!r} partitions; expected 1 to 10,000")
     return wanted
 
 
-def partitions(backend: Backend, request: Request, name: TopicName, _: list[str]) -> Any:
+def get_partitioned_metadata(request: Request) -> Any:
     """Return the number of partitions of a topic."""
-    create_ = request.query.get("checkAllowAutoCreation") == "true"
-    found = backend.state.partitions_of(name, create=create_)
+    name = request.topic
+    create_ = request.flag("checkAllowAutoCreation")
+    found = request.state.partitions_of(name, create=create_)
     if not found and not create_:
-        existing(backend, name)
-    return {"partitions": found}
+        existing(request)
+    return {"partitions": found, "deleted": False}
 
 
-def delete_partitioned(backend: Backend, request: Request, name: TopicName, _: list[str]) -> None:
+def delete_partitioned_topic(request: Request) -> None:
     """Delete a partitioned topic with its partitions."""
-    for topic in with_partitions(backend, name):
-        delete(backend, request, topic.name, [])
-    backend.state.partitioned.pop(str(name), None)
+    for topic in _partitions_of(request):
+        _delete(request, topic)
+    request.state.partitioned.pop(str(request.topic), None)
 
 
-def topic_stats(backend: Backend, _request: Request, name: TopicName, _: list[str]) -> Any:
+def create_missed_partitions(request: Request) -> None:
+    """Create the partitions that do not exist."""
+    name = request.topic
+    partitions = request.state.partitioned.get(str(name))
+    if partitions:
+        request.state.create_partitioned(name, partitions)
+
+
+def get_stats(request: Request) -> Any:
     """Describe a topic."""
-    return stats(existing(backend, name))
+    return _without_excluded(request, stats(existing(request)))
 
 
-def partitioned_stats(backend: Backend, _request: Request, name: TopicName, _: list[str]) -> Any:
-    """Describe each partition, and all of them together."""
-    described = {str(topic.name): stats(topic) for topic in _partitions_of(backend, name)}
+def _without_excluded(request: Request, described: dict[str, Any]) -> dict[str, Any]:
+    if request.flag("excludePublishers"):
+        described["publishers"] = []
+    if request.flag("excludeConsumers"):
+        for each in described["subscriptions"].values():
+            each["consumers"] = []
+    return described
+
+
+def get_partitioned_stats(request: Request) -> Any:
+    """Describe all partitions together, and each of them unless `perPartition` is false."""
+    topics = _partitions_of(request)
+    described = {str(topic.name): _without_excluded(request, stats(topic)) for topic in topics}
     return merged_stats(list(described.values())) | {
         "metadata": {"partitions": len(described), "deleted": False},
-        "partitions": described,
+        "partitions": described if request.flag("perPartition", default=True) else {},
     }
 
 
-def partitioned_internal_stats(backend: Backend, _request: Request, name: TopicName, _: list[str]) -> Any:
+def get_partitioned_stats_internal(request: Request) -> Any:
     """Describe the ledgers and cursors of each partition."""
-    described = {str(topic.name): internal_stats(topic) for topic in _partitions_of(backend, name)}
+    described = {str(topic.name): internal_stats(topic) for topic in _partitions_of(request)}
     return {"metadata": {"partitions": len(described), "deleted": False}, "partitions": described}
 
 
-def _partitions_of(backend: Backend, name: TopicName) -> list[Topic]:
-    if str(name) not in backend.state.partitioned:
-        raise HttpError(HTTPStatus.NOT_FOUND, f"Partitioned Topic {name} not found")
-    return with_partitions(backend, name)
+def _partitions_of(request: Request) -> list[Topic]:
+    if str(request.topic) not in request.state.partitioned:
+        raise HttpError(HTTPStatus.NOT_FOUND, f"Partitioned Topic {request.topic} not found")
+    return with_partitions(request)
 
 
-def topic_internal_stats(backend: Backend, _request: Request, name: TopicName, _: list[str]) -> Any:
+def get_internal_stats(request: Request) -> Any:
     """Describe a topic's ledgers and cursors."""
-    return internal_stats(existing(backend, name))
+    return internal_stats(existing(request))
 
 
-def nothing(backend: Backend, _request: Request, name: TopicName, _: list[str]) -> Any:
-    """Return an empty object, for features that the dev broker lacks."""
-    with_partitions(backend, name)
-    return {}
-
-
-def unload(backend: Backend, _request: Request, name: TopicName, _: list[str]) -> None:
+def unload_topic(request: Request) -> None:
     """Close a topic and load it again, as a graceful restart does."""
-    for topic in with_partitions(backend, name):
-        backend.state.unload(topic)
+    for topic in with_partitions(request):
+        request.state.unload(topic)
 
 
-def terminate(backend: Backend, _request: Request, name: TopicName, _: list[str]) -> Any:
-    """Terminate a topic, so that it refuses new messages."""
-    ledger_id, entry_id = existing(backend, name).terminate()
-    return {"ledgerId": ledger_id, "entryId": entry_id, "partitionIndex": name.partition}
+def terminate(request: Request) -> Any:
+    """Terminate a topic, so that it refuses new messages; return its last message."""
+    if str(request.topic) in request.state.partitioned:
+        raise HttpError(HTTPStatus.METHOD_NOT_ALLOWED, "Termination of a partitioned topic is not allowed")
+    return _terminated(existing(request))
 
 
-def compact(backend: Backend, _request: Request, name: TopicName, _: list[str]) -> None:
-    """Compact a topic, and answer when it is done."""
-    for topic in with_partitions(backend, name):
-        topic.content.compact()
+def terminate_partitioned_topic(request: Request) -> Any:
+    """Terminate every partition; return the last message of each."""
+    return {str(topic.name.partition): _terminated(topic) for topic in _partitions_of(request)}
 
 
-def compaction(backend: Backend, _request: Request, name: TopicName, _: list[str]) -> Any:
-    """Return whether a topic was compacted."""
-    ran = any(topic.content.compacted for topic in with_partitions(backend, name))
-    return {"status": "SUCCESS" if ran else "NOT_RUN", "lastError": ""}
-
-
-def schema(backend: Backend, _request: Request, name: TopicName, rest: list[str]) -> Any:
-    """Return a topic's schema, by default the newest version."""
-    wanted = int(rest[0]).to_bytes(8) if rest and rest[0].isdecimal() else None
-    found = backend.state.schemas.get(str(name.partitioned), wanted)
-    if found is None:
-        raise HttpError(HTTPStatus.NOT_FOUND, "Schema not found")
+def _terminated(topic: Topic) -> dict[str, int]:
+    ledger_id, entry_id = topic.terminate()
     return {
-        "version": int.from_bytes(found[1]),
-        "type": SchemaType(found[0].type).name,
-        "timestamp": 0,
-        "data": found[0].schema_data.decode("utf-8", "replace"),
-        "properties": {each.key: each.value for each in found[0].properties},
+        "ledgerId": ledger_id,
+        "entryId": entry_id,
+        "partitionIndex": topic.name.partition,
+        "batchIndex": -1,
+        "batchSize": 0,
     }
 
 
-def put_schema(backend: Backend, request: Request, name: TopicName, _: list[str]) -> Any:
-    """Add a schema."""
-    given = request.json()
-    if not isinstance(given, dict) or given.get("type") not in SchemaType.__members__:
-        raise HttpError(HTTPStatus.UNPROCESSABLE_ENTITY, "expected a schema with a type")
-    made = messages.Schema(
-        name=name.local, type=SchemaType[given["type"]], schema_data=str(given.get("schema", "")).encode()
-    )
-    version = backend.state.put_schema(name, made)
-    return {"version": int.from_bytes(version or b"")}
+def trim_topic(request: Request) -> None:
+    """Delete the consumed ledgers that the retention does not keep."""
+    for topic in with_partitions(request):
+        topic.trim()
 
 
-def delete_schema(backend: Backend, _request: Request, name: TopicName, _: list[str]) -> Any:
-    """Delete a topic's schemas, and return the newest version."""
-    found = backend.state.schemas.get(str(name.partitioned), None)
-    if found is None:
-        raise HttpError(HTTPStatus.NOT_FOUND, "Schema not found")
-    backend.state.schemas.delete(str(name.partitioned))
-    return {"version": int.from_bytes(found[1])}
+def truncate_topic(request: Request) -> None:
+    """Acknowledge all entries of every subscription, and delete the ledgers."""
+    for topic in with_partitions(request):
+        for each in topic.subscriptions.values():
+            each.clear_backlog()
+        topic.content.log.roll()
+        topic.content.log.trim_before(topic.content.log.end.ledger_id)
+
+
+def get_managed_ledger_info(request: Request) -> Any:
+    """Describe the stored ledgers and cursors of a topic."""
+    return managed_ledger_info(existing(request))
+
+
+def compact(request: Request) -> None:
+    """Compact a topic, and answer when it is done."""
+    for topic in with_partitions(request):
+        topic.content.compact()
+
+
+def compaction_status(request: Request) -> Any:
+    """Return whether a topic was compacted."""
+    ran = any(topic.content.compacted for topic in with_partitions(request))
+    return {"status": "SUCCESS" if ran else "NOT_RUN", "lastError": ""}

@@ -66,6 +66,28 @@ def _cursor(subscription: TopicSubscription) -> dict[str, Any]:
     }
 
 
+def managed_ledger_info(topic: Topic) -> dict[str, Any]:
+    """Describe the ledgers and cursors that a Pulsar broker would store for a topic."""
+    dates = dict.fromkeys(("creationDate", "modificationDate"), timestamp(topic.content.clock.now_ms()))
+    return {
+        "version": 1,
+        **dates,
+        "ledgers": [{"ledgerId": each, "isOffloaded": False} for each in topic.content.log.entries],
+        "cursors": {
+            name: {
+                "version": 1,
+                **dates,
+                "cursorsLedgerId": -1 if each.cursor_writes.ledger == "none" else 0,
+                "markDelete": dict(
+                    zip(("ledgerId", "entryId"), each.cursor.mark_delete_position, strict=True)
+                ),
+            }
+            for name, each in topic.subscriptions.items()
+            if each.durable
+        },
+    }
+
+
 def _read_position(subscription: TopicSubscription) -> Position:
     """Return the read position; if its ledger is deleted, the start of the next ledger."""
     position, log = subscription.subscription.read_position, subscription.content.log
@@ -163,19 +185,35 @@ _RATES_OUT = {
 }
 
 
+_NAMES = {"publishers": "producerName", "consumers": "consumerName"}
+"""By list, the field that has the same value on every partition."""
+
+
 def merged_stats(described: list[dict[str, Any]]) -> dict[str, Any]:
-    """Merge the figures of several topics into one: add numbers and join lists."""
+    """Merge the figures of several topics: add numbers, and merge publishers and consumers by name."""
     merged: dict[str, Any] = {}
     for each in described:
         for name, value in each.items():
             before = merged.get(name)
-            if isinstance(value, dict):
+            if name in _NAMES:
+                merged[name] = _merged_by_name([*(before or []), *value], _NAMES[name])
+            elif isinstance(value, dict):
                 merged[name] = merged_stats([before or {}, value])
             elif before is None or isinstance(value, (bool, str)):
                 merged[name] = value
             else:
                 merged[name] = before + value
     return merged
+
+
+def _merged_by_name(rows: list[dict[str, Any]], key: str) -> list[dict[str, Any]]:
+    by_name: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        known = by_name.get(row[key])
+        by_name[row[key]] = (
+            row if known is None else merged_stats([known, row]) | {"metadata": row["metadata"]}
+        )
+    return list(by_name.values())
 
 
 def _backlog_bytes(subscription: TopicSubscription) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ackwell.devbroker.commands.enums import enum_of
+from ackwell.devbroker.policies import MAX_CONSUMERS
 from ackwell.devbroker.refused_commands import CommandRefusedError
 from ackwell.devbroker.subscriptions import ConnectedConsumer
 from ackwell.errors import ErrorCode, FrameError
@@ -39,6 +40,8 @@ def subscribe(connection: ClientConnection, command: Any, _: bytes) -> None:
         # Checked first, so that a refused consumer does not create a subscription.
         state.put_schema(topic.name, command.schema)
     subscription = topic.subscriptions.get(command.subscription) or _new_subscription(topic, command, type_)
+    consumers = sum(len(each.consumers) for each in topic.subscriptions.values())
+    state.shared.check_limit(topic.name, MAX_CONSUMERS, consumers, "consumers")
     name = command.consumer_name or state.new_name()
     meta = command.keySharedMeta
     consumer = ConnectedConsumer(

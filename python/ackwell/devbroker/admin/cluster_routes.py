@@ -1,0 +1,207 @@
+"""Requests for tenants, for the one cluster and its one broker, and lookups."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
+
+from ackwell.devbroker.admin.namespace_routes import existing_tenant
+from ackwell.devbroker.admin.requests import HttpError, Raw
+from ackwell.devbroker.admin.topic_stats import stats
+from ackwell.devbroker.policies import BUNDLES, CLUSTER
+
+if TYPE_CHECKING:
+    from ackwell.devbroker.admin.requests import Request
+
+
+# Tenants
+
+
+def get_tenants(request: Request) -> Any:
+    """List the tenants."""
+    return sorted(request.state.tenants())
+
+
+def get_tenant_admin(request: Request) -> Any:
+    """Return the roles and clusters of a tenant."""
+    tenant = existing_tenant(request)
+    return request.state.made_tenants.get(tenant) or {"allowedClusters": [CLUSTER]}
+
+
+def _tenant(request: Request) -> dict[str, Any]:
+    given = request.json()
+    if not isinstance(given, dict):
+        raise HttpError(HTTPStatus.PRECONDITION_FAILED, "TenantInfo is null")
+    clusters = given.get("allowedClusters") or []
+    if not clusters:
+        raise HttpError(HTTPStatus.PRECONDITION_FAILED, "Clusters can not be empty")
+    if set(clusters) - {CLUSTER}:
+        raise HttpError(HTTPStatus.PRECONDITION_FAILED, "Clusters do not exist")
+    roles = given.get("adminRoles") or []
+    return ({"adminRoles": roles} if roles else {}) | {"allowedClusters": clusters}
+
+
+def create_tenant(request: Request) -> None:
+    """Create a tenant."""
+    tenant = request.names["tenant"]
+    if tenant in request.state.tenants():
+        raise HttpError(HTTPStatus.CONFLICT, "Tenant already exists")
+    request.state.made_tenants[tenant] = _tenant(request)
+
+
+def update_tenant(request: Request) -> None:
+    """Change the roles and clusters of a tenant."""
+    request.state.made_tenants[existing_tenant(request)] = _tenant(request)
+
+
+def delete_tenant(request: Request) -> None:
+    """Delete a tenant; refused while it has namespaces."""
+    tenant = existing_tenant(request)
+    if request.flag("force"):
+        raise HttpError(HTTPStatus.METHOD_NOT_ALLOWED, "Broker doesn't allow forced deletion of tenants")
+    if any(name.startswith(f"{tenant}/") for name in request.state.shared.policies):
+        raise HttpError(HTTPStatus.CONFLICT, "The tenant still has active namespaces")
+    request.state.made_tenants.pop(tenant, None)
+
+
+# The cluster
+
+
+def _existing_cluster(request: Request) -> None:
+    if request.names["cluster"] != CLUSTER:
+        raise HttpError(HTTPStatus.NOT_FOUND, "Cluster does not exist")
+
+
+def get_clusters(_request: Request) -> Any:
+    """List the clusters."""
+    return [CLUSTER]
+
+
+def get_cluster(request: Request) -> Any:
+    """Return the addresses of the cluster."""
+    _existing_cluster(request)
+    tls = request.service.tls_url
+    return {
+        "serviceUrl": request.service.admin_url,
+        "brokerServiceUrl": request.service.url,
+        **({"brokerServiceUrlTls": tls} if tls else {}),
+        "brokerClientTlsEnabled": False,
+        "tlsAllowInsecureConnection": False,
+        "brokerClientTlsEnabledWithKeyStore": False,
+        "brokerClientTlsTrustStoreType": "JKS",
+        "brokerClientTlsKeyStoreType": "JKS",
+        "brokerClientSslFactoryPlugin": "org.apache.pulsar.common.util.DefaultPulsarSslFactory",
+    }
+
+
+def get_failure_domains(request: Request) -> Any:
+    """Return the failure domains; there are none."""
+    _existing_cluster(request)
+    return {}
+
+
+def get_peer_cluster(request: Request) -> None:
+    """Return the peers of the cluster; there are none."""
+    _existing_cluster(request)
+
+
+# The broker
+
+
+def _broker_id(request: Request) -> str:
+    return request.service.admin_url.rpartition("/")[2]
+
+
+def get_active_brokers(request: Request) -> Any:
+    """List the brokers."""
+    return [_broker_id(request)]
+
+
+def get_leader_broker(request: Request) -> Any:
+    """Return the leader of the brokers."""
+    return {"serviceUrl": request.service.admin_url, "brokerId": _broker_id(request)}
+
+
+def get_owned_namespaces(request: Request) -> Any:
+    """Return the bundles that the broker owns: all of them."""
+    if request.names["brokerId"] != _broker_id(request):
+        raise HttpError(HTTPStatus.NOT_FOUND, f"Broker id '{request.names['brokerId']}' not found")
+    owned = {"broker_assignment": "shared", "is_controlled": False, "is_active": True}
+    bundles = [f"{low}_{high}" for low, high in pairwise(BUNDLES)]
+    return {f"{name}/{bundle}": owned for name in sorted(request.state.shared.policies) for bundle in bundles}
+
+
+def version(request: Request) -> Any:
+    """Return the emulated version, as text without quotes."""
+    return Raw(request.state.settings.version.encode(), {})
+
+
+def health_check(_request: Request) -> Any:
+    """Answer that the broker is healthy."""
+    return Raw(b"ok", {})
+
+
+is_ready = health_check
+
+
+def get_runtime_configuration(request: Request) -> Any:
+    """Return the settings that determine the loss of a restart; `ackwell doctor` reads them."""
+    return {name: str(value).lower() for name, value in request.state.settings.broker.named().items()}
+
+
+def get_all_dynamic_configurations(_request: Request) -> Any:
+    """Return the settings that were changed at run time; there are none."""
+    return {}
+
+
+def get_dynamic_configuration_name(_request: Request) -> Any:
+    """List the settings that can be changed at run time; there are none."""
+    return []
+
+
+def backlog_quota_check(_request: Request) -> None:
+    """Do nothing: the dev broker does not enforce backlog quotas."""
+
+
+def get_topics2(request: Request) -> Any:
+    """Describe every topic by namespace and bundle."""
+    described: dict[str, Any] = {}
+    for name, topic in request.state.topics.items():
+        bundles = described.setdefault(topic.name.in_namespace, {})
+        domains = bundles.setdefault(bundle_of(name), {})
+        domains.setdefault(topic.name.domain, {})[name] = stats(topic)
+    return described
+
+
+def get_bookies_rack_info(_request: Request) -> Any:
+    """Return the racks of bookies; there are none."""
+    return {}
+
+
+# Lookups
+
+
+def lookup_topic_async(request: Request) -> Any:
+    """Return the addresses of the broker that has a topic."""
+    request.state.check_namespace(request.topic)
+    request.service.listener(request.query.get("listenerName", ""))
+    urls = {
+        "brokerUrl": request.service.url,
+        "httpUrl": request.service.admin_url,
+        "nativeUrl": request.service.url,
+        "brokerUrlSsl": request.service.tls_url or "",
+    }
+    return urls | ({"brokerUrlTls": request.service.tls_url} if request.service.tls_url else {})
+
+
+def get_namespace_bundle(request: Request) -> Any:
+    """Return the bundle of a topic, as text without quotes."""
+    return Raw(bundle_of(str(request.topic)).encode(), {})
+
+
+def bundle_of(topic: str) -> str:
+    """Return the bundle of a topic by the CRC-32 of its name, as Pulsar does."""
+    index = crc32(topic.encode()) >> 30
+    return f"{BUNDLES[index]}_{BUNDLES[index + 1]}"

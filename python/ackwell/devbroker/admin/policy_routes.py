@@ -1,0 +1,275 @@
+"""Requests for the policies of a namespace or a topic, by the table of `ackwell.devbroker.policies`."""
+
+from __future__ import annotations
+
+from functools import partial
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+
+from ackwell.devbroker.admin.namespace_routes import existing_namespace
+from ackwell.devbroker.admin.requests import HttpError
+from ackwell.devbroker.admin.topic_routes import with_partitions
+from ackwell.devbroker.policies import OF_NAMESPACES, OF_TOPICS, Policy, RefusedPolicyError, checked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ackwell.devbroker.admin.requests import Request
+
+STORED_ONLY: Final = {"X-Ackwell-Policy": "stored only"}
+"""The header of an answer for a policy that the dev broker does not apply."""
+
+_NAMESPACE: Final = "/admin/v2/namespaces/{tenant}/{namespace}/"
+_TOPIC: Final = "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/"
+_QUOTA_TYPES: Final = ("destination_storage", "message_age")
+
+
+def handler(path: str, method: str) -> Callable[[Request], Any] | None:
+    """Return the function that answers a method of a policy's path; None if it is not such a path."""
+    for prefix, table in ((_NAMESPACE, OF_NAMESPACES), (_TOPIC, OF_TOPICS)):
+        policy = table.get(path.removeprefix(prefix))
+        if path.startswith(prefix) and policy is not None:
+            act = {"GET": _get, "DELETE": _remove}.get(method, _set)
+            return partial(act, policy=policy, is_topic=table is OF_TOPICS)
+    return None
+
+
+def _stored(request: Request, *, is_topic: bool) -> dict[str, Any]:
+    if is_topic:
+        with_partitions(request)
+        return request.state.shared.topic_policies.get(str(request.topic.partitioned), {})
+    existing_namespace(request)
+    return request.state.shared.policies[request.namespace]
+
+
+def _get(request: Request, *, policy: Policy, is_topic: bool) -> Any:
+    """Return a policy; with `applied`, a topic without the policy has the one of its namespace."""
+    stored = _stored(request, is_topic=is_topic)
+    if not policy.enforced:
+        request.notes |= STORED_ONLY
+    if not is_topic:
+        return stored.get(policy.field, policy.unset)
+    if request.flag("applied"):
+        found = request.state.shared.policy(request.topic, policy)
+        return policy.unset if found is None else found
+    return stored.get(policy.topic, policy.unset if policy.unset is False else None)
+
+
+def _set(request: Request, *, policy: Policy, is_topic: bool) -> None:
+    value = request.json()
+    if value is None:
+        # Two policies of topics have their value in the query; a flag without a body is set.
+        value = request.query.get(policy.topic, True if policy.form.example is False else None)
+    try:
+        value = checked(policy, value)
+    except RefusedPolicyError as error:
+        status = HTTPStatus.BAD_REQUEST if error.is_shape else HTTPStatus.PRECONDITION_FAILED
+        raise HttpError(status, str(error)) from None
+    _write(request, policy, value, is_topic=is_topic)
+
+
+def _remove(request: Request, *, policy: Policy, is_topic: bool) -> None:
+    _write(request, policy, None, is_topic=is_topic)
+
+
+def _write(request: Request, policy: Policy, value: Any, *, is_topic: bool) -> None:
+    _stored(request, is_topic=is_topic)
+    if not policy.enforced:
+        request.notes |= STORED_ONLY
+    if is_topic:
+        request.state.set_topic_policy(request.topic, policy.topic, value)
+    else:
+        request.state.set_policy(request.namespace, policy.field, value)
+
+
+def remove_offload_policies(request: Request) -> None:
+    """Remove the offload policies."""
+    is_topic = "topic" in request.names
+    _write(request, OF_TOPICS["offloadPolicies"], None, is_topic=is_topic)
+
+
+# Policies with a part of their name in the path or the query
+
+
+def _quotas(request: Request) -> dict[str, Any]:
+    is_topic = "topic" in request.names
+    request.notes |= STORED_ONLY
+    found: dict[str, Any] = _stored(request, is_topic=is_topic).get("backlog_quota_map", {})
+    return found
+
+
+def _write_field(request: Request, field: str, value: Any) -> None:
+    request.notes |= STORED_ONLY
+    if "topic" in request.names:
+        request.state.set_topic_policy(request.topic, field, value)
+    else:
+        request.state.set_policy(request.namespace, field, value)
+
+
+def get_backlog_quota_map(request: Request) -> Any:
+    """Return the backlog quotas by type."""
+    return _quotas(request)
+
+
+def set_backlog_quota(request: Request) -> None:
+    """Set the backlog quota of a type."""
+    given = request.json()
+    kind = request.query.get("backlogQuotaType", _QUOTA_TYPES[0])
+    policies = ("producer_request_hold", "producer_exception", "consumer_backlog_eviction")
+    if not isinstance(given, dict) or given.get("policy") not in policies or kind not in _QUOTA_TYPES:
+        raise HttpError(HTTPStatus.BAD_REQUEST, f"the attribute policy is one of {', '.join(policies)}")
+    size = given.get("limitSize", given.get("limit", 0))
+    quota = {
+        "limit": size,
+        "limitSize": size,
+        "limitTime": given.get("limitTime", 0),
+        "policy": given["policy"],
+    }
+    _write_field(request, "backlog_quota_map", _quotas(request) | {kind: quota})
+
+
+def remove_backlog_quota(request: Request) -> None:
+    """Remove the backlog quota of a type."""
+    kind = request.query.get("backlogQuotaType", _QUOTA_TYPES[0])
+    _write_field(
+        request,
+        "backlog_quota_map",
+        {name: quota for name, quota in _quotas(request).items() if name != kind} or None,
+    )
+
+
+def get_property(request: Request) -> Any:
+    """Return one property of a namespace."""
+    return _stored(request, is_topic=False).get("properties", {}).get(request.names["key"])
+
+
+def set_property(request: Request) -> None:
+    """Set one property of a namespace."""
+    known = _stored(request, is_topic=False).get("properties", {})
+    _write_field(request, "properties", known | {request.names["key"]: request.names["value"]})
+
+
+def remove_property(request: Request) -> Any:
+    """Remove one property of a namespace, and return its value."""
+    known = dict(_stored(request, is_topic=False).get("properties", {}))
+    removed = known.pop(request.names["key"], None)
+    _write_field(request, "properties", known or None)
+    return removed
+
+
+def topics_get_properties(request: Request) -> Any:
+    """Return the properties of a topic."""
+    return _stored(request, is_topic=True).get("properties", {})
+
+
+def update_properties(request: Request) -> None:
+    """Add properties to a topic."""
+    known = _stored(request, is_topic=True).get("properties", {})
+    given = {str(name): str(value) for name, value in (request.json() or {}).items()}
+    request.state.set_topic_policy(request.topic, "properties", known | given)
+
+
+def topics_remove_properties(request: Request) -> None:
+    """Remove one property of a topic."""
+    known = dict(_stored(request, is_topic=True).get("properties", {}))
+    known.pop(request.query.get("key", ""), None)
+    request.state.set_topic_policy(request.topic, "properties", known or None)
+
+
+def delete_topic_policies(request: Request) -> None:
+    """Remove all policies of a topic."""
+    for name in _stored(request, is_topic=True):
+        if name != "properties":
+            request.state.set_topic_policy(request.topic, name, None)
+
+
+def get_subscription_level_dispatch_rate(request: Request) -> Any:
+    """Return the dispatch rate of one subscription."""
+    return _stored(request, is_topic=True).get(f"dispatchRate of {request.names['subscription']}")
+
+
+def set_subscription_level_dispatch_rate(request: Request) -> None:
+    """Set the dispatch rate of one subscription."""
+    _stored(request, is_topic=True)
+    value = checked(OF_TOPICS["dispatchRate"], request.json())
+    _write_field(request, f"dispatchRate of {request.names['subscription']}", value)
+
+
+def remove_subscription_level_dispatch_rate(request: Request) -> None:
+    """Remove the dispatch rate of one subscription."""
+    _stored(request, is_topic=True)
+    _write_field(request, f"dispatchRate of {request.names['subscription']}", None)
+
+
+# Permissions, which are stored only
+
+
+def _roles(request: Request) -> dict[str, dict[str, Any]]:
+    existing_namespace(request)
+    empty: dict[str, Any] = {"namespace_auth": {}, "destination_auth": {}, "subscription_auth_roles": {}}
+    found: dict[str, dict[str, Any]] = request.state.shared.policies[request.namespace].get(
+        "auth_policies", {}
+    )
+    return empty | found
+
+
+def _grant(request: Request, kind: str, name: str, value: Any) -> None:
+    roles = _roles(request)
+    changed = {each: kept for each, kept in roles[kind].items() if each != name}
+    changed |= {name: value} if value else {}
+    request.notes |= STORED_ONLY
+    request.state.set_policy(request.namespace, "auth_policies", roles | {kind: changed})
+
+
+def get_permissions(request: Request) -> Any:
+    """Return the permissions of a namespace by role."""
+    return _roles(request)["namespace_auth"]
+
+
+def grant_permission_on_namespace(request: Request) -> None:
+    """Grant actions on a namespace to a role."""
+    _grant(request, "namespace_auth", request.names["role"], sorted(request.json() or []))
+
+
+def revoke_permissions_on_namespace(request: Request) -> None:
+    """Revoke all actions on a namespace from a role."""
+    _grant(request, "namespace_auth", request.names["role"], None)
+
+
+def get_permission_on_subscription(request: Request) -> Any:
+    """Return the roles of each subscription of a namespace."""
+    return _roles(request)["subscription_auth_roles"]
+
+
+def grant_permission_on_subscription(request: Request) -> None:
+    """Permit roles to use a subscription."""
+    _grant(request, "subscription_auth_roles", request.names["subscription"], sorted(request.json() or []))
+
+
+def revoke_permission_on_subscription(request: Request) -> None:
+    """Forbid a role to use a subscription."""
+    name, role = request.names["subscription"], request.names["role"]
+    kept = [each for each in _roles(request)["subscription_auth_roles"].get(name, []) if each != role]
+    _grant(request, "subscription_auth_roles", name, kept)
+
+
+def get_permissions_on_topic(request: Request) -> Any:
+    """Return the permissions of a topic by role, including those of its namespace."""
+    with_partitions(request)
+    roles = _roles(request)
+    return roles["namespace_auth"] | roles["destination_auth"].get(str(request.topic), {})
+
+
+def grant_permissions_on_topic(request: Request) -> None:
+    """Grant actions on a topic to a role."""
+    known = _roles(request)["destination_auth"].get(str(request.topic), {})
+    granted = {request.names["role"]: sorted(request.json() or [])}
+    _grant(request, "destination_auth", str(request.topic), known | granted)
+
+
+def revoke_permissions_on_topic(request: Request) -> None:
+    """Revoke all actions on a topic from a role; 412 if it has none."""
+    known = dict(_roles(request)["destination_auth"].get(str(request.topic), {}))
+    if known.pop(request.names["role"], None) is None:
+        raise HttpError(HTTPStatus.PRECONDITION_FAILED, "Permissions are not set at the topic level")
+    _grant(request, "destination_auth", str(request.topic), known)

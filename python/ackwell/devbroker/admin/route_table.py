@@ -1,0 +1,118 @@
+"""The routes of Pulsar's admin API, and the function that answers each of them.
+
+`routes.tsv` has one line per route: path, method, the name of the operation in Pulsar, and the releases that
+have the route. It comes from the JAX-RS annotations of Pulsar 4.2.4 and 5.0.1. The function `get_stats` of a
+module of `Topics` answers the operation `Topics.getStats`. An operation without a function is answered with
+501 and its name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache
+from http import HTTPStatus
+from importlib.resources import files
+from types import ModuleType
+from typing import Any, Final, NamedTuple
+from urllib.parse import unquote
+
+from starlette.routing import compile_path
+
+from ackwell.devbroker.admin import (
+    cluster_routes,
+    message_routes,
+    namespace_routes,
+    policy_routes,
+    schema_routes,
+    subscription_routes,
+    topic_routes,
+    transaction_routes,
+)
+from ackwell.devbroker.admin.requests import HttpError, Request
+
+Handler = Callable[[Request], Any]
+
+RESOURCES: Final[dict[str, tuple[ModuleType, ...]]] = {
+    "Namespaces": (namespace_routes, policy_routes),
+    "Topics": (topic_routes, subscription_routes, message_routes, policy_routes),
+    "Tenants": (cluster_routes,),
+    "Clusters": (cluster_routes,),
+    "Brokers": (cluster_routes,),
+    "BrokerStats": (cluster_routes,),
+    "Bookies": (cluster_routes,),
+    "TopicLookup": (cluster_routes,),
+    "SchemasResource": (schema_routes,),
+    "Transactions": (transaction_routes,),
+}
+"""Maps a resource of Pulsar to the modules with its operations."""
+
+
+class Route(NamedTuple):
+    """One route."""
+
+    path: str
+    method: str
+    operation: str
+    releases: str
+    handler: Handler | None = None
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """The regular expression of the path."""
+        return _pattern(self.path)
+
+
+@cache
+def _pattern(path: str) -> re.Pattern[str]:
+    pattern = compile_path(path)[0]
+    if path.startswith("/admin/v2/{domain}/") or "/topic/{domain}/" in path:
+        return re.compile(
+            pattern.pattern.replace("(?P<domain>[^/]+)", "(?P<domain>persistent|non-persistent)")
+        )
+    return pattern
+
+
+@cache
+def routes() -> tuple[Route, ...]:
+    """Return all routes; those with more literal characters precede, as in JAX-RS."""
+    lines = (files("ackwell.devbroker.admin") / "routes.tsv").read_text().splitlines()
+    found = [Route(*line.split("\t")) for line in lines]  # type: ignore[arg-type]
+    found = [each._replace(handler=_handler(each)) for each in found]
+    return tuple(sorted(found, key=lambda each: -_literals(each.path)))
+
+
+def _literals(path: str) -> int:
+    return len(re.sub(r"{\w+}", "", path.replace("/v2/{domain}/", "/v2/non-persistent/")))
+
+
+def _handler(route: Route) -> Handler | None:
+    resource, _, operation = route.operation.partition(".")
+    name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", operation).lower()
+    for module in RESOURCES.get(resource, ()):
+        found: Handler | None = getattr(module, f"{resource.lower()}_{name}", None) or getattr(
+            module, name, None
+        )
+        if found is not None and found.__module__ == module.__name__:
+            return found
+    return policy_routes.handler(route.path, route.method) if resource in ("Namespaces", "Topics") else None
+
+
+def route(request: Request) -> Any:
+    """Answer a request; 404 for an unknown path, 405 for another method, 501 for a refused operation."""
+    path, known = request.path.rstrip("/"), False
+    for each in routes():
+        if (known and each.method != request.method) or not (match := each.pattern.match(path)):
+            continue
+        known = True
+        if each.method == request.method:
+            if each.handler is None:
+                raise HttpError(
+                    HTTPStatus.NOT_IMPLEMENTED,
+                    f"the dev broker does not implement {each.operation}: {each.method} {each.path}",
+                )
+            request.names = {name: unquote(value) for name, value in match.groupdict().items()}
+            return each.handler(request)
+    if known:
+        raise HttpError(HTTPStatus.METHOD_NOT_ALLOWED, f"{unquote(path)} has no method {request.method}")
+    raise HttpError(HTTPStatus.NOT_FOUND, f"the dev broker has no {unquote(path)}")

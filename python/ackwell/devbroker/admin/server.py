@@ -1,0 +1,167 @@
+"""The HTTP server of the admin API: Starlette's requests and answers on uvicorn's protocol.
+
+uvicorn's `Server` installs signal handlers and stops by polling. The admin API runs in the broker's event
+loop and stops with it, so this module opens the port itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from base64 import b64decode
+from binascii import Error as Base64Error
+from http import HTTPStatus
+from inspect import isawaitable
+from typing import TYPE_CHECKING, Any, Final
+
+import uvicorn
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response
+from uvicorn.server import ServerState
+
+from ackwell.devbroker.admin import dev_routes, metrics
+from ackwell.devbroker.admin.requests import HttpError, Raw, Request
+from ackwell.devbroker.admin.route_table import route
+from ackwell.devbroker.refused_commands import CommandRefusedError
+from ackwell.errors import ErrorCode
+
+if TYPE_CHECKING:
+    import ssl
+
+    from starlette.types import Receive, Scope, Send
+
+    from ackwell.devbroker.broker import AsyncBroker
+
+HEAD_MAX_BYTES: Final = 64 * 1024
+BODY_MAX_BYTES: Final = 1024 * 1024
+
+_STATUS: Final = {
+    ErrorCode.TOPIC_NOT_FOUND: HTTPStatus.NOT_FOUND,
+    ErrorCode.SUBSCRIPTION_NOT_FOUND: HTTPStatus.NOT_FOUND,
+    ErrorCode.AUTHENTICATION_ERROR: HTTPStatus.UNAUTHORIZED,
+    ErrorCode.AUTHORIZATION_ERROR: HTTPStatus.FORBIDDEN,
+    ErrorCode.INVALID_TOPIC_NAME: HTTPStatus.PRECONDITION_FAILED,
+    ErrorCode.CONSUMER_BUSY: HTTPStatus.PRECONDITION_FAILED,
+}
+
+log = logging.getLogger("ackwell.devbroker")
+
+
+class AdminServer:
+    """Answers admin requests on a port; closing it also closes its connections."""
+
+    def __init__(self, broker: AsyncBroker) -> None:
+        self._broker = broker
+        self._servers: list[asyncio.Server] = []
+        self._state = ServerState()
+        self._config = uvicorn.Config(
+            self._app,
+            http="h11",
+            ws="none",
+            lifespan="off",
+            interface="asgi3",
+            log_config=None,
+            access_log=False,
+            h11_max_incomplete_event_size=HEAD_MAX_BYTES,
+        )
+        self._config.load()
+
+    async def start(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:
+        """Listen on a port, for 0 on any free port; return the port."""
+        protocol: Any = self._config.http_protocol_class
+        server = await asyncio.get_running_loop().create_server(
+            lambda: protocol(config=self._config, server_state=self._state, app_state={}),
+            host,
+            port,
+            ssl=tls,
+            reuse_address=True,
+        )
+        self._servers.append(server)
+        taken: int = server.sockets[0].getsockname()[1]
+        return taken
+
+    async def close(self) -> None:
+        """Stop listening, and close every connection."""
+        for server in self._servers:
+            server.close()
+        for task in self._state.tasks:
+            task.cancel()
+        for connection in list(self._state.connections):
+            connection.transport.close()
+        await asyncio.gather(*self._state.tasks, return_exceptions=True)
+
+    async def _app(self, scope: Scope, receive: Receive, send: Send) -> None:
+        http = HttpRequest(scope, receive)
+        status, answer, headers = await self._answer(http)
+        headers = {"Content-Type": "application/json"} | headers
+        body = _body_of(answer)
+        if isinstance(answer, Raw):
+            headers |= answer.headers
+        await Response(b"" if http.method == "HEAD" else body, int(status), headers)(scope, receive, send)
+
+    async def _answer(self, http: HttpRequest) -> tuple[HTTPStatus, Any, dict[str, str]]:
+        path = http.scope["raw_path"].decode("latin-1")
+        request = Request(self._broker, http.method, path, http.query_params, headers=http.headers)
+        try:
+            request.body = await _body(http)
+            answer = dispatch(request)
+            if isawaitable(answer):
+                answer = await answer
+        except CommandRefusedError as refusal:
+            return _STATUS.get(refusal.code, HTTPStatus.CONFLICT), {"reason": str(refusal)}, {}
+        except HttpError as error:
+            return error.status, {"reason": str(error)}, {}
+        except Exception as error:
+            # A bug in the dev broker fails this request only.
+            log.exception("%s %s: an error in the dev broker", request.method, path)
+            reason = f"an error in the dev broker: {error!r}"
+            return HTTPStatus.INTERNAL_SERVER_ERROR, {"reason": reason}, {}
+        finally:
+            self._broker.state.shared.run_woken()
+        # As a Pulsar broker, answer a missing value with 200 and an empty body.
+        empty = answer is None and request.method != "GET"
+        return (HTTPStatus.NO_CONTENT if empty else HTTPStatus.OK), answer, request.notes
+
+
+def dispatch(request: Request) -> Any:
+    """Answer a request: return the value to write as JSON, None for no content."""
+    if request.path.startswith("/dev/"):
+        return dev_routes.route(request)
+    if request.broker.crashed:
+        raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, "the dev broker crashed; POST /dev/restart starts it")
+    request.role = _role(request)
+    if request.path in ("/metrics", "/metrics/"):
+        return metrics.metrics(request)
+    return route(request)
+
+
+async def _body(http: HttpRequest) -> bytes:
+    body = b""
+    async for chunk in http.stream():
+        body += chunk
+        if len(body) > BODY_MAX_BYTES:
+            raise HttpError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"more than {BODY_MAX_BYTES} bytes")
+    return body
+
+
+def _body_of(answer: Any) -> bytes:
+    match answer:
+        case None:
+            return b""
+        case Raw(body, _):
+            return body
+    return json.dumps(answer).encode()
+
+
+def _role(request: Request) -> str | None:
+    scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
+    method = request.headers.get("x-pulsar-auth-method-name", "")
+    if scheme.lower() == "basic":
+        try:
+            return request.service.authenticate(method or "basic", b64decode(credentials))
+        except Base64Error:
+            raise HttpError(HTTPStatus.UNAUTHORIZED, "the credentials are not base64") from None
+    if scheme.lower() == "bearer":
+        return request.service.authenticate(method or "token", credentials.encode())
+    return request.service.authenticate(method, b"")
