@@ -16,7 +16,7 @@ from ackwell.subscription.durability import Receipt, StagedState
 from ackwell.subscription.selectors import AutoSplit, ConsistentHashing, Selector, StickyRanges
 from ackwell.subscription.sticky_key import sticky_key_hash
 from ackwell.subscription.subscription import Subscription
-from ackwell.subscription.subscription_settings import RedeliveryBackoff, SubscriptionSettings
+from ackwell.subscription.subscription_settings import LostCounts, RedeliveryBackoff, SubscriptionSettings
 from ackwell.subscription.summary import ConsumerSummary, Summary
 from ackwell.subscription.undelivered import Undelivered
 
@@ -30,6 +30,7 @@ __all__ = [
     "ConsumerKey",
     "ConsumerSummary",
     "Delivery",
+    "LostCounts",
     "MessageId",
     "Receipt",
     "RedeliveryBackoff",

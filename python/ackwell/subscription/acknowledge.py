@@ -201,7 +201,7 @@ class Acknowledgments:
         content = self._end(transaction)
         if not state.policy.individual:
             if content.entries or (content.cumulative and state.settings.cumulative_abort_rewinds):
-                state.unread.rewind()
+                state.read_again()
             return len(content.entries)
         for position, held in content.entries.items():
             if state.delayed is not None and state.delayed.contains(*position):

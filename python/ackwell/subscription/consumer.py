@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from ackwell._native import PendingAcks
     from ackwell.position import Position
     from ackwell.subscription.ack_timeouts import AckTimeouts
+    from ackwell.subscription.in_hand import InHand
 
 ConsumerKey: TypeAlias = str | int
 """The identity of a consumer in every call: its `consumer_id` if it was added with one, else its name."""
@@ -28,14 +29,17 @@ class Consumer(EqualByState):
         "as_delivered",
         "blocked",
         "epoch",
+        "in_hand",
         "key",
         "mean_batch_size",
         "name",
         "pending",
         "permits",
         "priority",
+        "quarantined",
         "timeouts",
         "unacked",
+        "watched",
         "withheld",
     )
 
@@ -47,6 +51,7 @@ class Consumer(EqualByState):
         epoch: int,
         pending: PendingAcks,
         timeouts: AckTimeouts | None,
+        in_hand: InHand | None,
     ) -> None:
         self.key = key
         self.name = name
@@ -57,7 +62,10 @@ class Consumer(EqualByState):
         self.permits = 0
         """The requested messages not delivered yet. A batch may take it below 0, as in the broker."""
         self.withheld = 0
-        """Permits that arrived while it was blocked. A broker grants them when it is unblocked."""
+        """Permits that arrived while it was blocked. A broker grants them when it is unblocked.
+
+        In quarantine, all of its permits.
+        """
         self.mean_batch_size = 0.0
         """The moving average of messages in a delivered entry; 0 before the first (see `reads`)."""
         self.pending = pending
@@ -67,7 +75,13 @@ class Consumer(EqualByState):
         self.unacked = 0
         self.blocked = False
         """Whether it reached its limit of unacknowledged messages and is not yet down to half of it."""
+        self.quarantined = False
+        """Whether it has a suspect, or makes room for one (see `quarantine`)."""
         self.timeouts = timeouts
+        self.in_hand = in_hand
+        """Its entries in hand; `None` if it does not report them."""
+        self.watched = timeouts is not None or in_hand is not None
+        """Whether `timeouts` or `in_hand` records its deliveries."""
 
     def __repr__(self) -> str:
         return f"<Consumer {self.key!r}: {self.permits} permits, {self.unacked} unacked>"

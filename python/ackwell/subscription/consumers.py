@@ -21,6 +21,8 @@ from ackwell.position import Position
 from ackwell.subscription.ack_timeouts import AckTimeouts
 from ackwell.subscription.consumer import Consumer
 from ackwell.subscription.draining import DrainingHashes
+from ackwell.subscription.in_hand import InHand
+from ackwell.subscription.subscription_settings import LostCounts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -58,6 +60,8 @@ class Consumers(EqualByState):
         "by_key",
         "draining",
         "full_at",
+        "quarantined",
+        "reporting",
         "unacked",
     )
 
@@ -71,6 +75,10 @@ class Consumers(EqualByState):
         self.blocked = False
         """Whether the subscription reached its limit and is not yet below half of it."""
         self.draining = DrainingHashes()
+        self.reporting = 0
+        """The number of consumers that report their entries in hand."""
+        self.quarantined = 0
+        """The number of consumers whose permits are withheld by the quarantine."""
 
     def set_limits(self, settings: SubscriptionSettings) -> None:
         """Change the limits. The next acknowledgment updates the blocked flags."""
@@ -97,20 +105,34 @@ class Consumers(EqualByState):
         """The entries pending at all consumers."""
         return sum(len(consumer.pending) for consumer in self)
 
-    def join(self, key: ConsumerKey, name: str, priority: int, epoch: int) -> Consumer:
+    def join(
+        self, key: ConsumerKey, name: str, priority: int, epoch: int, concurrency: int | None = None
+    ) -> Consumer:
         """Add a consumer without permits; `ProtocolError` if its key is in use."""
         if key in self.by_key:
             raise ProtocolError(f"consumer {key!r} is already connected", code=ErrorCode.CONSUMER_BUSY)
         settings, timeouts = self._settings, None
         if settings.ack_timeout_ms:
             timeouts = AckTimeouts(self._structures, settings.ack_timeout_ms, settings.ack_timeout_tick_ms)
-        consumer = Consumer(key, name, priority, epoch, self._structures.pending_acks(), timeouts)
+        consumer = Consumer(key, name, priority, epoch, self._structures.pending_acks(), timeouts, None)
         self.by_key[key] = consumer
+        if concurrency is not None:
+            self.report(consumer, concurrency)
         return consumer
+
+    def report(self, consumer: Consumer, concurrency: int | None) -> InHand | None:
+        """Return the entries in hand of a consumer that reports them; `None` if they do not matter."""
+        if consumer.in_hand is None and self._settings.lost_counts is LostCounts.IN_HAND:
+            consumer.in_hand = InHand(concurrency)
+            consumer.watched = True
+            self.reporting += 1
+        return consumer.in_hand
 
     def drop(self, consumer: Consumer) -> None:
         """Remove a consumer that has nothing pending."""
         del self.by_key[consumer.key]
+        self.reporting -= consumer.in_hand is not None
+        self.quarantined -= consumer.quarantined
 
     def deliver(
         self,
@@ -131,8 +153,8 @@ class Consumers(EqualByState):
             consumer.blocked = True
         if self.unacked >= self._blocked_at:
             self.blocked = True
-        if consumer.timeouts is not None:
-            consumer.timeouts.start(ledger_id, entry_id, now_ms)
+        if consumer.watched:
+            self._watch(consumer, ledger_id, entry_id, now_ms)
         if self.draining.pending:
             self.draining.count_delivered(consumer.key, sticky_key_hash)
 
@@ -160,6 +182,9 @@ class Consumers(EqualByState):
         consumer.pending.add_many(ledger_ids, entry_ids, remaining, sticky_key_hashes)
         if consumer.timeouts is not None:
             consumer.timeouts.start_many(ledger_ids, entry_ids, now_ms)
+        if consumer.in_hand is not None:
+            for pair in zip(ledger_ids.tolist(), entry_ids.tolist(), strict=True):
+                consumer.in_hand.deliver(Position(*pair), consumer.pending)
         if self.draining.pending:
             for sticky_key_hash in sticky_key_hashes.tolist():
                 self.draining.count_delivered(consumer.key, sticky_key_hash)
@@ -263,6 +288,8 @@ class Consumers(EqualByState):
         self._shrink(consumer, consumer.unacked)
         if consumer.timeouts is not None:
             consumer.timeouts.clear()
+        if consumer.in_hand is not None:
+            consumer.in_hand.clear()
         if self.draining.pending:
             self.draining.forget_consumer(consumer.key)
         return pending
@@ -276,10 +303,25 @@ class Consumers(EqualByState):
         """Add permits to a consumer."""
         if self.is_full(consumer):
             consumer.blocked = True
-        if consumer.blocked and self._settings.reads_by_permits:
+        if consumer.quarantined or (consumer.blocked and self._settings.reads_by_permits):
             consumer.withheld += permits
         else:
             consumer.permits += permits
+
+    def withhold(self, consumer: Consumer) -> None:
+        """Withhold the permits of a consumer, so that no policy chooses it."""
+        if not consumer.quarantined:
+            consumer.quarantined = True
+            self.quarantined += 1
+            consumer.withheld += consumer.permits
+            consumer.permits = 0
+
+    def release(self, consumer: Consumer) -> None:
+        """Return the withheld permits of a consumer, unless it is blocked."""
+        consumer.quarantined = False
+        self.quarantined -= 1
+        if not consumer.blocked:
+            self._unblock(consumer)
 
     def is_full(self, consumer: Consumer) -> bool:
         """Return whether a consumer is at its limit; it is usually blocked then."""
@@ -431,6 +473,12 @@ class Consumers(EqualByState):
                     self.draining.count_removed(consumer.key, sticky_key_hash)
         return removed
 
+    def _watch(self, consumer: Consumer, ledger_id: int, entry_id: int, now_ms: int) -> None:
+        if consumer.timeouts is not None:
+            consumer.timeouts.start(ledger_id, entry_id, now_ms)
+        if consumer.in_hand is not None:
+            consumer.in_hand.deliver(Position(ledger_id, entry_id), consumer.pending)
+
     def _grow(self, consumer: Consumer, messages: int) -> None:
         consumer.unacked += messages
         self.unacked += messages
@@ -450,8 +498,9 @@ class Consumers(EqualByState):
 
     def _unblock(self, consumer: Consumer) -> None:
         consumer.blocked = False
-        consumer.permits += consumer.withheld
-        consumer.withheld = 0
+        if not consumer.quarantined:
+            consumer.permits += consumer.withheld
+            consumer.withheld = 0
 
 
 def _blocked(now: bool, unacked: int, limit: int) -> bool:

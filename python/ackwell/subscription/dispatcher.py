@@ -9,6 +9,7 @@ from ackwell.cursor.ack_sets import WHOLE, all_messages, to_words
 from ackwell.errors import LimitError
 from ackwell.position import Position
 from ackwell.subscription.policies import ByKey, Run
+from ackwell.subscription.quarantine import Quarantine
 from ackwell.subscription.reads import Read
 from ackwell.subscription.stall import stall
 from ackwell.subscription.undelivered import Undelivered
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from ackwell.subscription.entries import Entries
     from ackwell.subscription.policies.run import Owners
     from ackwell.subscription.state import State
+    from ackwell.subscription.subscription_settings import LostCounts
 
 
 SINGLE_ENTRIES_MAX: Final = 20
@@ -34,11 +36,13 @@ class Delivery(NamedTuple):
     ledger_ids: Int64s
     entry_ids: Int64s
     redelivery_counts: Int64s | None
-    """`None` if no entry of the subscription has a redelivery count."""
+    """`None` if no entry of the subscription has a redelivery count; `lost_counts` is their rule."""
     ack_sets: Mapping[Position, tuple[int, ...]]
     """The unacknowledged messages, as words, of each partly acknowledged batch."""
     epoch: int
     """The consumer's epoch at the time of delivery (see `Subscription.redeliver`)."""
+    lost_counts: LostCounts
+    """The deliveries that count as a redelivery when their consumer is lost."""
 
 
 class Dispatcher:
@@ -54,11 +58,13 @@ class Dispatcher:
 
     def __init__(self, state: State) -> None:
         self._state = state
+        self._quarantine = Quarantine(state)
 
     def stall(self) -> Undelivered | None:
         """Return why no unread entry is read now; `None` if reading may continue."""
         state = self._state
-        return stall(
+        self._quarantine.arrange()
+        reason = stall(
             state.policy,
             state.consumers,
             state.settings,
@@ -66,6 +72,8 @@ class Dispatcher:
             fixed_delay=state.delayed is not None and state.delayed.waits_for_fixed_delay,
             ranges=0 if state.settings.pause_above_ranges is None else len(state.cursor.individually_deleted),
         )
+        no_permits = reason in (Undelivered.NO_PERMITS, Undelivered.CONSUMER_BLOCKED)
+        return Undelivered.QUARANTINE if no_permits and state.consumers.quarantined else reason
 
     def next_reads(self, limit: int) -> tuple[Int64s, Int64s]:
         """Return the positions to read next, as ledger ids and entry ids."""
@@ -74,9 +82,9 @@ class Dispatcher:
         state = self._state
         state.policy.begin_round()
         state.forget_trimmed()
-        again: list[Position] = []
-        if limit > 0 and state.replay.active and state.policy.stall(new=False) is None:
-            again = self._to_replay(limit)
+        again = self._quarantine.arrange()[: max(limit, 0)]
+        if limit > len(again) and state.replay.active and state.policy.stall(new=False) is None:
+            again += self._to_replay(limit - len(again))
         ledger_ids = entry_ids = np.empty(0, dtype=np.int64)
         if limit > len(again) and self.stall() is None:
             ledger_ids, entry_ids = state.unread.first(limit - len(again))
@@ -107,11 +115,13 @@ class Dispatcher:
             return Undelivered.NOT_NEXT
         # Most entries are only acknowledged or not. The other cases are checked only if they can occur.
         reason: Undelivered | None = None
+        suspect = False
         held = state.transactions
         if state.delayed is not None or held.open or state.counts.active or held.kept:
             reason = self._take_out_undeliverable(
                 new, ledger_id, entry_id, now_ms, deliver_at_ms, sticky_key_hash
             )
+            suspect = state.counts.is_suspect(ledger_id, entry_id)
         elif state.cursor.is_acked(ledger_id, entry_id):
             reason = Undelivered.ACKNOWLEDGED
             self._pass(new, ledger_id, entry_id)
@@ -119,9 +129,12 @@ class Dispatcher:
             return reason
         policy = state.policy
         # Waiting entries are rare.
-        some_wait = policy.in_key_order and (state.replay.active or state.retrying.active)
-        must_wait = some_wait and self._key_waits(ledger_id, entry_id, sticky_key_hash)
-        consumer = Undelivered.KEY_WAITS if must_wait else policy.choose(sticky_key_hash, new=new)
+        some_wait = suspect or (policy.in_key_order and (state.replay.active or state.retrying.active))
+        consumer = (
+            self._choose_if_first(new, ledger_id, entry_id, sticky_key_hash)
+            if some_wait
+            else policy.choose(sticky_key_hash, new=new)
+        )
         # Faster than `isinstance`, and equivalent: an enum with members has no subclasses.
         if type(consumer) is Undelivered:
             self._wait(new, ledger_id, entry_id, sticky_key_hash)
@@ -143,6 +156,10 @@ class Dispatcher:
         """Choose the consumers of many entries, whole runs at once if no entry is a special case."""
         state = self._state
         again, new = entries.split(state.unread.position)
+        if state.counts.suspecting and state.settings.reads_by_permits:
+            suspects = state.counts.suspects.contains_many(again.ledger_ids, again.entry_ids)
+            if suspects.any():
+                return self._dispatch_singly(again.pick(suspects), now_ms)
         if state.settings.reads_by_permits and state.policy.individual:
             before = self._delays()
             if not again.entries and state.replay.acknowledged.active:
@@ -386,7 +403,8 @@ class Dispatcher:
 
     def _to_replay(self, limit: int) -> list[Position]:
         state = self._state
-        if not state.policy.by_key:
+        suspecting = state.counts.suspecting
+        if not state.policy.by_key and not suspecting:
             return state.replay.first(limit)
         found: list[Position] = []
         blocked: set[int] = set()
@@ -394,7 +412,11 @@ class Dispatcher:
             if len(found) == limit:
                 break
             sticky_key_hash = state.replay.hash_of(position)
-            if sticky_key_hash is None:
+            if suspecting and state.counts.is_suspect(*position):
+                # The quarantine chooses the suspects that can be delivered.
+                if sticky_key_hash is not None and state.policy.in_key_order:
+                    blocked.add(sticky_key_hash)
+            elif sticky_key_hash is None:
                 found.append(position)
             elif sticky_key_hash not in blocked:
                 if self._is_held_back(position, sticky_key_hash):
@@ -464,16 +486,20 @@ class Dispatcher:
         state.replay.add_unseen(Position(ledger_id, entry_id), sticky_key_hash)
         return chosen
 
+    def _choose_if_first(
+        self, new: bool, ledger_id: int, entry_id: int, sticky_key_hash: int
+    ) -> Consumer | Undelivered:
+        """Return the consumer of an entry that may be a suspect or wait for its key, or the reason."""
+        state = self._state
+        if state.policy.in_key_order and self._key_waits(ledger_id, entry_id, sticky_key_hash):
+            return Undelivered.KEY_WAITS
+        if state.counts.is_suspect(ledger_id, entry_id):
+            return self._quarantine.choose(Position(ledger_id, entry_id), sticky_key_hash)
+        return state.policy.choose(sticky_key_hash, new=new)
+
     def _key_waits(self, ledger_id: int, entry_id: int, sticky_key_hash: int) -> bool:
         """Return whether an older message of this hash must be delivered first."""
-        state = self._state
-        if state.retrying.active and state.retrying.has_earlier(ledger_id, entry_id, sticky_key_hash):
-            return True
-        if not state.replay.active:
-            return False
-        if state.replay.has_earlier(ledger_id, entry_id, sticky_key_hash):
-            return True
-        return state.settings.waiting_holds_key and state.replay.has_earlier_unknown(ledger_id, entry_id)
+        return self._state.key_waits(ledger_id, entry_id, sticky_key_hash)
 
     def _pass(self, new: bool, ledger_id: int, entry_id: int) -> None:
         """Remove an entry from its place: the unread entries or the queue."""
@@ -498,7 +524,9 @@ class Dispatcher:
 
     def _wait(self, new: bool, ledger_id: int, entry_id: int, sticky_key_hash: int) -> None:
         state = self._state
-        if state.policy.by_key or state.policy.read is not None:
+        policy = state.policy
+        suspect = policy.individual and state.counts.is_suspect(ledger_id, entry_id)
+        if policy.by_key or policy.read is not None or suspect:
             state.replay.add(ledger_id, entry_id, sticky_key_hash)
             if new:
                 state.unread.position = ledger_id, entry_id + 1
@@ -524,6 +552,7 @@ class Dispatcher:
             (state.delayed is not None and new.has_delayed(now_ms))
             or (new.sizes is not None and in_part)
             or (state.counts.limited and state.counts.active)
+            or state.counts.suspecting
             or (state.retrying.active and (new.hashes is None or state.retrying.has_any(new.hashes)))
         )
 
@@ -570,7 +599,15 @@ class Dispatcher:
                 words = self.ack_set(position)
                 if words is not None:
                     ack_sets[position] = words
-        return Delivery(consumer.key, entries.ledger_ids, entries.entry_ids, counts, ack_sets, consumer.epoch)
+        return Delivery(
+            consumer.key,
+            entries.ledger_ids,
+            entries.entry_ids,
+            counts,
+            ack_sets,
+            consumer.epoch,
+            self._state.settings.lost_counts,
+        )
 
 
 def _fit_into_read(read: Entries, held: list[Position], size: int) -> tuple[Entries, list[Position]]:

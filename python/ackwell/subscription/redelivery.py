@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from ackwell.errors import ErrorCode, ProtocolError
 from ackwell.position import Position
+from ackwell.subscription.in_hand import count_tries, in_hand_of
 
 if TYPE_CHECKING:
     from ackwell.subscription.consumer import Consumer
@@ -19,13 +21,14 @@ class Redelivery:
         self._state = state
 
     def remove_consumer(self, consumer: Consumer) -> int:
-        """Remove a consumer; return the number of its entries, which keep their redelivery counts."""
+        """Remove a consumer; return the number of its entries. Those in hand count one more redelivery."""
         state = self._state
+        count_tries(state, consumer)
         ledger_ids, entry_ids, _, hashes = state.consumers.take_all(consumer)
         state.consumers.drop(consumer)
         state.give_back_many(ledger_ids, entry_ids, hashes)
         if state.policy.leave(consumer):
-            state.unread.rewind()
+            state.read_again()
         if not len(state.consumers):
             if state.settings.idle_clears_counts:
                 state.counts.clear()
@@ -38,14 +41,17 @@ class Redelivery:
         state = self._state
         if not state.policy.individual:
             if state.policy.active is consumer:
-                state.unread.rewind()
+                state.read_again()
             return 0
         if positions is not None:
-            returned = sum(self._release(position, consumer, counted=counted) for position in positions)
+            returned = sum(self._hand_back(position, consumer, counted=counted) for position in positions)
         else:
             ledger_ids, entry_ids, _, hashes = state.consumers.take_all(consumer)
             if counted:
                 state.counts.increment_many(ledger_ids, entry_ids)
+            if state.counts.suspecting:
+                for pair in zip(ledger_ids.tolist(), entry_ids.tolist(), strict=True):
+                    state.counts.clear_suspicion(*pair)
             state.give_back_many(ledger_ids, entry_ids, hashes)
             returned = len(ledger_ids)
         if returned or positions is None or state.settings.empty_redelivery_unblocks:
@@ -63,7 +69,28 @@ class Redelivery:
         else:
             has = position < state.unread.position and not state.cursor.is_acked(*position)
         if has:
+            state.counts.clear_suspicion(*position)
+            if consumer.in_hand is not None:
+                consumer.in_hand.put_down(position)
             state.backoffs.start(position, now_ms, state.counts.count(*position))
+        return has
+
+    def start(self, consumer: Consumer, position: Position) -> bool:
+        """Record that a consumer started an entry; return whether it has the entry."""
+        state = self._state
+        in_hand = state.consumers.report(consumer, None)
+        if in_hand is not None and in_hand.concurrency is not None:
+            raise ProtocolError(
+                f"consumer {consumer.key!r} has a concurrency, which determines its entries in hand",
+                code=ErrorCode.NOT_ALLOWED_ERROR,
+            )
+        if state.policy.individual:
+            has = consumer.pending.contains(*position)
+        else:
+            read = position < state.unread.position and state.cursor.ledgers.contains(*position)
+            has = read and consumer is state.policy.active and state.unread.needs_delivery(*position)
+        if has and in_hand is not None and position not in state.backoffs.due_ms:
+            in_hand.start(position)
         return has
 
     def extend(self, consumer: Consumer, positions: Iterable[Position] | None, now_ms: int) -> int:
@@ -85,11 +112,10 @@ class Redelivery:
             if state.policy.individual:
                 returned += self._release(position)
             else:
-                state.unread.rewind()
+                state.read_again()
         for consumer in state.consumers:
             if consumer.timeouts is not None:
-                due = consumer.timeouts.pop_due(now_ms)
-                returned += sum(self._release(position, consumer) for position in due)
+                returned += self._time_out(consumer, consumer.timeouts.pop_due(now_ms))
         return returned
 
     def next_due_ms(self) -> int | None:
@@ -110,6 +136,33 @@ class Redelivery:
         mine = hashes == value[1]
         pairs = zip(ledger_ids[mine].tolist(), entry_ids[mine].tolist(), strict=True)
         return [later for later in (Position(*pair) for pair in pairs) if later > position]
+
+    def _hand_back(self, position: Position, consumer: Consumer, *, counted: bool) -> bool:
+        """Return an entry that its consumer requested again; return whether it was pending."""
+        released = self._release(position, consumer, counted=counted)
+        if released:
+            self._state.counts.clear_suspicion(*position)
+        return released
+
+    def _time_out(self, consumer: Consumer, due: Iterable[Position]) -> int:
+        """Return the entries whose ack timeout ended; return their number.
+
+        If the consumer reports its entries in hand, the prefetched ones keep their counts.
+        """
+        if consumer.in_hand is None:
+            return sum(self._release(position, consumer) for position in due)
+        state, in_hand = self._state, {*in_hand_of(self._state, consumer)}
+        returned = 0
+        for position in due:
+            is_held, waits = position in in_hand, position in state.backoffs.due_ms
+            if self._release(position, consumer, counted=waits):
+                returned += 1
+                if is_held:
+                    consumer.in_hand.time_out(position)
+                    state.counts.suspect([position])
+                else:
+                    consumer.in_hand.put_down(position)
+        return returned
 
     def _release(self, position: Position, consumer: Consumer | None = None, *, counted: bool = True) -> bool:
         """Return an entry from its consumer to the queue; return whether it was pending.

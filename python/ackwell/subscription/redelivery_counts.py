@@ -1,7 +1,8 @@
 """Redelivery counts, and the dead letters: messages that were redelivered too often.
 
-The count of a message increases when its consumer returns it or does not acknowledge it in time. It ends with
-the acknowledgment. Unlike the broker's counts (apache/pulsar#25533), these are part of the saved state.
+The count of a message increases when its consumer returns it or does not acknowledge it in time, and as
+`SubscriptionSettings.lost_counts` says, when its consumer is lost. It ends with the acknowledgment. Unlike
+the broker's counts (apache/pulsar#25533), these are part of the saved state.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from ackwell.cursor.changes import Changed
 from ackwell.position import Position
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from ackwell._native import PendingAcks, PositionRangeSet
     from ackwell.arrays import Int64s
@@ -24,15 +25,18 @@ class RedeliveryCounts:
     """Position → redelivery count, and the positions of the dead letters."""
 
     __hash__ = None  # type: ignore[assignment]
-    __slots__ = ("_counts", "_dead", "_limit", "active", "changed")
+    __slots__ = ("_counts", "_dead", "_limit", "_suspects", "active", "changed", "suspecting")
 
     def __init__(self, structures: Structures, limit: int | None) -> None:
         # The field of the remaining messages stores the count.
         self._counts: PendingAcks = structures.pending_acks()
         self._dead: PositionRangeSet = structures.position_range_set()
+        self._suspects: PositionRangeSet = structures.position_range_set()
         self._limit = limit
         self.active = False
         """Whether any entry has a count."""
+        self.suspecting = False
+        """Whether any entry is a suspect."""
         self.changed = Changed()
         """The entries whose count was set or removed since the last save."""
 
@@ -40,7 +44,12 @@ class RedeliveryCounts:
         if not isinstance(other, RedeliveryCounts):
             return NotImplemented
         # The changes since a save do not count.
-        return (self._counts, self._dead, self._limit) == (other._counts, other._dead, other._limit)
+        return (self._counts, self._dead, self._suspects, self._limit) == (
+            other._counts,
+            other._dead,
+            other._suspects,
+            other._limit,
+        )
 
     def get(self, position: Position) -> int | None:
         """Return the count of an entry, or `None`."""
@@ -93,10 +102,42 @@ class RedeliveryCounts:
 
     def is_dead(self, ledger_id: int, entry_id: int) -> bool:
         """Return whether an entry was redelivered too often; if so, add it to the dead letters."""
-        if self._limit is None or self.count(ledger_id, entry_id) <= self._limit:
+        if not self.exceeds(ledger_id, entry_id):
             return False
         self._dead.add(ledger_id, entry_id)
+        self.clear_suspicion(ledger_id, entry_id)
         return True
+
+    def exceeds(self, ledger_id: int, entry_id: int) -> bool:
+        """Return whether an entry was redelivered too often."""
+        return self._limit is not None and self.count(ledger_id, entry_id) > self._limit
+
+    def forget_dead(self) -> None:
+        """Forget which entries are dead letters. They are found again when they are read."""
+        self._dead.clear()
+
+    def suspect(self, positions: Iterable[Position], *, counted: bool = True) -> None:
+        """Make entries suspects, and count one more redelivery of each if `counted` is true."""
+        for position in positions:
+            if counted:
+                self.increment(*position)
+            self._suspects.add(*position)
+            self.suspecting = True
+
+    def is_suspect(self, ledger_id: int, entry_id: int) -> bool:
+        """Return whether an entry is a suspect."""
+        return self.suspecting and self._suspects.contains(ledger_id, entry_id)
+
+    def clear_suspicion(self, ledger_id: int, entry_id: int) -> None:
+        """Make an entry no suspect, because its consumer returned it and was not lost."""
+        if self.suspecting:
+            self._suspects.remove(ledger_id, entry_id)
+            self.suspecting = self._suspects.cardinality > 0
+
+    @property
+    def suspects(self) -> PositionRangeSet:
+        """The suspects. Do not change the set; it is not a copy."""
+        return self._suspects
 
     @property
     def dead(self) -> PositionRangeSet:
@@ -114,6 +155,7 @@ class RedeliveryCounts:
             self.changed.add(Position(ledger_id, entry_id))
             self._counts.remove(ledger_id, entry_id)
             self._dead.remove(ledger_id, entry_id)
+            self.clear_suspicion(ledger_id, entry_id)
             self.active = len(self._counts) > 0
 
     def reset_many(self, ledger_ids: Int64s, entry_ids: Int64s) -> None:
@@ -122,6 +164,8 @@ class RedeliveryCounts:
             self._changed_many(ledger_ids, entry_ids)
             self._counts.remove_many(ledger_ids, entry_ids)
             self._dead.remove_many(ledger_ids, entry_ids)
+            self._suspects.remove_many(ledger_ids, entry_ids)
+            self.suspecting = self._suspects.cardinality > 0
             self.active = len(self._counts) > 0
 
     def forget_up_to(self, position: Position) -> None:
@@ -130,6 +174,8 @@ class RedeliveryCounts:
             self.changed.update(takewhile(position.__ge__, (each for each, _ in self.counts())))
             self._counts.remove_all_up_to(*position)
             self._dead.remove_up_to(*position)
+            self._suspects.remove_up_to(*position)
+            self.suspecting = self._suspects.cardinality > 0
             self.active = len(self._counts) > 0
 
     def clear(self) -> None:
@@ -137,7 +183,8 @@ class RedeliveryCounts:
         self.changed.update(position for position, _ in self.counts())
         self._counts.clear()
         self._dead.clear()
-        self.active = False
+        self._suspects.clear()
+        self.active = self.suspecting = False
 
     def _changed_many(self, ledger_ids: Int64s, entry_ids: Int64s) -> None:
         if self.changed.remembers:
@@ -145,12 +192,14 @@ class RedeliveryCounts:
 
     @property
     def nbytes(self) -> int:
-        """The heap bytes of counts and dead letters."""
-        return self._counts.nbytes + self._dead.nbytes
+        """The heap bytes of counts, dead letters and suspects."""
+        return self._counts.nbytes + self._dead.nbytes + self._suspects.nbytes
 
     def validate(self) -> None:
-        """Check the structures, and that every dead letter has a count."""
+        """Check the structures, and that every dead letter and every suspect has a count."""
         self._counts.validate()
         self._dead.validate()
         assert self.active == (len(self._counts) > 0), "active does not match the counts"
-        assert all(self._counts.contains(*position) for position in self._dead.positions())
+        assert self.suspecting == (self._suspects.cardinality > 0), "suspecting does not match the suspects"
+        assert all(self._counts.contains(*position) for position in (self._dead | self._suspects).positions())
+        assert not any(self._dead.contains(*position) for position in self._suspects.positions())

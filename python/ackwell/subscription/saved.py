@@ -1,8 +1,9 @@
 """The saved state of a subscription: cursor, redelivery counts, open transactions in a `PositionInfo`.
 
-The `compact` form has a field for the counts. Open transactions and the subscription type are unknown fields,
-which every form and every reader preserves; their numbers are far from those of Pulsar. Pending entries are
-not saved: after a restart no consumer is connected, and unacknowledged messages are redelivered.
+The `compact` form has a field for the counts. Open transactions, the entries in hand and the subscription
+type are unknown fields, which every form and every reader preserves; their numbers are far from those of
+Pulsar. Other pending entries are not saved: after a restart no consumer is connected, and unacknowledged
+messages are redelivered.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from ackwell.errors import CorruptStateError
 from ackwell.position import Position
 from ackwell.protocol.command_ack import TransactionId
 from ackwell.saving.recovery import SAVED_AS_FIELD
+from ackwell.subscription.in_hand import IN_HAND_FIELD, encode_in_hand, restore_in_hand
 from ackwell.subscription.transactions import HeldCumulative, HeldEntry, Transactions
 from ackwell.wire import Field, Reader, bytes_field, int_field
 
@@ -30,7 +32,7 @@ TRANSACTION_FIELD: Final = 20_601
 entry, 6 only if it is set;
 `Cumulative {ledger=1, entry=2, repeated unacked words=5}`.
 """
-OUR_FIELDS: Final = (TRANSACTION_FIELD, SAVED_AS_FIELD)
+OUR_FIELDS: Final = (TRANSACTION_FIELD, SAVED_AS_FIELD, IN_HAND_FIELD)
 INT32_END: Final = 1 << 31
 """Redelivery counts and sticky-key hashes are int32, as in Pulsar's protocol."""
 
@@ -46,9 +48,9 @@ class SavedPart:
 
     @property
     def unknown_fields(self) -> bytes:
-        """The subscription type, the open transactions and the unknown fields of other writers."""
+        """The type, the open transactions, the entries in hand and the unknown fields of other writers."""
         name, transactions = bytes_field(SAVED_AS_FIELD, self._state.kind.encode()), self._state.transactions
-        return self._others + name + encode_transactions(transactions)
+        return self._others + name + encode_transactions(transactions) + encode_in_hand(self._state)
 
     @property
     def changed_counts(self) -> Changed:
@@ -69,7 +71,7 @@ class SavedPart:
 
 
 def restore_carried(state: State) -> bytes:
-    """Restore counts and transactions from the cursor; return the unknown fields of other writers.
+    """Restore counts, tries and transactions from the cursor; return the unknown fields of other writers.
 
     From then on the cursor carries the subscription's part. Raises `CorruptStateError` for a state that a
     subscription does not save.
@@ -83,6 +85,7 @@ def restore_carried(state: State) -> bytes:
         transactions.forget(position)
     for position, count in counts.items():
         state.counts.restore(Position(*position), count)
+    restore_in_hand(state, fields)
     state.transactions.restore(transactions)
     state.block_held_hashes()
     others = _without_ours(fields)

@@ -157,6 +157,21 @@ class State:
         if trimmed_before > 0 and (self.replay.active or self.counts.active or self.retrying.active):
             self._forget_waiting_up_to(Position(trimmed_before - 1, INT64_MAX))
 
+    def read_again(self) -> None:
+        """Read everything unacknowledged again. Dead letters are found again when they are read."""
+        self.unread.rewind()
+        self.counts.forget_dead()
+
+    def key_waits(self, ledger_id: int, entry_id: int, sticky_key_hash: int) -> bool:
+        """Return whether an older message of this hash must be delivered first."""
+        if self.retrying.active and self.retrying.has_earlier(ledger_id, entry_id, sticky_key_hash):
+            return True
+        if not self.replay.active:
+            return False
+        if self.replay.has_earlier(ledger_id, entry_id, sticky_key_hash):
+            return True
+        return self.settings.waiting_holds_key and self.replay.has_earlier_unknown(ledger_id, entry_id)
+
     def start_over(self) -> None:
         """Return all pending entries and read everything unacknowledged again; counts stay."""
         for consumer in self.consumers:
@@ -166,7 +181,7 @@ class State:
         self.retrying.clear()
         if self.delayed is not None:
             self.delayed.clear()
-        self.unread.rewind()
+        self.read_again()
         self.block_held_hashes()
 
     def validate(self) -> None:

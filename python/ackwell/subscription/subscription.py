@@ -44,6 +44,7 @@ from ackwell.subscription.cursor_moves import CursorMoves
 from ackwell.subscription.dispatcher import Delivery, Dispatcher
 from ackwell.subscription.durability import Durability, Receipt, StagedState
 from ackwell.subscription.entries import Entries
+from ackwell.subscription.in_hand import in_hand_of
 from ackwell.subscription.places import check_places
 from ackwell.subscription.policies import ByKey
 from ackwell.subscription.redelivery import Redelivery
@@ -214,12 +215,15 @@ class Subscription:
         priority: int = 0,
         hash_ranges: Sequence[HashRange] = (),
         epoch: int = NO_EPOCH,
+        concurrency: int | None = None,
     ) -> list[ActiveChange]:
         """Add a consumer, which gets no messages before `flow`.
 
         Other calls identify it by its `consumer_id`, or by its name if it was added without one. Consumers
         with different ids can have the same name. `priority` 0 is served first. `hash_ranges` are the slots
-        of a consumer of `StickyRanges`. Returns the notifications to send on a Failover subscription.
+        of a consumer of `StickyRanges`. `concurrency` is the number of entries that the consumer works on at
+        once: its oldest unacknowledged deliveries are in hand (see `in_hand`). Returns the notifications to
+        send on a Failover subscription.
 
         Raises `ProtocolError` for a consumer that is already connected and for a second one of an
         Exclusive subscription (`CONSUMER_BUSY`), and for a hash range that is taken
@@ -237,23 +241,26 @@ ActiveChange(consumer='a', active=True)])
         priority = arguments.integer("priority", priority)
         epoch = arguments.integer("epoch", epoch, NO_EPOCH)
         ranges = arguments.hash_ranges(hash_ranges)
+        if concurrency is not None:
+            concurrency = arguments.integer("concurrency", concurrency, 1)
         state, before = self._state, self._state.policy.active
-        consumer = state.consumers.join(key, name, priority, epoch)
+        consumer = state.consumers.join(key, name, priority, epoch, concurrency)
         try:
             start_over = state.policy.join(consumer, ranges)
         except Exception:
             state.consumers.drop(consumer)
             raise
         if start_over:
-            state.unread.rewind()
+            state.read_again()
         return self._active_changes(before, consumer)
 
     def remove_consumer(self, consumer: ConsumerKey) -> Removal:
         """Remove a consumer; return the number of its entries to redeliver, and the notifications to send.
 
-        The entries keep their redelivery counts, because a consumer that leaves is not a failure of the
-        message. On Exclusive and Failover the next active consumer starts at the first unacknowledged
-        message. The receipts of this consumer are dropped.
+        Those that it had in hand count one more redelivery (see `in_hand`), and are then delivered alone. The
+        others keep their counts. A consumer that leaves in an orderly way first returns its entries by
+        `redeliver(consumer, counted=False)`. On Exclusive and Failover the next active consumer starts at the
+        first unacknowledged message. The receipts of this consumer are dropped.
         """
         who, before = self._state.consumers[consumer], self._state.policy.active
         entries = self._redelivery.remove_consumer(who)
@@ -388,10 +395,49 @@ ActiveChange(consumer='a', active=True)])
     def dead_letters(self) -> list[Position]:
         """The messages redelivered more than `max_redeliver_count` times.
 
-        They are no longer delivered. Write them to the dead letter topic, then acknowledge them with
-        `ack(None, …)`. Until then they are unacknowledged, so a crash loses none.
+        `lost_counts` is the rule for the deliveries of lost consumers. The messages are no longer delivered.
+        Write them to the dead letter topic, then acknowledge them with `ack(None, …)`. Until then they are
+        unacknowledged, so a crash loses none.
         """
         return list(self._state.counts.dead.positions())
+
+    def started(self, consumer: ConsumerKey, ledger_id: int, entry_id: int) -> bool:
+        """Report that a consumer has started to work on an entry; return whether it has the entry.
+
+        The entry is in hand until the consumer acknowledges or returns it. Raises `ProtocolError` for a
+        consumer with a declared `concurrency`, which determines its entries in hand. O(1).
+
+        >>> from ackwell import Ledgers, Subscription
+        >>> jobs = Subscription("Shared", Ledgers({3: 10}))
+        >>> _ = jobs.add_consumer("a")
+        >>> jobs.flow("a", 2)
+        >>> jobs.dispatch(3, 0, now_ms=0), jobs.dispatch(3, 1, now_ms=0), jobs.started("a", 3, 0)
+        ('a', 'a', True)
+        >>> jobs.remove_consumer("a").entries, jobs.redelivery_count(3, 0), jobs.redelivery_count(3, 1)
+        (2, 1, 0)
+        """
+        who, position = self._state.consumers[consumer], arguments.position(ledger_id, entry_id)
+        return self._redelivery.start(who, position)
+
+    def in_hand(self, consumer: ConsumerKey) -> list[Position]:
+        """Return the entries that a consumer has in hand; none if it does not report.
+
+        If the consumer is lost now, or the process dies after the next save, each of them counts one more
+        redelivery with `LostCounts.IN_HAND`. O(entries in hand).
+
+        >>> from ackwell import Ledgers, Subscription
+        >>> jobs = Subscription("Shared", Ledgers({3: 10}))
+        >>> _ = jobs.add_consumer("a", concurrency=1)
+        >>> jobs.flow("a", 2)
+        >>> jobs.dispatch(3, 0, now_ms=0), jobs.dispatch(3, 1, now_ms=0), jobs.in_hand("a")
+        ('a', 'a', [Position(ledger_id=3, entry_id=0)])
+        """
+        return in_hand_of(self._state, self._state.consumers[consumer])
+
+    @property
+    def suspects(self) -> list[Position]:
+        """The entries that were in hand when their consumer was lost. They are delivered alone."""
+        return list(self._state.counts.suspects.positions())
 
     def redelivery_count(self, ledger_id: int, entry_id: int) -> int:
         """Return the redelivery count of an entry for its next delivery."""
@@ -690,8 +736,9 @@ ActiveChange(consumer='a', active=True)])
         """Return the subscription of the newest state in a store, or a new one if none was saved.
 
         No consumer is connected. Everything that is neither acknowledged nor held by an open transaction is
-        unread. `options` are those of `Subscription`. Errors and `take_older` are those of `Cursor.load`.
-        `recovery` describes how the state was found.
+        unread. Entries that were in hand at the save count one more redelivery. `options` are those of
+        `Subscription`. Errors and `take_older` are those of `Cursor.load`. `recovery` describes how the state
+        was found.
         """
         settings: SubscriptionSettings = options.get("settings") or SubscriptionSettings()
         engine = options.get("engine")

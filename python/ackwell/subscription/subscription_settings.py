@@ -8,6 +8,7 @@ in all cases.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Self
 
 from ackwell.cursor.cursor_settings import CursorSettings
@@ -45,6 +46,18 @@ class RedeliveryBackoff:
         except OverflowError:
             return self.max_ms
         return int(min(delay, self.max_ms))
+
+
+class LostCounts(StrEnum):
+    """The deliveries that count as a redelivery when their consumer is lost: it left, or the process died."""
+
+    NEVER = "never"
+    """None, as on Pulsar. A message that kills its consumer is redelivered for ever."""
+    IN_HAND = "in hand"
+    """Those that the consumer worked on. Only a consumer that reports them has any (see `in_hand`)."""
+    EVERY_DELIVERY = "every delivery"
+    """All, prefetched ones included, as in Kafka's share groups. A load counts none, because pending entries
+    are not saved."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +112,10 @@ class SubscriptionSettings:
 
     max_redeliver_count: int | None = None
     """The redeliveries after which a message becomes a dead letter; `None` is never."""
+
+    lost_counts: LostCounts = LostCounts.IN_HAND
+    """The deliveries that count as a redelivery when their consumer is lost: `"never"`, `"in hand"` (those
+    that it worked on, if it reports them) or `"every delivery"` (prefetched ones as well)."""
 
     pause_above_ranges: int | None = None
     """`managedLedgerMaxUnackedRangesToPersist`: no unread entry is read while there are more ranges, as on a
@@ -174,6 +191,7 @@ class SubscriptionSettings:
     """Expiry in the open ledger ends early if the newest entries are acknowledged (see `expiry`)."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "lost_counts", LostCounts(self.lost_counts))
         for name in ("max_unacked_per_consumer", "max_unacked_per_subscription", "ack_timeout_ms"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} is {getattr(self, name)}; expected at least 0")
@@ -208,6 +226,7 @@ _PULSAR: dict[str, Any] = {
     "cumulative_hides_individual": True,
     "plain_acks_conflict": True,
     "expires_by_search": True,
+    "lost_counts": LostCounts.NEVER,
 }
 _PULSAR_5: dict[str, Any] = {
     "partial_ack_unblocks": True,

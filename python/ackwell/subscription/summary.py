@@ -6,11 +6,13 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
 from ackwell.drawing import Drawing, Drawn
+from ackwell.subscription.in_hand import in_hand_of
 
 if TYPE_CHECKING:
     from ackwell.position import Position
     from ackwell.subscription.consumer import ConsumerKey
     from ackwell.subscription.state import State
+    from ackwell.subscription.subscription_settings import LostCounts
     from ackwell.subscription.undelivered import Undelivered
 
 
@@ -25,6 +27,8 @@ class ConsumerSummary:
     unacked: int
     """Messages, not entries."""
     pending_entries: int
+    in_hand: int
+    """Entries that it works on, if it reports them."""
     blocked: bool
     epoch: int
 
@@ -44,6 +48,10 @@ class Summary(Drawn):
     backing_off: int
     """Negatively acknowledged entries, which stay with their consumer until their back-off ends."""
     dead_letters: int
+    suspects: int
+    """Entries that were in hand when their consumer was lost. They are delivered alone."""
+    lost_counts: LostCounts
+    """The deliveries that count as a redelivery when their consumer is lost."""
     in_transactions: int
     """Entries that open transactions hold, whole or in part."""
     blocked: bool
@@ -64,6 +72,7 @@ class Summary(Drawn):
             {each.name.replace("_", " "): getattr(consumer, each.name) for each in fields(consumer)}
             for consumer in numbers.pop("consumers")
         ]
+        numbers["lost counts"] = self.lost_counts.value
         numbers["stall"] = None if self.stall is None else self.stall.value
         numbers["nbytes"] = sum(self.nbytes.values())
         return Drawing(
@@ -81,6 +90,8 @@ def summarize(state: State, stall: Undelivered | None, hole: Position | None, ho
         to_redeliver=len(state.replay),
         backing_off=len(state.backoffs),
         dead_letters=state.counts.dead.cardinality,
+        suspects=state.counts.suspects.cardinality,
+        lost_counts=state.settings.lost_counts,
         in_transactions=state.transactions.entries,
         blocked=state.consumers.blocked,
         stall=stall,
@@ -93,6 +104,7 @@ def summarize(state: State, stall: Undelivered | None, hole: Position | None, ho
                 each.permits + each.withheld,
                 each.unacked,
                 len(each.pending),
+                len(in_hand_of(state, each)),
                 each.blocked,
                 each.epoch,
             )

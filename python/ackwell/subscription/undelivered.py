@@ -19,6 +19,7 @@ class Undelivered(Enum):
     CONSUMER_BLOCKED = "the consumer has too many unacknowledged messages"
     SUBSCRIPTION_BLOCKED = "all consumers together have too many unacknowledged messages"
     KEY_WAITS = "an older message of its key waits, or is with another consumer"
+    QUARANTINE = "a consumer was lost with it or with another message, which is delivered alone"
     DELAYED = "its delivery time has not come"
     DEAD_LETTER = "it was redelivered too often"
     ACKNOWLEDGED = "it is acknowledged, or an open transaction holds it"

@@ -45,6 +45,16 @@ class Unread(EqualByState):
         unacked = self._cursor.unacked_bits(ledger_id, entry_id)
         return not self._transactions.holds_all(Position(ledger_id, entry_id), unacked)
 
+    def delivered(self, limit: int | None = None) -> list[Position]:
+        """Return the first entries before the read position that need delivery, at most `limit`."""
+        position = self.position
+        self.rewind()
+        count = self.ledgers.entries_between(self._just_before(), Position(*position))
+        ledger_ids, entry_ids = self.first(count if limit is None else min(count, limit))
+        self.position = position
+        pairs = zip(ledger_ids.tolist(), entry_ids.tolist(), strict=True)
+        return [Position(*pair) for pair in pairs if pair < position]
+
     def is_next(self, ledger_id: int, entry_id: int) -> bool:
         """Return whether this entry is the first unread one."""
         ledger_ids, entry_ids = self.first(1)

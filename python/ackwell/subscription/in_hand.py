@@ -1,0 +1,226 @@
+"""The entries that a consumer has in hand: it works on them, and has only prefetched its other entries.
+
+A crash that an entry causes must count as a try, so that a poison message becomes a dead letter. A broker
+cannot distinguish the entry that a lost consumer worked on from the entries that it prefetched. So a consumer
+reports it in one of two ways. It declares its concurrency N, and its N oldest unacknowledged deliveries are
+in hand; or it reports each start. This module has the rule for `LostCounts.IN_HAND`:
+
+- If a consumer is lost, its entries in hand count one try. Its other entries keep their counts.
+- The entries in hand are part of the saved state. After a load they count one try.
+- If the ack timeout of a consumer that reports ends, only its entries in hand count one try.
+
+An entry that counted a try in this way is a *suspect*, which `quarantine` delivers alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ackwell.equality import EqualByState
+from ackwell.errors import CorruptStateError
+from ackwell.position import Position
+from ackwell.subscription.subscription_settings import LostCounts
+from ackwell.wire import Reader, bytes_field, int_field, varint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ackwell._native import PendingAcks
+    from ackwell.subscription.consumer import Consumer
+    from ackwell.subscription.state import State
+    from ackwell.wire import Field
+
+IN_HAND_FIELD: Final = 20_603
+"""`InHand {ledger=1, packed entries in hand=2, packed suspects=3}`, one for each ledger.
+
+The entries are in order, each as its difference from the entry before it. An entry in hand is not listed as a
+suspect.
+"""
+
+GONE_MIN: Final = 64
+"""The minimum number of removed entries that a tracker keeps before it drops them."""
+
+
+class InHand(EqualByState):
+    """The deliveries of one consumer that reports, in their order; or the entries that it has started.
+
+    An acknowledgment costs nothing: removed entries are dropped in a later scan. Each operation is amortised
+    O(1), except `positions`.
+    """
+
+    __slots__ = ("_late", "_order", "concurrency")
+
+    def __init__(self, concurrency: int | None) -> None:
+        self.concurrency = concurrency
+        """The number of entries that the consumer works on at once; `None` if it reports each start."""
+        self._order: dict[Position, None] = {}
+        self._late: set[Position] = set()
+        """The entries that timed out in hand. Each counts among the N until the consumer proceeds."""
+
+    def deliver(self, position: Position, pending: PendingAcks) -> None:
+        """Record a delivery; `pending` are the pending entries of the consumer."""
+        self.put_down(position)
+        if self.concurrency is not None:
+            self._order[position] = None
+            if len(self._order) > 2 * len(pending) + GONE_MIN:
+                self._scan(pending, len(self._order))
+
+    def start(self, position: Position) -> None:
+        """Record that the consumer has started an entry."""
+        self._order[position] = None
+
+    def put_down(self, position: Position) -> None:
+        """Record that the consumer has returned an entry."""
+        self._order.pop(position, None)
+        self._late.discard(position)
+
+    def time_out(self, position: Position) -> None:
+        """Record that an entry in hand timed out. The consumer may still work on it."""
+        if self.concurrency is not None:
+            self._late.add(position)
+
+    def clear(self) -> None:
+        """Record that the consumer has returned everything."""
+        self._order.clear()
+        self._late.clear()
+
+    def positions(self, pending: PendingAcks) -> list[Position]:
+        """Return the entries in hand. O(entries in hand), plus the removed entries since the last call."""
+        return self._scan(pending, len(self._order) if self.concurrency is None else self.concurrency)
+
+    def _scan(self, pending: PendingAcks, limit: int) -> list[Position]:
+        """Return the first `limit` pending entries, fewer by the late ones; drop the removed ones.
+
+        An entry that the consumer removed after a late one shows that it no longer works on the late one.
+        """
+        found: list[Position] = []
+        late: list[Position] = []
+        gone: list[Position] = []
+        for position in self._order:
+            if len(found) == limit:
+                break
+            if pending.contains(*position):
+                found.append(position)
+            elif position in self._late:
+                late.append(position)
+            else:
+                gone += late
+                late.clear()
+                gone.append(position)
+        for position in gone:
+            self.put_down(position)
+        return found[: max(limit - len(late), 0)]
+
+
+def in_hand_of(state: State, consumer: Consumer) -> list[Position]:
+    """Return the entries that a consumer has in hand; none if it does not report."""
+    tracker = consumer.in_hand
+    if tracker is None:
+        return []
+    if state.policy.individual:
+        return tracker.positions(consumer.pending)
+    if consumer is not state.policy.active:
+        return []
+    if tracker.concurrency is not None:
+        return outstanding(state, tracker.concurrency)
+    started = tracker.positions(_Outstanding(state))  # type: ignore[arg-type]
+    return sorted(started)
+
+
+def outstanding(state: State, limit: int | None = None) -> list[Position]:
+    """Return the first entries that the active consumer has, on Exclusive and Failover.
+
+    These are the unacknowledged entries before the read position, without dead letters and without the
+    entries in their back-off.
+    """
+    dead, waiting = state.counts.dead, state.backoffs.due_ms
+    most = None if limit is None else limit + dead.cardinality + len(waiting)
+    read = state.unread.delivered(most)
+    found = [position for position in read if position not in waiting and not dead.contains(*position)]
+    return found if limit is None else found[:limit]
+
+
+def count_tries(state: State, consumer: Consumer) -> None:
+    """Count one try for the entries that a lost consumer had in hand, or for all if the setting is so.
+
+    Call it before the entries are taken from the consumer.
+    """
+    if state.settings.lost_counts is not LostCounts.EVERY_DELIVERY:
+        state.counts.suspect(in_hand_of(state, consumer))
+    elif state.policy.individual:
+        ledger_ids, entry_ids, *_ = consumer.pending.to_arrays()
+        state.counts.increment_many(ledger_ids, entry_ids)
+    elif consumer is state.policy.active:
+        for position in outstanding(state):
+            state.counts.increment(*position)
+
+
+def encode_in_hand(state: State) -> bytes:
+    """Encode the entries in hand and the other suspects; no bytes if there are none."""
+    if not state.consumers.reporting and not state.counts.suspecting:
+        return b""
+    held = {position for consumer in state.consumers for position in in_hand_of(state, consumer)}
+    suspects = (position for position in state.counts.suspects.positions() if position not in held)
+    by_ledger: dict[int, tuple[list[int], list[int]]] = {}
+    for kind, positions in enumerate((sorted(held), suspects)):
+        for ledger_id, entry_id in positions:
+            by_ledger.setdefault(ledger_id, ([], []))[kind].append(entry_id)
+    return b"".join(
+        bytes_field(IN_HAND_FIELD, int_field(1, ledger_id) + _packed(2, entries) + _packed(3, others))
+        for ledger_id, (entries, others) in sorted(by_ledger.items())
+    )
+
+
+def restore_in_hand(state: State, unknown_fields: bytes) -> None:
+    """Count one try for each entry that was in hand at the save, and restore the other suspects."""
+    if state.settings.lost_counts is not LostCounts.IN_HAND:
+        return
+    cursor = state.cursor
+    for field in Reader(unknown_fields).fields():
+        if field.number == IN_HAND_FIELD:
+            in_hand, suspects = _read(field)
+            tried = [
+                each for each in in_hand if cursor.ledgers.contains(*each) and not cursor.is_acked(*each)
+            ]
+            state.counts.suspect(tried)
+            state.counts.suspect((each for each in suspects if state.counts.count(*each)), counted=False)
+
+
+def _packed(number: int, entry_ids: list[int]) -> bytes:
+    if not entry_ids:
+        return b""
+    pairs = zip(entry_ids, [0, *entry_ids], strict=False)
+    return bytes_field(number, b"".join(varint(entry_id - before) for entry_id, before in pairs))
+
+
+def _read(field: Field) -> tuple[list[Position], list[Position]]:
+    ledger_id, kinds = -1, {2: list[int](), 3: list[int]()}
+    for part in field.message().fields():
+        if part.number == 1:
+            ledger_id = part.int64()
+        elif part.number in kinds:
+            kinds[part.number] += _summed(part.int64s())
+    if ledger_id < 0 or any(min(entry_ids, default=0) < 0 for entry_ids in kinds.values()):
+        raise CorruptStateError("an entry in hand has no position", field.start)
+    in_hand, suspects = ([Position(ledger_id, entry_id) for entry_id in each] for each in kinds.values())
+    return in_hand, suspects
+
+
+def _summed(differences: Iterable[int]) -> Iterator[int]:
+    entry_id = 0
+    for difference in differences:
+        entry_id += difference
+        yield entry_id
+
+
+class _Outstanding:
+    """The entries of an active consumer, in the place of pending entries."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def contains(self, ledger_id: int, entry_id: int) -> bool:
+        """Return whether the consumer has an entry."""
+        unread, place = self._state.unread, (ledger_id, entry_id)
+        waits = place in self._state.backoffs.due_ms
+        return place < unread.position and not waits and unread.needs_delivery(ledger_id, entry_id)
