@@ -36,6 +36,8 @@ NOT_OF_A_BROKER = {
     "nack_holds_until_acked",
     "ack_timeout_ms",
     "ack_timeout_tick_ms",
+    # No client of a broker reports its entries in hand, so the default behaves like the preset.
+    "lost_counts",
     "max_redeliver_count",
     "pause_above_ranges",
 }
