@@ -6,7 +6,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from ackwell.devbroker.admin.namespace_routes import existing_namespace
-from ackwell.devbroker.admin.requests import HttpError, number
+from ackwell.devbroker.admin.requests import HttpError
 from ackwell.devbroker.admin.topic_stats import internal_stats, managed_ledger_info, merged_stats, stats
 
 if TYPE_CHECKING:
@@ -96,9 +96,9 @@ def update_partitioned_topic(request: Request) -> None:
 def _partitions(request: Request) -> int:
     wanted = request.json()
     wanted = wanted.get("partitions") if isinstance(wanted, dict) else wanted
-    if isinstance(wanted, str) and wanted.isdecimal():
+    if isinstance(wanted, str) and wanted.isdecimal() and len(wanted) <= 9:
         # The Rust client sends the number as text, which a Pulsar broker accepts.
-        wanted = number(wanted)
+        wanted = int(wanted)
     if not isinstance(wanted, int) or not 0 < wanted <= 10_000:
         raise HttpError(HTTPStatus.NOT_ACCEPTABLE, f"{wanted!r} partitions; expected 1 to 10,000")
     return wanted
