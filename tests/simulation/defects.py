@@ -121,7 +121,7 @@ DEFECTS: dict[str, Defect] = {
     "a part of a save is taken for a save": instead(Part, "decode", part_taken_for_whole),
     "an owner that was fenced writes": instead(MemoryStore, "own", owned_by_anybody),
     "a save in the middle of a load is lost": instead(Journal, "load_as", loaded_without_a_second_look),
-    "the second base is deleted": instead(Journal, "_saved", deleted_too_far),
+    "the second base is deleted": instead(Journal, "_record_save", deleted_too_far),
     "a delta holds no open transactions": instead(Tracked, "change_since", without_others),
     "a delta holds no redelivery counts": instead(
         Tracked, "change_since", change_without(redelivery_counts={})

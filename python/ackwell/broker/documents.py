@@ -88,7 +88,7 @@ def documents_of(data: bytes, source: str, *, pasted: bool = False) -> Iterator[
     `StatsError` if something is not JSON.
     """
     if data[:2] == GZIP_MAGIC:
-        data = _decompressed(data, source)
+        data = _decompress(data, source)
     data, decoder = _without_long_ranges(data)
     text = _text(data, source)
     del data
@@ -123,7 +123,7 @@ def _documents(decoder: json.JSONDecoder, text: str, source: str) -> Iterator[tu
             yield key if "://" in key else heading, document
             member = _MEMBER.match(text, start)
             if member is None:
-                start = _closed(text, start, source)
+                start = _skip_object_end(text, start, source)
         start = _blanks(text, start, ",")
 
 
@@ -149,7 +149,7 @@ def _without_long_ranges(data: bytes) -> tuple[bytes, json.JSONDecoder]:
 
 def _text(data: bytes, source: str) -> str:
     if data[:2] == GZIP_MAGIC:
-        data = _decompressed(data, source)
+        data = _decompress(data, source)
     try:
         text = data.decode("utf-16" if data[:2] in _UTF_16_MARKS else "utf-8-sig")
     except UnicodeDecodeError:
@@ -176,7 +176,7 @@ def _decode(decoder: json.JSONDecoder, text: str, start: int, source: str) -> tu
         raise StatsError(f"nested too deeply; {HOW_TO}", source) from None
 
 
-def _closed(text: str, start: int, source: str) -> int:
+def _skip_object_end(text: str, start: int, source: str) -> int:
     """Step over the end of an object; raises `StatsError` if it is not one."""
     start = _blanks(text, start)
     if not text.startswith("}", start):
@@ -192,7 +192,7 @@ def _blanks(text: str, start: int, more: str = "") -> int:
     return start
 
 
-def _decompressed(data: bytes, source: str) -> bytes:
+def _decompress(data: bytes, source: str) -> bytes:
     """Decompress gzip, also several members; never more than `STATS_BYTES_MAX`."""
     out = bytearray()
     try:

@@ -1,4 +1,4 @@
-"""`ackwell record`: a proxy that writes what clients and a broker say to each other as events."""
+"""`ackwell record`: a proxy that records the traffic between clients and a broker as events."""
 
 from __future__ import annotations
 

@@ -140,14 +140,14 @@ class Admin:
             elif local.count("/") >= 2:
                 yield from self._partitions(local)
             elif "/" in local:
-                yield from self._all_of(f"persistent/{_quoted(local)}")
+                yield from self._all_of(f"persistent/{_quote(local)}")
             else:
-                namespaces = self._names(f"namespaces/{_quoted(local)}")
+                namespaces = self._names(f"namespaces/{_quote(local)}")
                 for namespace in [namespaces] if isinstance(namespaces, UnreadableSource) else namespaces:
                     if isinstance(namespace, UnreadableSource):
                         yield namespace
                     else:
-                        yield from self._all_of(f"persistent/{_quoted(namespace)}")
+                        yield from self._all_of(f"persistent/{_quote(namespace)}")
 
     def answers(
         self, wanted: Sequence[str] = (), *, wants: Callable[[str], bool] = lambda _: True
@@ -440,7 +440,7 @@ class Admin:
         for cluster in () if isinstance(clusters, UnreadableSource) else clusters:
             # Redirects are not followed here: this list decides which hosts are trusted.
             try:
-                answer = self.endpoint.get(f"brokers/{_quoted(cluster)}", frozenset)
+                answer = self.endpoint.get(f"brokers/{_quote(cluster)}", frozenset)
                 brokers = self._parse(answer, self.endpoint.address("brokers"))
             except StatsError:
                 continue
@@ -477,10 +477,10 @@ def topic_path(topic: str) -> str:
     """Return a topic's part of an address. Raises `ValueError` if the name is not a topic name."""
     domain, _, name = topic.partition("://")
     tenant, namespace, local = name.split("/", 2)
-    return f"{domain}/{_quoted(tenant)}/{_quoted(namespace)}/{quoted(local)}"
+    return f"{domain}/{_quote(tenant)}/{_quote(namespace)}/{quoted(local)}"
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     """Quote each part of a name, so no part can lead to another path."""
     return "/".join(map(quoted, name.split("/")))
 

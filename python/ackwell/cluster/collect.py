@@ -54,7 +54,7 @@ def collect(admin: Admin, folder: Path, wanted: Sequence[str], *, time_ms: int) 
     Raises `StoreError` if another run uses the folder. A topic that cannot be read is reported and skipped.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    with _locked(folder / _LOCK):
+    with _hold_lock(folder / _LOCK):
         run = _unfinished(folder) or folder / _name(time_ms)
         if run.is_symlink():
             raise StoreError(f"{run}: a symbolic link, which may lead anywhere; remove it")
@@ -110,7 +110,7 @@ def _unfinished(folder: Path) -> Path | None:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def _hold_lock(path: Path) -> Iterator[None]:
     """Hold a lock that the operating system releases when the process ends."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | NO_FOLLOW, 0o666)

@@ -123,7 +123,7 @@ class Event(NamedTuple):
 
 
 class EventFields(TypedDict, total=False):
-    """The fields that a recorder gives by name; each has the meaning of the `Event` field."""
+    """The fields that a recorder passes by name. See the `Event` field of the same name."""
 
     batch_size: int | None
     ack_set: tuple[int, ...] | None

@@ -241,7 +241,7 @@ class ParquetEvents:
             for batch in self._batches([index], names, rows=values // len(names)):
                 if batch.num_rows:
                     with errors_naming(self._path):
-                        batch = self._numbered(chosen.named(batch), row)
+                        batch = self._number_rows(chosen.named(batch), row)
                         columns = reader.columns(batch, chosen.constant)
                     yield columns
                     row += batch.num_rows
@@ -251,7 +251,7 @@ class ParquetEvents:
         with errors_naming(self._path):
             yield from self._parquet.iter_batches(rows, list(groups), names, use_threads=False)
 
-    def _numbered(self, batch: pa.RecordBatch, rows_before: int) -> pa.RecordBatch:
+    def _number_rows(self, batch: pa.RecordBatch, rows_before: int) -> pa.RecordBatch:
         """Number the rows by their position if the file has no sequence."""
         if self.has_sequence:
             return batch

@@ -228,7 +228,7 @@ class Journal:
         for entry in entries:
             self._store.append(entry)
         self._baseline = source.baseline()
-        return self._saved(newest, change, save, first_id, entries)
+        return self._record_save(newest, change, save, first_id, entries)
 
     def _known_newest(self, replace: bool) -> Recovery | None:
         """Return the newest save if it is known; `NotLoadedError` if the store holds another one."""
@@ -268,7 +268,7 @@ class Journal:
         fits = self._delta_bytes + len(save.body) <= bound and self._fits(both.changes, save)
         return save if fits else None
 
-    def _saved(
+    def _record_save(
         self,
         newest: Recovery | None,
         change: Change | None,

@@ -189,9 +189,9 @@ class Dispatcher:
             if state.delayed is not None:
                 state.delayed.note_undelayed()
             state.unread.position = int(new.ledger_ids[served - 1]), int(new.entry_ids[served - 1]) + 1
-        return self._grouped(new, owners, now_ms, counted=False)
+        return self._deliver_groups(new, owners, now_ms, counted=False)
 
-    def _grouped(self, new: Entries, owners: Owners, now_ms: int, *, counted: bool) -> list[Delivery]:
+    def _deliver_groups(self, new: Entries, owners: Owners, now_ms: int, *, counted: bool) -> list[Delivery]:
         """Deliver entries to their owners; -1 marks an entry without one."""
         consumers = list(self._state.consumers)
         # With one consumer, the entries without an owner are the last ones.
@@ -224,7 +224,9 @@ class Dispatcher:
         start = 0
         if plain:
             start, owners = self._whole_reads(entries)
-            deliveries = self._grouped(entries.pick(slice(start)), owners[:start], now_ms, counted=True)
+            deliveries = self._deliver_groups(
+                entries.pick(slice(start)), owners[:start], now_ms, counted=True
+            )
         before = self._delays()
         while start < entries.entries:
             if state.replay.active and (deliveries or self._delays() != before):

@@ -43,7 +43,7 @@ def check_places(state: State) -> None:
 def _places(state: State) -> dict[str, PositionRangeSet]:
     """Return the positions of each place except unread and delayed.
 
-    An entry whose parts are all acknowledged, but kept apart from the cursor, counts as held.
+    An entry counts as held if all its parts are acknowledged, but the cursor does not have them.
     """
     new = state.structures.position_range_set
     pending = new()

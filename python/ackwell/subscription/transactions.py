@@ -203,7 +203,7 @@ class Transactions(EqualByState):
         return content
 
     def end_cumulative(self, transaction: TransactionId) -> Transaction:
-        """Remove and return the cumulative acknowledgment of a transaction, which keeps the rest."""
+        """Remove and return the cumulative acknowledgment of a transaction; keep its individual ones."""
         content = self.open.get(transaction)
         if content is None or content.cumulative is None:
             return Transaction()

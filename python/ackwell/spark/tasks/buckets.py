@@ -84,7 +84,7 @@ class Bucket:
         times = pa.array([last_event_ms] * arrived.num_rows, pa.int64())
         arrived = arrived.append_column(_LAST_EVENT, times)
         young = self._tables.get(_YOUNG)
-        merged = _merged([arrived] if young is None else [young, arrived], last_event_ms)
+        merged = _merge_rows([arrived] if young is None else [young, arrived], last_event_ms)
         if merged.nbytes > YOUNG_BYTES_MAX:
             # The partials of this micro-batch stay young, because they are the most likely to change again.
             number = max(self._tables, default=_YOUNG) + 1
@@ -161,7 +161,7 @@ class Bucket:
         }
 
 
-def _merged(tables: list[pa.Table], last_event_ms: int | None) -> pa.Table:
+def _merge_rows(tables: list[pa.Table], last_event_ms: int | None) -> pa.Table:
     """Merge partials into one row for each (topic, subscription, ledger), with the time of its last event."""
     fold = Fold()
     for table in tables:
