@@ -15,13 +15,17 @@ def holes(count: int) -> str:
 
 def answer(ranges: str, *, entries: int = 100_000, **memory: Any) -> dict[str, Any]:
     told = internal(
-        entriesAddedCounter=entries,
-        numberOfEntries=entries,
+        entriesAddedCounter=2 * entries,
+        numberOfEntries=2 * entries,
+        currentLedgerEntries=entries,
         lastConfirmedEntry=f"4:{entries - 1}",
         ledgers=[{"ledgerId": 3, "entries": entries, "size": 0}, {"ledgerId": 4, "entries": 0, "size": 0}],
     )
-    told["cursors"]["sub"] |= {"markDeletePosition": "3:-1", "individuallyDeletedMessages": ranges}
-    return {"internalStats": told, "stats": stats(entries)} | ({"cursor": memory} if memory else {})
+    told["cursors"]["sub"] |= {
+        "markDeletePosition": "3:-1",
+        "individuallyDeletedMessages": ranges,
+    }
+    return {"internalStats": told, "stats": stats(2 * entries)} | ({"cursor": memory} if memory else {})
 
 
 def subscription(ranges: str, **memory: Any) -> SubscriptionStats:

@@ -56,7 +56,7 @@ def test_the_compression_is_one_of_the_brokers() -> None:
 
 def test_a_record_above_the_limit_is_a_verdict_with_its_remedy(tmp_path: Path) -> None:
     file = tmp_path / "stats.json"
-    file.write_text(json.dumps(answer(holes(150_000))))
+    file.write_text(json.dumps(answer(holes(150_000), entries=400_000)))
     options = ("doctor", str(file), "--broker-version", "5.0.1", "--format", "json", "--restart")
     found = {}
     for restart, limit in (("graceful", "1048575"), ("crash", "1048575"), ("graceful", "10485760")):

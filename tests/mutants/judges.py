@@ -217,6 +217,8 @@ JUDGES: dict[str, list[str]] = {
         "tests/diagnosis/test_holes.py",
         *BROKER,
     ],
+    "python/ackwell/broker/contradictions.py": ["tests/broker/test_contradictions.py", *BROKER],
+    "python/ackwell/broker/names.py": ["tests/broker/test_contradictions.py"],
     "python/ackwell/broker/codes.py": ["tests/diagnosis/test_codes.py", "tests/diagnosis/test_delivery.py"],
     "python/ackwell/broker/restart.py": BROKER[1:],
     "python/ackwell/broker/metadata_node.py": ["tests/broker/test_metadata_node.py"],

@@ -71,6 +71,15 @@ class Bounds(NamedTuple):
             return self
         return Bounds(self.at_least, max(self.at_least, most))
 
+    def or_else(self, other: Bounds) -> Bounds:
+        """Return the narrowest bounds that contain both.
+
+        >>> str(Bounds(3, 3).or_else(Bounds(0, 5))), str(Bounds(3, 3).or_else(Bounds(7, None)))
+        ('0 to 5', '3 or more')
+        """
+        at_most = None if self.at_most is None or other.at_most is None else max(self.at_most, other.at_most)
+        return Bounds(min(self.at_least, other.at_least), at_most)
+
     def __str__(self) -> str:
         if self.at_most is None:
             return f"{self.at_least:,} or more" if self.at_least else "unknown"

@@ -56,6 +56,10 @@ class LongRanges:
     start: int
     end: int
 
+    def text(self) -> str:
+        """Return the whole text."""
+        return self.data[self.start : self.end].decode(errors="replace")
+
     def ranges(self) -> PositionRangeSet:
         """Parse the text. Raises `CorruptStateError` with the offset in the text, as for a short text."""
         from ackwell import PositionRangeSet
@@ -70,7 +74,7 @@ class LongRanges:
                 found |= PositionRangeSet.parse(f"[{piece}" if end == self.end else f"[{piece}]")
                 start = end
         except (CorruptStateError, UnicodeDecodeError):
-            return PositionRangeSet.parse(self.data[self.start : self.end].decode(errors="replace"))
+            return PositionRangeSet.parse(self.text())
         return found
 
 

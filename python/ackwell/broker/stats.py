@@ -20,15 +20,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from urllib.parse import unquote
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from ackwell.broker.batch_sizes import BatchSizes
+from ackwell.broker.contradictions import Contradiction, DumpFields, Part, contradictions_of
 from ackwell.broker.dispatch import DispatchStats, dispatch_of
 from ackwell.broker.documents import HOW_TO, LongRanges, documents_of
-from ackwell.broker.fields import count, flag, integer, known_count, object_of, shortened, text
+from ackwell.broker.fields import count, flag, integer, known_count, known_integer, object_of, shortened, text
+from ackwell.broker.names import decoded_name, subscription_name
 from ackwell.cursor.ack_sets import from_words, to_words
 from ackwell.cursor.cursor_state import AckSets, CursorState
+from ackwell.cursor.rules import existing
 from ackwell.errors import CorruptStateError, LimitError, StatsError
 from ackwell.integers import INT64_MAX
 from ackwell.position import Position
@@ -92,6 +94,48 @@ class SubscriptionStats(CursorState):
     """False for an answer of `stats` alone: positions, ranges and ledgers are unknown and empty."""
     owner: str | None = None
     """The admin address of the broker that owns the topic; None if the source does not show it."""
+    cursor_state: str | None = None
+    """The state of the cursor, such as `Open` or `NoLedger`."""
+    cursor_ledger_last_entry: int | None = None
+    """The last entry of the cursor ledger: each write of the cursor adds one."""
+    entries_added: int | None = None
+    """The entries published since the broker loaded the topic."""
+    split_ranges: int = 0
+    """The ranges that continue a range over the end of a ledger: the broker counts them as one range."""
+    contradictions: tuple[Contradiction, ...] = ()
+    """The fields of the dump that cannot all be right."""
+
+    @property
+    def unknown(self) -> frozenset[Part]:
+        """The parts of the dump that are missing or contradictory."""
+        missing = () if self.shows_cursor else (Part.LEDGERS, Part.ACKNOWLEDGMENTS, Part.WRITES)
+        return frozenset(missing).union(*(each.unknown for each in self.contradictions))
+
+    @property
+    def shows_acknowledgments(self) -> bool:
+        """Whether the mark-delete position and the ranges are known."""
+        return Part.ACKNOWLEDGMENTS not in self.unknown
+
+    @property
+    def shows_ledgers(self) -> bool:
+        """Whether it is known which entries exist."""
+        return Part.LEDGERS not in self.unknown
+
+    def required(self) -> Self:
+        """Return the stats of a subscription whose entries and acknowledgments are known.
+
+        Raises `StatsError` with the missing answer or the contradiction otherwise.
+        """
+        if not self.shows_cursor:
+            raise StatsError(
+                f"subscription {shortened(self.subscription)}: an answer of `topics stats` alone does not "
+                f"show the cursor; {HOW_TO}",
+                self.source,
+            )
+        if not (self.shows_acknowledgments and self.shows_ledgers):
+            first = next(each for each in self.contradictions if each.unknown)
+            raise StatsError(f"subscription {shortened(self.subscription)}: {first}", self.source)
+        return self
 
     @property
     def blocked_ms(self) -> int | None:
@@ -119,13 +163,20 @@ class SubscriptionStats(CursorState):
         return max(self.time_ms - max(self.mark_delete_moved_ms or 0, *(each or 0 for each in acked)), 0)
 
     @property
-    def backlog_entries(self) -> int:
-        """The number of existing entries that are not wholly acknowledged."""
+    def range_count(self) -> int | None:
+        """The number of ranges; None if it is unknown."""
+        return len(self.individually_deleted) if self.shows_acknowledgments else None
+
+    @property
+    def backlog_entries(self) -> int | None:
+        """The number of existing entries that are not wholly acknowledged; None if it is unknown."""
+        if not (self.shows_acknowledgments and self.shows_ledgers):
+            return None
         last = self.ledgers.last_position
         if last is None or self.mark_delete_position >= last:
             return 0
         beyond = self.ledgers.entries_between(self.mark_delete_position, last)
-        return beyond - self.individually_deleted.cardinality
+        return beyond - existing(self.individually_deleted, self.ledgers).cardinality
 
 
 class UnreadableSource(NamedTuple):
@@ -363,7 +414,7 @@ def _subscriptions(
     for subscription in cursors:
         reasons: Iterable[str]
         try:
-            found = _subscription(parts, subscription, object_of(cursors, subscription))
+            found = _checked(parts, subscription, object_of(cursors, subscription))
         except _UNREADABLE as error:
             # The other subscriptions of the topic are still examined.
             reasons = [_reason_of(error)]
@@ -400,11 +451,41 @@ def _reason_of(error: Exception) -> str:
     return str(error)
 
 
-def _subscription(answer: _Answer, subscription: str, cursor: Mapping[str, Any]) -> SubscriptionStats:
+def _checked(answer: _Answer, name: str, cursor: Mapping[str, Any]) -> SubscriptionStats:
+    """Read a subscription, and compare its fields with each other."""
+    found = _subscription(answer, name, cursor)
+    fields = DumpFields(
+        internal=answer.internal,
+        cursor=cursor,
+        topic_stats=answer.stats,
+        stats=_shown(answer, found.subscription),
+        mark_delete=found.mark_delete_position,
+        read_position=found.read_position,
+        ranges=found.individually_deleted,
+        split_ranges=found.split_ranges,
+        ledgers=found.ledgers,
+        batch_sizes=found.batch_sizes,
+        time_ms=found.time_ms,
+    )
+    contradictions = tuple(contradictions_of(fields))
+    if any(Part.BATCH_SIZES in each.unknown for each in contradictions):
+        found = replace(found, batch_sizes=BatchSizes(each=None))
+    return replace(found, contradictions=contradictions) if contradictions else found
+
+
+def _shown(answer: _Answer, subscription: str) -> Mapping[str, Any]:
+    """Return a subscription in the answer of `stats`; empty if it is not there."""
+    return object_of(object_of(answer.stats, "subscriptions"), subscription)
+
+
+def _subscription(answer: _Answer, name: str, cursor: Mapping[str, Any]) -> SubscriptionStats:
     stats, ledgers = answer.stats, answer.ledgers
-    memory = answer.memory if answer.memory.get("name", subscription) == subscription else {}
+    subscription = subscription_name(name, object_of(stats, "subscriptions"))
+    memory = answer.memory if answer.memory.get("name", name) in (name, subscription) else {}
     policies, backlog = object_of(answer.policies, subscription), object_of(answer.backlogs, subscription)
-    shown = object_of(object_of(stats, "subscriptions"), subscription)
+    shown = _shown(answer, subscription)
+    mark_delete = _mark_delete(cursor["markDeletePosition"], ledgers)
+    ranges, split_ranges = _ranges(cursor["individuallyDeletedMessages"], answer.sizes)
     persisted = object_of(memory, "persistentMarkDelete")
     read_position = cursor.get("readPosition")
     dispatch, unreadable = _delivery(shown, cursor, stats, policies)
@@ -414,9 +495,9 @@ def _subscription(answer: _Answer, subscription: str, cursor: Mapping[str, Any])
         topic=answer.topic,
         subscription=subscription,
         source=answer.source,
-        mark_delete_position=_mark_delete(cursor["markDeletePosition"], ledgers),
+        mark_delete_position=mark_delete,
         read_position=_read_position(read_position) if read_position else None,
-        individually_deleted=_ranges(cursor["individuallyDeletedMessages"]),
+        individually_deleted=ranges,
         batch_deleted=_ack_sets(memory),
         ledgers=ledgers,
         ledger_sizes=answer.sizes,
@@ -438,6 +519,10 @@ def _subscription(answer: _Answer, subscription: str, cursor: Mapping[str, Any])
         properties=object_of(cursor, "properties"),
         untouched=shown.get("type") == "None" and not shown.get("consumers"),
         owner=answer.owner,
+        cursor_state=text(cursor, "state"),
+        cursor_ledger_last_entry=known_integer(cursor, "cursorLedgerLastEntry"),
+        entries_added=known_count(answer.internal, "entriesAddedCounter"),
+        split_ranges=split_ranges,
     )
 
 
@@ -463,10 +548,52 @@ def _time(values: Mapping[str, Any], name: str) -> int | None:
     return time_ms
 
 
-def _ranges(shown: Any) -> PositionRangeSet:
+_RANGE: Final = re.compile(r"\((\d+):(-?\d+)\.\.(\d+):(-?\d+)\]")
+
+
+def _ranges(shown: Any, sizes: tuple[LedgerSize, ...]) -> tuple[PositionRangeSet, int]:
+    """Parse ranges; return them, and how many continue a range over the end of a ledger.
+
+    With `managedLedgerUnackedRangesOpenCacheSetEnabled=false` a range may begin in one ledger and end in
+    another. It is split at the end of each ledger.
+    """
     from ackwell import PositionRangeSet
 
-    return shown.ranges() if isinstance(shown, LongRanges) else PositionRangeSet.parse(shown)
+    try:
+        return shown.ranges() if isinstance(shown, LongRanges) else PositionRangeSet.parse(shown), 0
+    except CorruptStateError:
+        printed = shown.text() if isinstance(shown, LongRanges) else shown
+        joined = [tuple(map(int, each)) for each in _RANGE.findall(printed)]
+        over_an_end = [each for each in joined if each[0] < each[2]]
+        is_whole = re.sub(r"\s", "", printed) == _text_of(joined)
+        if not is_whole or not over_an_end or max(map(max, joined)) >= INT64_MAX:
+            raise
+        found = PositionRangeSet.parse(_text_of(each for each in joined if each[0] >= each[2]))
+        before = len(found)
+        for each in over_an_end:
+            for piece in _pieces(each, sizes):
+                found.add_range(*piece)
+        return found, max(len(found) - before - len(over_an_end), 0)
+
+
+def _text_of(ranges: Iterable[tuple[int, ...]]) -> str:
+    """Return ranges as a broker prints them."""
+    return "[" + ",".join("({}:{}..{}:{}]".format(*each) for each in ranges) + "]"
+
+
+def _pieces(over_an_end: tuple[int, ...], sizes: tuple[LedgerSize, ...]) -> Iterator[tuple[int, int, int]]:
+    """Split a range at the end of each ledger; both ends stay, so they contradict ledgers without them."""
+    first, lower, last, upper = over_an_end
+    entries = {each.ledger_id: each.entries for each in sizes if first <= each.ledger_id <= last}
+    if entries.get(first, 0) <= lower:
+        yield first, lower, lower + 1
+    for ledger_id, size in entries.items():
+        start = lower if ledger_id == first else -1
+        end = upper if ledger_id == last else size - 1
+        if start < end:
+            yield ledger_id, start, end
+    if last not in entries and upper >= 0:
+        yield last, -1, upper
 
 
 def _position(text: Any) -> Position:
@@ -596,5 +723,5 @@ def topic_of(internal: Mapping[str, Any]) -> str | None:
                 tenant, namespace, domain, topic = base64.b64decode(found[1]).decode().split("/", 3)
             except (binascii.Error, ValueError):
                 continue
-            return f"{domain}://{tenant}/{namespace}/{unquote(topic)}"
+            return f"{domain}://{tenant}/{namespace}/{decoded_name(topic)}"
     return None

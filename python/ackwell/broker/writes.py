@@ -48,6 +48,7 @@ ReasonCode = Literal[
     "batch-index-off",
     "batch-index-not-read-back",
     "batch-index-not-written",
+    "cursor-not-written",
     "properties-discarded",
 ]
 
@@ -409,6 +410,15 @@ def hidden_reason(hidden: Bounds) -> Reason:
         "batch-index-hidden",
         f"the admin API does not show the acknowledged messages inside batches: {up_to} "
         f"acknowledged messages may be lost{some}",
+    )
+
+
+def not_written_reason(messages: Bounds, sign: str) -> Reason:
+    """Return the reason for acknowledgments that are in memory only."""
+    up_to = "an unknown number of" if messages.at_most is None else f"up to {messages.at_most:,}"
+    return Reason(
+        "cursor-not-written",
+        f"the cursor has no open ledger, and {sign}: {up_to} acknowledged messages may be in memory only",
     )
 
 

@@ -386,10 +386,14 @@ def _row(diagnosis: Diagnosis, checkup: Checkup) -> Row:
         *(_verdict(diagnosis, restart) for restart in checkup.restarts),
         Text(diagnosis.delivery.verdict, COLOURS[diagnosis.delivery.verdict]),
         Text(str(diagnosis.messages_lost)),
-        Text(f"{stats.backlog_entries:,}" if stats.shows_cursor else "unknown"),
-        Text(f"{len(stats.individually_deleted):,}" if stats.shows_cursor else "unknown"),
+        Text(_count(stats.backlog_entries)),
+        Text(_count(stats.range_count)),
     ]
     return stats.topic, stats.subscription, values
+
+
+def _count(value: int | None) -> str:
+    return "unknown" if value is None else f"{value:,}"
 
 
 def _verdict(diagnosis: Diagnosis, restart: Restart) -> Text:

@@ -67,8 +67,9 @@ def holes(
         ackwell holes --format json dumps/
         ackwell holes --format prometheus dumps/ > ackwell-holes.prom
     """
-    from ackwell.broker.stats import newest, read_each
+    from ackwell.broker.stats import UnreadableSource, newest, read_each
     from ackwell.diagnosis.holes import EntryListing, blockage
+    from ackwell.errors import StatsError
 
     if not sources and client is None:
         raise typer.BadParameter("give files or folders, or --admin URL")
@@ -77,10 +78,17 @@ def holes(
     read = read_each(sources or ()) if client is None else client.read(sources or ())
     unread: list[UnreadableSource] = []
     newest_of = newest(progress(read, "reading"), unread)
-    for each in unread:
-        report_unread(each)
-    blocked = ((blockage(stats), stats) for stats in newest_of.values())
-    found = [(each, EntryListing(stats, listed)) for each, stats in blocked if each is not None]
+    found = []
+    for stats in newest_of.values():
+        try:
+            each = blockage(stats)
+        except StatsError as error:
+            unread.append(UnreadableSource(error.source, stats.topic, error.reason))
+            continue
+        if each is not None:
+            found.append((each, EntryListing(stats, listed)))
+    for missing in unread:
+        report_unread(missing)
     found.sort(key=lambda each: -each[0].pinned_bytes)
     if client is not None:
         left = PEEKS_MAX

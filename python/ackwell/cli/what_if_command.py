@@ -95,11 +95,14 @@ def what_if(
 
 def _stats(client: Admin | None, source: str, subscription: str) -> SubscriptionStats:
     """Return the one subscription that is meant."""
+    from ackwell.broker.names import same_subscription
     from ackwell.broker.stats import SubscriptionStats, UnreadableSource, read_each
 
     found = list(read_each([source]) if client is None else client.read([_topic(source)]))
     mine = [
-        each for each in found if isinstance(each, SubscriptionStats) and each.subscription == subscription
+        each
+        for each in found
+        if isinstance(each, SubscriptionStats) and same_subscription(each.subscription, subscription)
     ]
     if len(mine) != 1:
         unread = [each.reason for each in found if isinstance(each, UnreadableSource)]

@@ -230,8 +230,10 @@ class _SourceReader:
         )
         for each in described:
             if isinstance(each, SubscriptionStats):
-                cursor = internal["cursors"][each.subscription]
-                self._cursor(f"{topic}, {each.subscription}", made, each, cursor, shown, sizes)
+                try:
+                    self._cursor(f"{topic}, {each.subscription}", made, each.required(), shown, sizes)
+                except StatsError as error:
+                    self.found.unread.append(UnreadableSource(source, topic, error.reason))
         self._put(topic, made)
 
     def _cursor(
@@ -239,7 +241,6 @@ class _SourceReader:
         name: str,
         made: LoadedTopic,
         stats: SubscriptionStats,
-        cursor: Mapping[str, Any],
         shown: Mapping[str, Any],
         sizes: dict[Position, int],
     ) -> None:
@@ -260,7 +261,7 @@ class _SourceReader:
                 *stats.mark_delete_position,
                 individually_deleted=stats.individually_deleted,
                 batch_deleted=ack_sets,
-                properties=cursor.get("properties") or {},
+                properties=dict(stats.properties),
             ),
             type=_type(stats.subscription_type),
             properties={str(key): str(value) for key, value in given.items()},

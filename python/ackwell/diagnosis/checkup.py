@@ -180,8 +180,8 @@ class Checkup:
         least, most = 0, 0
         unbounded = False
         for diagnosis in self.diagnoses:
-            # An answer of `stats` alone gives no bound.
-            unbounded = unbounded or not diagnosis.stats.shows_cursor
+            # Without the acknowledgments there is no bound.
+            unbounded = unbounded or (diagnosis.messages_lost.at_most is None and not diagnosis.restarts)
             for loss in diagnosis.restarts:
                 if loss.restart == restart:
                     least += loss.messages_before_flush.at_least
@@ -235,7 +235,7 @@ class Checkup:
                     "delivery": str(each.delivery.verdict),
                     "ackedMessagesLostOnRestart": count_to_json(each.messages_lost),
                     "backlogEntries": each.stats.backlog_entries,
-                    "ranges": len(each.stats.individually_deleted),
+                    "ranges": each.stats.range_count,
                 }
                 for each in (history if len(history) > 1 else ())
             ],
@@ -265,9 +265,9 @@ def _trend(history: Sequence[Diagnosis]) -> Iterator[str]:
                 yield f"{usage.setting}: at the rate since {since} its limit is reached on {_day(full_ms)}"
     for what, then, now in (
         ("backlog", first.stats.backlog_entries, last.stats.backlog_entries),
-        ("number of ranges", len(first.stats.individually_deleted), len(last.stats.individually_deleted)),
+        ("number of ranges", first.stats.range_count, last.stats.range_count),
     ):
-        if now > then:
+        if now is not None and then is not None and now > then:
             yield f"the {what} grew by {now - then:,} since {since}"
     positions = {each.stats.mark_delete_position for each in history}
     if last.stats.backlog_entries and len(positions) == 1:
@@ -285,7 +285,7 @@ def _worst_first(diagnosis: Diagnosis) -> tuple[int, int, int, float, int, str, 
         -diagnosis.messages_lost.at_least,
         -diagnosis.delivery.verdict.severity,
         -max((usage.share for usage in diagnosis.usage), default=0.0),
-        -stats.backlog_entries,
+        -(stats.backlog_entries or 0),
         stats.topic,
         stats.subscription,
     )

@@ -15,6 +15,7 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.broker.codes import Code, codes, with_names
+from ackwell.broker.contradictions import Part
 from ackwell.broker.dates import date_of
 from ackwell.diagnosis.holes import holder_of, oldest_unacked
 from ackwell.position import Position
@@ -199,7 +200,7 @@ class DeliveryFacts:
     def unread(self) -> bool:
         """Whether unacknowledged entries exist after the read position."""
         stats = self._stats
-        if not stats.shows_cursor:
+        if stats.backlog_entries is None or Part.DELIVERY in stats.unknown:
             dispatch = self.dispatch
             known = dispatch.unacked + dispatch.delayed + (dispatch.in_replay or 0)
             return (dispatch.backlog_messages or 0) > known
@@ -301,7 +302,10 @@ def _may_exceed_batch_indexes(stats: SubscriptionStats, settings: BrokerSettings
     limit = settings.max_batch_deleted_index_to_persist
     if stats.batch_deleted is not None:
         return len(stats.batch_deleted) > limit
-    return stats.backlog_entries > limit and stats.batch_sizes.most_hidden(stats.backlog_entries) != 0
+    backlog = stats.backlog_entries
+    return (
+        backlog is not None and backlog > limit and stats.batch_sizes.most_hidden(stats.backlog_entries) != 0
+    )
 
 
 def delivery_of(
@@ -318,12 +322,8 @@ def delivery_of(
     dispatch = stats.dispatch
     if stats.internal_cursor:
         return _found("internal-cursor")
-    if not stats.backlog_entries and (
-        stats.shows_cursor or dispatch is None or not dispatch.backlog_messages
-    ):
-        return _found("idle")
-    if dispatch is None:
-        return _found("no-stats")
+    if _is_idle(stats) or dispatch is None:
+        return _found(_without_dispatch(stats))
     moved = None if before is None else _moved(before, stats)
     if moved is None and before is not None and before.dispatch is not None:
         return _found("reloaded", stats)
@@ -340,9 +340,25 @@ def delivery_of(
         return _found(rule[0], stats, rule[1], settings)
     if not stats.shows_cursor and defect is None:
         return _found("no-internal-stats", stats)
+    if any(each.unknown for each in stats.contradictions):
+        return _found("contradiction", stats, suspected=defect)
     if not facts.still:
         return _found("second-dump", stats, suspected=defect)
     return _found("unexplained" if defect is None else defect.code, stats)
+
+
+def _without_dispatch(stats: SubscriptionStats) -> str:
+    """Return the code of a subscription without a backlog, or without an answer of `stats`."""
+    if _is_idle(stats):
+        return "idle"
+    return "contradiction" if stats.backlog_entries is None else "no-stats"
+
+
+def _is_idle(stats: SubscriptionStats) -> bool:
+    """Return whether no message is left to deliver."""
+    if stats.shows_cursor:
+        return stats.backlog_entries == 0
+    return stats.dispatch is None or not stats.dispatch.backlog_messages
 
 
 def _is_throttled(facts: DeliveryFacts, before: SubscriptionStats | None) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from ackwell.broker.names import same_subscription
 from ackwell.broker.stats import SubscriptionStats, UnreadableSource, newest, parse_stats, read_each
 from ackwell.cursor.cursor_state import CursorState
 from ackwell.cursor.rules import acknowledged
@@ -109,9 +110,14 @@ def differences(
     else:
         second = _newest(after.read(topics or _topics(first, before)), subscription, unread)
         first = _named_as(first, second)
-    both = {name: difference(first[name], second[name]) for name in sorted(first.keys() & second.keys())}
+    both = {}
+    for name in sorted(first.keys() & second.keys()):
+        try:
+            both[name] = difference(first[name], second[name])
+        except StatsError as error:
+            unread.append(UnreadableSource(error.source, name[0], error.reason))
     if not both:
-        if unread and not (first and second):
+        if unread and not (first.keys() - second.keys() and second.keys() - first.keys()):
             # Nothing could be compared, because of what could not be read.
             raise StatsError(unread[0].reason, unread[0].source)
         where = after if isinstance(after, Path) else after.endpoint.address("")
@@ -119,7 +125,7 @@ def differences(
             f"no subscription is here and in {where}; here is {_some(first)}, there {_some(second)}",
             str(before),
         )
-    return Differences(both, sorted(first.keys() - both), sorted(second.keys() - both), unread)
+    return Differences(both, sorted(first.keys() - second), sorted(second.keys() - first), unread)
 
 
 def _newest(
@@ -128,7 +134,9 @@ def _newest(
     unread: list[UnreadableSource],
 ) -> dict[Name, SubscriptionStats]:
     found = newest(source, unread)
-    return found if subscription is None else {name: found[name] for name in found if name[1] == subscription}
+    if subscription is None:
+        return found
+    return {name: found[name] for name in found if same_subscription(name[1], subscription)}
 
 
 def _topics(found: Iterable[Name], source: Path) -> list[str]:
@@ -180,7 +188,9 @@ def read_position_info(
     state.
     """
     found = _read(path, subscription, compression, ledger)
-    return found.to_position_info() if isinstance(found, SubscriptionStats) else found
+    if not isinstance(found, SubscriptionStats):
+        return found
+    return (found if found.shows_acknowledgments else found.required()).to_position_info()
 
 
 def _read(
@@ -204,7 +214,11 @@ def _read(
             )
         return inspection.info
     answers = list(parse_stats(data, str(path)))
-    found = [stats for stats in answers if subscription in (None, stats.subscription)]
+    found = [
+        stats
+        for stats in answers
+        if subscription is None or same_subscription(stats.subscription, subscription)
+    ]
     if len(found) != 1:
         names = ", ".join(stats.subscription for stats in answers)
         raise StatsError(f"name one subscription with --subscription; here are: {names or 'none'}", str(path))
@@ -234,9 +248,12 @@ def _stored(found: Sequence[Inspection]) -> PositionInfo:
 def difference(before: CursorState, after: CursorState) -> Difference:
     """Compare two states; O(ranges + ledgers).
 
-    Raises `StatsError` for answers of two different topics.
+    Raises `StatsError` for answers of two different topics, and for an answer without the acknowledgments.
     """
     _refuse_two_topics(before, after)
+    for state in (before, after):
+        if isinstance(state, SubscriptionStats):
+            state.required()
     ledgers = _ledgers((before, after))
     first, second = (
         acknowledged(ledgers, state.mark_delete_position, state.individually_deleted)

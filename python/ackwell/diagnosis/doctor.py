@@ -15,16 +15,19 @@ from typing import TYPE_CHECKING, Any, Final
 from ackwell.broker.batch_sizes import Bounds
 from ackwell.broker.broker_settings import BrokerSettings
 from ackwell.broker.codes import with_names
+from ackwell.broker.contradictions import Part
 from ackwell.broker.metadata_node import closing_record_bytes
 from ackwell.broker.restart import RestartLoss, restart_loss
-from ackwell.broker.writes import RESTARTS, Reason, Restart
-from ackwell.cursor.cursor_state import size_in
+from ackwell.broker.writes import RESTARTS, Reason, Restart, not_written_reason
+from ackwell.cursor.cursor_state import CursorState, size_in
 from ackwell.diagnosis.delivery import DeliveryDiagnosis, delivery_of
 from ackwell.diagnosis.hidden import hidden_parts
 from ackwell.diagnosis.holes import oldest_unacked
+from ackwell.diagnosis.unwritten import Withheld, unwritten, withheld
 
 if TYPE_CHECKING:
     from ackwell.broker.stats import SubscriptionStats
+    from ackwell.broker.writes import CursorLedger
 
 NEAR_A_LIMIT: Final = 0.8
 """The share of a limit from which a subscription is at risk: a busy one uses the rest within minutes."""
@@ -111,9 +114,14 @@ class Diagnosis:
 
     def __post_init__(self) -> None:
         losses = (loss.messages_before_flush for loss in self.restarts)
-        none = Bounds(0, 0 if self.stats.shows_cursor else None)
+        none = Bounds(0, 0 if self._is_known else None)
         object.__setattr__(self, "messages_lost", max(losses, key=_weight, default=none))
         object.__setattr__(self, "verdict", self._verdict(self.restarts))
+
+    @property
+    def _is_known(self) -> bool:
+        """Whether the acknowledgments are known, or the broker stores none."""
+        return self.stats.shows_acknowledgments or not self.stats.durable
 
     @property
     def reasons(self) -> tuple[Reason, ...]:
@@ -125,7 +133,7 @@ class Diagnosis:
         return self._verdict([loss for loss in self.restarts if loss.restart == restart])
 
     def _verdict(self, restarts: Sequence[RestartLoss]) -> Verdict:
-        if not self.stats.shows_cursor:
+        if not self._is_known:
             return Verdict.UNPROVEN
         losses = [loss.messages_before_flush for loss in restarts]
         closes = any(loss.restart == "graceful" for loss in restarts)
@@ -171,13 +179,14 @@ class Diagnosis:
             "limits": [
                 {"setting": u.setting, "what": u.what, "used": u.used, "limit": u.limit} for u in self.usage
             ],
-            "markDeletePosition": str(stats.mark_delete_position),
-            "ranges": len(stats.individually_deleted),
+            "markDeletePosition": str(stats.mark_delete_position) if stats.shows_acknowledgments else None,
+            "ranges": stats.range_count,
             "backlogEntries": stats.backlog_entries,
             "delivery": self.delivery.to_json(stats),
             "source": stats.source,
             "owner": stats.owner,
             "notes": list(self.notes),
+            "contradictions": [each.to_json() for each in stats.contradictions],
         }
 
 
@@ -201,13 +210,24 @@ def diagnose(
     if not stats.shows_cursor:
         note = "an answer of `topics stats` alone has no ranges: the loss of a restart is unknown"
         return Diagnosis(stats=stats, restarts=(), usage=(), remedies=(), notes=(note,), delivery=delivery)
-    losses = _losses(stats, settings, restarts, unwritten(stats, settings, before))
+    contradictions = tuple(map(str, stats.contradictions))
+    if not stats.shows_acknowledgments:
+        return Diagnosis(
+            stats=stats, restarts=(), usage=(), remedies=(), notes=contradictions, delivery=delivery
+        )
+    held_back = withheld(stats, settings, before)
+    written = _losses(stats, settings, restarts, unwritten(stats, settings, before))
+    losses = tuple(_with_withheld(loss, held_back) for loss in written)
     return Diagnosis(
         stats=stats,
         restarts=losses,
         usage=(usage := tuple(_usage(stats, settings))),
-        remedies=(*_record_remedies(stats, usage), *_remedies(stats, settings, losses, usage)),
-        notes=(*_discarded(stats, before), *_notes(stats, settings, losses, usage)),
+        remedies=(
+            *((Remedy(WRITE_FIRST),) if held_back.sign else ()),
+            *_record_remedies(stats, usage),
+            *_remedies(stats, settings, written, usage),
+        ),
+        notes=(*contradictions, *_discarded(stats, before), *_notes(stats, settings, losses, usage)),
         delivery=delivery,
     )
 
@@ -239,15 +259,61 @@ def predict(
     """Predict one restart of a subscription; `unwritten_entries` is the bound of `unwritten`."""
     if stats.untouched and stats.batch_deleted is None and _has_no_unwritten_parts(stats, settings, restart):
         stats = replace(stats, batch_deleted={})
-    return restart_loss(
-        stats,
-        settings,
-        restart,
-        cursor_ledger=stats.cursor_ledger,
-        batch_sizes=stats.batch_sizes,
-        persisted_mark_delete=stats.persisted_mark_delete,
-        unwritten_entries=unwritten_entries,
-        hidden=hidden_parts(stats, settings),
+    state = stats if stats.shows_ledgers else CursorState.of(stats.to_position_info())
+    if stats.batch_deleted is None:
+        state = replace(state, batch_deleted=None)
+    unsure = Part.WRITES in stats.unknown or stats.cursor_state is None
+    ledgers: tuple[CursorLedger, ...] = ("open", "read-only", "none") if unsure else (stats.cursor_ledger,)
+    hidden = hidden_parts(stats, settings)
+    loss, *others = (
+        restart_loss(
+            state,
+            settings,
+            restart,
+            cursor_ledger=ledger,
+            batch_sizes=stats.batch_sizes,
+            persisted_mark_delete=stats.persisted_mark_delete,
+            unwritten_entries=unwritten_entries,
+            hidden=hidden,
+        )
+        for ledger in ledgers
+    )
+    for other in others:
+        loss = replace(
+            loss,
+            messages=loss.messages.or_else(other.messages),
+            messages_before_flush=loss.messages_before_flush.or_else(other.messages_before_flush),
+            reasons=tuple({reason.code: reason for reason in (*loss.reasons, *other.reasons)}.values()),
+        )
+    if not stats.shows_ledgers or stats.split_ranges:
+        # Entries of unknown ledgers may not exist. A broker writes all pieces of a range over an end of a
+        # ledger as one range.
+        loss = replace(
+            loss,
+            messages=Bounds(0, loss.messages.at_most),
+            messages_before_flush=Bounds(0, loss.messages_before_flush.at_most),
+        )
+    return loss
+
+
+def _with_withheld(loss: RestartLoss, held_back: Withheld) -> RestartLoss:
+    """Return the loss together with acknowledgments that may be in memory only.
+
+    A close writes to the metadata store. Only a proof that writes fail makes its result uncertain.
+    """
+    if held_back.messages.at_most == 0 or (loss.restart == "graceful" and not held_back.sign):
+        return loss
+    more = held_back.messages.at_most
+    at_most = None if more is None or loss.messages.at_most is None else max(more, loss.messages.at_most)
+    messages = Bounds(0, at_most)
+    reasons = (
+        (*loss.reasons, not_written_reason(messages, held_back.sign)) if held_back.sign else loss.reasons
+    )
+    return replace(
+        loss,
+        messages=loss.messages.or_else(messages) if held_back.sign else loss.messages,
+        messages_before_flush=loss.messages_before_flush.or_else(messages),
+        reasons=reasons,
     )
 
 
@@ -258,65 +324,6 @@ def _has_no_unwritten_parts(stats: SubscriptionStats, settings: BrokerSettings, 
         return not settings.reads_batch_indexes_back
     # A crash leaves the ack sets of the ledger; a close writes elsewhere.
     return stats.cursor_ledger == "read-only" and restart == "crash"
-
-
-WRITE_MS: Final = 1_000
-"""A cursor is written at most once a second."""
-
-
-def unwritten(
-    stats: SubscriptionStats, settings: BrokerSettings, before: SubscriptionStats | None
-) -> int | None:
-    """Bound the entries whose acknowledgment is not written yet; None if no bound is known.
-
-    Acknowledgments older than the flush interval are written. Without an acknowledgment in that time, the
-    bound is 0. Otherwise it is the number of entries acknowledged since a dump that is older than the
-    interval. This requires that all states since then were within the limits, and that the cursor did not
-    move back, which would have closed the consumers.
-    """
-    waits_ms = settings.cursor_position_flush_seconds * 1_000 + WRITE_MS
-    quiet_ms = stats.quiet_ms
-    if quiet_ms is not None and quiet_ms > waits_ms:
-        return 0
-    if before is None or before.time_ms is None or stats.time_ms is None or stats.dispatch is None:
-        return None
-    if before.dispatch is None or stats.time_ms - before.time_ms <= waits_ms:
-        return None
-    then, now = (
-        {(each.name, each.connected_since) for each in some.consumers}
-        for some in (before.dispatch, stats.dispatch)
-    )
-    if then != now or before.dispatch.consumed is None or stats.dispatch.consumed is None:
-        return None
-    if _unmoved(before, stats):
-        return 0
-    if not stats.dispatch.consumers:
-        return None
-    acked = stats.dispatch.consumed - before.dispatch.consumed
-    ranges = before.individually_deleted
-    most = (ranges.cardinality if settings.long_array else len(ranges)) + acked
-    return acked if acked >= 0 and most <= settings.max_unacked_ranges_to_persist else None
-
-
-def _unmoved(before: SubscriptionStats, now: SubscriptionStats) -> bool:
-    """Return whether no acknowledgment arrived between two dumps."""
-    assert before.dispatch is not None
-    assert now.dispatch is not None
-    since = before.time_ms or 0
-    parts = any((each.last_acked_ms or 0) > since for each in now.dispatch.consumers)
-    return not parts and (
-        before.dispatch.consumed,
-        before.dispatch.messages_out,
-        before.mark_delete_position,
-        before.individually_deleted,
-        before.cursor_ledger,
-    ) == (
-        now.dispatch.consumed,
-        now.dispatch.messages_out,
-        now.mark_delete_position,
-        now.individually_deleted,
-        now.cursor_ledger,
-    )
 
 
 def _losses(
@@ -480,6 +487,14 @@ THROUGH_THE_RESTART: Final = (
     "`ackwell rescue hold {topic} {subscription} --journal hold.journal --yes`, "
     "`ackwell rescue snapshot {topic} {subscription}`, restart, `ackwell rescue plan before.json`, "
     "`ackwell rescue apply plan.json --yes`, `ackwell rescue release --journal hold.journal --yes`"
+)
+
+
+WRITE_FIRST: Final = (
+    "save the acknowledgments now, with "
+    "`ackwell rescue snapshot {topic} {subscription} --admin URL > before.json`; then look at the bookies "
+    "and at the metadata store: when they accept writes again, the next acknowledgment writes the cursor; "
+    "do not unload the topic or restart the broker before"
 )
 
 

@@ -12,6 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ackwell.broker.dates import date_of
+from ackwell.cursor.rules import existing
 from ackwell.errors import StatsError
 from ackwell.position import Position
 
@@ -118,8 +119,11 @@ def unacked_entries(stats: SubscriptionStats) -> Iterator[Position]:
 
 
 def blockage(stats: SubscriptionStats) -> Blockage | None:
-    """Return the effect of the oldest hole; None if all entries are acknowledged."""
-    found = holes(stats)
+    """Return the effect of the oldest hole; None if all entries are acknowledged.
+
+    Raises `StatsError` if the source does not show which entries are acknowledged.
+    """
+    found = holes(stats.required())
     hole = next(found, None)
     if hole is None:
         return None
@@ -136,7 +140,7 @@ def blockage(stats: SubscriptionStats) -> Blockage | None:
         topic=stats.topic,
         subscription=stats.subscription,
         hole=hole,
-        acked_after=stats.individually_deleted.cardinality,
+        acked_after=existing(stats.individually_deleted, stats.ledgers).cardinality,
         pinned_bytes=sum(each.size_bytes for each in pinned),
         next_mark_delete=next_mark_delete,
         freed_bytes=sum(each.size_bytes for each in freed),

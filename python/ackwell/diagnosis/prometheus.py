@@ -62,14 +62,21 @@ def _families(checkup: Checkup) -> Iterator[tuple[str, str, list[Sample]]]:
     backlog: list[Sample] = []
     ranges: list[Sample] = []
     used: list[Sample] = []
+    contradictions: list[Sample] = []
     for diagnosis in checkup.diagnoses:
         stats = diagnosis.stats
         labels = {"topic": stats.topic, "subscription": stats.subscription}
         severity.append((labels, diagnosis.verdict.severity))
         found = diagnosis.delivery
         delivery.append(({**labels, "verdict": str(found.verdict), "code": found.code.code}, 1))
-        backlog.append((labels, stats.backlog_entries))
-        ranges.append((labels, len(stats.individually_deleted)))
+        if stats.backlog_entries is not None:
+            backlog.append((labels, stats.backlog_entries))
+        if stats.range_count is not None:
+            ranges.append((labels, stats.range_count))
+        contradictions.append((labels, len(stats.contradictions)))
+        if not diagnosis.restarts and diagnosis.messages_lost.at_most is None:
+            lost_min += [({**labels, "restart": restart}, 0) for restart in checkup.restarts]
+            lost_max += [({**labels, "restart": restart}, float("inf")) for restart in checkup.restarts]
         for loss in diagnosis.restarts:
             count = loss.messages_before_flush
             at_most = float("inf") if count.at_most is None else count.at_most
@@ -91,6 +98,11 @@ def _families(checkup: Checkup) -> Iterator[tuple[str, str, list[Sample]]]:
     )
     yield f"{prefix}_backlog_entries", "Entries that are not wholly acknowledged.", backlog
     yield f"{prefix}_acked_ranges", "Acknowledged ranges beyond the mark-delete position.", ranges
+    yield (
+        f"{prefix}_contradictions",
+        "Invariants that the broker's answer breaks; what depends on them has no sample.",
+        contradictions,
+    )
     yield f"{prefix}_limit_used_ratio", "Used part of a limit past which acknowledgments are lost.", used
     yield f"{prefix}_delivery", "Whether it delivers, 1 for its verdict and the code of the reason.", delivery
     yield "ackwell_subscriptions", "Subscriptions of each verdict.", verdicts

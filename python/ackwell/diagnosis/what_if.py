@@ -95,8 +95,10 @@ class Outcome:
 def what_if(stats: SubscriptionStats, move: Move, version: str = "4.2") -> Outcome:
     """Predict the effect of a move on a subscription of a broker of `version`; O(ranges + ledgers).
 
-    Raises `ValueError` for a version without a preset.
+    Raises `ValueError` for a version without a preset, and `StatsError` if the source does not show which
+    entries are acknowledged.
     """
+    stats.required()
     settings = SubscriptionSettings.pulsar(version)
     ledgers = stats.ledgers.copy()
     cursor = Cursor.from_position_info(stats.to_position_info(), ledgers, settings=settings.cursor)
@@ -107,8 +109,9 @@ def what_if(stats: SubscriptionStats, move: Move, version: str = "4.2") -> Outco
     elif move.kind is MoveKind.CLEAR_BACKLOG:
         model.clear_backlog()
     elif move.kind is MoveKind.EXPIRE:
-        # A broker expires nothing if the position is after the last entry.
-        if _to(move) <= (ledgers.last_position or EARLIEST):
+        # A broker expires nothing if the position is before the first entry, or after the last one.
+        first, last = ledgers.first_position, ledgers.last_position
+        if first is not None and last is not None and first <= _to(move) <= last:
             model.expire(*_to(move))
     else:
         model.seek(*_to(move))
@@ -156,11 +159,20 @@ def check_prediction(predicted: Mapping[str, Any], stats: SubscriptionStats) -> 
     """
     from ackwell import PositionRangeSet
 
+    stats.required()
     try:
+        of = predicted["topic"], predicted["subscription"]
         returned = PositionRangeSet.parse(predicted["returnedEntries"])
         vanished = PositionRangeSet.parse(predicted["vanishedEntries"])
     except (KeyError, TypeError, ValueError) as error:
         raise StatsError(f"not the JSON of `ackwell what-if --json` ({error!r})", "the prediction") from None
+    # An answer that does not name its topic has its source as a name.
+    named = all("://" in str(topic) for topic in (of[0], stats.topic))
+    if of[1] != stats.subscription or (named and of[0] != stats.topic):
+        raise StatsError(
+            f"it is of subscription {of[1]!r} of {of[0]}, not of {stats.subscription!r} of {stats.topic}",
+            "the prediction",
+        )
     now = acknowledged(stats.ledgers, stats.mark_delete_position, stats.individually_deleted)
     # A broker deletes acknowledged entries, so only existing ones count.
     back = existing(returned - now, stats.ledgers).cardinality

@@ -220,7 +220,7 @@ def start(fold: Fold, state: SubscriptionState | SubscriptionStats) -> None:
     if isinstance(state, SubscriptionState):
         fold.start(name, state.cursor.to_position_info(), state.cursor.ledgers)
         return
-    fold.start(name, state.to_position_info(), state.ledgers)
+    fold.start(name, state.required().to_position_info(), state.ledgers)
 
 
 def raise_at_acknowledgment(error: ProtocolError, sources: Sequence[str | Path]) -> None:

@@ -126,7 +126,9 @@ AUDIT: Final[Table] = (
     Column(
         "lost_partial_entries", "bigint", "further entries of which acknowledged messages are redelivered"
     ),
-    Column("lost_messages_min", "bigint", "acknowledged messages that are redelivered, at least"),
+    Column(
+        "lost_messages_min", "bigint", "acknowledged messages that are redelivered, at least; null: unknown"
+    ),
     Column("lost_messages_max", "bigint", "at most; null if unbounded"),
     Column("before_flush_min", "bigint", "the same for a crash before the last write, at least"),
     Column("before_flush_max", "bigint", "at most"),
@@ -173,6 +175,7 @@ STATS: Final[Table] = (
     _BACKLOG,
     Column("delayed_messages", "bigint", "delayed messages, if the dump has them"),
     _LEDGERS,
+    Column("error", "string", "why the acknowledgments are unknown; the state is null then"),
 )
 """The names are those of `CURSORS`, so `restart_audit` accepts both."""
 

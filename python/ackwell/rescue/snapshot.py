@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.broker.broker_settings import BrokerSettings
 from ackwell.broker.documents import documents_of
+from ackwell.broker.names import decoded_name, same_subscription
 from ackwell.broker.stats import SubscriptionStats, UnreadableSource, from_answer, stats_files
 from ackwell.cluster.admin import BrokerFacts, TopicAnswer
 from ackwell.cluster.collect import MANIFEST, collected_facts
@@ -105,9 +106,12 @@ def snapshots_of(
     for found in from_answer(answer, topic, source):
         if isinstance(found, UnreadableSource):
             yield found
-        else:
-            of = shown["subscriptions"].get(found.subscription) or {}
-            yield Snapshot(found, of, shown, facts, cluster)
+            continue
+        of = shown["subscriptions"].get(found.subscription) or {}
+        try:
+            yield Snapshot(found.required(), of, shown, facts, cluster)
+        except StatsError as error:
+            yield UnreadableSource(error.source, topic, error.reason)
 
 
 def read_snapshots(sources: Iterable[str | Path]) -> Iterator[Snapshot | UnreadableSource]:
@@ -150,7 +154,11 @@ def _of_document(document: Any, file: Path) -> Iterator[Snapshot | UnreadableSou
     wanted, topic = document.get("subscription"), str(document.get("topic", source))
     is_there = wanted is None
     for found in snapshots_of(document, topic, source, facts, document.get("cluster")):
-        if wanted is None or isinstance(found, UnreadableSource) or found.stats.subscription == wanted:
+        if (
+            wanted is None
+            or isinstance(found, UnreadableSource)
+            or same_subscription(found.stats.subscription, str(wanted))
+        ):
             is_there = True
             yield found
     if not is_there:
@@ -177,7 +185,8 @@ def snapshot_texts(admin: Admin, topic: str, subscription: str) -> list[str]:
     for answer in admin.answers([topic]):
         if isinstance(answer, UnreadableSource):
             raise StatsError(answer.reason, answer.topic or answer.source)
-        if subscription not in (answer.internal.get("cursors") or {}):
+        cursors = map(decoded_name, answer.internal.get("cursors") or {})
+        if not any(same_subscription(name, subscription) for name in cursors):
             raise StatsError(f"there is no subscription {subscription!r}", answer.topic)
         facts = admin.facts(answer.owner)
         texts.append(json.dumps(with_sha256(dump(answer, subscription, facts, admin.cluster))))
@@ -193,6 +202,6 @@ def take(admin: Admin, topic: str, subscription: str) -> tuple[TopicAnswer, Snap
     for found in snapshots_of(answer.to_json(), answer.topic, answer.source, facts, admin.cluster):
         if isinstance(found, UnreadableSource):
             raise StatsError(found.reason, found.source)
-        if found.stats.subscription == subscription:
+        if same_subscription(found.stats.subscription, subscription):
             return answer, found
     raise StatsError(f"there is no subscription {subscription!r}", answer.topic)

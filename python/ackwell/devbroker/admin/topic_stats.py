@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ackwell.broker.dates import date_of
+from ackwell.broker.names import encoded_name
 from ackwell.subscription import SubscriptionType
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def internal_stats(topic: Topic) -> dict[str, Any]:
             }
             for ledger_id, entries in log.entries.items()
         ],
-        "cursors": {name: _cursor(each) for name, each in topic.subscriptions.items()},
+        "cursors": {encoded_name(name): _cursor(each) for name, each in topic.subscriptions.items()},
         "properties": {},
         "schemaLedgers": [],
         "compactedLedger": {"ledgerId": -1, "entries": -1, "size": -1, "offloaded": False},

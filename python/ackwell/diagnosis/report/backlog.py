@@ -116,7 +116,7 @@ def history_figure(history: Sequence[Diagnosis]) -> Figure:
     )
     lines = (
         ("backlog entries", UNACKED, [d.stats.backlog_entries for d in history]),
-        ("ranges", ACKED, [len(d.stats.individually_deleted) for d in history]),
+        ("ranges", ACKED, [d.stats.range_count for d in history]),
         ("come back on a restart", COMES_BACK, [d.messages_lost.at_least for d in history]),
     )
     for label, colour, values in lines:

@@ -22,13 +22,12 @@ AUDIT_SCHEMA: Final = table_schemas.arrow_schema(table_schemas.AUDIT)
 def audit_batches(
     batches: Iterable[pa.RecordBatch], settings: BrokerSettings, restarts: tuple[Restart, ...]
 ) -> Iterator[pa.RecordBatch]:
-    """Return a row of the table `AUDIT` for each cursor and restart. Rows without a state are skipped."""
+    """Return a row of the table `AUDIT` for each cursor and restart; without a state its numbers are null."""
     for batch in batches:
         for start in range(0, batch.num_rows, _ROWS):
             rows = [
                 _audit(row, settings, restart)
                 for row in batch.slice(start, _ROWS).to_pylist()
-                if row["mark_delete_ledger_id"] is not None
                 for restart in restarts
             ]
             yield pa.RecordBatch.from_pylist(rows, schema=AUDIT_SCHEMA)
@@ -39,6 +38,9 @@ _ROWS: Final = 64
 
 
 def _audit(row: dict[str, Any], settings: BrokerSettings, restart: Restart) -> dict[str, Any]:
+    if row["mark_delete_ledger_id"] is None:
+        names = {name: row[name] for name in ("topic", "subscription")}
+        return {**names, "restart": restart, "reasons": ["unknown: the row has no state"]}
     sizes = unpack_sizes(row["batch_sizes"])
     loss = restart_loss(cursor_state(row), settings, restart, batch_sizes=sizes)
     return {

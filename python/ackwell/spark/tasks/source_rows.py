@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ackwell.broker.stats import SubscriptionStats, read_stats
 from ackwell.diagnosis.inspection import Inspection, StoredEntry, inspect, inspect_entries
-from ackwell.errors import AckwellError
+from ackwell.errors import AckwellError, StatsError
 from ackwell.replay import table_schemas
 from ackwell.replay.files import path_columns, read_events
 
@@ -107,11 +107,18 @@ def _acknowledged(mark_delete: Position, deleted: PositionRangeSet, sets: AckSet
 
 
 def _stats_row(stats: SubscriptionStats) -> dict[str, Any]:
-    return {
+    names = {
         "topic": stats.topic,
         "subscription": stats.subscription,
         "file": stats.source,
         "time_ms": stats.time_ms,
+    }
+    try:
+        stats.required()
+    except StatsError as error:
+        return {**names, "delayed_messages": stats.delayed_messages, "error": error.reason}
+    return {
+        **names,
         **_acknowledged(stats.mark_delete_position, stats.individually_deleted, stats.batch_deleted),
         "backlog_entries": stats.backlog_entries,
         "delayed_messages": stats.delayed_messages,

@@ -1,0 +1,473 @@
+"""Check the fields of one dump against each other before anything is concluded from them.
+
+A broker derives many fields of its answers from the same state, so a healthy dump fulfils every entry of
+`INVARIANTS`. A damaged paste, a lost ledger or a defect of the broker breaks at least one. A broken invariant
+is a `Contradiction`: it names the fields, and the parts of the dump that are unknown because of it. Every
+command reads these parts from `SubscriptionStats.unknown`.
+
+A busy topic changes while its broker answers. Counters may then differ by the messages of a short time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from math import ceil
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from ackwell.cursor.rules import existing
+from ackwell.integers import INT64_MAX
+from ackwell.position import Position
+
+if TYPE_CHECKING:
+    from ackwell import Ledgers, PositionRangeSet
+    from ackwell.broker.batch_sizes import BatchSizes
+
+ONE_ANSWER_SECONDS: Final = 0.1
+"""The time in which a broker writes one answer."""
+
+TWO_ANSWERS_SECONDS: Final = 10.0
+"""The time between the answers of `stats-internal` and of `stats`."""
+
+STATES: Final = (
+    "Uninitialized",
+    "NoLedger",
+    "Open",
+    "SwitchingLedger",
+    "Closing",
+    "Closed",
+    "DeletingLedger",
+)
+"""The states of a cursor."""
+
+CLOCK_SKEW_MS: Final = 1_000
+"""Times of one broker may differ by the duration of a request."""
+
+
+class Part(StrEnum):
+    """A part of a dump that a contradiction makes unknown."""
+
+    LEDGERS = "ledgers"
+    """The ledgers of the topic: which entries exist."""
+    ACKNOWLEDGMENTS = "acknowledgments"
+    """The mark-delete position and the ranges."""
+    WRITES = "writes"
+    """Whether and where the broker has persisted the cursor."""
+    BATCH_SIZES = "batch sizes"
+    """The number of messages in an entry."""
+    DELIVERY = "delivery"
+    """The read position and the counts of the consumers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """Fields of a dump that cannot all be right."""
+
+    name: str
+    """The name of the invariant."""
+    text: str
+    unknown: frozenset[Part]
+    """The parts that are unknown; empty if the contradiction affects a counter only."""
+
+    def __str__(self) -> str:
+        unknown = f"; unknown because of it: {', '.join(sorted(self.unknown))}" if self.unknown else ""
+        return f"contradiction: {self.text}{unknown}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        return {"name": self.name, "text": self.text, "unknown": sorted(self.unknown)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class DumpFields:
+    """The fields of one subscription, and the values that were read from them."""
+
+    internal: Mapping[str, Any]
+    """The answer of `stats-internal`."""
+    cursor: Mapping[str, Any]
+    """The subscription in it."""
+    topic_stats: Mapping[str, Any]
+    """The answer of `stats`; empty without one."""
+    stats: Mapping[str, Any]
+    """The subscription in it; empty if it is not there."""
+    mark_delete: Position
+    read_position: Position | None
+    ranges: PositionRangeSet
+    split_ranges: int
+    """The ranges that continue a range over the end of a ledger."""
+    ledgers: Ledgers
+    batch_sizes: BatchSizes
+    time_ms: int | None
+
+    def number(self, values: Mapping[str, Any], name: str) -> int | None:
+        """Return an integer of an answer; None if it is missing, or not an integer."""
+        value = values.get(name)
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+    def changes_within(self, seconds: float) -> int:
+        """Bound the messages that were published, delivered or acknowledged in a time."""
+        rates = (
+            self.topic_stats.get("msgRateIn"),
+            self.stats.get("msgRateOut"),
+            self.stats.get("messageAckRate"),
+        )
+        rate = sum(each for each in rates if isinstance(each, int | float) and 0 <= each < INT64_MAX)
+        return ceil(rate * seconds) + max(self.number(self.internal, "pendingAddEntriesCount") or 0, 0)
+
+    @cached_property
+    def sizes(self) -> dict[int, int]:
+        """The entries of each ledger."""
+        return dict(self.ledgers)
+
+    @cached_property
+    def entries(self) -> int:
+        """The entries of all ledgers."""
+        return sum(self.sizes.values())
+
+    @property
+    def last(self) -> Position | None:
+        """The last entry; None if no ledger has one."""
+        return self.ledgers.last_position
+
+    @cached_property
+    def backlog_entries(self) -> int:
+        """The existing entries that are neither at or before the mark-delete position nor in a range."""
+        if self.last is None or self.mark_delete >= self.last:
+            return 0
+        beyond = self.ledgers.entries_between(self.mark_delete, self.last)
+        return beyond - self._existing_ranges.cardinality
+
+    @cached_property
+    def _existing_ranges(self) -> PositionRangeSet:
+        ranges = self.ranges.copy()
+        ranges.remove_up_to(*self.mark_delete)
+        return existing(ranges, self.ledgers)
+
+    @cached_property
+    def counted_backlog(self) -> int | None:
+        """The backlog by the counters of `stats-internal`."""
+        added = self.number(self.internal, "entriesAddedCounter")
+        consumed = self.number(self.cursor, "messagesConsumedCounter")
+        return None if added is None or consumed is None else added - consumed
+
+    @property
+    def ledgers_add_up(self) -> bool:
+        """Whether the topic's own count of entries proves the list of ledgers."""
+        return self.number(self.internal, "numberOfEntries") == self.entries
+
+    @property
+    def consumers(self) -> Sequence[Mapping[str, Any]]:
+        """The consumers in the answer of `stats`."""
+        return [each for each in self.stats.get("consumers") or () if isinstance(each, dict)]
+
+
+Found: TypeAlias = "tuple[str, tuple[Part, ...]]"
+"""The text of a contradiction, and the parts that are unknown because of it."""
+
+
+def _sum_of_ledgers(fields: DumpFields) -> Found | None:
+    counted = fields.number(fields.internal, "numberOfEntries")
+    if counted is None or 0 <= fields.entries - counted <= fields.changes_within(ONE_ANSWER_SECONDS):
+        return None
+    return (
+        f"numberOfEntries is {counted:,}, and the ledgers have {fields.entries:,} entries",
+        (Part.LEDGERS, Part.BATCH_SIZES),
+    )
+
+
+def _last_confirmed_entry(fields: DumpFields) -> Found | None:
+    text = fields.internal.get("lastConfirmedEntry")
+    if not isinstance(text, str):
+        return None
+    confirmed = Position.parse(text)
+    if confirmed.entry_id < 0 and fields.last is None:
+        return None
+    first = next(iter(fields.sizes), None)
+    trimmed = not fields.entries and first is not None and confirmed.ledger_id < first
+    # No entry is before the first entry of the newest ledger.
+    before = confirmed.entry_id == -1 and fields.last == fields.ledgers.previous_valid(*confirmed)
+    if confirmed == fields.last or trimmed or before:
+        return None
+    where = "no ledger has an entry" if fields.last is None else f"the last entry is {fields.last}"
+    return f"lastConfirmedEntry is {confirmed}, and by the ledgers {where}", (Part.LEDGERS,)
+
+
+def _open_ledger(fields: DumpFields) -> Found | None:
+    current = fields.number(fields.internal, "currentLedgerEntries")
+    newest = list(fields.sizes.values())[-1] if fields.sizes else 0
+    if current is None or 0 <= newest - current <= fields.changes_within(ONE_ANSWER_SECONDS):
+        return None
+    return (
+        f"currentLedgerEntries is {current:,}, and the newest ledger has {newest:,} entries",
+        (Part.LEDGERS,),
+    )
+
+
+def _added_entries(fields: DumpFields) -> Found | None:
+    added = fields.number(fields.internal, "entriesAddedCounter")
+    current = fields.number(fields.internal, "currentLedgerEntries")
+    if added is None or current is None or added >= current:
+        return None
+    return (
+        f"entriesAddedCounter is {added:,}, and the open ledger alone has {current:,} entries",
+        (Part.BATCH_SIZES,),
+    )
+
+
+def _mark_delete_in_a_ledger(fields: DumpFields) -> Found | None:
+    ledger_id, entry_id = fields.mark_delete
+    first = next(iter(fields.sizes), None)
+    if first is None or ledger_id < first:
+        # A ledger before the first one was deleted after the mark-delete position had passed it.
+        return None
+    size = fields.sizes.get(ledger_id)
+    if size is None:
+        return (
+            f"markDeletePosition is {fields.mark_delete}, in a ledger that is not listed",
+            () if fields.ledgers_add_up else (Part.ACKNOWLEDGMENTS, Part.LEDGERS),
+        )
+    if entry_id < size + fields.changes_within(ONE_ANSWER_SECONDS):
+        return None
+    return (
+        f"markDeletePosition is {fields.mark_delete}, and ledger {ledger_id} has {size:,} entries",
+        (Part.ACKNOWLEDGMENTS, Part.LEDGERS),
+    )
+
+
+def _mark_delete_before_the_ranges(fields: DumpFields) -> Found | None:
+    ranges = fields.ranges.copy()
+    ranges.remove_up_to(*fields.mark_delete)
+    passed = fields.ranges.cardinality - ranges.cardinality
+    if not passed:
+        return None
+    return (
+        f"markDeletePosition is {fields.mark_delete}, and {passed:,} entries in ranges are not after it",
+        (Part.ACKNOWLEDGMENTS,),
+    )
+
+
+def _first_range_after_a_hole(fields: DumpFields) -> Found | None:
+    if not len(fields.ranges) or fields.last is None or fields.mark_delete >= fields.last:
+        return None
+    following = fields.ledgers.next_valid(*fields.mark_delete)
+    if following not in fields.ranges:
+        return None
+    return (
+        f"entry {following} follows the mark-delete position {fields.mark_delete}, and is in a range: "
+        "the mark-delete position moves over such an entry",
+        (),
+    )
+
+
+def _ranges_in_ledgers(fields: DumpFields) -> Found | None:
+    listed = [int(each) for each in fields.ranges.ledger_ids()]
+    lost = [each for each in listed if each not in fields.sizes]
+    if not lost or not fields.sizes:
+        return None
+    names = ", ".join(str(each) for each in lost[:3]) + (", …" if len(lost) > 3 else "")
+    return (
+        f"individuallyDeletedMessages has ranges in ledgers that are not listed: {names}",
+        () if fields.ledgers_add_up else (Part.LEDGERS,),
+    )
+
+
+def _ranges_end_in_their_ledger(fields: DumpFields) -> Found | None:
+    slack = fields.changes_within(ONE_ANSWER_SECONDS)
+    ranges = fields.ranges.copy()
+    for ledger_id in ranges.ledger_ids():
+        if int(ledger_id) in fields.sizes:
+            ranges.remove_range(ledger_id, fields.sizes[int(ledger_id)] - 1 + slack, INT64_MAX)
+    beyond = fields.ranges.cardinality - ranges.cardinality
+    if not beyond:
+        return None
+    return (
+        f"{beyond:,} entries in ranges are after the last entry of their ledger",
+        (Part.ACKNOWLEDGMENTS, Part.LEDGERS),
+    )
+
+
+def _number_of_ranges(fields: DumpFields) -> Found | None:
+    shown = len(fields.ranges) - fields.split_ranges
+    for values, name in (
+        (fields.cursor, "totalNonContiguousDeletedMessagesRange"),
+        (fields.stats, "nonContiguousDeletedMessagesRanges"),
+    ):
+        slack = fields.changes_within(ONE_ANSWER_SECONDS if values is fields.cursor else TWO_ANSWERS_SECONDS)
+        counted = fields.number(values, name)
+        if counted is not None and abs(counted - shown) > slack:
+            return (
+                f"{name} is {counted:,}, and individuallyDeletedMessages has {shown:,} ranges",
+                (Part.ACKNOWLEDGMENTS,),
+            )
+    return None
+
+
+def _counted_backlog(fields: DumpFields) -> Found | None:
+    """Compare the counters with the cursor.
+
+    A broker adds to its counters and never derives them again (apache/pulsar#5202). If its own number of
+    ranges proves the text of the ranges, the counters are at fault.
+    """
+    backlog, counted = fields.backlog_entries, fields.counted_backlog
+    slack = fields.changes_within(ONE_ANSWER_SECONDS)
+    if counted is None or abs(counted - backlog) <= slack or not fields.sizes:
+        return None
+    proven = fields.number(fields.cursor, "totalNonContiguousDeletedMessagesRange") == len(fields.ranges)
+    return (
+        f"entriesAddedCounter - messagesConsumedCounter is {counted:,}, and the cursor has a backlog of "
+        f"{backlog:,} entries",
+        () if proven else (Part.ACKNOWLEDGMENTS,),
+    )
+
+
+def _shown_backlog(fields: DumpFields) -> Found | None:
+    backlog, shown = fields.backlog_entries, fields.number(fields.stats, "msgBacklog")
+    slack = fields.changes_within(TWO_ANSWERS_SECONDS)
+    if shown is None or abs(shown - backlog) <= slack or not fields.sizes:
+        return None
+    return (
+        f"msgBacklog is {shown:,}, and the cursor has a backlog of {backlog:,} entries: "
+        "the counter is off, or the topic changed between the two answers",
+        (),
+    )
+
+
+def _entries_up_to_the_read_position(fields: DumpFields) -> Found | None:
+    counted = fields.number(fields.cursor, "numberOfEntriesSinceFirstNotAckedMessage")
+    read, last = fields.read_position, fields.last
+    if counted is None or read is None or last is None or not fields.mark_delete < min(read, last):
+        return None
+    # The read position may be after the last entry of a ledger; the broker counts it as an entry.
+    after = read > last or read.entry_id >= fields.sizes.get(read.ledger_id, INT64_MAX)
+    entries = fields.ledgers.entries_between(fields.mark_delete, min(read, last)) + after
+    if abs(counted - entries) <= fields.changes_within(ONE_ANSWER_SECONDS):
+        return None
+    return (
+        f"numberOfEntriesSinceFirstNotAckedMessage is {counted:,}, and {entries:,} entries are between "
+        f"markDeletePosition {fields.mark_delete} and readPosition {read}",
+        (Part.ACKNOWLEDGMENTS, Part.DELIVERY),
+    )
+
+
+def _read_position(fields: DumpFields) -> Found | None:
+    read, last = fields.read_position, fields.last
+    if read is None or read.ledger_id < 0 or last is None:
+        return None
+    if read <= fields.mark_delete:
+        return (
+            f"readPosition {read} is not after markDeletePosition {fields.mark_delete}",
+            (Part.DELIVERY,),
+        )
+    size = fields.sizes.get(read.ledger_id)
+    if size is None or read.entry_id <= size + fields.changes_within(ONE_ANSWER_SECONDS):
+        return None
+    return f"readPosition is {read}, and ledger {read.ledger_id} has {size:,} entries", (Part.DELIVERY,)
+
+
+def _state_and_cursor_ledger(fields: DumpFields) -> Found | None:
+    state = fields.cursor.get("state")
+    ledger, last = (fields.number(fields.cursor, each) for each in ("cursorLedger", "cursorLedgerLastEntry"))
+    if state is None:
+        return None
+    if state not in STATES:
+        return f"state is {state!r}, which is not a state of a cursor", (Part.WRITES,)
+    if state == "Open" and ledger is not None and ledger < 0:
+        return f"state is Open, and cursorLedger is {ledger}", (Part.WRITES,)
+    if state == "Open" and ledger is not None and last is not None and last < 0:
+        return f"state is Open, and cursorLedgerLastEntry is {last}", (Part.WRITES,)
+    if ledger is not None and last is not None and ledger < 0 <= last:
+        return f"cursorLedger is {ledger}, and cursorLedgerLastEntry is {last}", (Part.WRITES,)
+    return None
+
+
+def _times(fields: DumpFields) -> Found | None:
+    if fields.time_ms is None:
+        return None
+    names = ("lastAckedTimestamp", "lastConsumedTimestamp", "lastMarkDeleteAdvancedTimestamp")
+    for values in (fields.stats, *fields.consumers):
+        for name in names:
+            time_ms = fields.number(values, name)
+            if time_ms is not None and time_ms > fields.time_ms + CLOCK_SKEW_MS:
+                return (
+                    f"{name} is {time_ms}, after the time of the answer, {fields.time_ms}",
+                    (Part.WRITES,),
+                )
+    shown = fields.number(fields.stats, "lastAckedTimestamp")
+    acked = [fields.number(each, "lastAckedTimestamp") or 0 for each in fields.consumers]
+    if shown and acked and shown != max(acked):
+        return (
+            f"lastAckedTimestamp is {shown}, and the latest of the consumers is {max(acked)}",
+            (Part.WRITES,),
+        )
+    return None
+
+
+def _one_message_per_entry(fields: DumpFields) -> Found | None:
+    if fields.batch_sizes.each != 1:
+        return None
+    means = [fields.number(each, "avgMessagesPerEntry") or 0 for each in fields.consumers]
+    counts = "msgInCounter and entriesAddedCounter are equal: one message per entry"
+    if max(means, default=0) > 1:
+        return f"{counts}, and avgMessagesPerEntry of a consumer is {max(means)}", (Part.BATCH_SIZES,)
+    unacked = fields.number(fields.stats, "unackedMessages") or 0
+    slack = fields.changes_within(TWO_ANSWERS_SECONDS)
+    if fields.sizes and unacked > fields.backlog_entries + slack:
+        return (
+            f"{counts}, and the consumers have {unacked:,} unacknowledged messages in a backlog of "
+            f"{fields.backlog_entries:,} entries",
+            (Part.BATCH_SIZES, Part.DELIVERY),
+        )
+    return None
+
+
+def _sums_of_consumers(fields: DumpFields) -> Found | None:
+    if not fields.consumers:
+        return None
+    unacked = fields.number(fields.stats, "unackedMessages")
+    slack = fields.changes_within(ONE_ANSWER_SECONDS)
+    of_each = [fields.number(each, "unackedMessages") for each in fields.consumers]
+    total = sum(each or 0 for each in of_each)
+    if unacked is not None and None not in of_each and abs(unacked - total) > slack:
+        return (
+            f"unackedMessages is {unacked:,}, and its consumers have {total:,}",
+            () if min(unacked, total) < 0 else (Part.WRITES,),
+        )
+    delivered = fields.number(fields.stats, "msgOutCounter")
+    received = sum(fields.number(each, "msgOutCounter") or 0 for each in fields.consumers)
+    if delivered is not None and received > delivered + slack:
+        return f"msgOutCounter is {delivered:,}, and its consumers received {received:,}", (Part.WRITES,)
+    return None
+
+
+INVARIANTS: Final[Mapping[str, Callable[[DumpFields], Found | None]]] = {
+    "sum of ledgers": _sum_of_ledgers,
+    "last confirmed entry": _last_confirmed_entry,
+    "open ledger": _open_ledger,
+    "added entries": _added_entries,
+    "mark-delete position in a ledger": _mark_delete_in_a_ledger,
+    "ranges after the mark-delete position": _mark_delete_before_the_ranges,
+    "first range after a hole": _first_range_after_a_hole,
+    "ranges in ledgers": _ranges_in_ledgers,
+    "ranges end in their ledger": _ranges_end_in_their_ledger,
+    "number of ranges": _number_of_ranges,
+    "counted backlog": _counted_backlog,
+    "shown backlog": _shown_backlog,
+    "entries up to the read position": _entries_up_to_the_read_position,
+    "read position": _read_position,
+    "state and cursor ledger": _state_and_cursor_ledger,
+    "times": _times,
+    "one message per entry": _one_message_per_entry,
+    "sums of consumers": _sums_of_consumers,
+}
+"""Every invariant between fields of a healthy dump, by its name. Each is O(ranges) or faster."""
+
+
+def contradictions_of(fields: DumpFields) -> Iterator[Contradiction]:
+    """Yield the invariants that a dump breaks, in the order of `INVARIANTS`."""
+    for name, check in INVARIANTS.items():
+        found = check(fields)
+        if found is not None:
+            text, unknown = found
+            yield Contradiction(name, text, frozenset(unknown))

@@ -1,0 +1,49 @@
+"""The names of topics and subscriptions as a broker's storage encodes them.
+
+A broker stores a cursor under its encoded name, and `stats-internal` shows this name. `stats` and every
+tool of Pulsar show the name that the application uses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from urllib.parse import quote_plus, unquote_plus
+
+
+def decoded_name(name: str) -> str:
+    """Return the name that applications use, from the name in a broker's storage.
+
+    >>> decoded_name("team%3Aeu"), decoded_name("tenant%2Fnamespace%2Ffunction"), decoded_name("a+b")
+    ('team:eu', 'tenant/namespace/function', 'a b')
+    """
+    return unquote_plus(name)
+
+
+def encoded_name(name: str) -> str:
+    """Return the name in a broker's storage.
+
+    >>> encoded_name("team:eu"), encoded_name("a b~*")
+    ('team%3Aeu', 'a+b%7E*')
+    """
+    return quote_plus(name, safe="*").replace("~", "%7E")
+
+
+def subscription_name(cursor: str, shown: Collection[str] = ()) -> str:
+    """Return the subscription of a cursor; `shown` contains the names in the answer of `stats`.
+
+    A tool that is not a broker may have written the names without encoding them.
+
+    >>> subscription_name("a+b"), subscription_name("a+b", ["a+b"])
+    ('a b', 'a+b')
+    """
+    name = decoded_name(cursor)
+    return cursor if cursor in shown and name not in shown else name
+
+
+def same_subscription(name: str, given: str) -> bool:
+    """Return whether a user means a subscription: by its name, or by the encoded name of its cursor.
+
+    >>> same_subscription("team:eu", "team:eu"), same_subscription("team:eu", "team%3Aeu")
+    (True, True)
+    """
+    return given in (name, encoded_name(name))

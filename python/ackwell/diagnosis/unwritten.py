@@ -1,0 +1,187 @@
+"""Bound the acknowledgments that a broker has not written yet.
+
+A broker writes a cursor within `managedLedgerCursorPositionFlushSeconds`, if it can. `NoLedger` is the
+state of a cursor that was only read since the topic was loaded. It is also the state of a cursor whose
+ledger cannot be created or written: its acknowledgments are then in memory only. The counters of the
+delivery distinguish these two cases.
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ackwell.broker.batch_sizes import Bounds
+from ackwell.broker.contradictions import Part
+from ackwell.broker.writes import entries_up_to
+from ackwell.cursor.rules import existing
+
+if TYPE_CHECKING:
+    from ackwell.broker.broker_settings import BrokerSettings
+    from ackwell.broker.stats import SubscriptionStats
+
+WRITE_MS: Final = 1_000
+"""A cursor is written at most once a second."""
+
+
+def unwritten(
+    stats: SubscriptionStats, settings: BrokerSettings, before: SubscriptionStats | None
+) -> int | None:
+    """Bound the entries whose acknowledgment is not written yet; None if no bound is known.
+
+    Acknowledgments older than the flush interval are written. Without an acknowledgment in that time, the
+    bound is 0. Otherwise it is the number of entries acknowledged since a dump that is older than the
+    interval. This requires that all states since then were within the limits, and that the cursor did not
+    move back, which would have closed the consumers.
+    """
+    if stats.cursor_state not in (None, "Open") or Part.WRITES in stats.unknown:
+        return None
+    waits_ms = settings.cursor_position_flush_seconds * 1_000 + WRITE_MS
+    quiet_ms = stats.quiet_ms
+    if quiet_ms is not None and quiet_ms > waits_ms:
+        return 0
+    if before is None or before.time_ms is None or stats.time_ms is None or stats.dispatch is None:
+        return None
+    if (
+        before.dispatch is None
+        or stats.time_ms - before.time_ms <= waits_ms
+        or not before.shows_acknowledgments
+    ):
+        return None
+    then, now = (
+        {(each.name, each.connected_since) for each in some.consumers}
+        for some in (before.dispatch, stats.dispatch)
+    )
+    if then != now or before.dispatch.consumed is None or stats.dispatch.consumed is None:
+        return None
+    if _unmoved(before, stats):
+        return 0
+    if not stats.dispatch.consumers:
+        return None
+    acked = stats.dispatch.consumed - before.dispatch.consumed
+    ranges = before.individually_deleted
+    most = (ranges.cardinality if settings.long_array else len(ranges)) + acked
+    return acked if acked >= 0 and most <= settings.max_unacked_ranges_to_persist else None
+
+
+def _unmoved(before: SubscriptionStats, now: SubscriptionStats) -> bool:
+    """Return whether no acknowledgment arrived between two dumps."""
+    assert before.dispatch is not None
+    assert now.dispatch is not None
+    since = before.time_ms or 0
+    parts = any((each.last_acked_ms or 0) > since for each in now.dispatch.consumers)
+    return not parts and (
+        before.dispatch.consumed,
+        before.dispatch.messages_out,
+        before.mark_delete_position,
+        before.individually_deleted,
+        before.cursor_ledger,
+    ) == (
+        now.dispatch.consumed,
+        now.dispatch.messages_out,
+        now.mark_delete_position,
+        now.individually_deleted,
+        now.cursor_ledger,
+    )
+
+
+NOT_WRITING: Final = ("Uninitialized", "Closing", "Closed", "DeletingLedger")
+"""The states in which a broker writes nothing."""
+
+
+class Withheld(NamedTuple):
+    """Acknowledged messages of a cursor without an open ledger that may be in memory only."""
+
+    messages: Bounds
+    sign: str
+    """The fields that prove an acknowledgment since the last write; empty without a proof."""
+
+
+NOTHING: Final = Withheld(Bounds(0, 0), "")
+
+
+def withheld(
+    stats: SubscriptionStats, settings: BrokerSettings, before: SubscriptionStats | None = None
+) -> Withheld:
+    """Bound the acknowledged messages that are not written because the cursor has no open ledger.
+
+    O(ranges + ledgers).
+    """
+    if stats.cursor_state == "SwitchingLedger":
+        sign = _sign_between(before, stats)
+        return Withheld(_acked(stats, settings), sign) if sign else NOTHING
+    if stats.cursor_state in NOT_WRITING:
+        return Withheld(_acked(stats, settings), f"state is {stats.cursor_state}")
+    if stats.cursor_ledger == "open" or stats.untouched:
+        return NOTHING
+    sign = _sign(stats) or _sign_between(before, stats)
+    if not sign and _acknowledged_nothing(stats):
+        return NOTHING
+    return Withheld(_acked(stats, settings), sign)
+
+
+def _acknowledged_nothing(stats: SubscriptionStats) -> bool:
+    """Return whether all delivered messages are unacknowledged."""
+    dispatch = stats.dispatch
+    return (
+        dispatch is not None
+        and dispatch.messages_out is not None
+        and dispatch.messages_out == dispatch.unacked
+    )
+
+
+def _acked(stats: SubscriptionStats, settings: BrokerSettings) -> Bounds:
+    """Bound the acknowledged messages: delivered less unacknowledged ones, and at most all of the topic."""
+    bounds = []
+    dispatch = stats.dispatch
+    if (
+        dispatch is not None
+        and dispatch.messages_out is not None
+        and not settings.transaction_coordinator_enabled
+    ):
+        delivered = dispatch.messages_out - max(dispatch.unacked, 0)
+        if delivered > 0:
+            bounds.append(delivered)
+    if stats.shows_ledgers:
+        ranges = existing(stats.individually_deleted, stats.ledgers).cardinality
+        whole = stats.batch_sizes.acked(ranges + entries_up_to(stats.ledgers, stats.mark_delete_position))
+        most = whole.plus_up_to(stats.batch_sizes.most_hidden(stats.backlog_entries)).at_most
+        if most is not None:
+            bounds.append(most)
+    return Bounds(0, min(bounds, default=None))
+
+
+def _sign(stats: SubscriptionStats) -> str:
+    """Return the fields that prove the acknowledgment of a whole entry since the topic was loaded."""
+    if stats.mark_delete_moved_ms is not None:
+        return "the mark-delete position has moved since the topic was loaded"
+    consumers = () if stats.dispatch is None else stats.dispatch.consumers
+    if stats.batch_sizes.each == 1 and any(each.last_acked_ms for each in consumers):
+        return "a consumer has acknowledged an entry since the topic was loaded"
+    added = stats.entries_added or 0
+    ranges = stats.individually_deleted
+    if not stats.shows_ledgers or not stats.shows_acknowledgments or not len(ranges):
+        return ""
+    # A load opens a ledger, so the entries added since then are whole ledgers.
+    newest = list(reversed(stats.ledger_sizes))
+    ends = accumulate(each.entries for each in newest)
+    since = {each.ledger_id for each, entries in zip(newest, ends, strict=True) if entries <= added}
+    acked = sum(ranges.cardinality_of(ledger_id) for ledger_id in since)
+    return (
+        f"{acked:,} entries that were published since the topic was loaded are acknowledged" if acked else ""
+    )
+
+
+def _sign_between(before: SubscriptionStats | None, now: SubscriptionStats) -> str:
+    """Return the fields that prove an acknowledgment between two dumps of one load without a write."""
+    if before is None or not (before.shows_acknowledgments and now.shows_acknowledgments):
+        return ""
+    newest = [stats.ledger_sizes[-1].ledger_id if stats.ledger_sizes else None for stats in (before, now)]
+    written = [stats.cursor_ledger_last_entry for stats in (before, now)]
+    states = [(stats.cursor_state, stats.cursor_ledger) for stats in (before, now)]
+    if newest[0] != newest[1] or written[0] != written[1] or states[0] != states[1]:
+        return ""
+    moved = before.mark_delete_position < now.mark_delete_position or len(
+        existing(now.individually_deleted - before.individually_deleted, now.ledgers)
+    )
+    return "entries were acknowledged between two dumps, and the cursor was not written" if moved else ""

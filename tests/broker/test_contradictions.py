@@ -1,0 +1,174 @@
+"""Dumps whose fields contradict each other: what contradicts is named, and unknown in every command."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ackwell.broker.batch_sizes import Bounds
+from ackwell.broker.contradictions import Part
+from ackwell.broker.stats import SubscriptionStats, from_answer
+from ackwell.diagnosis.doctor import Verdict, diagnose
+from tests.broker.test_stats import internal
+from tests.commands import command
+from tests.diagnosis.test_delivery import recorded, subscription_of
+from tests.diagnosis.test_doctor_lives import recorded as lives
+
+STATS_ALONE = {"subscriptions": {"s": {"msgBacklog": 110, "type": "Shared", "consumers": []}}}
+
+
+def cursor(mark_delete: str, read: str, ranges: str, **fields: Any) -> dict[str, Any]:
+    shown = {
+        "markDeletePosition": mark_delete,
+        "readPosition": read,
+        "individuallyDeletedMessages": ranges,
+        "state": "Open",
+    }
+    return {"s": shown | fields}
+
+
+NO_LEDGERS = {
+    "numberOfEntries": 64,
+    "currentLedgerEntries": 64,
+    "lastConfirmedEntry": "74:63",
+    "ledgers": [],
+    "cursors": cursor("74:36", "74:64", "[(74:37..74:63]]"),
+}
+LOST_LEDGER = {
+    "currentLedgerEntries": 10,
+    "lastConfirmedEntry": "9:9",
+    "ledgers": [{"ledgerId": 5, "entries": 50}, {"ledgerId": 9, "entries": 0}],
+    "cursors": cursor("5:39", "9:10", "[(7:-1..7:99],(9:-1..9:5]]"),
+}
+OVER_AN_END = {
+    "currentLedgerEntries": 10,
+    "lastConfirmedEntry": "7:9",
+    "ledgers": [{"ledgerId": 5, "entries": 50}, {"ledgerId": 7, "entries": 0}],
+    "cursors": cursor("5:39", "7:10", "[(5:47..7:1]]"),
+}
+
+
+def no_cursor_ledger(**changes: Any) -> dict[str, Any]:
+    """Return the answers about a cursor without a ledger; 90 of 100 entries are acknowledged."""
+    consumer = {"consumerName": "a", "msgOutCounter": 100, "availablePermits": 900, "unackedMessages": 10}
+    of = {"msgOutCounter": 100, "msgBacklog": 10, "type": "Shared", "unackedMessages": 10}
+    fields = {"messagesConsumedCounter": 90, "cursorLedger": -1, "cursorLedgerLastEntry": -1}
+    shown = cursor("3:-1", "3:100", "[(3:9..3:99]]", **(fields | {"state": "NoLedger"} | changes))
+    return {
+        "internalStats": {
+            "entriesAddedCounter": 100,
+            "numberOfEntries": 100,
+            "currentLedgerEntries": 100,
+            "lastConfirmedEntry": "3:99",
+            "ledgers": [{"ledgerId": 3, "entries": 0}],
+            "cursors": shown,
+        },
+        "stats": {"msgInCounter": 100, "subscriptions": {"s": of | {"consumers": [consumer]}}},
+    }
+
+
+def stats_of(answer: dict[str, Any]) -> SubscriptionStats:
+    (found,) = from_answer(answer, "topic", "dump")
+    assert isinstance(found, SubscriptionStats)
+    return found
+
+
+@pytest.mark.parametrize("answer", [STATS_ALONE, NO_LEDGERS, LOST_LEDGER])
+def test_every_command_refuses_what_the_dump_does_not_show(answer: dict[str, Any], tmp_path: Path) -> None:
+    source, bytes_file = tmp_path / "answer.json", tmp_path / "cursor.bin"
+    source.write_text(json.dumps(answer))
+    printed = json.loads(command("doctor", "--format", "json", source)[1])
+    (found,) = printed["subscriptions"]
+    assert found["backlogEntries"] is None
+    assert found["verdict"] == "unproven"
+    assert (found["delivery"]["verdict"] == "idle") is False
+    assert bool(found["contradictions"]) is (answer is not STATS_ALONE)
+    metrics = command("doctor", "--format", "prometheus", source)[1]
+    assert "ackwell_subscription_backlog_entries{" not in metrics
+    assert "+Inf" in metrics
+    assert command("holes", "--format", "json", source)[0] == 5
+    assert command("what-if", "clear-backlog", source, "s")[0] == 1
+    assert command("diff", source, source)[0] == 1
+    code = command("convert", "--to", "compact", source, bytes_file)[0]
+    assert (code, bytes_file.exists()) == ((1, False) if answer is STATS_ALONE else (0, True))
+
+
+def test_the_rows_of_spark_have_no_state_that_the_dump_does_not_show(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    from ackwell.broker.broker_settings import BrokerSettings
+    from ackwell.spark.tasks.audit_rows import audit_batches
+    from ackwell.spark.tasks.source_rows import stats_batches
+
+    source = tmp_path / "answer.json"
+    source.write_text(json.dumps(STATS_ALONE))
+    (batch,) = stats_batches(str(source))
+    (row,) = batch.to_pylist()
+    assert (row["backlog_entries"], row["mark_delete_ledger_id"], row["ledgers"]) == (None, None, None)
+    assert "topics stats" in row["error"]
+    wanted = batch.append_column("batch_sizes", [[None]])
+    (audited,) = next(iter(audit_batches([wanted], BrokerSettings(), ("crash",)))).to_pylist()
+    assert (audited["lost_messages_min"], audited["lost_messages_max"]) == (None, None)
+
+
+def test_entries_of_a_lost_ledger_do_not_exist() -> None:
+    found = stats_of(LOST_LEDGER | {"numberOfEntries": 60})
+    assert [each.name for each in found.contradictions] == ["ranges in ledgers"]
+    assert (found.backlog_entries, found.unknown) == (10 + 4, frozenset())
+
+
+def test_a_range_over_the_end_of_a_ledger_is_split_there() -> None:
+    found = stats_of(OVER_AN_END)
+    assert str(found.individually_deleted) == "[(5:47..5:49],(7:-1..7:1]]"
+    assert (found.split_ranges, found.backlog_entries, found.contradictions) == (1, 8 + 8, ())
+    beyond = {**OVER_AN_END, "cursors": cursor("5:39", "7:10", "[(5:57..7:1]]")}
+    assert stats_of(beyond).unknown == {Part.ACKNOWLEDGMENTS, Part.LEDGERS}
+
+
+@pytest.mark.parametrize("state", ["NoLedger", "Closed"])
+def test_acknowledgments_that_no_ledger_holds_are_at_risk_and_bounded(state: str) -> None:
+    found = diagnose(stats_of(no_cursor_ledger(state=state)))
+    assert (found.verdict, found.messages_lost) == (Verdict.AT_RISK, Bounds(0, 90))
+    assert [reason.code for reason in found.reasons] == ["cursor-not-written"]
+    assert "rescue snapshot" in found.remedies[0].text
+
+
+def test_a_cursor_that_switches_its_ledger_and_writes_nothing_is_at_risk() -> None:
+    ledger = {"state": "SwitchingLedger", "cursorLedger": 8, "cursorLedgerLastEntry": 4}
+    before = no_cursor_ledger(
+        **ledger, individuallyDeletedMessages="[(3:9..3:49]]", messagesConsumedCounter=40
+    )
+    found = diagnose(stats_of(no_cursor_ledger(**ledger)), before=stats_of(before))
+    assert "cursor-not-written" in {reason.code for reason in found.reasons}
+
+
+def test_a_counter_that_is_off_is_named_and_changes_no_number() -> None:
+    answer = no_cursor_ledger(state="Open", cursorLedger=8, cursorLedgerLastEntry=4)
+    right = stats_of(answer)
+    answer["stats"]["subscriptions"]["s"]["msgBacklog"] = 29_803
+    found = stats_of(answer)
+    assert (found.backlog_entries, found.unknown) == (right.backlog_entries, frozenset())
+    assert "msgBacklog is 29,803" in str(found.contradictions[0])
+
+
+def test_names_are_those_that_applications_use(tmp_path: Path) -> None:
+    answer = internal()
+    answer["cursors"] = {"team%3Aeu": answer["cursors"]["sub"]}
+    source = tmp_path / "answer.json"
+    source.write_text(
+        json.dumps({"internalStats": answer, "stats": {"subscriptions": {"team:eu": {"type": "Shared"}}}})
+    )
+    for name in ("team:eu", "team%3Aeu"):
+        assert command("what-if", "clear-backlog", source, name)[0] == 0
+    (found,) = json.loads(command("doctor", "--format", "json", source)[1])["subscriptions"]
+    assert (found["subscription"], found["delivery"]["code"]) == ("team:eu", "no-consumer")
+
+
+def test_no_recorded_dump_of_a_healthy_broker_contradicts_itself() -> None:
+    answers = [answer for case in recorded() for answer in case["answers"]]
+    answers += [case.answer for case in lives()]
+    assert len(answers) > 100
+    for answer in answers:
+        assert not subscription_of(answer).contradictions
