@@ -218,6 +218,7 @@ def test_a_subscription_that_is_blocked_names_its_limit_and_not_the_permits() ->
     subscription = opened("Shared", permits=4, max_unacked_per_subscription=4)
     assert deliver(subscription) == {"a": [0, 1, 2, 3]}
     subscription.ack("a", 3, 0)
-    assert subscription.stall is Undelivered.SUBSCRIPTION_BLOCKED
+    stalls = [subscription.stall]
     subscription.ack_many(None, [3, 3, 3], [1, 2, 3])
-    assert subscription.stall is Undelivered.NO_PERMITS
+    stalls.append(subscription.stall)
+    assert stalls == [Undelivered.SUBSCRIPTION_BLOCKED, Undelivered.NO_PERMITS]
