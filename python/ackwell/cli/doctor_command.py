@@ -178,8 +178,8 @@ def doctor(
     A restart here is also whatever else closes or moves a topic: an unload,
     load shedding, a new leader.
 
-    Exit code: 0 fine or unproven, 3 at risk, 4 losing, unwritable or stalled (see
-    --fail-on), 5 something could not be read, 1 an error, 2 a wrong command
+    Exit code: 0 fine or unproven, 3 at risk, 4 losing, unwritable or stalled
+    (see --fail-on), 5 a source could not be read, 1 an error, 2 a wrong command
     line.
     """
     from ackwell.broker.writes import RESTARTS
