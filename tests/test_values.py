@@ -48,6 +48,7 @@ BY_NAME = {
     "DevBrokerSettings",
     "Diagnosis",
     "DispatchStats",
+    "DumpFields",
     "Endpoint",
     "Inspection",
     "JudgedBroker",
@@ -68,7 +69,16 @@ BY_NAME = {
 """Classes with many fields of equal types, which callers pass by name."""
 OF_A_CURSOR = {field.name for field in dataclasses.fields(CursorState)}
 INHERITED = {"MemoryState": OF_A_CURSOR, "SubscriptionStats": OF_A_CURSOR}
-OPEN = {"DevBrokerSettings", "Endpoint", "MemoryLedger", "RestartLoss", "Snapshot", "Target"}
+OPEN = {
+    "DevBrokerSettings",
+    "DumpFields",
+    "Endpoint",
+    "MemoryLedger",
+    "Request",
+    "RestartLoss",
+    "Snapshot",
+    "Target",
+}
 """Values without slots: they cache results or are inspected."""
 
 

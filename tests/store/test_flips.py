@@ -156,14 +156,27 @@ def test_no_flip_of_any_bit_gives_an_older_or_an_empty_state(
 
 
 @pytest.mark.parametrize("left", [0, 100, 4096, 8192, -4096])
-@pytest.mark.parametrize("file", ["acks.db", "acks.db-wal"])
-def test_a_file_or_a_log_that_was_cut_is_refused(file: str, left: int, tmp_path: Path) -> None:
+def test_a_log_that_was_cut_is_refused(left: int, tmp_path: Path) -> None:
     crashed(tmp_path / "acks.db")
-    data = (tmp_path / file).read_bytes()
-    (tmp_path / file).write_bytes(data[:left])
+    log = tmp_path / "acks.db-wal"
+    log.write_bytes(log.read_bytes()[:left])
     assert outcome(tmp_path / "acks.db") == "refused"
     # A second load also fails, because the refusal changed nothing.
     assert outcome(tmp_path / "acks.db") == "refused"
+
+
+@pytest.mark.parametrize(
+    ("left", "expected"),
+    [(0, "refused"), (100, "refused"), (4096, "newest"), (8192, "newest"), (-4096, "newest")],
+)
+def test_a_file_that_was_cut_after_its_header_opens_with_its_log(
+    left: int, expected: str, tmp_path: Path
+) -> None:
+    """The log contains every page after the header, so the newest save is whole."""
+    crashed(tmp_path / "acks.db")
+    data = (tmp_path / "acks.db").read_bytes()
+    (tmp_path / "acks.db").write_bytes(data[:left])
+    assert outcome(tmp_path / "acks.db") == expected
 
 
 def test_a_log_that_was_deleted_after_a_crash_is_missed(tmp_path: Path) -> None:

@@ -363,7 +363,10 @@ def _check_graceful(
     if not limit:
         raise RefusedError("nothing-kept", age=since)
     earlier = _up_to(then | perhaps, ledger_id, -1).cardinality
-    whole = earlier + dict(_joined(dict(before.stats.ledgers), now)).get(ledger_id, 0)
+    # From 5.0.0 on, a ledger is forgotten if the total with its own entries exceeds the limit. If no earlier
+    # ledger is written, the broker writes the ranges form.
+    own = dict(_joined(dict(before.stats.ledgers), now)).get(ledger_id, 0)
+    whole = earlier + own if earlier else 0
     if count < limit and not any(
         _writes_ledgers(each, whole if each.counts_the_ledger_itself else earlier, before, now)
         for each in known
@@ -407,12 +410,15 @@ def _writes_ledgers(settings: BrokerSettings, counted: int, before: Snapshot, no
     """Return whether a restart may have kept exactly the ledgers before that of the first missing entry.
 
     Only the cursor ledger has the long-array form, and a broker reads it only if there are more ranges than
-    fit the metadata store.
+    fit the metadata store. Each range follows an unacknowledged entry, so the entries that were not
+    acknowledged in the snapshot, or are newer, bound the number of ranges.
     """
     if not settings.long_array or counted <= settings.max_unacked_ranges_to_persist:
         return False
     entries = _joined(dict(before.stats.ledgers), now)
-    return sum((count + 1) // 2 for _, count in entries) > settings.metadata_store_ranges
+    unacked = sum(count for _, count in entries) - _acked(before.stats, dict(entries)).cardinality
+    ranges_max = min(unacked, sum((count + 1) // 2 for _, count in entries))
+    return ranges_max > settings.metadata_store_ranges
 
 
 def _age(before: Snapshot, now: Snapshot) -> str:
