@@ -65,6 +65,7 @@ class Mover:
     def move(self) -> tuple[Move, str | None]:
         """Make a random move; return it with the wrong predictions."""
         before = self.stats()
+        assert before.backlog_entries is not None
         # Deleted entries are not delivered, even if the cursor is before them: a seek to the start of an
         # empty topic moves it before the ledger of the last entry, which may be deleted.
         messages = {p: acked for p, acked in self.life.acked().items() if before.ledgers.contains(*p)}

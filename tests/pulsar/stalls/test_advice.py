@@ -46,6 +46,7 @@ def test_a_stall_of_key_shared_is_named_and_gone_after_each_advice(version: str,
                 found, stats = judged(scene)
                 assert (found.verdict, found.code.code) == (DeliveryVerdict.STALLED, STALL.code)
                 left = stats.backlog_entries
+                assert left is not None
                 assert left > 0
                 if advice == "publish":
                     left += len(scene.publish(1, keys=1))
