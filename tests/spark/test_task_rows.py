@@ -75,7 +75,7 @@ def test_a_dump_becomes_a_row_for_each_subscription(tmp_path: Path) -> None:
         "topic": "persistent://public/default/t", "subscription": "s", "file": str(path), "time_ms": None,
         "mark_delete_ledger_id": 3, "mark_delete_entry_id": 1, "individually_deleted": "[(3:2..3:4]]",
         "range_count": 1, "individually_deleted_entries": 2, "batch_deleted": None,
-        "backlog_entries": row["backlog_entries"], "delayed_messages": None,
+        "backlog_entries": row["backlog_entries"], "delayed_messages": None, "error": None,
     }  # fmt: skip
     assert row["ledgers"] == [(3, 10)]
     (stats,) = read_stats(path)
@@ -153,7 +153,7 @@ def test_an_audit_is_the_loss_of_each_restart(ledgers: Any, monkeypatch: pytest.
     batch = pa.RecordBatch.from_pylist(given, schema=CURSORS)
     found = rows_of(audit_rows.audit_batches([batch], settings, ("crash", "graceful")))
     assert [(row["subscription"], row["restart"]) for row in found] == [
-        (name, restart) for name in ("0", "1", "2", "none") for restart in ("crash", "graceful")
+        (name, restart) for name in ("0", "s", "1", "2", "none") for restart in ("crash", "graceful")
     ]
     from ackwell import Ledgers
 
