@@ -66,6 +66,7 @@ async def open_connections(port: int, count: int) -> Counter[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("count", "most"),
     [

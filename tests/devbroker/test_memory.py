@@ -41,6 +41,7 @@ def exchange(client: Any, size: int, count: int, unacked_max: int) -> int:
     return count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_tls", [False, True], ids=["plain", "tls"])
 @pytest.mark.parametrize("size", SIZES)
 def test_acknowledged_messages_far_beyond_the_limit_are_never_refused(

@@ -6,6 +6,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from ackwell.devbroker import Broker, DevBrokerSettings
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.files import event_files, read_events
@@ -18,6 +20,7 @@ IN_FLIGHT_MS = 2_000
 """The maximum time of a delivery through the proxy on a loaded machine."""
 
 
+@pytest.mark.slow
 def test_a_recorded_session_with_crashes_breaks_nothing(tmp_path: Path) -> None:
     found: list[int] = []
     with (

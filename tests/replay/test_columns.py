@@ -31,6 +31,7 @@ def batches_of(events: list[Event], form: str) -> list[pa.RecordBatch]:
     return [batch for table in tables for batch in table.combine_chunks().to_batches(max_chunksize=7)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["plain", "plain, sliced", "dictionaries", "dictionaries, sliced"])
 def test_every_batch_is_read_as_its_rows(form: str) -> None:
     for seed in range(0, 24, 3):

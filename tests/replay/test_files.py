@@ -63,6 +63,7 @@ def test_every_layout_folds_to_the_truth(layout: str, tmp_path: Path) -> None:
     same_as_truth(events, rows_of(fold_files([tmp_path])))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", sorted(LAYOUTS))
 def test_every_layout_without_seeks_and_batches_folds_to_the_truth(layout: str, tmp_path: Path) -> None:
     """No event needs an order, so the lean fold reads no sequence."""
@@ -197,6 +198,7 @@ def test_a_topic_that_is_no_text_is_named_with_its_file(tmp_path: Path) -> None:
     assert refused.value.file == str(path)
 
 
+@pytest.mark.slow
 def test_an_interrupt_ends_a_replay_on_several_threads_once_their_jobs_are_done(tmp_path: Path) -> None:
     """Files that no thread has started to read stay unread."""
     for number in range(300):

@@ -109,6 +109,7 @@ def test_fed_one_by_one_in_order_they_lead_to_the_truth(
             same_as_truth(events, rows_of(replay.fold))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_topic", [False, True])
 def test_shuffled_repeated_and_merged_they_fold_to_the_same(by_topic: bool) -> None:
     for seed in range(0, 400, 4):

@@ -210,6 +210,7 @@ def said_by(broker: Broker) -> tuple[dict[tuple[str, str], Found], dict[str, Any
     return truth, ledgers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("recorder", ["dev broker", "proxy"])
 def test_a_recording_in_its_order_is_the_broker_s_own_state(recorder: str, seed: int) -> None:

@@ -78,6 +78,7 @@ def delivered(deliveries: list[Delivery]) -> dict[Any, list[int]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limits", LIMITS)
 @pytest.mark.parametrize("kind", ["Shared", "Key_Shared"])
 def test_whole_reads_are_decided_as_entry_by_entry(kind: str, limits: tuple[int, int]) -> None:

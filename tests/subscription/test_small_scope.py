@@ -171,6 +171,7 @@ SCOPES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "depth", "states"), SCOPES)
 def test_every_state_of_few_operations_equals_the_models(
     kind: str, depth: int, states: int, capsys: pytest.CaptureFixture[str]

@@ -187,6 +187,7 @@ def _more_traces() -> list[Path]:
     return [path for path in _traces(folder) if path.name not in known] if folder else []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "trace", [*_traces(EXAMPLES), *_more_traces()], ids=lambda path: path.name.split(".")[0]
 )

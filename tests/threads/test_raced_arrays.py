@@ -213,6 +213,7 @@ print("whole")
 """
 
 
+@pytest.mark.slow
 def test_a_thread_that_frees_the_arrays_ends_no_process() -> None:
     ran = subprocess.run(
         [sys.executable, "-c", RESIZED_BY_A_THREAD], capture_output=True, text=True, timeout=300, check=False
