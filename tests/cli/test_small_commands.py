@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from ackwell import Cursor, Ledgers, PositionInfo
-from ackwell.cli import console
+from ackwell.cli import console, what_if_command
 from ackwell.diagnosis.inspection import inspect
 from tests.broker.answers import answer, holes
 from tests.commands import ackwell, held
@@ -278,6 +279,22 @@ def test_a_prediction_that_is_not_json_is_named(tmp_path: Path) -> None:
     assert done.err.count("\n") == 1
     assert ackwell(*line).code == 0
     assert "seek needs --to" in refused("what-if", "seek", str(told), "sub")
+
+
+@pytest.mark.parametrize(
+    ("text", "age"), [("90s", 90), ("30m", 1_800), ("1h", 3_600), ("7D", 604_800), ("2w", 1_209_600)]
+)
+def test_a_duration_is_a_time_before_now(text: str, age: int) -> None:
+    before = datetime.now(UTC)
+    found = what_if_command._time(text)
+    assert before <= found + timedelta(seconds=age) <= datetime.now(UTC)
+
+
+@pytest.mark.parametrize("text", ["1x", "h", "1.5h", "-1h", "100", "9999y"])
+def test_other_durations_are_refused(text: str, tmp_path: Path) -> None:
+    told = tmp_path / "told.json"
+    told.write_text(json.dumps(answer(holes(3))))
+    assert repr(text) in refused("what-if", "seek", f"--to={text}", str(told), "sub")
 
 
 def test_an_error_of_spark_is_the_line_that_says_it() -> None:

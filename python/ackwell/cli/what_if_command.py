@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -17,6 +17,15 @@ if TYPE_CHECKING:
     from ackwell.broker.stats import SubscriptionStats
     from ackwell.cluster.admin import Admin
     from ackwell.position import Position
+
+UNITS: Final = {
+    "s": timedelta(seconds=1),
+    "m": timedelta(minutes=1),
+    "h": timedelta(hours=1),
+    "d": timedelta(days=1),
+    "w": timedelta(weeks=1),
+    "y": timedelta(days=365),
+}
 
 
 @options.with_admin_options
@@ -31,7 +40,7 @@ def what_if(
         typer.Option(
             metavar="WHERE",
             help="For seek, reset-cursor and expire: LEDGER:ENTRY, earliest, latest, or, with --admin, a "
-            "time such as 2026-11-23T12:00:00Z.",
+            "time such as 2026-11-23T12:00:00Z, or the time before now: 90s, 30m, 1h, 7d, 2w.",
         ),
     ] = None,
     entries: Annotated[int, typer.Option(min=0, metavar="N", help="For skip: how many entries.")] = 0,
@@ -126,14 +135,30 @@ def _position(client: Admin | None, stats: SubscriptionStats, text: str, move: M
         return ends[text]
     if re.fullmatch(r"-?\d+:-?\d+", text):
         return Position.parse(text)
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is not a position, an end or a time") from None
-    if time.tzinfo is None:
-        raise typer.BadParameter(f"a time without a zone: {text!r}; add Z, or an offset such as +02:00")
+    time = _time(text)
     if client is None:
         raise typer.BadParameter("a time needs --admin: the broker is asked which message it is")
     first = client.position_at(stats.topic, int(time.timestamp() * 1000))
     # Messages before the first message of that time expire.
     return stats.ledgers.previous_valid(*first) if move is MoveKind.EXPIRE else first
+
+
+def _time(text: str) -> datetime:
+    """Read a time, or a duration before now in the form of `pulsar-admin`.
+
+    Source: org.apache.pulsar.common.util.RelativeTimeUtil. A number without a unit is refused.
+    """
+    if duration := re.fullmatch(r"(\d{1,9})([smhdwy])", text, re.IGNORECASE):
+        try:
+            return datetime.now(UTC) - int(duration[1]) * UNITS[duration[2].lower()]
+        except OverflowError:
+            raise typer.BadParameter(f"{text!r} is before the year 1") from None
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r} is not a position, an end, a time, or a duration such as 1h"
+        ) from None
+    if time.tzinfo is None:
+        raise typer.BadParameter(f"a time without a zone: {text!r}; add Z, or an offset such as +02:00")
+    return time
