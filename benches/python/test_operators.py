@@ -102,7 +102,7 @@ def test_read_a_hundred_thousand_ranges_of_one_answer(benchmark: BenchmarkFixtur
 
 
 def checkup(fleet: Path) -> Checkup:
-    return Checkup.of(read_each([fleet]), JudgedBroker.of("4.0"))
+    return Checkup.of(read_each([fleet]), JudgedBroker.of("4.0", others_are_defaults=True))
 
 
 def test_diagnose_five_thousand_files(benchmark: BenchmarkFixture, fleet: Path) -> None:

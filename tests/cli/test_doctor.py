@@ -21,7 +21,8 @@ from tests.cluster.fake_admin import broker, served
 from tests.commands import ackwell, command
 
 SCHEMA = json.loads(files("ackwell.diagnosis").joinpath("doctor.schema.json").read_text())
-OLD = ("--broker-version", "4.0", "--restart", "graceful")
+DEFAULTS = ("--broker-setting", "defaults")
+OLD = ("--broker-version", "4.0", *DEFAULTS, "--restart", "graceful")
 
 
 def run_json(*arguments: str) -> tuple[int, dict[str, Any]]:
@@ -85,7 +86,9 @@ def test_json_lines_hold_a_subscription_each(losing: str, fine: str) -> None:
 
 
 def test_prometheus_reads_the_text_and_finds_the_same_numbers(losing: str, fine: str) -> None:
-    _, output = command("doctor", "--format", "prometheus", "--broker-version", "4.0", losing, fine)
+    _, output = command(
+        "doctor", "--format", "prometheus", "--broker-version", "4.0", *DEFAULTS, losing, fine
+    )
     families = {family.name: family for family in text_string_to_metric_families(output)}
     lost = families["ackwell_subscription_acked_messages_lost_min"].samples
     values = {(sample.labels["topic"], sample.labels["restart"]): sample.value for sample in lost}
@@ -220,7 +223,7 @@ def test_several_dumps_of_one_subscription_are_its_history(tmp_path: Path) -> No
 
 
 def test_the_screen_names_the_loss_the_reason_and_the_remedy(losing: str) -> None:
-    _, output = command("doctor", "--broker-version", "4.0", losing)
+    _, output = command("doctor", "--broker-version", "4.0", *DEFAULTS, losing)
     assert "1,999" in output
     assert "apache/pulsar#25540" in output
     assert "managedLedgerMaxUnackedRangesToPersist=50000" in output

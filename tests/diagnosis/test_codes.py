@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import get_args
 
 import pytest
 
-from ackwell.broker.codes import codes
+from ackwell.broker.broker_settings import BrokerSettings
+from ackwell.broker.codes import Code, codes
 from ackwell.broker.writes import ReasonCode
 from ackwell.diagnosis.delivery import DeliveryVerdict
+from ackwell.diagnosis.doctor import diagnose
+from tests.broker.answers import holes, subscription
 from tests.commands import command
 
 
@@ -33,11 +37,43 @@ def test_every_code_is_explained(code: str) -> None:
     assert "{" not in output
 
 
+CLOSES = re.compile(r"\b(?:unload|restart|seek|reset-cursor|skip|unsubscribe|clear-backlog)")
+"""A remedy that closes a topic, or moves or deletes a subscription."""
+
+
+@pytest.mark.parametrize("code", codes().values(), ids=codes())
+def test_no_remedy_loses_acknowledgments_without_its_cost_and_a_rescue(code: Code) -> None:
+    """The restart of a consumer loses nothing: its messages are redelivered."""
+    steps = [code.save, *code.steps("TOPIC", "SUBSCRIPTION")]
+    of_broker = [re.sub(r"[Rr]estart the consumers?", "", each) for each in steps]
+    closing = [number for number, each in enumerate(of_broker) if CLOSES.search(each)]
+    if not closing:
+        return
+    text = "\n".join(steps)
+    assert re.search(r"\b(?:loses?|deletes|forgets)\b", text), "the cost is missing"
+    rescue = next((number for number, each in enumerate(steps) if "ackwell rescue" in each), len(steps))
+    assert rescue <= closing[0] or "between these commands" in steps[closing[0]], "a rescue comes first"
+
+
+def test_the_text_of_every_remedy_for_a_loss_names_the_rescue_before_the_restart() -> None:
+    settings = BrokerSettings.of("4.2").with_values(
+        ["managedLedgerMaxUnackedRangesToPersist=100", "managedLedgerPersistIndividualAckAsLongArray=false"]
+    )
+    seen = 0
+    for count in (85, 101, 500):
+        texts = [each.text for each in diagnose(subscription(holes(count)), settings).remedies]
+        closing = [text for text in texts if CLOSES.search(text.replace("ackwell rescue", ""))]
+        seen += len(closing)
+        assert all(re.search(r"\blos(?:e|es|s)\b", text) for text in closing)
+        assert any("ackwell rescue hold" in text for text in texts) or not closing
+    assert seen >= 3
+
+
 def test_a_code_that_does_not_exist_is_refused() -> None:
     assert command("doctor", "--explain", "no-reason") == (2, "")
 
 
 def test_names_in_a_remedy_can_be_copied_into_a_shell() -> None:
-    assert codes()["no-consumer"].steps("persistent://a/b/c d", "e'f")[1] == (
+    assert codes()["no-consumer"].steps("persistent://a/b/c d", "e'f")[-1] == (
         "  pulsar-admin topics unsubscribe -s 'e'\"'\"'f' 'persistent://a/b/c d'"
     )

@@ -426,7 +426,9 @@ def dated(day: int, ranges: int) -> SubscriptionStats:
 
 
 def test_dumps_of_several_days_say_when_a_limit_is_reached() -> None:
-    found = Checkup.of([dated(0, 1_000), dated(1, 2_000), dated(2, 3_000)], JudgedBroker.of("4.0"))
+    found = Checkup.of(
+        [dated(0, 1_000), dated(1, 2_000), dated(2, 3_000)], JudgedBroker.of("4.0", others_are_defaults=True)
+    )
     notes = found.diagnoses[0].notes
     # 1,000 ranges more a day, and 7,001 left on 2026-11-20.
     limit = "managedLedgerMaxUnackedRangesToPersist: at the rate since Wednesday, 2026-11-18 11:06 UTC"
@@ -438,7 +440,7 @@ def test_dumps_of_several_days_say_when_a_limit_is_reached() -> None:
 def test_dumps_a_moment_apart_are_no_trend() -> None:
     now = dated(0, 2_000)
     before = replace(dated(0, 1_000), time_ms=now.time_ms - 60_000 if now.time_ms else 0)
-    notes = Checkup.of([before, now], JudgedBroker.of("4.0")).diagnoses[0].notes
+    notes = Checkup.of([before, now], JudgedBroker.of("4.0", others_are_defaults=True)).diagnoses[0].notes
     assert not any("since" in note for note in notes)
 
 

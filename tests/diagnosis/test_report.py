@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 report = pytest.importorskip("ackwell.diagnosis.report", reason="needs the extra [report]")
 pytest.importorskip("bokeh", reason="needs the extra [report]")
 
-BROKER = JudgedBroker.of("4.0")
+BROKER = JudgedBroker.of("4.0", others_are_defaults=True)
 
 
 def page(subscriptions: Iterable[SubscriptionStats | UnreadableSource]) -> str:

@@ -18,7 +18,7 @@ from ackwell.broker.stats import SubscriptionStats, from_answer
 from ackwell.cluster.admin import Admin, TopicAnswer
 from ackwell.cluster.endpoint import Endpoint
 from ackwell.cursor.ack_sets import to_words
-from ackwell.diagnosis.doctor import predict
+from ackwell.diagnosis.prediction import predict
 from ackwell.protocol.constants import SubscriptionType
 from tests.pulsar import kit
 from tests.pulsar.live import runs

@@ -18,7 +18,7 @@ from ackwell.position import Position
 from ackwell.protocol.constants import SubscriptionType
 from ackwell.rescue.planning import Plan, commands, plan, remaining
 from ackwell.rescue.refusals import RefusedError, texts
-from ackwell.rescue.snapshot import Snapshot, snapshots_of
+from ackwell.rescue.snapshot import Snapshot, snapshots_of, stated_settings
 
 TOPIC = "persistent://shop/eu/orders"
 HOLES = "[(3:1..3:2],(3:3..3:4],(3:5..3:6],(3:7..3:8]]"
@@ -361,6 +361,11 @@ def test_the_brokers_own_subscriptions_and_topics_that_keep_nothing_are_refused(
 def test_without_the_limit_a_graceful_restart_cannot_be_judged() -> None:
     before, now = answer("3:0", HOLES, {3: 20}, facts=None), answer("3:0", KEPT, AFTER, facts=None)
     assert refused(before, now).code == "limit-unknown"
+    assert stated_settings(before, now, ["maxMessageSize=5"]) is None
+    stated = stated_settings(before, now, ["managedLedgerMaxUnackedRangesToPersist=1"])
+    assert str(plan(before, now, brokers=[stated]).missing) == "[(3:5..3:6],(3:7..3:8]]"
+    defaults = stated_settings(before, now, [], others_are_defaults=True)
+    assert refused(before, now, brokers=[defaults]).code == "fewer-than-limit"
     assert plan(before, now, restart="crash")
     zero = BrokerFacts(version="5.0.0", settings={"managedLedgerMaxUnackedRangesToPersist": "0"}, assumed=())
     assert refused(BEFORE, answer("3:0", KEPT, AFTER, facts=zero)).code == "nothing-kept"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.releases import release_number
 
@@ -44,7 +44,33 @@ class Code:
 
     def steps(self, topic: str, subscription: str) -> list[str]:
         """Return the remedies as lines to copy; names with special characters are quoted."""
-        return [with_names(line, topic, subscription) for line in self.do]
+        return [with_names(each, topic, subscription) for line in self.do for each in _without_a_loss(line)]
+
+
+UNLOAD: Final = (
+    "ackwell rescue unload --admin URL {topic} --yes",
+    "  (it unloads the topic and restores the entries that the unload forgets. `pulsar-admin topics unload` "
+    "alone loses the acknowledgments beyond the limits. Both may lose acknowledgments inside batches)",
+)
+"""An unload that loses no acknowledgment, and the cost of another one."""
+
+RESTART: Final = (
+    "{setting} in broker.conf, with a restart between these commands:",
+    "  ackwell rescue begin --admin URL -o window {topic} --yes",
+    "  ackwell rescue end window --admin URL --yes",
+    "  (a restart alone loses the acknowledgments beyond the limits)",
+)
+"""A restart that loses no acknowledgment, and the cost of another one."""
+
+
+def _without_a_loss(line: str) -> tuple[str, ...]:
+    """Return a line of `do`, or the steps for which it is a placeholder."""
+    if line == "{unload}":
+        return UNLOAD
+    if line.startswith("{restart "):
+        setting = line.removeprefix("{restart ").removesuffix("}")
+        return (RESTART[0].replace("{setting}", setting), *RESTART[1:])
+    return (line,)
 
 
 def with_names(text: str, topic: str, subscription: str) -> str:

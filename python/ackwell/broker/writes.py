@@ -49,6 +49,7 @@ ReasonCode = Literal[
     "batch-index-not-read-back",
     "batch-index-not-written",
     "cursor-not-written",
+    "settings-assumed",
     "properties-discarded",
 ]
 

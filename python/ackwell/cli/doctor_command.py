@@ -183,22 +183,23 @@ def doctor(
     line.
     """
     from ackwell.broker.writes import RESTARTS
-    from ackwell.diagnosis.checkup import Checkup, JudgedBroker
+    from ackwell.diagnosis.checkup import Checkup
 
     if not sources and client is None:
         raise typer.BadParameter("give files or folders, `-` for standard input, or --admin URL")
     if client is None and (watch is not None or count_backlogs):
         raise typer.BadParameter("--watch and --count-backlogs ask a live broker: give --admin URL")
     settings = list(options.assignments(broker_setting))
+    others_are_defaults = options.DEFAULTS in (broker_setting or ())
     try:
         if client is None:
-            broker = _collected_broker(sources or (), broker_version, settings)
-            owner = partial(_collected_broker, sources or (), broker_version, settings)
+            owner = partial(_collected_broker, sources or (), broker_version, settings, others_are_defaults)
+            broker = owner(None)
             found = _read(sources or ())
             shown: tuple[str, ...] = tuple(sources or ())
         else:
-            broker = JudgedBroker.from_facts(client.facts(), broker_version, settings)
-            owner = partial(_live_broker, client, broker_version, settings)
+            owner = partial(_live_broker, client, broker_version, settings, others_are_defaults)
+            broker = owner(None)
             client.count_backlogs = count_backlogs and _counts_safely(broker.version)
             found = _read_live(client, sources or (), watch)
             shown = (client.endpoint.shown_url, *(sources or ()))
@@ -229,25 +230,31 @@ def _counts_safely(version: str) -> bool:
     return True
 
 
-def _live_broker(client: Admin, version: str | None, settings: Sequence[str], owner: str) -> JudgedBroker:
-    """Return the broker that owns a topic."""
+def _live_broker(
+    client: Admin, version: str | None, settings: Sequence[str], others_are_defaults: bool, owner: str | None
+) -> JudgedBroker:
+    """Return the broker that owns a topic; without an owner, the asked broker."""
     from ackwell.diagnosis.checkup import JudgedBroker
 
-    return JudgedBroker.from_facts(client.facts(owner), version, settings)
+    facts = client.facts(owner)
+    return JudgedBroker.from_facts(facts, version, settings, others_are_defaults=others_are_defaults)
 
 
 def _collected_broker(
-    sources: Sequence[str], version: str | None, settings: Sequence[str], owner: str | None = None
+    sources: Sequence[str],
+    version: str | None,
+    settings: Sequence[str],
+    others_are_defaults: bool,
+    owner: str | None,
 ) -> JudgedBroker:
     """Return the broker of the dumps: as `ackwell collect` noted it, else by version."""
-    from ackwell.broker.broker_settings import BrokerSettings
     from ackwell.cluster.collect import collected_facts
     from ackwell.diagnosis.checkup import JudgedBroker
 
     facts = collected_facts(sources, owner)
     if facts is not None:
-        return JudgedBroker.from_facts(facts, version, settings)
-    return JudgedBroker.of(version or BrokerSettings.DEFAULT_VERSION, settings)
+        return JudgedBroker.from_facts(facts, version, settings, others_are_defaults=others_are_defaults)
+    return JudgedBroker.of(version, settings, others_are_defaults=others_are_defaults)
 
 
 def _read(sources: Sequence[str]) -> Iterator[SubscriptionStats | UnreadableSource]:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 from urllib.parse import urlsplit
 
 import typer
@@ -31,7 +31,8 @@ BrokerSetting = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME=VALUE",
-        help="A setting of the broker that differs from its default, or a broker.conf file; repeatable.",
+        help="A setting of the broker, or a broker.conf file; `defaults` if all others have their defaults; "
+        "repeatable.",
     ),
 ]
 
@@ -193,6 +194,10 @@ with_required_admin = options_from(required_admin, "admin")
 """Add the same options to a command that needs a broker, which takes the client as its parameter `admin`."""
 
 
+DEFAULTS: Final = "defaults"
+"""The value of --broker-setting which states that all other settings have their defaults."""
+
+
 def assignments(given: Sequence[str] | None) -> Iterator[str]:
     """Yield `name=value` for each setting given, and for each line of a `broker.conf` given.
 
@@ -202,6 +207,8 @@ def assignments(given: Sequence[str] | None) -> Iterator[str]:
 
     for value in given or ():
         path = Path(value)
+        if value == DEFAULTS:
+            continue
         if "=" in value and not path.is_file():
             yield value
             continue

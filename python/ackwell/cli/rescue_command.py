@@ -154,6 +154,7 @@ def plan(
             "which cannot be checked after a crash."
         ),
     ] = options.RestartKind.GRACEFUL,
+    broker_setting: options.BrokerSetting = None,
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The file to write.")] = Path(
         "plan.json"
     ),
@@ -166,6 +167,8 @@ def plan(
         ackwell rescue plan stats/ --admin http://broker:8080
         ackwell rescue plan before.json --admin http://broker:8080 \
           --restart crash --acks cursor.bin
+        ackwell rescue plan before.json --admin http://broker:8080 \
+          --broker-setting managedLedgerMaxUnackedRangesToPersist=200
 
     Only GET requests are sent. A subscription that fails a check is refused
     with the reason. The others are still planned.
@@ -178,11 +181,14 @@ def plan(
     from ackwell.rescue import Connection, RefusedError, Snapshot, read_acks, read_snapshots
     from ackwell.rescue import plan as make_plan
     from ackwell.rescue.plans import plan_text, refusal_json
+    from ackwell.rescue.snapshot import stated_settings
 
     if restart is options.RestartKind.BOTH:
         raise typer.BadParameter("name the restart: --restart graceful or --restart crash")
     kind: Restart = "crash" if restart is options.RestartKind.CRASH else "graceful"
     connection = Connection(admin)
+    assignments = list(options.assignments(broker_setting))
+    defaults = options.DEFAULTS in (broker_setting or ())
     plans: list[Plan] = []
     refused: list[dict[str, str]] = []
     unread = 0
@@ -191,7 +197,9 @@ def plan(
             if not isinstance(before, Snapshot):
                 raise StatsError(before.reason, before.topic or before.source)
             shown = None if acks is None else read_acks(acks, *before.name)
-            made = make_plan(before, connection.read_live(*before.name), restart=kind, ack_sets=shown)
+            live = connection.read_live(*before.name)
+            stated = stated_settings(before, live, assignments, others_are_defaults=defaults)
+            made = make_plan(before, live, restart=kind, ack_sets=shown, brokers=[stated])
         except RefusedError as error:
             assert isinstance(before, Snapshot)
             _print_refusal(error, *before.name)

@@ -15,6 +15,7 @@ from ackwell.broker.broker_settings import BrokerSettings
 from ackwell.broker.dates import date_of
 from ackwell.broker.stats import SubscriptionStats, UnreadableSource
 from ackwell.broker.writes import RESTARTS, Restart
+from ackwell.diagnosis.assumptions import DECISIVE, VERSION
 from ackwell.diagnosis.delivery import DeliveryVerdict
 from ackwell.diagnosis.doctor import Diagnosis, Verdict, count_to_json, diagnose
 from ackwell.releases import RELEASES, full_release
@@ -36,6 +37,8 @@ class JudgedBroker:
     """The source of the version and the settings."""
     assumed: tuple[str, ...] = ()
     """The values that the broker did not report, for which a default is used."""
+    assumed_settings: frozenset[str] = frozenset()
+    """Their names, as far as they decide the loss of a restart."""
 
     def with_node_bytes(self, limit: int) -> JudgedBroker:
         """Return the broker with the largest record of its metadata store."""
@@ -48,6 +51,7 @@ class JudgedBroker:
             "settingsFrom": self.source,
             "settings": self.settings.named(),
             "assumed": list(self.assumed),
+            "assumedSettings": sorted(self.assumed_settings),
         }
 
     @property
@@ -57,29 +61,59 @@ class JudgedBroker:
         return {name: value for name, value in self.settings.named().items() if value != defaults[name]}
 
     @classmethod
-    def of(cls, version: str, assignments: Iterable[str] = ()) -> JudgedBroker:
-        """Return a broker of a version with its defaults, and settings that differ as `name=value`."""
+    def of(
+        cls, version: str | None, assignments: Iterable[str] = (), *, others_are_defaults: bool = False
+    ) -> JudgedBroker:
+        """Return a broker that reported nothing, with settings as `name=value`.
+
+        The other settings are assumed, unless `others_are_defaults`. A version that is None is assumed, too.
+        """
+        named = version or BrokerSettings.DEFAULT_VERSION
         assignments = list(assignments)
-        settings = BrokerSettings.of(version).with_values(assignments)
-        source = "the command line" if assignments else f"the defaults of {version}"
-        return cls(version=version, settings=settings, source=source, assumed=tuple(_unjudged(version)))
+        names = frozenset() if others_are_defaults else _assumed_names(version, assignments)
+        assumed = [*_unjudged(named)]
+        if names - {VERSION}:
+            assumed.append("the broker's settings: the files do not show them, so the defaults are used")
+        return cls(
+            version=named,
+            settings=BrokerSettings.of(named).with_values(assignments),
+            source="the command line" if assignments else f"the defaults of {named}",
+            assumed=tuple(assumed),
+            assumed_settings=names,
+        )
 
     @classmethod
     def from_facts(
-        cls, facts: BrokerFacts, version: str | None, assignments: Iterable[str] = ()
+        cls,
+        facts: BrokerFacts,
+        version: str | None,
+        assignments: Iterable[str] = (),
+        *,
+        others_are_defaults: bool = False,
     ) -> JudgedBroker:
         """Return the broker of reported facts; `version` and `assignments` take precedence over them."""
         named = version or facts.version or BrokerSettings.DEFAULT_VERSION
         assumed = [*facts.assumed, *_unjudged(named)]
         settings = BrokerSettings.nearest(named)
+        assignments = list(assignments)
+        names: frozenset[str] = frozenset()
         if facts.settings is not None:
             settings = settings.with_known(facts.settings)
+        elif not others_are_defaults:
+            names = _assumed_names(version or facts.version, assignments)
         return cls(
             version=named,
             settings=settings.with_values(assignments),
             source="the broker" if facts.settings is not None else f"the defaults of {named}",
             assumed=tuple(assumed),
+            assumed_settings=names,
         )
+
+
+def _assumed_names(version: str | None, assignments: Iterable[str]) -> frozenset[str]:
+    """Return the decisive settings that no `name=value` states, and the version if it is None."""
+    stated = {each.partition("=")[0].strip() for each in assignments}
+    return DECISIVE - stated | ({VERSION} if version is None else set())
 
 
 def _unjudged(version: str) -> Iterator[str]:
@@ -140,7 +174,14 @@ class Checkup:
         for name, of_one in dumps.items():
             of_one.sort(key=lambda stats: stats.time_ms or 0)
             histories[name] = [
-                diagnose(now, judged.settings, restarts=restarts, before=before, version=judged.version)
+                diagnose(
+                    now,
+                    judged.settings,
+                    restarts=restarts,
+                    before=before,
+                    version=judged.version,
+                    assumed=judged.assumed_settings,
+                )
                 for before, now in zip([None, *of_one], of_one, strict=False)
                 for judged in [owners.get(now.owner or "", broker)]
             ]

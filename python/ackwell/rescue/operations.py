@@ -15,7 +15,7 @@ from ackwell.errors import StatsError
 from ackwell.protocol.constants import SubscriptionType
 from ackwell.rescue.checksums import with_sha256
 from ackwell.rescue.holding import held
-from ackwell.rescue.planning import attachable_type, refuse_internal
+from ackwell.rescue.planning import attachable_type, known_settings, refuse_internal
 from ackwell.rescue.refusals import RefusedError
 from ackwell.rescue.restoring import Report, restore_after_unload, send
 from ackwell.rescue.snapshot import Snapshot, dump, read_snapshots, take
@@ -50,6 +50,8 @@ def unload(
             connection.open(topic)
             answer, before = take(connection.admin, *name)
             attachable_type(before)
+            # The plan after the unload needs the limit.
+            known_settings(before.settings)
             facts = connection.admin.facts(answer.owner)
             value = dump(answer, subscription, facts, connection.admin.cluster)
             write_atomically(kept, json.dumps(with_sha256(value)).encode())

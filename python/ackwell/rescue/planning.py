@@ -271,6 +271,14 @@ def attachable_type(
     return found
 
 
+def known_settings(*settings: BrokerSettings | None) -> list[BrokerSettings]:
+    """Return the known settings; `RefusedError` without any, because the limit is then unknown."""
+    known = [each for each in settings if each is not None]
+    if not known:
+        raise RefusedError("limit-unknown")
+    return known
+
+
 def refuse_other_cluster(what: str, then: str | None, now: str | None) -> None:
     """Refuse another cluster; an unknown one is accepted."""
     if None not in (then, now) and then != now:
@@ -344,9 +352,7 @@ def _check_graceful(
         if first is None or (first[0], first[1] + 1) not in new.individually_deleted:
             raise RefusedError("no-range-kept", age=since)
         return ["the mark-delete position did not move back", "the first range of the snapshot still exists"]
-    known = [each for each in (before.settings, now.settings, *brokers) if each is not None]
-    if not known:
-        raise RefusedError("limit-unknown")
+    known = known_settings(before.settings, now.settings, *brokers)
     first_range = missing.first_range()
     assert first_range is not None
     ledger_id, end, _ = first_range

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +21,7 @@ from ackwell.broker.stats import SubscriptionStats, UnreadableSource, from_answe
 from ackwell.cluster.admin import BrokerFacts, TopicAnswer
 from ackwell.cluster.collect import MANIFEST, collected_facts
 from ackwell.cursor.rules import acknowledged, existing
+from ackwell.diagnosis.assumptions import RANGE_LIMIT
 from ackwell.errors import StatsError
 from ackwell.protocol.constants import SubscriptionType
 from ackwell.rescue.checksums import check_sha256, with_sha256
@@ -89,6 +90,22 @@ def settings_of(facts: BrokerFacts | None) -> BrokerSettings | None:
     if facts is None or facts.version is None or facts.settings is None:
         return None
     return BrokerSettings.nearest(facts.version).with_known(facts.settings)
+
+
+def stated_settings(
+    before: Snapshot, now: Snapshot, assignments: Sequence[str], *, others_are_defaults: bool = False
+) -> BrokerSettings | None:
+    """Return the settings that a user states as `name=value`; None if they leave the limit unknown.
+
+    They apply over the settings that the broker reported, else over the defaults of its version.
+    """
+    reported = before.settings or now.settings
+    states_limit = any(each.partition("=")[0].strip() == RANGE_LIMIT for each in assignments)
+    if reported is None and not (states_limit or others_are_defaults):
+        return None
+    versions = [each.broker.version for each in (before, now) if each.broker is not None]
+    version = next(filter(None, versions), BrokerSettings.DEFAULT_VERSION)
+    return (reported or BrokerSettings.nearest(version)).with_values(assignments)
 
 
 def snapshots_of(

@@ -12,7 +12,7 @@ from ackwell.diagnosis.delivery import DeliveryDiagnosis, DeliveryVerdict, deliv
 from ackwell.diagnosis.doctor import Diagnosis, Verdict, diagnose
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from ackwell.broker.batch_sizes import Bounds
     from ackwell.broker.writes import Restart
@@ -34,11 +34,18 @@ class Case(NamedTuple):
         values = [f"{name}={value}" for name, value in self.settings.items()]
         return BrokerSettings.of(self.version).with_values(values)
 
-    def diagnosis(self) -> Diagnosis:
-        """Return the doctor's diagnosis."""
+    def diagnosis(self, assumed: Collection[str] = ()) -> Diagnosis:
+        """Return the doctor's diagnosis, without the values of the assumed settings."""
         before = None if self.before is None else _subscription(self.before)
         now = _subscription(self.answer)
-        return diagnose(now, self._settings, restarts=[self.restart], before=before, version=self.version)
+        return diagnose(
+            now,
+            self._settings,
+            restarts=[self.restart],
+            before=before,
+            version=self.version,
+            assumed=assumed,
+        )
 
     def deliveries(self) -> list[DeliveryDiagnosis]:
         """Return the delivery verdict on each dump, compared with an equal dump before it.

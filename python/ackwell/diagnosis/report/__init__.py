@@ -24,7 +24,8 @@ from ackwell.extras import require
 
 if TYPE_CHECKING:
     from ackwell.diagnosis.checkup import Checkup
-    from ackwell.diagnosis.doctor import Diagnosis, Remedy, Verdict
+    from ackwell.diagnosis.doctor import Diagnosis, Verdict
+    from ackwell.diagnosis.remedies import Remedy
 
 FIGURES: Final = 24
 """Subscriptions with a drawn map; every other one has its map as a line of blocks in the table."""

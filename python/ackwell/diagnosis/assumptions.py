@@ -1,0 +1,188 @@
+"""Bound a prediction over every value of the settings that the broker did not report.
+
+A token without superuser rights cannot read a broker's configuration, and a file of answers has no settings.
+The prediction for the defaults may then be wrong in either direction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ackwell.broker.writes import Reason
+from ackwell.diagnosis.limits import counted_entries
+from ackwell.diagnosis.prediction import predicted_losses
+
+if TYPE_CHECKING:
+    from ackwell.broker.broker_settings import BrokerSettings
+    from ackwell.broker.restart import RestartLoss
+    from ackwell.broker.stats import SubscriptionStats
+    from ackwell.broker.writes import Restart
+
+VERSION: Final = "version"
+"""The name of a version that is assumed; the rules of all versions then bound the prediction."""
+
+RANGE_LIMIT: Final = "managedLedgerMaxUnackedRangesToPersist"
+BATCH_LIMIT: Final = "managedLedgerMaxBatchDeletedIndexToPersist"
+LONG_ARRAY: Final = "managedLedgerPersistIndividualAckAsLongArray"
+FLUSH_SECONDS: Final = "managedLedgerCursorPositionFlushSeconds"
+
+_UNLIMITED: Final = "1000000000"
+
+_EXTREMES: Final[dict[str, tuple[str, str]]] = {
+    RANGE_LIMIT: ("0", _UNLIMITED),
+    "managedLedgerMaxUnackedRangesToPersistInMetadataStore": (_UNLIMITED, "0"),
+    BATCH_LIMIT: ("0", _UNLIMITED),
+    LONG_ARRAY: ("false", "true"),
+    "managedLedgerUnackedRangesOpenCacheSetEnabled": ("false", "true"),
+    "acknowledgmentAtBatchIndexLevelEnabled": ("true", "false"),
+    "transactionCoordinatorEnabled": ("true", "false"),
+    FLUSH_SECONDS: (_UNLIMITED, "0"),
+}
+"""The settings that decide the loss of a restart: the values with the greatest and with the least loss."""
+
+DECISIVE: Final = frozenset(_EXTREMES)
+"""The settings that decide the loss of a restart."""
+
+SEARCHED_RANGES_MAX: Final = 100_000
+"""With more ranges the smallest limit without a loss is a bound that may be too high."""
+
+
+class Widened(NamedTuple):
+    """Predictions for the defaults, with bounds that contain those for all values of assumed settings."""
+
+    losses: tuple[RestartLoss, ...]
+    reason: Reason | None
+    """None if no assumed setting changes a prediction."""
+
+
+def over_assumed(
+    stats: SubscriptionStats,
+    settings: BrokerSettings,
+    restarts: Sequence[Restart],
+    before: SubscriptionStats | None,
+    assumed: Collection[str],
+    losses: tuple[RestartLoss, ...],
+) -> Widened:
+    """Widen the predictions `losses` over all values of the assumed settings.
+
+    O(predictions of the restarts), at most 20 of them, and a binary search for the limit.
+    """
+    widened, deciding = losses, []
+    for names, other in _variants(settings, assumed):
+        predicted = predicted_losses(stats, other, restarts, before)
+        if _bounds(predicted) == _bounds(losses):
+            continue
+        deciding += [name for name in names if name not in deciding]
+        widened = tuple(_either(one, another) for one, another in zip(widened, predicted, strict=True))
+    if not deciding:
+        return Widened(losses, None)
+    texts = [_condition(name, stats, settings, restarts, before, assumed) for name in deciding]
+    reason = Reason("settings-assumed", f"the broker's settings are not known: {'; '.join(texts)}")
+    return Widened(tuple(replace(each, reasons=(*each.reasons, reason)) for each in widened), reason)
+
+
+def _variants(
+    settings: BrokerSettings, assumed: Collection[str]
+) -> Iterator[tuple[tuple[str, ...], BrokerSettings]]:
+    """Yield settings whose predictions bound those of all values, each with the names that it changes.
+
+    First one setting at a time, then all of them with the values of the greatest and of the least loss.
+    """
+    names = [name for name in _EXTREMES if name in assumed]
+    for name in names:
+        for value in _EXTREMES[name]:
+            yield (name,), _with(settings, [f"{name}={value}"])
+    for worst in (True, False):
+        rules = _rules(settings, worst=worst) if VERSION in assumed else settings
+        if VERSION in assumed:
+            yield (VERSION,), rules
+        if names:
+            yield (), _with(rules, [f"{name}={_EXTREMES[name][not worst]}" for name in names])
+
+
+def _with(settings: BrokerSettings, changes: Sequence[str]) -> BrokerSettings:
+    changed = settings.with_values(changes)
+    return replace(changed, max_unacked_ranges_to_persist_in_zookeeper=-1)
+
+
+def _rules(settings: BrokerSettings, *, worst: bool) -> BrokerSettings:
+    """Return settings with the rules of the version that keeps the least or the most."""
+    return replace(
+        settings,
+        ranges_beyond_limit=int(not worst),
+        counts_the_ledger_itself=worst,
+        has_open_cache_set=worst,
+        reads_batch_indexes_back=not worst,
+        writes_batch_indexes_alone=not worst,
+        releases_passed_messages=not worst,
+    )
+
+
+def _bounds(losses: Sequence[RestartLoss]) -> list[object]:
+    return [(each.messages, each.messages_before_flush) for each in losses]
+
+
+def _either(one: RestartLoss, other: RestartLoss) -> RestartLoss:
+    return replace(
+        one,
+        messages=one.messages.or_else(other.messages),
+        messages_before_flush=one.messages_before_flush.or_else(other.messages_before_flush),
+    )
+
+
+def _condition(
+    name: str,
+    stats: SubscriptionStats,
+    settings: BrokerSettings,
+    restarts: Sequence[Restart],
+    before: SubscriptionStats | None,
+    assumed: Collection[str],
+) -> str:
+    """Return the value of an assumed setting at which the prediction changes."""
+    if name == VERSION:
+        return "the rules differ between versions (--broker-version)"
+    default = settings.named()[name]
+    if name == RANGE_LIMIT:
+        limit = _least_limit(stats, settings, restarts, before, assumed)
+        return f"no range is lost if {name} ≥ {limit:,}; the default is {default:,}"
+    if name == BATCH_LIMIT:
+        most = stats.backlog_entries if stats.batch_deleted is None else len(stats.batch_deleted)
+        least = "the number of partly acknowledged batches" if most is None else f"{most:,}"
+        return f"no batch index is lost for the limit if {name} ≥ {least}; the default is {default:,}"
+    if name == FLUSH_SECONDS and stats.quiet_ms is not None:
+        most = max(stats.quiet_ms // 1_000 - 2, 0)
+        return f"the last acknowledgments are written if {name} ≤ {most:,}; the default is {default:,}"
+    return f"it also depends on {name}; the default is {str(default).lower()}"
+
+
+def _least_limit(
+    stats: SubscriptionStats,
+    settings: BrokerSettings,
+    restarts: Sequence[Restart],
+    before: SubscriptionStats | None,
+    assumed: Collection[str],
+) -> int:
+    """Return the smallest limit of ranges with which no range is lost."""
+    if VERSION in assumed:
+        settings = _rules(settings, worst=True)
+    forms = [settings]
+    if LONG_ARRAY in assumed:
+        forms = [settings.with_values([f"{LONG_ARRAY}={value}"]) for value in ("false", "true")]
+    high = max(len(stats.individually_deleted), stats.individually_deleted.cardinality)
+    if high > SEARCHED_RANGES_MAX:
+        return max(len(stats.individually_deleted), *(counted_entries(stats, each) for each in forms))
+
+    def bounds(limit: int) -> list[object]:
+        changed = (each.with_values([f"{RANGE_LIMIT}={limit}"]) for each in forms)
+        return [_bounds(predicted_losses(stats, each, restarts, before)) for each in changed]
+
+    unlimited, low = bounds(int(_UNLIMITED)), 0
+    while low < high:
+        middle = (low + high) // 2
+        if bounds(middle) == unlimited:
+            high = middle
+        else:
+            low = middle + 1
+    return low

@@ -1,0 +1,114 @@
+"""The limits of a broker that a cursor's state may exceed, and the used part of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ackwell.broker.metadata_node import closing_record_bytes
+from ackwell.cursor.cursor_state import size_in
+
+if TYPE_CHECKING:
+    from ackwell.broker.broker_settings import BrokerSettings
+    from ackwell.broker.stats import SubscriptionStats
+
+NEAR_A_LIMIT: Final = 0.8
+"""The share of a limit from which a subscription is at risk: a busy one uses the rest within minutes."""
+
+
+NODE_LIMIT: Final = "metadata-node-bytes"
+"""The limit of the metadata store for one record; not a setting of the broker."""
+
+
+@dataclass(frozen=True, slots=True)
+class LimitUsage:
+    """The part of a limit that the state uses; beyond the limit acknowledgments are lost."""
+
+    setting: str
+    """The broker's name for the limit."""
+    what: str
+    used: int
+    limit: int
+
+    @property
+    def share(self) -> float:
+        """The used part of the limit; 1.0 is all of it."""
+        return self.used / self.limit if self.limit > 0 else float(self.used > 0)
+
+    @property
+    def is_near(self) -> bool:
+        """Whether a busy subscription uses the rest within minutes."""
+        return self.share >= NEAR_A_LIMIT
+
+
+def limit_usage(stats: SubscriptionStats, settings: BrokerSettings) -> Iterator[LimitUsage]:
+    """Yield the used part of each limit."""
+    limit = settings.max_unacked_ranges_to_persist
+    name = "managedLedgerMaxUnackedRangesToPersist"
+    ranges = stats.individually_deleted
+    if settings.long_array:
+        counted = (
+            "acknowledged entries"
+            if settings.counts_the_ledger_itself
+            else "acknowledged entries before the last ledger"
+        )
+        yield LimitUsage(name, counted, counted_entries(stats, settings), limit)
+    else:
+        yield LimitUsage(name, "ranges", len(ranges), limit + settings.ranges_beyond_limit)
+    form = "pulsar-long-array" if settings.long_array else "pulsar-ranges"
+    size = size_in(stats.to_position_info(), form)
+    if size is not None:
+        yield LimitUsage("maxMessageSize", "bytes in one entry", size, settings.max_entry_bytes)
+    record = closing_record_bytes(stats, settings)
+    if record is not None:
+        what = "bytes of the record that a close writes to the metadata store"
+        yield LimitUsage(NODE_LIMIT, what, record, settings.metadata_node_bytes)
+    if stats.batch_deleted:
+        yield LimitUsage(
+            "managedLedgerMaxBatchDeletedIndexToPersist",
+            "partly acknowledged entries",
+            len(stats.batch_deleted),
+            settings.max_batch_deleted_index_to_persist,
+        )
+
+
+def counted_entries(stats: SubscriptionStats, settings: BrokerSettings) -> int:
+    """Return the acknowledged entries that count for the limit of the long-array form.
+
+    Before 5.0.0 a ledger is lost if the ledgers before it exceed the limit, so the last one does not count.
+    """
+    ranges = stats.individually_deleted
+    ledger_ids = ranges.ledger_ids()
+    if settings.counts_the_ledger_itself or not len(ledger_ids):
+        return ranges.cardinality
+    return ranges.cardinality - ranges.cardinality_of(int(ledger_ids[-1]))
+
+
+def loss_beyond(stats: SubscriptionStats, settings: BrokerSettings, usage: LimitUsage) -> str:
+    """Describe the loss beyond a limit."""
+    share = f"{usage.setting} is used to {usage.share:.0%}"
+    if usage.setting == NODE_LIMIT:
+        return (
+            f"{share}: if the metadata store refuses the record, the broker repeats the write without end, "
+            "the topic does not close, and other topics of the broker fail"
+        )
+    ranges = stats.individually_deleted
+    if usage.setting != "managedLedgerMaxUnackedRangesToPersist" or not settings.long_array:
+        return f"{share}: acknowledgments beyond it are lost"
+    last = int(ranges.ledger_ids()[-1])
+    at_stake, left = ranges.cardinality_of(last), max(usage.limit - usage.used, 0)
+    if settings.counts_the_ledger_itself:
+        return (
+            f"{share}: after {left + 1:,} more acknowledged entries, the {at_stake:,} of ledger {last} are "
+            f"lost; if no ledger is within the limit, all but the first {usage.limit:,} ranges"
+        )
+    rolls = (
+        ""
+        if usage.used + at_stake <= usage.limit
+        else (" When the open ledger rolls over, all acknowledgments in the next one are lost, too.")
+    )
+    return (
+        f"{share}: after {left + 1:,} more acknowledged entries before ledger {last}, the {at_stake:,} of "
+        f"that ledger and of all later ones are lost.{rolls}"
+    )

@@ -1,0 +1,120 @@
+"""Predict the restarts of a subscription from a dump, with bounds for the parts that it does not show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ackwell.broker.batch_sizes import Bounds
+from ackwell.broker.contradictions import Part
+from ackwell.broker.restart import RestartLoss, restart_loss
+from ackwell.broker.writes import Restart, not_written_reason
+from ackwell.cursor.cursor_state import CursorState
+from ackwell.diagnosis.hidden import hidden_parts
+from ackwell.diagnosis.unwritten import Withheld, unwritten, withheld
+
+if TYPE_CHECKING:
+    from ackwell.broker.broker_settings import BrokerSettings
+    from ackwell.broker.stats import SubscriptionStats
+    from ackwell.broker.writes import CursorLedger
+
+
+def predicted_losses(
+    stats: SubscriptionStats,
+    settings: BrokerSettings,
+    restarts: Sequence[Restart],
+    before: SubscriptionStats | None = None,
+) -> tuple[RestartLoss, ...]:
+    """Predict each restart of a subscription; `before` is an earlier dump. O(ranges + ack sets)."""
+    held_back = withheld(stats, settings, before)
+    written = written_losses(stats, settings, restarts, unwritten(stats, settings, before))
+    return tuple(_with_withheld(loss, held_back) for loss in written)
+
+
+def predict(
+    stats: SubscriptionStats, settings: BrokerSettings, restart: Restart, unwritten_entries: int | None = None
+) -> RestartLoss:
+    """Predict one restart of a subscription; `unwritten_entries` is the bound of `unwritten`."""
+    if stats.untouched and stats.batch_deleted is None and _has_no_unwritten_parts(stats, settings, restart):
+        stats = replace(stats, batch_deleted={})
+    state = stats if stats.shows_ledgers else CursorState.of(stats.to_position_info())
+    if stats.batch_deleted is None:
+        state = replace(state, batch_deleted=None)
+    unsure = Part.WRITES in stats.unknown or stats.cursor_state is None
+    ledgers: tuple[CursorLedger, ...] = ("open", "read-only", "none") if unsure else (stats.cursor_ledger,)
+    hidden = hidden_parts(stats, settings)
+    loss, *others = (
+        restart_loss(
+            state,
+            settings,
+            restart,
+            cursor_ledger=ledger,
+            batch_sizes=stats.batch_sizes,
+            persisted_mark_delete=stats.persisted_mark_delete,
+            unwritten_entries=unwritten_entries,
+            hidden=hidden,
+        )
+        for ledger in ledgers
+    )
+    for other in others:
+        loss = replace(
+            loss,
+            messages=loss.messages.or_else(other.messages),
+            messages_before_flush=loss.messages_before_flush.or_else(other.messages_before_flush),
+            reasons=tuple({reason.code: reason for reason in (*loss.reasons, *other.reasons)}.values()),
+        )
+    if not stats.shows_ledgers or stats.split_ranges or settings.transaction_coordinator_enabled:
+        # Entries of unknown ledgers may not exist. A broker writes all pieces of a range over an end of a
+        # ledger as one range. The log of pending acknowledgments restores those of a committed transaction.
+        loss = replace(
+            loss,
+            messages=Bounds(0, loss.messages.at_most),
+            messages_before_flush=Bounds(0, loss.messages_before_flush.at_most),
+        )
+    return loss
+
+
+def _with_withheld(loss: RestartLoss, held_back: Withheld) -> RestartLoss:
+    """Return the loss together with acknowledgments that may be in memory only.
+
+    A close writes to the metadata store. Only a proof that writes fail makes its result uncertain.
+    """
+    if held_back.messages.at_most == 0 or (loss.restart == "graceful" and not held_back.sign):
+        return loss
+    more = held_back.messages.at_most
+    at_most = None if more is None or loss.messages.at_most is None else max(more, loss.messages.at_most)
+    messages = Bounds(0, at_most)
+    reasons = (
+        (*loss.reasons, not_written_reason(messages, held_back.sign)) if held_back.sign else loss.reasons
+    )
+    return replace(
+        loss,
+        messages=loss.messages.or_else(messages) if held_back.sign else loss.messages,
+        messages_before_flush=loss.messages_before_flush.or_else(messages),
+        reasons=reasons,
+    )
+
+
+def _has_no_unwritten_parts(stats: SubscriptionStats, settings: BrokerSettings, restart: Restart) -> bool:
+    """Return whether a subscription without a consumer since it was loaded loses no ack sets."""
+    if stats.cursor_ledger == "none":
+        # The broker loaded no ack sets.
+        return not settings.reads_batch_indexes_back
+    # A crash leaves the ack sets of the ledger; a close writes elsewhere.
+    return stats.cursor_ledger == "read-only" and restart == "crash"
+
+
+def written_losses(
+    stats: SubscriptionStats,
+    settings: BrokerSettings,
+    restarts: Sequence[Restart],
+    unwritten_entries: int | None = None,
+) -> tuple[RestartLoss, ...]:
+    """Predict each restart for a cursor whose ledger accepts writes."""
+    return tuple(predict(stats, settings, restart, unwritten_entries) for restart in restarts)
+
+
+def weight(count: Bounds) -> tuple[int, float]:
+    """Return the key by which losses are ordered."""
+    return count.at_least, float("inf") if count.at_most is None else count.at_most
