@@ -221,6 +221,7 @@ JUDGES: dict[str, list[str]] = {
     "python/ackwell/broker/names.py": ["tests/broker/test_contradictions.py"],
     "python/ackwell/broker/codes.py": ["tests/diagnosis/test_codes.py", "tests/diagnosis/test_delivery.py"],
     "python/ackwell/broker/restart.py": BROKER[1:],
+    "python/ackwell/broker/overview.py": ["tests/cluster/test_survey.py"],
     "python/ackwell/broker/metadata_node.py": ["tests/broker/test_metadata_node.py"],
     "python/ackwell/broker/batch_sizes.py": ["tests/cluster/test_collect.py", "tests/broker/test_stats.py"],
     "python/ackwell/cluster/": ["tests/cluster/test_admin.py", "tests/cluster/test_collect.py"],

@@ -54,6 +54,15 @@ class LedgerSize:
     size_bytes: int
 
 
+class SubscriptionOverview(NamedTuple):
+    """A subscription without ranges in the overview of its broker (`ackwell.broker.overview`)."""
+
+    backlog_entries: int
+    """The entries of a backlog that moves; 0 without a backlog."""
+    delivered_nothing: bool
+    """Whether no message of the topic was delivered since the broker loaded it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionStats(CursorState):
     """One subscription at one moment, as its broker described it."""
@@ -104,6 +113,8 @@ class SubscriptionStats(CursorState):
     """The ranges that continue a range over the end of a ledger: the broker counts them as one range."""
     contradictions: tuple[Contradiction, ...] = ()
     """The fields of the dump that cannot all be right."""
+    overview: SubscriptionOverview | None = None
+    """The source if only the overview of the broker was read; `shows_cursor` is then False."""
 
     @property
     def unknown(self) -> frozenset[Part]:
@@ -165,11 +176,15 @@ class SubscriptionStats(CursorState):
     @property
     def range_count(self) -> int | None:
         """The number of ranges; None if it is unknown."""
+        if self.overview is not None:
+            return 0
         return len(self.individually_deleted) if self.shows_acknowledgments else None
 
     @property
     def backlog_entries(self) -> int | None:
         """The number of existing entries that are not wholly acknowledged; None if it is unknown."""
+        if self.overview is not None:
+            return self.overview.backlog_entries
         if not (self.shows_acknowledgments and self.shows_ledgers):
             return None
         last = self.ledgers.last_position

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
@@ -140,6 +140,14 @@ def doctor(
             "batches, which the verdict on batches needs; it stops at its subscriptionBacklogScanMaxEntries.",
         ),
     ] = False,
+    every_topic: Annotated[
+        bool,
+        typer.Option(
+            "--every-topic",
+            help="With --admin: ask for each topic. By default, a topic without ranges and without a backlog "
+            "that does not move is judged by the overview of its broker, which may be 60 s old.",
+        ),
+    ] = False,
     metadata_node_bytes: Annotated[
         int,
         typer.Option(
@@ -187,8 +195,10 @@ def doctor(
 
     if not sources and client is None:
         raise typer.BadParameter("give files or folders, `-` for standard input, or --admin URL")
-    if client is None and (watch is not None or count_backlogs):
-        raise typer.BadParameter("--watch and --count-backlogs ask a live broker: give --admin URL")
+    if client is None and (watch is not None or count_backlogs or every_topic):
+        raise typer.BadParameter(
+            "--watch, --count-backlogs and --every-topic ask a live broker: give --admin URL"
+        )
     settings = list(options.assignments(broker_setting))
     others_are_defaults = options.DEFAULTS in (broker_setting or ())
     try:
@@ -201,7 +211,7 @@ def doctor(
             owner = partial(_live_broker, client, broker_version, settings, others_are_defaults)
             broker = owner(None)
             client.count_backlogs = count_backlogs and _counts_safely(broker.version)
-            found = _read_live(client, sources or (), watch)
+            found = _read_live(client.read if every_topic else client.survey, sources or (), watch)
             shown = (client.endpoint.shown_url, *(sources or ()))
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
@@ -272,16 +282,18 @@ def _read(sources: Sequence[str]) -> Iterator[SubscriptionStats | UnreadableSour
 
 
 def _read_live(
-    client: Admin, wanted: Sequence[str], seconds: float | None
+    read: Callable[[Sequence[str]], Iterator[SubscriptionStats | UnreadableSource]],
+    wanted: Sequence[str],
+    seconds: float | None,
 ) -> Iterator[SubscriptionStats | UnreadableSource]:
     """Ask once, or twice."""
     from ackwell.broker.stats import UnreadableSource
 
-    yield from client.read(wanted)
+    yield from read(wanted)
     if seconds is not None:
         time.sleep(seconds)
         # What could not be read is reported once.
-        yield from (each for each in client.read(wanted) if not isinstance(each, UnreadableSource))
+        yield from (each for each in read(wanted) if not isinstance(each, UnreadableSource))
 
 
 def _with_batch_size(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 import time
@@ -18,6 +19,7 @@ from urllib.parse import quote, urlsplit
 
 from ackwell.broker.dispatch import THROTTLED
 from ackwell.broker.documents import json_document
+from ackwell.broker.overview import TopicOverview, overviews_of
 from ackwell.broker.stats import SubscriptionStats, UnreadableSource, from_answer
 from ackwell.cluster.endpoint import OwnerError
 from ackwell.errors import StatsError
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
 
 PARTITIONS_MAX: Final = 100_000
 """The most partitions of a topic that are read."""
+
+OVERVIEW_SECONDS_MAX: Final = 10.0
+"""How long a broker may take to connect and to answer with its overview; an unreachable one is left out."""
 
 _MOVE_POLL_SECONDS: Final = 1.0
 """How often a topic of an unreachable broker is requested."""
@@ -150,15 +155,22 @@ class Admin:
                         yield from self._all_of(f"persistent/{_quote(namespace)}")
 
     def answers(
-        self, wanted: Sequence[str] = (), *, wants: Callable[[str], bool] = lambda _: True
+        self,
+        wanted: Sequence[str] = (),
+        *,
+        wants: Callable[[str], bool] = lambda _: True,
+        owners: Mapping[str, TopicOverview] | None = None,
     ) -> Iterator[TopicAnswer | UnreadableSource]:
         """Yield the statistics of the wanted topics in their order; several requests run at once.
 
-        A topic that `wants` refuses is not requested. The topics of an unreachable broker are waited for, for
-        `wait_seconds`, and come last; the remaining ones are one `UnreadableSource` for each broker.
+        A topic that `wants` refuses is not requested. A topic of `owners` is requested from its owner. The
+        topics of an unreachable broker are waited for, for `wait_seconds`, and come last; the remaining ones
+        are one `UnreadableSource` for each broker.
         """
         waiting_for: dict[str, tuple[OwnerError, list[str]]] = {}
-        for found in self._answers(wanted, wants):
+        names = self.topics(wanted)
+        chosen = (name for name in names if isinstance(name, UnreadableSource) or wants(name))
+        for found in self._in_order(chosen, _Direct(self, owners or {})):
             if isinstance(found, _Unreached):
                 waiting_for.setdefault(found.error.owner, (found.error, []))[1].append(found.topic)
             else:
@@ -185,29 +197,77 @@ class Admin:
                     else:
                         yield found
 
-    def _answers(
-        self, wanted: Sequence[str], wants: Callable[[str], bool]
-    ) -> Iterator[TopicAnswer | UnreadableSource | _Unreached]:
-        topics = self.topics(wanted)
-        chosen = (topic for topic in topics if isinstance(topic, UnreadableSource) or wants(topic))
-        yield from self._in_order(chosen)
-
     def _in_order(
-        self, topics: Iterator[str | UnreadableSource]
+        self, topics: Iterator[str | UnreadableSource], direct: _Direct | None = None
     ) -> Iterator[TopicAnswer | UnreadableSource | _Unreached]:
+        answer = self._answer if direct is None else direct.answer
         with ThreadPoolExecutor(self._requests_at_once) as pool:
             # Only a few requests run ahead, so the answers of a cluster do not fill the memory.
             waiting: deque[Future[TopicAnswer | UnreadableSource | _Unreached]] = deque()
             for topic in topics:
-                waiting.append(pool.submit(self._answer, topic))
+                waiting.append(pool.submit(answer, topic))
                 if len(waiting) > 2 * self._requests_at_once:
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
 
-    def read(self, wanted: Sequence[str] = ()) -> Iterator[SubscriptionStats | UnreadableSource]:
-        """Yield every subscription of the wanted topics, or an `UnreadableSource` for a topic."""
-        for answer in self.answers(wanted):
+    def overviews(self) -> dict[str, TopicOverview]:
+        """Return the overview of each loaded topic, with one request to each broker.
+
+        The topics of a broker that refuses the request or cannot be reached are missing: only a superuser may
+        read the overview.
+        """
+        listed = sorted(self.brokers())
+        with ThreadPoolExecutor(min(len(listed), self._requests_at_once) or 1) as pool:
+            found = pool.map(self._overview, listed if len(listed) > 1 else [""])
+            return {each.topic: each for topics in found for each in topics}
+
+    def _overview(self, owner: str) -> list[TopicOverview]:
+        endpoint = self.endpoint.at(owner) if owner else self.endpoint
+        seconds = min(endpoint.timeout_seconds, OVERVIEW_SECONDS_MAX)
+        path = "broker-stats/topics"
+        try:
+            answer = replace(endpoint, timeout_seconds=seconds).get(path, self._cluster_hosts, retries=0)
+            source = endpoint.address(path)
+            return list(overviews_of(self._parse(answer, source), owner, source, answer.time_ms))
+        except StatsError:
+            return []
+
+    def survey(self, wanted: Sequence[str] = ()) -> Iterator[SubscriptionStats | UnreadableSource]:
+        """Yield every subscription of the wanted topics, as `read`, with few requests.
+
+        A topic is requested only if it needs a closer look (`ackwell.broker.overview`), if it is in no
+        overview, or if it is named in `wanted`. The other subscriptions have an `overview`.
+        """
+        named = {local for name in wanted if (local := name.rpartition("://")[2]).count("/") >= 2}
+        overviews = {} if wanted and len(named) == len(wanted) else self.overviews()
+        brief: list[TopicOverview] = []
+
+        def wants(topic: str) -> bool:
+            found, local = overviews.get(topic), topic.partition("://")[2]
+            if found is None or {local, local.rpartition("-partition-")[0]} & named:
+                return True
+            if found.needs_closer_look:
+                return True
+            brief.append(found)
+            return False
+
+        yield from self.read(wanted, wants=wants, owners=overviews)
+        for each in brief:
+            yield from each.stats()
+
+    def read(
+        self,
+        wanted: Sequence[str] = (),
+        *,
+        wants: Callable[[str], bool] = lambda _: True,
+        owners: Mapping[str, TopicOverview] | None = None,
+    ) -> Iterator[SubscriptionStats | UnreadableSource]:
+        """Yield every subscription of the wanted topics, or an `UnreadableSource` for a topic.
+
+        `wants` and `owners` are those of `answers`.
+        """
+        for answer in self.answers(wanted, wants=wants, owners=owners):
             if isinstance(answer, UnreadableSource):
                 yield answer
                 continue
@@ -447,6 +507,33 @@ class Admin:
             if isinstance(brokers, list):
                 listed |= {broker for broker in brokers if broker and isinstance(broker, str)}
         return frozenset(listed)
+
+
+class _Direct:
+    """Requests topics from their owners, so that no broker has to redirect.
+
+    After a failure, the topics of that owner are requested from the asked broker, which redirects.
+    """
+
+    def __init__(self, admin: Admin, overviews: Mapping[str, TopicOverview]) -> None:
+        self._admin = admin
+        self._overviews = overviews
+        self._owners: dict[str, Admin] = {}
+        for owner in {each.owner for each in overviews.values()} - {"", admin.endpoint.asked_host}:
+            self._owners[owner] = copy.copy(admin)
+            self._owners[owner].endpoint = admin.endpoint.at(owner)
+
+    def answer(self, topic: str | UnreadableSource) -> TopicAnswer | UnreadableSource | _Unreached:
+        """Return the answers about a topic."""
+        overview = None if isinstance(topic, UnreadableSource) else self._overviews.get(topic)
+        owner = None if overview is None else self._owners.get(overview.owner)
+        if owner is not None:
+            found = owner._answer(topic)  # noqa: SLF001 - one module
+            if isinstance(found, TopicAnswer):
+                return found
+            assert overview is not None
+            self._owners.pop(overview.owner, None)
+        return self._admin._answer(topic)  # noqa: SLF001 - one module
 
 
 class _Unreached(NamedTuple):

@@ -62,7 +62,11 @@ def collect(admin: Admin, folder: Path, wanted: Sequence[str], *, time_ms: int) 
         facts = admin.facts()
         owners: set[str] = set()
         unread: list[UnreadableSource] = []
-        for answer in admin.answers(wanted, wants=lambda topic: not _file(run, topic).exists()):
+        # The overviews name the owners, so that no request has to be redirected.
+        answers = admin.answers(
+            wanted, wants=lambda topic: not _file(run, topic).exists(), owners=admin.overviews()
+        )
+        for answer in answers:
             if isinstance(answer, UnreadableSource):
                 unread.append(answer)
                 yield CollectedTopic(answer.topic, None, answer)

@@ -152,13 +152,15 @@ class Endpoint:
         reached = (name.rpartition(":")[0] or name for name in self.reach)
         return host in (*asked, *self.trusted_hosts, *reached) or host in cluster_hosts()
 
-    def get(self, path: str, cluster_hosts: Callable[[], frozenset[str]]) -> Answer:
+    def get(
+        self, path: str, cluster_hosts: Callable[[], frozenset[str]], *, retries: int = _RETRIES
+    ) -> Answer:
         """Get a path; retry temporary failures, with a pause that doubles.
 
         `cluster_hosts` is called if a redirect leads to another host. Raises `StatsError`, which names the
         address and the failure.
         """
-        return self._repeated("GET", path, None, cluster_hosts)
+        return self._repeated("GET", path, None, cluster_hosts, retries)
 
     def change(
         self, method: str, path: str, body: bytes | None, cluster_hosts: Callable[[], frozenset[str]]
@@ -167,13 +169,18 @@ class Endpoint:
         return self._repeated(method, path, body, cluster_hosts)
 
     def _repeated(
-        self, method: str, path: str, body: bytes | None, cluster_hosts: Callable[[], frozenset[str]]
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        cluster_hosts: Callable[[], frozenset[str]],
+        retries: int = _RETRIES,
     ) -> Answer:
-        for attempt in range(_RETRIES + 1):
+        for attempt in range(retries + 1):
             try:
                 return self._ask_any(method, path, body, cluster_hosts)
             except _RetryableError as error:
-                if attempt == _RETRIES:
+                if attempt == retries:
                     raise StatsError(str(error), self.address(path)) from None
                 time.sleep(_FIRST_PAUSE_SECONDS * 2**attempt * random.uniform(0.5, 1.5))
         raise AssertionError("unreachable")

@@ -349,6 +349,8 @@ def delivery_of(
 
 def _without_dispatch(stats: SubscriptionStats) -> str:
     """Return the code of a subscription without a backlog, or without an answer of `stats`."""
+    if stats.overview is not None and stats.overview.backlog_entries:
+        return "delivering"
     if _is_idle(stats):
         return "idle"
     return "contradiction" if stats.backlog_entries is None else "no-stats"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.broker.batch_sizes import Bounds
 from ackwell.broker.broker_settings import BrokerSettings
+from ackwell.broker.restart import RestartLoss
 from ackwell.broker.writes import RESTARTS, Reason, Restart
 from ackwell.diagnosis.assumptions import over_assumed
 from ackwell.diagnosis.delivery import DeliveryDiagnosis, delivery_of
@@ -29,7 +30,6 @@ from ackwell.diagnosis.remedies import (
 from ackwell.diagnosis.unwritten import withheld
 
 if TYPE_CHECKING:
-    from ackwell.broker.restart import RestartLoss
     from ackwell.broker.stats import SubscriptionStats
 
 
@@ -83,7 +83,8 @@ class Diagnosis:
     @property
     def _is_known(self) -> bool:
         """Whether the acknowledgments are known, or the broker stores none."""
-        return self.stats.shows_acknowledgments or not self.stats.durable
+        stats = self.stats
+        return stats.shows_acknowledgments or not stats.durable or stats.overview is not None
 
     @property
     def reasons(self) -> tuple[Reason, ...]:
@@ -167,7 +168,12 @@ def diagnose(
     in `settings` is only a default (`ackwell.diagnosis.assumptions`).
     """
     settings = settings or BrokerSettings()
+    if before is not None and before.overview is not None:
+        # The overview has no counters to compare.
+        before = None
     delivery = delivery_of(stats, settings, before, version=version)
+    if stats.overview is not None:
+        return _of_overview(stats, restarts, delivery)
     if not stats.durable:
         note = "not durable: the broker stores no state of it; a reader keeps its position itself"
         return Diagnosis(stats=stats, restarts=(), usage=(), remedies=(), notes=(note,), delivery=delivery)
@@ -197,6 +203,49 @@ def diagnose(
         notes=(*contradictions, *_discarded(stats, before), *notes),
         delivery=delivery,
     )
+
+
+def _of_overview(
+    stats: SubscriptionStats, restarts: Sequence[Restart], delivery: DeliveryDiagnosis
+) -> Diagnosis:
+    """Return the findings about a subscription without ranges that only the broker's overview shows.
+
+    A graceful restart loses nothing of a subscription without a backlog. A crash may happen before the last
+    acknowledgments are written. The overview does not bound them, unless nothing was delivered.
+    """
+    assert stats.overview is not None
+    losses = []
+    for restart in restarts:
+        closes = restart == "graceful"
+        keeps = not stats.overview.backlog_entries and (closes or stats.overview.delivered_nothing)
+        messages = Bounds(0, 0 if keeps else None)
+        losses.append(
+            RestartLoss(
+                restart=restart,
+                place="metadata store" if closes else "cursor ledger",
+                form="pulsar-ranges",
+                entries=0,
+                partial_entries=0,
+                messages=messages,
+                messages_before_flush=messages,
+                reasons=(),
+                ranges=stats.individually_deleted,
+            )
+        )
+    return Diagnosis(
+        stats=stats,
+        restarts=tuple(losses),
+        usage=(),
+        remedies=(),
+        notes=(FROM_THE_OVERVIEW,),
+        delivery=delivery,
+    )
+
+
+FROM_THE_OVERVIEW: Final = (
+    "no ranges, and no backlog that does not move, in the overview of the broker (`broker-stats/topics`), "
+    "which may be `statsUpdateFrequencyInSecs` old, by default 60 s; --every-topic examines each topic"
+)
 
 
 def _shows_parts(stats: SubscriptionStats) -> bool:

@@ -142,7 +142,7 @@ def endangered(
     checkup = Checkup.of(
         (
             each
-            for each in admin.read(wanted)
+            for each in admin.survey(wanted)
             if isinstance(each, UnreadableSource) or owner in (None, each.owner)
         ),
         brokers,
