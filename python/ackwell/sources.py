@@ -10,10 +10,7 @@ import re
 import zlib
 from codecs import getincrementaldecoder
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from typing import Final
 
 HEAD_BYTES: Final = 1 << 16
 """The first bytes of a file, which are enough to find its kind."""
@@ -104,12 +101,6 @@ def source_kind(data: bytes) -> SourceKind:
     if _LEDGER_INFO.match(head):
         return SourceKind.LEDGER_INFO
     return _text_kind(head)
-
-
-def file_kind(path: Path) -> SourceKind:
-    """Return the kind of a file; raises `OSError` if it cannot be read."""
-    with path.open("rb") as source:
-        return source_kind(source.read(HEAD_BYTES))
 
 
 def wrong_kind(found: SourceKind, *expected: SourceKind, detail: str = "") -> str:

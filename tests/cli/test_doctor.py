@@ -153,15 +153,14 @@ def test_one_bad_source_is_reported_and_counted_and_the_rest_is_judged(losing: s
     assert "empty.json: an empty file, not the answer of" in output.replace("\n", " ")
 
 
-def test_a_gzip_bomb_is_refused_before_it_fills_the_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("ackwell.broker.documents.STATS_BYTES_MAX", 1 << 20)
+def test_a_gzip_bomb_is_refused_before_it_fills_the_memory(tmp_path: Path) -> None:
     path = tmp_path / "bomb.json.gz"
     path.write_bytes(gzip.compress(b" " * (8 << 20)))
-    code, found = run_json(str(path))
-    assert code == 5
-    assert "more than 1 MiB when decompressed" in found["unread"][0]["reason"]
+    refused = ackwell("--max-input-mib", "1", "doctor", str(path))
+    assert refused.code == 5
+    assert "decompressed more than 1 MiB; raise the limit with `ackwell --max-input-mib N" in refused.out
+    # The next command has the default limit again.
+    assert "decompressed" not in ackwell("doctor", str(path)).out
 
 
 def test_utf_16_as_power_shell_writes_it_is_read(tmp_path: Path) -> None:

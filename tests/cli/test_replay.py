@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ackwell import Cursor, Ledgers, StoreError
+from ackwell import Cursor, Ledgers, NotLoadedError, StoreError
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.saved_states import ledger_name, save_states
 from ackwell.replay.states import Replay, SubscriptionState, replay_files
@@ -114,7 +115,7 @@ def test_names_with_spaces_are_ledgers_of_their_own(tmp_path: Path) -> None:
             assert Cursor.load(store, Ledgers({3: number + 1})).is_acked(3, number)
 
 
-def test_a_new_file_has_all_cursors_or_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_file_has_all_cursors_or_is_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     replayed = Replay()
     for number, subscription in enumerate("ab"):
         for line, kind in enumerate((Kind.PUBLISH, Kind.ACK)):
@@ -129,7 +130,7 @@ def test_a_new_file_has_all_cursors_or_is_not_there(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(Cursor, "save", fails)
     with pytest.raises(StoreError, match="full"):
         save_states(states, file)
-    assert not list(tmp_path.iterdir())
+    assert [(each.name, each.stat().st_size) for each in tmp_path.iterdir()] == [(file.name, 0)]
     monkeypatch.undo()
     save_states(states, file)
     assert sorted(each.name for each in tmp_path.iterdir()) == ["cursors.db", "cursors.db-witness"]
@@ -182,6 +183,80 @@ def test_a_file_that_exists_gets_all_cursors_or_none(tmp_path: Path, monkeypatch
     assert len(confirmed_writes(file)) == 3
     save_states(states("c", 2), file, replace=True)
     assert saved() == {"topic a": [0, 1], "topic b": [0, 1], "topic c": [2]}
+
+
+def one_state(subscription: str) -> list[SubscriptionState]:
+    replayed = Replay()
+    for line, kind in enumerate((Kind.PUBLISH, Kind.ACK)):
+        replayed.feed(Event("topic", subscription, line, kind, ledger_id=3, entry_id=0))
+    return replayed.states()
+
+
+def test_a_worker_that_creates_the_file_during_a_save_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker waits for the transaction of the save."""
+    file, save = tmp_path / "cursors.db", Cursor.save
+    program = (
+        "import sys; from ackwell import Cursor, Ledgers; from ackwell.store import SqliteStore\n"
+        "with SqliteStore(sys.argv[1], 'worker', timeout_s=60) as store:\n"
+        "    print('opened', flush=True)\n"
+        "    Cursor(Ledgers({3: 1})).save(store)"
+    )
+    workers = []
+
+    def saves(cursor: Cursor, *arguments: Any, **options: Any) -> object:
+        workers.append(subprocess.Popen([sys.executable, "-c", program, file], stdout=subprocess.PIPE))
+        assert workers[0].stdout is not None
+        assert workers[0].stdout.readline() == b"opened\n"
+        return save(cursor, *arguments, **options)
+
+    monkeypatch.setattr(Cursor, "save", saves)
+    save_states(one_state("a"), file)
+    (worker,) = workers
+    worker.communicate()
+    assert worker.returncode == 0
+    assert ledger_names(file) == ["topic a", "worker"]
+
+
+def test_two_replays_that_save_to_one_new_file_at_once_both_save(tmp_path: Path) -> None:
+    file = tmp_path / "cursors.db"
+    traces = []
+    for subscription in "abcd":
+        traces.append(tmp_path / f"{subscription}.jsonl")
+        traces[-1].write_text(
+            "".join(
+                json.dumps({"topic": "t", "sub": subscription, "ev": kind, "l": 3, "e": 0}) + "\n"
+                for kind in ("publish", "ack")
+            )
+        )
+    command = [sys.executable, "-m", "ackwell", "replay", "--save", file]
+    processes = [subprocess.Popen([*command, trace], stdout=subprocess.DEVNULL) for trace in traces]
+    assert [process.wait() for process in processes] == [0] * len(traces)
+    assert ledger_names(file) == [f"t {subscription}" for subscription in "abcd"]
+
+
+def test_a_save_follows_a_link_and_replaces_neither_links_nor_devices(tmp_path: Path) -> None:
+    file, link = tmp_path / "cursors.db", tmp_path / "link.db"
+    link.symlink_to(file)
+    save_states(one_state("a"), link)
+    save_states(one_state("b"), file)
+    assert link.is_symlink()
+    assert ledger_names(link) == ledger_names(file) == ["topic a", "topic b"]
+    os.mkfifo(tmp_path / "pipe")
+    for path in (Path("/dev/null"), tmp_path / "pipe"):
+        with pytest.raises(StoreError, match="not a regular file"):
+            save_states(one_state("a"), path)
+    assert Path("/dev/null").is_char_device()
+
+
+def test_a_save_that_is_refused_changes_no_cursor_of_another_save(tmp_path: Path) -> None:
+    file = tmp_path / "cursors.db"
+    save_states(one_state("b"), file)
+    before = file.read_bytes()
+    with pytest.raises(NotLoadedError, match="already holds 1 of these cursors, such as 'topic b'"):
+        save_states([*one_state("a"), *one_state("b")], file)
+    assert file.read_bytes() == before
 
 
 @pytest.mark.parametrize("left", ["wal", "journal"])

@@ -230,10 +230,6 @@ JUDGES: dict[str, list[str]] = {
         "tests/cluster/test_admin.py",
         "tests/cluster/test_collect.py",
     ],
-    "python/ackwell/cluster/atomic_files.py": [
-        "tests/cluster/test_atomic_files.py",
-        "tests/cluster/test_collect.py",
-    ],
     "python/ackwell/cluster/collect.py": ["tests/cluster/test_collect.py", "tests/cluster/test_admin.py"],
     "python/ackwell/cli/": COMMANDS,
     "python/ackwell/cli/spark_command.py": [*COMMANDS, "tests/spark/test_submit.py"],
@@ -252,6 +248,7 @@ JUDGES: dict[str, list[str]] = {
         "tests/devbroker/test_key_order.py",
     ],
     "python/ackwell/json_values.py": ["tests/test_json_values.py", "tests/broker/test_stats.py"],
+    "python/ackwell/regular_files.py": ["tests/test_regular_files.py", "tests/broker/test_stats.py"],
     "python/ackwell/sources.py": ["tests/test_sources.py", "tests/diagnosis/test_inspect.py"],
     "python/ackwell/rescue/": [
         "tests/rescue/test_plan.py",

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ackwell.errors import AckwellError
+from ackwell.errors import AckwellError, EventError
 from ackwell.recording.event_files import QUEUE_MAX, EventFiles
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.files import read_events
@@ -117,3 +117,32 @@ def test_parquet_without_its_library_is_refused_before_anything_is_made(
     with pytest.raises((AckwellError, ImportError), match="writing Parquet"):
         EventFiles(tmp_path / "folder", file_format="parquet")
     assert names(tmp_path) == []
+
+
+def test_a_kill_while_lines_become_parquet_loses_no_event(tmp_path: Path) -> None:
+    """A kill after each rename and each removal: the events are read once, or the file is named."""
+    pytest.importorskip("pyarrow")
+    whole = tmp_path / "whole"
+    with EventFiles(whole, file_format="parquet") as files:
+        files.write(EVENT)
+    data = (whole / "events-000001.parquet").read_bytes()
+    text = line(EVENT).encode()
+    states = [
+        {"events-000001.jsonl": text, "_events-000001.parquet": data[:100]},
+        {"events-000001.jsonl": text, "_events-000001.parquet": data},
+        {"_events-000001.jsonl": text, "_events-000001.parquet": data},
+        {"_events-000001.jsonl": text, "events-000001.parquet": data},
+    ]
+    for number, state in enumerate(states):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        for name, content in state.items():
+            (folder / name).write_bytes(content)
+        if number == 2:
+            with pytest.raises(EventError, match=r"rename it to events-000001\.jsonl"):
+                list(read_events([folder]))
+        else:
+            assert len(list(read_events([folder]))) == 1
+        EventFiles(folder, file_format="parquet").close()
+        assert len(list(read_events([folder]))) == 1
+        assert len(list(folder.iterdir())) == 1

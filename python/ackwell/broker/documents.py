@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -17,15 +16,13 @@ from typing import TYPE_CHECKING, Any, Final
 from ackwell.broker.pasted import PASTED_CHARS_MAX, clean_pasted
 from ackwell.errors import CorruptStateError, StatsError
 from ackwell.json_values import unique_keys
-from ackwell.sources import GZIP_MAGIC, SourceKind, source_kind, wrong_kind
+from ackwell.regular_files import unzipped
+from ackwell.sources import SourceKind, source_kind, wrong_kind
 
 if TYPE_CHECKING:
     from ackwell import PositionRangeSet
 
 HOW_TO: Final = "expected the answer of `pulsar-admin topics stats-internal TOPIC`"
-
-STATS_BYTES_MAX: Final = 512 << 20
-"""The largest file; a `stats-internal` of a million ranges has about 30 MB."""
 
 PIECE_BYTES: Final = 1 << 20
 """A longer text of ranges is parsed in pieces of this length."""
@@ -91,9 +88,7 @@ def documents_of(data: bytes, source: str, *, pasted: bool = False) -> Iterator[
     a `LongRanges`. With `pasted`, text that is not valid JSON is first cleaned by `clean_pasted`. Raises
     `StatsError` if something is not JSON.
     """
-    if data[:2] == GZIP_MAGIC:
-        data = _decompress(data, source)
-    data, decoder = _without_long_ranges(data)
+    data, decoder = _without_long_ranges(_unzipped(data, source))
     text = _text(data, source)
     del data
     count = 0
@@ -152,8 +147,7 @@ def _without_long_ranges(data: bytes) -> tuple[bytes, json.JSONDecoder]:
 
 
 def _text(data: bytes, source: str) -> str:
-    if data[:2] == GZIP_MAGIC:
-        data = _decompress(data, source)
+    data = _unzipped(data, source)
     try:
         text = data.decode("utf-16" if data[:2] in _UTF_16_MARKS else "utf-8-sig")
     except UnicodeDecodeError:
@@ -196,21 +190,11 @@ def _blanks(text: str, start: int, more: str = "") -> int:
     return start
 
 
-def _decompress(data: bytes, source: str) -> bytes:
-    """Decompress gzip, also several members; never more than `STATS_BYTES_MAX`."""
-    out = bytearray()
+def _unzipped(data: bytes, source: str) -> bytes:
     try:
-        while data:
-            member = zlib.decompressobj(wbits=31)
-            out += member.decompress(data, STATS_BYTES_MAX + 1 - len(out))
-            if len(out) > STATS_BYTES_MAX:
-                raise StatsError(f"more than {STATS_BYTES_MAX >> 20} MiB when decompressed", source)
-            if not member.eof:
-                raise StatsError("the gzip file is cut off; copy it again", source)
-            data = member.unused_data
-    except zlib.error as error:
-        raise StatsError(f"the gzip file is damaged ({error}); copy it again", source) from None
-    return bytes(out)
+        return unzipped(data)
+    except ValueError as error:
+        raise StatsError(str(error), source) from None
 
 
 def _heading(text: str, start: int) -> tuple[str | None, int]:

@@ -34,6 +34,7 @@ from ackwell.cursor.rules import existing
 from ackwell.errors import CorruptStateError, LimitError, StatsError
 from ackwell.integers import INT64_MAX
 from ackwell.position import Position
+from ackwell.regular_files import read_regular
 from ackwell.sources import SourceKind, source_kind, wrong_kind
 
 if TYPE_CHECKING:
@@ -329,7 +330,7 @@ def from_answer(
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_regular(path)
     except OSError as error:
         raise StatsError(f"cannot be read: {error.strerror}", str(path)) from None
 

@@ -78,8 +78,19 @@ def program_options(
         bool,
         typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version."),
     ] = False,
+    max_input_mib: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Read files of at most N MiB, also when decompressed. Recorded events have no limit.",
+        ),
+    ] = 256,
 ) -> None:
-    """Hold the options of the program itself."""
+    """Apply the options of the program itself."""
+    from ackwell.regular_files import limit_input
+
+    limit_input(max_input_mib << 20)
 
 
 def main() -> None:

@@ -42,6 +42,8 @@ def convert(
     """
     from ackwell.diagnosis.difference import read_position_info
     from ackwell.errors import StateTooLargeError
+    from ackwell.regular_files import write_file
+    from ackwell.sources import SourceKind
 
     if to not in FORMATS:
         raise typer.BadParameter(f"unknown format {to!r}; known are {', '.join(FORMATS)}", param_hint="--to")
@@ -60,5 +62,5 @@ def convert(
     if str(target) == "-":
         sys.stdout.buffer.write(data)
     else:
-        target.write_bytes(data)
+        write_file(target, data, replaces=frozenset({SourceKind.CURSOR, SourceKind.BINARY}))
     err.print(f"{len(data):,} bytes, {to}", highlight=False)

@@ -270,13 +270,14 @@ def _collected_broker(
 def _read(sources: Sequence[str]) -> Iterator[SubscriptionStats | UnreadableSource]:
     from ackwell.broker.stats import UnreadableSource, parse_each, read_each
     from ackwell.errors import StatsError
+    from ackwell.regular_files import read_all
 
     for source in sources:
         if source != "-":
             yield from read_each([source])
             continue
         try:
-            yield from parse_each(sys.stdin.buffer.read(), "standard input")
+            yield from parse_each(read_all(sys.stdin.buffer, "standard input"), "standard input")
         except StatsError as error:
             yield UnreadableSource(error.source, None, error.reason)
 

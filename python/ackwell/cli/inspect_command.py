@@ -76,10 +76,11 @@ def inspect(
 def _entries(files: list[str]) -> Iterator[StoredEntry]:
     """Read the files; with a footer among them, in the order of the numbers in their names."""
     from ackwell.diagnosis.inspection import StoredEntry
+    from ackwell.regular_files import read_all, read_regular
     from ackwell.saving.chunks import is_footer
 
     entries = [
-        StoredEntry(file, sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes())
+        StoredEntry(file, read_all(sys.stdin.buffer, "-") if file == "-" else read_regular(Path(file)))
         for file in files
     ]
     if any(is_footer(entry.data) for entry in entries):

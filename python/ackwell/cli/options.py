@@ -136,8 +136,10 @@ def _reached(text: str) -> tuple[str, str]:
 
 
 def _token_in(file: Path) -> str:
+    from ackwell.regular_files import read_regular
+
     try:
-        token = file.read_text(encoding="utf-8").strip()
+        token = read_regular(file).decode().strip()
     except UnicodeDecodeError:
         token = ""
     if not token:
@@ -204,6 +206,7 @@ def assignments(given: Sequence[str] | None) -> Iterator[str]:
     A file may be of another release, so an unknown name in it is ignored with a warning.
     """
     from ackwell.broker.broker_settings import is_setting, suggestion
+    from ackwell.regular_files import read_regular
 
     for value in given or ():
         path = Path(value)
@@ -213,7 +216,7 @@ def assignments(given: Sequence[str] | None) -> Iterator[str]:
             yield value
             continue
         try:
-            text = path.read_text(encoding="utf-8")
+            text = read_regular(path).decode()
         except OSError as error:
             raise typer.BadParameter(
                 f"{value!r} is neither NAME=VALUE nor a file that can be read: {error.strerror}"

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ackwell.cluster.admin import Admin
     from ackwell.rescue import Connection, Plan, RefusedError, Report
     from ackwell.rescue.windows import Result
+    from ackwell.sources import SourceKind
 
 EXIT_REFUSED: Final = 3
 EXIT_MISSING: Final = 4
@@ -182,6 +183,7 @@ def plan(
     from ackwell.rescue import plan as make_plan
     from ackwell.rescue.plans import plan_text, refusal_json
     from ackwell.rescue.snapshot import stated_settings
+    from ackwell.sources import SourceKind
 
     if restart is options.RestartKind.BOTH:
         raise typer.BadParameter("name the restart: --restart graceful or --restart crash")
@@ -211,7 +213,8 @@ def plan(
             plans.append(made)
             _print_plan(made)
     if plans or refused:
-        _write(output, plan_text(plans, refused, int(time.time() * 1000)))
+        text = plan_text(plans, refused, int(time.time() * 1000))
+        _write(output, text, frozenset({SourceKind.PLAN}))
     entries = sum(each.missing.cardinality for each in plans)
     counts = f"{len(plans):,} planned ({entries:,} entries), {len(refused):,} refused, {unread:,} not read"
     _print_line(f"{counts}: {output if plans or refused else 'nothing is written'}")
@@ -689,14 +692,14 @@ def _unpartitioned_topic(admin: Admin, topic: str) -> str:
     return name
 
 
-def _write(file: Path, text: str) -> None:
-    """Write a file atomically; `-` is standard output."""
-    from ackwell.cluster.atomic_files import write_atomically
+def _write(file: Path, text: str, replaces: frozenset[SourceKind] | None = None) -> None:
+    """Write a new file, or one that replaces a file of some kinds; `-` is standard output."""
+    from ackwell.regular_files import write_file
 
     if str(file) == "-":
         sys.stdout.write(text)
         return
-    write_atomically(file, text.encode())
+    write_file(file, text.encode(), new=replaces is None, replaces=replaces)
 
 
 def _print_plan(made: Plan) -> None:

@@ -68,11 +68,12 @@ def what_if(
     from ackwell.diagnosis.what_if import Move, MoveResult, check_prediction
     from ackwell.diagnosis.what_if import what_if as predict
     from ackwell.json_values import json_value
+    from ackwell.regular_files import read_regular
 
     stats = _stats(client, source, subscription)
     if verify is not None:
         try:
-            predicted = json_value(verify.read_text(encoding="utf-8"))
+            predicted = json_value(read_regular(verify))
         except ValueError as error:
             fail(f"{verify}: not JSON: {error}")
         found, details = check_prediction(predicted, stats)

@@ -24,9 +24,9 @@ from urllib.parse import quote
 from ackwell.broker.dates import date_of
 from ackwell.broker.stats import UnreadableSource
 from ackwell.cluster.admin import BrokerFacts, TopicAnswer
-from ackwell.cluster.atomic_files import NO_FOLLOW, write_atomically
 from ackwell.errors import StoreError
 from ackwell.json_values import json_value
+from ackwell.regular_files import NO_FOLLOW, read_regular, write_file
 
 if TYPE_CHECKING:
     from ackwell.cluster.admin import Admin
@@ -59,6 +59,9 @@ def collect(admin: Admin, folder: Path, wanted: Sequence[str], *, time_ms: int) 
         if run.is_symlink():
             raise StoreError(f"{run}: a symbolic link, which may lead anywhere; remove it")
         run.mkdir(exist_ok=True)
+        for left in run.glob(".*.tmp"):
+            # A killed run was writing it.
+            left.unlink()
         facts = admin.facts()
         owners: set[str] = set()
         unread: list[UnreadableSource] = []
@@ -83,13 +86,13 @@ def collect(admin: Admin, folder: Path, wanted: Sequence[str], *, time_ms: int) 
             "topics": len(list(run.glob("*.json.gz"))),
             "unread": [each._asdict() for each in unread],
         }
-        write_atomically(run / MANIFEST, json.dumps(manifest, indent=1).encode())
+        write_file(run / MANIFEST, json.dumps(manifest, indent=1).encode())
 
 
 def _write(run: Path, answer: TopicAnswer) -> Path:
     file = _file(run, answer.topic)
     data = json.dumps(answer.to_json(), separators=(",", ":")).encode()
-    write_atomically(file, gzip.compress(data, 6, mtime=0))
+    write_file(file, gzip.compress(data, 6, mtime=0))
     return file
 
 
@@ -147,7 +150,7 @@ def collected_facts(sources: Sequence[str], owner: str | None = None) -> BrokerF
     manifests = [file for source in sources if source != "-" for file in Path(source).rglob(MANIFEST)]
     for file in sorted(manifests, key=lambda path: path.parent.name, reverse=True):
         try:
-            manifest = json_value(file.read_text(encoding="utf-8"))
+            manifest = json_value(read_regular(file))
             return BrokerFacts.of_json(manifest.get("brokers", {}).get(owner, manifest))
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             continue

@@ -18,6 +18,7 @@ from ackwell import PositionInfo
 from ackwell.devbroker.entry import LogEntry
 from ackwell.errors import StoreError
 from ackwell.protocol.command_ack import TransactionId
+from ackwell.regular_files import require_regular
 
 if TYPE_CHECKING:
     import os
@@ -61,6 +62,7 @@ class BrokerFile:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path)
+        require_regular(self._path)
         with self._errors():
             self._connection = sqlite3.connect(
                 self._path, timeout=0.1, isolation_level=None, check_same_thread=False

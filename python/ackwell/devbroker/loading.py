@@ -41,13 +41,14 @@ from ackwell.position import Position
 from ackwell.protocol.command_ack import TransactionId
 from ackwell.protocol.payload import read_payload
 from ackwell.protocol.topic_name import TopicName
+from ackwell.regular_files import file_kind, read_regular
 from ackwell.replay.events import Kind
 from ackwell.replay.files import read_events
 from ackwell.replay.payloads import read_payloads
 from ackwell.replay.sequence import TopicReplay
 from ackwell.replay.states import Replay, states_of
 from ackwell.replay.traces import SUFFIXES
-from ackwell.sources import SourceKind, file_kind, source_kind, wrong_kind
+from ackwell.sources import SourceKind, source_kind, wrong_kind
 from ackwell.subscription import Subscription, SubscriptionType
 from ackwell.subscription.arguments import TIME_MAX_MS
 
@@ -183,7 +184,7 @@ class _SourceReader:
             if kind is SourceKind.EVENTS:
                 self._recording([path])
                 return
-            data = path.read_bytes()
+            data = read_regular(path)
             if kind in _ANSWERS:
                 self._stats(data, path)
             elif kind not in _BYTES:

@@ -17,7 +17,8 @@ from ackwell.broker.stats import SubscriptionStats, UnreadableSource, newest, pa
 from ackwell.cursor.cursor_state import CursorState
 from ackwell.cursor.rules import acknowledged
 from ackwell.errors import StatsError
-from ackwell.sources import SourceKind, file_kind, wrong_kind
+from ackwell.regular_files import file_kind, read_regular
+from ackwell.sources import SourceKind, wrong_kind
 
 if TYPE_CHECKING:
     from ackwell import Ledgers, PositionInfo, PositionRangeSet
@@ -204,7 +205,7 @@ def _read(
         return _stored(inspect_store(path, ledger))
     if kind not in (*_BYTES, *_ANSWERS):
         raise StatsError(wrong_kind(kind, SourceKind.CURSOR, SourceKind.STATS), str(path))
-    data = path.read_bytes()
+    data = read_regular(path)
     # Compressed bytes may look like text.
     if kind in _BYTES or (kind is SourceKind.TEXT and compression is not None):
         inspection = inspect(data, source=str(path), compression=compression)

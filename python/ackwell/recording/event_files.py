@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from ackwell.extras import require
+from ackwell.regular_files import append_to
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.payloads import PREFIX, payload_line
 from ackwell.replay.traces import line
@@ -70,11 +71,12 @@ class EventFiles:
         self._queue_max = queue_max
         self._queue: deque[Event | EntryPayload] = deque()
         self._payload_bytes = 0
-        self._payload_file: IO[str] | None = None
+        self._payload_file: IO[bytes] | None = None
         self._rows: list[Event] = []
         """The events of the current file, for Parquet."""
         self._dropped = 0
         self._written = 0
+        _complete_parquet(self._folder)
         taken = (
             path.name.removeprefix("events-").partition(".")[0] for path in self._folder.glob("events-*")
         )
@@ -176,8 +178,8 @@ class EventFiles:
     def _put_payloads(self, payloads: list[EntryPayload]) -> None:
         if self._payload_file is None:
             path = self._folder / f"{PREFIX}{self._number:06}.jsonl"
-            self._payload_file = path.open("a", encoding="utf-8")
-        self._payload_file.write("".join(starmap(payload_line, payloads)))
+            self._payload_file = append_to(path)
+        self._payload_file.write("".join(starmap(payload_line, payloads)).encode())
         self._payload_file.flush()
         self._payload_bytes -= sum(len(each.data) for each in payloads)
 
@@ -209,6 +211,19 @@ class EventFiles:
             self._file = None
             if self._rows:
                 self._write_parquet()
+
+
+def _complete_parquet(folder: Path) -> None:
+    """Complete the replacement of lines by Parquet that a kill interrupted."""
+    for hidden in folder.glob("_events-*.parquet"):
+        if (folder / hidden.name[1:]).with_suffix(".jsonl").exists():
+            # It may be incomplete. The lines are complete.
+            hidden.unlink()
+        else:
+            hidden.rename(folder / hidden.name[1:])
+    for lines in folder.glob("_events-*.jsonl"):
+        if (folder / lines.name[1:]).with_suffix(".parquet").exists():
+            lines.unlink()
 
 
 def _dropped(count: int, before: list[Event]) -> Event:

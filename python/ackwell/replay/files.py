@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from ackwell.errors import EventError
+from ackwell.regular_files import file_kind, require_regular
 from ackwell.replay.events import Kind, event_from_fields
 from ackwell.replay.fold import Fold
 from ackwell.replay.jobs import Job, fold_jobs, usable_cores
 from ackwell.replay.resets import NO_RESETS, RESETTING, find_resets
 from ackwell.replay.traces import SUFFIXES, trace_columns, trace_events
-from ackwell.sources import SourceKind, file_kind, wrong_kind
+from ackwell.sources import SourceKind, wrong_kind
 
 if TYPE_CHECKING:
     from ackwell.replay.event_columns import Columns
@@ -34,13 +35,14 @@ _RESETS: Final = RESETTING - {Kind.COMMIT.value}
 def event_files(sources: Iterable[str | Path]) -> list[Path]:
     """List the event files in files and folders, in the order of replay (by name).
 
-    Raises `FileNotFoundError` for a source that does not exist, `EventError` for a folder without
-    event files (`.jsonl`, `.jsonl.gz`, `.parquet`).
+    Raises `FileNotFoundError` for a source that does not exist, `EventError` for a folder without event files
+    (`.jsonl`, `.jsonl.gz`, `.parquet`), and `OSError` for a pipe or a device.
     """
     files: set[Path] = set()
     for source in map(Path, sources):
         if source.is_dir():
             found = [path for path in source.rglob("*") if _is_events(path.relative_to(source))]
+            _refuse_hidden_lines(source)
             if not found:
                 raise EventError(f"no trace here; expected {', '.join(_SUFFIXES)}", file=str(source))
             files.update(found)
@@ -49,12 +51,22 @@ def event_files(sources: Iterable[str | Path]) -> list[Path]:
             files.add(source)
         else:
             raise FileNotFoundError(f"{source}: no such file or folder")
+    for path in files:
+        require_regular(path)
     return sorted(files, key=str)
+
+
+def _refuse_hidden_lines(folder: Path) -> None:
+    """Raise `EventError` for a recording that was killed when it replaced lines by Parquet."""
+    for lines in folder.rglob("_events-*.jsonl"):
+        shown = lines.with_name(lines.name[1:])
+        if not shown.with_suffix(".parquet").exists():
+            raise EventError(f"a killed recording has left it; rename it to {shown.name}", file=str(lines))
 
 
 def _refuse_other_kinds(path: Path) -> None:
     """Raise `EventError` for a file that is not named as one of events and has another kind."""
-    if path.name.endswith(_SUFFIXES) or not path.is_file():
+    if path.name.endswith(_SUFFIXES):
         return
     kind = file_kind(path)
     if kind not in (SourceKind.EVENTS, SourceKind.JSON, SourceKind.TEXT, SourceKind.BINARY, SourceKind.EMPTY):

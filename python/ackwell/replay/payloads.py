@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from ackwell.json_values import json_value
 from ackwell.position import Position
+from ackwell.regular_files import read_regular
 
 PREFIX: Final = "_payloads-"
 """The prefix of each file name. Spark and ackwell skip files with a leading underscore."""
@@ -40,7 +41,7 @@ def read_payloads(folder: Path) -> Payloads:
     """Return the entries of a recording's folder, by topic and position."""
     found = Payloads(defaultdict(dict), [])
     for path in sorted(folder.rglob(f"{PREFIX}*.jsonl")):
-        *lines, torn = path.read_bytes().split(b"\n")
+        *lines, torn = read_regular(path).split(b"\n")
         for number, line in enumerate([*lines, torn], start=1):
             try:
                 topic, position, data = _entry_of(json_value(line))

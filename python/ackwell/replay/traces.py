@@ -17,6 +17,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 from ackwell._native import TraceReader
 from ackwell.errors import EventError
+from ackwell.regular_files import open_regular
 from ackwell.replay.event_columns import NULL, Columns, columns_of
 from ackwell.replay.events import EFFECTS, Event, Kind, event_from_fields
 
@@ -165,7 +166,7 @@ def chunks(file: IO[bytes]) -> Iterator[tuple[bytes, int]]:
 def open_trace(path: Path) -> IO[bytes]:
     """Open a trace, plain or compressed with gzip or Zstandard."""
     if path.suffix == ".gz":
-        unpacked: Any = gzip.GzipFile(path, "rb")
+        unpacked: Any = gzip.GzipFile(fileobj=open_regular(path))
         return unpacked  # type: ignore[no-any-return]
     if path.suffix == ".zst":
         from ackwell.extras import require
@@ -175,7 +176,7 @@ def open_trace(path: Path) -> IO[bytes]:
 
         stream: IO[bytes] = pyarrow.input_stream(str(path), compression="zstd")
         return stream
-    return path.open("rb")
+    return open_regular(path)
 
 
 def line(event: Event) -> str:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from ackwell.diagnosis.difference import read_state
 from ackwell.errors import StatsError
+from ackwell.regular_files import file_kind
 from ackwell.replay.states import replay_files
-from ackwell.sources import SourceKind, file_kind
+from ackwell.sources import SourceKind
 
 if TYPE_CHECKING:
     from ackwell.cursor.cursor_state import CursorState

@@ -5,7 +5,12 @@ from __future__ import annotations
 import json
 import os
 import time
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ackwell.regular_files import append_to
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class AuditFile:
@@ -21,7 +26,7 @@ class AuditFile:
         line = {"timeMs": int(time.time() * 1000), "what": what, "topic": topic, "subscription": subscription}
         if positions:
             line |= {"positions": positions, "sha256": digest}
-        with self._path.open("a", encoding="utf-8") as sink:
-            sink.write(json.dumps(line) + "\n")
+        with append_to(self._path) as sink:
+            sink.write(json.dumps(line).encode() + b"\n")
             sink.flush()
             os.fsync(sink.fileno())

@@ -10,6 +10,7 @@ from typing import Any
 
 from ackwell.errors import StatsError
 from ackwell.json_values import json_value
+from ackwell.regular_files import read_regular
 from ackwell.sources import SourceKind, source_kind, wrong_kind
 
 
@@ -33,7 +34,7 @@ def read_with_sha256(file: Path, kind: SourceKind, version: int, *, key: str) ->
 
     Raises `StatsError` for a file without `key`, of another version, or with a wrong digest.
     """
-    data = file.read_bytes()
+    data = read_regular(file)
     try:
         value: dict[str, Any] = json_value(data)
         found, _ = value["version"], value[key]

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.broker import dispatch
 from ackwell.cluster.admin import quoted, topic_path
-from ackwell.cluster.atomic_files import write_atomically
 from ackwell.errors import StatsError
+from ackwell.regular_files import write_file
 from ackwell.rescue.checksums import read_with_sha256, with_sha256
 from ackwell.rescue.planning import refuse_other_cluster
 from ackwell.rescue.refusals import RefusedError
@@ -54,7 +54,7 @@ def hold(connection: Connection, topic: str, subscription: str, journal: Path) -
             "before": before,
             "timeMs": int(time.time() * 1000),
         }
-        write_atomically(journal, json.dumps(with_sha256(value)).encode())
+        write_file(journal, json.dumps(with_sha256(value)).encode(), new=True)
     connection.change("hold", "POST", topic, subscription, f"{quoted(subscription)}/dispatchRate", HOLD)
     _wait_for(connection, f"{path}?applied=true", HOLD)
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from ackwell._native import PositionRangeSet
 from ackwell.cluster.admin import quoted, topic_path
-from ackwell.cluster.atomic_files import write_atomically
 from ackwell.errors import StatsError
 from ackwell.protocol.constants import SubscriptionType
+from ackwell.regular_files import write_file
 from ackwell.rescue.checksums import with_sha256
 from ackwell.rescue.holding import held
 from ackwell.rescue.planning import attachable_type, known_settings, refuse_internal
@@ -54,7 +54,7 @@ def unload(
             known_settings(before.settings)
             facts = connection.admin.facts(answer.owner)
             value = dump(answer, subscription, facts, connection.admin.cluster)
-            write_atomically(kept, json.dumps(with_sha256(value)).encode())
+            write_file(kept, json.dumps(with_sha256(value)).encode(), new=True)
         else:
             before = _read(kept, name)
         report = _unloaded(connection, before, unloads=unloads)

@@ -24,6 +24,7 @@ from ackwell.cursor.rules import acknowledged, existing
 from ackwell.diagnosis.assumptions import RANGE_LIMIT
 from ackwell.errors import StatsError
 from ackwell.protocol.constants import SubscriptionType
+from ackwell.regular_files import read_regular
 from ackwell.rescue.checksums import check_sha256, with_sha256
 from ackwell.sources import SourceKind, source_kind, wrong_kind
 
@@ -136,7 +137,7 @@ def read_snapshots(sources: Iterable[str | Path]) -> Iterator[Snapshot | Unreada
     for source in sources:
         try:
             for file in stats_files(source):
-                data = file.read_bytes()
+                data = read_regular(file)
                 if (kind := source_kind(data)) in _OTHER_KINDS:
                     raise StatsError(wrong_kind(kind, SourceKind.DUMP), str(file))
                 for _, document in documents_of(data, str(file)):

@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ackwell.broker.stats import UnreadableSource
-from ackwell.cluster.atomic_files import write_atomically
 from ackwell.cursor.rules import existing
 from ackwell.diagnosis.checkup import Checkup, JudgedBroker
 from ackwell.errors import AckwellError, StatsError
 from ackwell.protocol.constants import SubscriptionType
+from ackwell.regular_files import write_file
 from ackwell.rescue.checksums import read_with_sha256, with_sha256
 from ackwell.rescue.holding import hold, release
 from ackwell.rescue.planning import attachable_type, plan, refuse_other_cluster
@@ -78,7 +78,7 @@ class Window:
             "timeMs": int(time.time() * 1000),
             "subscriptions": [list(name) for name in names],
         }
-        write_atomically(self.file, json.dumps(with_sha256(value)).encode())
+        write_file(self.file, json.dumps(with_sha256(value)).encode(), new=True)
 
     def names(self) -> list[Name]:
         """Return the protected subscriptions."""
@@ -194,7 +194,8 @@ def _snapshot(connection: Connection, window: Window, name: Name) -> Result:
             return Result(name)
         facts = connection.admin.facts(answer.owner)
         value = dump(answer, name[1], facts, connection.admin.cluster)
-        write_atomically(window.snapshot(name), json.dumps(with_sha256(value)).encode())
+        text = json.dumps(with_sha256(value))
+        write_file(window.snapshot(name), text.encode(), new=before is None)
     except AckwellError as error:
         return Result(name, error=error)
     return Result(name)
@@ -243,7 +244,7 @@ def _ended(
         release(connection, window.journal(name))
     if live.type is SubscriptionType.KEY_SHARED:
         connection.wake(*name)
-    write_atomically(window.report(name), json.dumps(asdict(report)).encode())
+    write_file(window.report(name), json.dumps(asdict(report)).encode())
     if before is None:
         raise StatsError("`begin` took no snapshot, so nothing was restored; the hold is released", topic)
     return report

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ackwell.errors import CorruptStateError, FencedError, StoreError
 from ackwell.integers import INT64_MAX, INT64_MIN
+from ackwell.regular_files import require_regular
 from ackwell.store.base import (
     Store,
     checked_entry,
@@ -117,6 +118,9 @@ class SqliteStore(Store):
         read_only: bool = False,
     ) -> None:
         self._path = Path(path)
+        if self._path.is_symlink():
+            # SQLite keeps the log next to the file, not next to a link to it.
+            self._path = self._path.resolve()
         self._name = checked_name(name)
         self._key = _key(name)
         self._timeout_s = timeout_s
@@ -260,13 +264,21 @@ class SqliteStore(Store):
     def _create_tables(self) -> None:
         """Create the tables in an empty file, first, so that a crash never leaves a file without tables."""
         self._current()
-        with self._transaction() as connection:
-            if self._is_empty():
-                for statement in TABLES.values():
-                    connection.execute(statement)
-                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-                connection.execute(f"PRAGMA user_version = {VERSION}")
+        with self._transaction():
+            self._add_tables()
         self._has_tables()
+        self._begin_log()
+
+    def _add_tables(self) -> None:
+        """Create the tables in the open transaction if the file is empty."""
+        if self._is_empty():
+            for statement in TABLES.values():
+                self._connection.execute(statement)
+            self._connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            self._connection.execute(f"PRAGMA user_version = {VERSION}")
+
+    def _begin_log(self) -> None:
+        """Change the journal to a write-ahead log, unless it is one."""
         with _errors(self._path):
             if self._value("PRAGMA journal_mode") != "wal":
                 self._connection.execute("PRAGMA journal_mode = WAL")
@@ -408,7 +420,7 @@ class _Joined(SqliteStore):
 def one_transaction(path: str | os.PathLike[str]) -> Iterator[Callable[[str], Store]]:
     """Open ledgers of one file by name; their writes are committed together at the end.
 
-    The file already has the tables. Other owners of its ledgers wait until the end.
+    A missing file is created. Other owners of its ledgers wait until the end.
     """
     joined: list[_Joined] = []
 
@@ -418,9 +430,11 @@ def one_transaction(path: str | os.PathLike[str]) -> Iterator[Callable[[str], St
 
     with SqliteStore(path) as whole:
         with whole._transaction():  # noqa: SLF001
+            whole._add_tables()  # noqa: SLF001
             yield opened
         for store in joined:
             store.committed()
+        whole._begin_log()  # noqa: SLF001
 
 
 def ledger_names(path: str | os.PathLike[str]) -> list[str]:
@@ -453,6 +467,7 @@ def ledger_names(path: str | os.PathLike[str]) -> list[str]:
 def is_sqlite(path: str | os.PathLike[str]) -> bool:
     """Return whether a path is an SQLite file."""
     try:
+        require_regular(Path(path))
         _marks(Path(path))
     except (OSError, sqlite3.Error):
         return False
@@ -508,9 +523,8 @@ def _errors(path: Path) -> Iterator[None]:
 def _connect(path: Path, timeout_s: float, *, read_only: bool) -> sqlite3.Connection:
     """Open the file after a check of its header, because SQLite may change a file when it opens it."""
     try:
+        require_regular(path)
         size = path.stat().st_size
-        if path.is_dir():
-            raise StoreError(f"{path}: Is a directory")
     except FileNotFoundError:
         size = 0
         if read_only:

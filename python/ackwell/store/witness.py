@@ -16,6 +16,7 @@ import zlib
 from typing import TYPE_CHECKING, Final
 
 from ackwell.errors import StoreError
+from ackwell.regular_files import read_regular
 
 if TYPE_CHECKING:
     from io import FileIO
@@ -119,7 +120,7 @@ def _write_whole(file: FileIO, data: bytes) -> None:
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_regular(path)
     except FileNotFoundError:
         return b""
     except OSError as error:

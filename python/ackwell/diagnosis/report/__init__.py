@@ -21,6 +21,8 @@ from ackwell.broker.codes import with_names
 from ackwell.broker.writes import RESTART_NAMES
 from ackwell.diagnosis.delivery import DeliveryVerdict
 from ackwell.extras import require
+from ackwell.regular_files import write_file
+from ackwell.sources import SourceKind
 
 if TYPE_CHECKING:
     from ackwell.diagnosis.checkup import Checkup
@@ -42,7 +44,7 @@ DETAIL_RUNS_OF_A_ROW: Final = 300
 
 def write_report(path: str | Path, checkup: Checkup) -> None:
     """Write the page to `path`; raises `ModuleNotFoundError`, naming the extra, where Bokeh is missing."""
-    Path(path).write_text(report_html(checkup), encoding="utf-8")
+    write_file(Path(path), report_html(checkup).encode(), replaces=frozenset({SourceKind.HTML}))
 
 
 def report_html(checkup: Checkup) -> str:

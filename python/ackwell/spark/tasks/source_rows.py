@@ -14,6 +14,7 @@ import pyarrow as pa
 from ackwell.broker.stats import SubscriptionStats, read_stats
 from ackwell.diagnosis.inspection import Inspection, StoredEntry, inspect, inspect_entries
 from ackwell.errors import AckwellError, StatsError
+from ackwell.regular_files import read_regular
 from ackwell.replay import table_schemas
 from ackwell.replay.files import path_columns, read_events
 
@@ -66,7 +67,7 @@ class _NoState(NamedTuple):
 
 
 def _saves(files: list[Path]) -> Iterator[Inspection | _NoState]:
-    entries = [StoredEntry(str(file), file.read_bytes()) for file in files]
+    entries = [StoredEntry(str(file), read_regular(file)) for file in files]
     try:
         yield from (
             save if save.entries == 1 else replace(save, source=save.source.rpartition(" … ")[2])

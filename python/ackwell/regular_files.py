@@ -1,0 +1,216 @@
+"""Read and write regular files: no device, no pipe, and no symbolic link that is replaced.
+
+A read has a limit, which also applies to the data inside gzip. A write is whole or does not happen: a
+temporary file in the same folder is synced and then renamed. A killed process may leave the temporary file.
+Its name is always the same, and the next write of the file removes it.
+"""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import os
+import stat
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from io import BytesIO
+from typing import IO, TYPE_CHECKING, Final
+
+from ackwell.sources import GZIP_MAGIC, HEAD_BYTES, SourceKind, source_kind, wrong_kind
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NO_FOLLOW: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+"""Flags for `os.open`: do not follow a symbolic link, and do not translate line ends."""
+
+_NO_WAIT: Final = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+"""Flags for `os.open`: do not wait for the other end of a pipe."""
+
+INPUT_BYTES_MAX: Final = 256 << 20
+"""The default limit of a file that is read as a whole; a `stats-internal` of a million ranges has 30 MB."""
+
+_PIECE_BYTES: Final = 1 << 20
+
+_limit: Final = ContextVar("input_bytes_max", default=INPUT_BYTES_MAX)
+
+
+def limit_input(max_bytes: int) -> None:
+    """Set the limit of files that are read as a whole, in the current context."""
+    _limit.set(max_bytes)
+
+
+def open_regular(path: Path) -> IO[bytes]:
+    """Open a regular file for reading; `OSError` for anything else, also at the end of a symbolic link."""
+    return _checked(os.open(path, os.O_RDONLY | _NO_WAIT), "rb", path)
+
+
+def require_regular(path: Path) -> None:
+    """Raise `OSError` if a path exists and does not lead to a regular file."""
+    with suppress(FileNotFoundError):
+        _require_regular(path.stat(), path)
+
+
+def _checked(descriptor: int, mode: str, path: Path) -> IO[bytes]:
+    """Return the file of a descriptor; `OSError` if it is not a regular file."""
+    try:
+        _require_regular(os.fstat(descriptor), path)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return os.fdopen(descriptor, mode)
+
+
+def _require_regular(found: os.stat_result, path: Path) -> None:
+    if stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+
+
+def read_regular(path: Path) -> bytes:
+    """Return the content of a regular file; `OSError` if it is larger than the limit."""
+    with open_regular(path) as file:
+        if os.fstat(file.fileno()).st_size > _limit.get():
+            raise OSError(errno.EFBIG, _too_large(), str(path))
+        return read_all(file, str(path))
+
+
+def read_all(file: IO[bytes], name: str) -> bytes:
+    """Return the rest of an open file; `OSError` if it is larger than the limit."""
+    data = file.read(_limit.get() + 1)
+    if len(data) > _limit.get():
+        raise OSError(errno.EFBIG, _too_large(), name)
+    return data
+
+
+def _too_large() -> str:
+    return f"more than {_limit.get() >> 20:,} MiB; raise the limit with `ackwell --max-input-mib N COMMAND`"
+
+
+def unzipped(data: bytes) -> bytes:
+    """Return the data inside gzip, of one or several members; other data is returned unchanged.
+
+    Raises `ValueError` for damaged data, and for more data than the limit.
+    """
+    if not data.startswith(GZIP_MAGIC):
+        return data
+    left = _limit.get()
+    pieces: list[bytes] = []
+    try:
+        with gzip.GzipFile(fileobj=BytesIO(data)) as source:
+            while piece := source.read(_PIECE_BYTES):
+                pieces.append(piece)
+                left -= len(piece)
+                if left < 0:
+                    raise ValueError(f"decompressed {_too_large()}")
+    except EOFError:
+        raise ValueError("the gzip file is cut off; copy it again") from None
+    except (gzip.BadGzipFile, zlib.error) as error:
+        raise ValueError(f"the gzip file is damaged ({error}); copy it again") from None
+    return b"".join(pieces)
+
+
+def file_kind(path: Path) -> SourceKind:
+    """Return the kind of a regular file; `OSError` if it cannot be read."""
+    with open_regular(path) as source:
+        return source_kind(source.read(HEAD_BYTES))
+
+
+def write_file(
+    file: Path, data: bytes, *, new: bool = False, replaces: frozenset[SourceKind] | None = None
+) -> None:
+    """Write a file, synced to disk; it is written as a whole, or not at all.
+
+    With `new` the file is created, and `FileExistsError` is raised if it exists, also if another process
+    creates it in the meantime. Otherwise a regular file is replaced, if it is empty or of one of the kinds
+    `replaces`. Any other file raises `OSError` and is unchanged.
+    """
+    temporary = file.with_name(f".{file.name}.tmp")
+    with _locked(file.parent) as folder:
+        if not new:
+            _require_replaceable(file, replaces)
+        # A killed process, or another user of the folder, may have left a file or a link with this name.
+        temporary.unlink(missing_ok=True)
+        try:
+            with os.fdopen(
+                os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_FOLLOW, 0o666), "wb"
+            ) as out:
+                out.write(data)
+                out.flush()
+                os.fsync(out.fileno())
+            if new:
+                _rename_new(temporary, file)
+            else:
+                temporary.replace(file)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        if folder is not None:
+            os.fsync(folder)
+
+
+def _require_replaceable(file: Path, kinds: frozenset[SourceKind] | None) -> None:
+    """Raise `OSError` unless a file is missing, or is a regular file of one of the kinds."""
+    try:
+        found = file.lstat()
+    except FileNotFoundError:
+        return
+    if stat.S_ISLNK(found.st_mode):
+        raise OSError(errno.EINVAL, "a symbolic link, which is not replaced; name another file", str(file))
+    _require_regular(found, file)
+    if kinds is not None and (kind := file_kind(file)) not in {*kinds, SourceKind.EMPTY}:
+        reason = f"{wrong_kind(kind, *kinds)}; it is not replaced: name another file"
+        raise OSError(errno.EEXIST, reason, str(file))
+
+
+def _rename_new(temporary: Path, file: Path) -> None:
+    """Rename a file to a name that must be free."""
+    if hasattr(os, "O_NOFOLLOW"):
+        try:
+            os.link(temporary, file)
+        except FileExistsError:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(file)) from None
+        except OSError:
+            # The file system has no hard links. The empty file reserves the name.
+            os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_FOLLOW, 0o666))
+            temporary.replace(file)
+        else:
+            temporary.unlink()
+    else:
+        # On Windows a rename does not replace.
+        temporary.rename(file)
+
+
+def append_to(file: Path) -> IO[bytes]:
+    """Open a regular file to append; it is created if it is missing, and a symbolic link is not followed."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | NO_FOLLOW | _NO_WAIT
+    return _checked(os.open(file, flags, 0o666), "ab", file)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[int | None]:
+    """Hold the lock of a folder, so that two writers of one file take turns, and yield its descriptor.
+
+    Windows has no such lock, and does not need it: it does not delete the open file of another process.
+    """
+    if not hasattr(os, "O_DIRECTORY"):
+        yield None
+        return
+    import fcntl
+
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except PermissionError:
+        # A folder that can be written to and not be read.
+        yield None
+        return
+    try:
+        with suppress(OSError):
+            # Some network file systems cannot lock a folder.
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield descriptor
+    finally:
+        os.close(descriptor)
