@@ -9,12 +9,14 @@ EXTRAS: Final = {
     "bokeh": "report",
     "google": "devbroker",
     "jinja2": "report",
+    "oauthlib": "auth",
     "pandas": "spark",
     "pulsar": "pulsar",
     "pyarrow": "parquet",
     "pyspark": "spark",
+    "yaml": "auth",
 }
-"""The extra that installs each top-level package; `google` belongs to protobuf."""
+"""The extra that installs each top-level package; `google` belongs to protobuf, `yaml` to PyYAML."""
 
 
 def require(module: str, purpose: str) -> None:
@@ -36,5 +38,5 @@ def missing(error: ModuleNotFoundError) -> str:
     """
     package = (error.name or str(error)).partition(".")[0]
     extra = EXTRAS.get(package)
-    shown = "protobuf" if package == "google" else package
+    shown = {"google": "protobuf", "yaml": "PyYAML"}.get(package, package)
     return f"{shown}; pip install {shown if extra is None else repr(f'ackwell[{extra}]')}"

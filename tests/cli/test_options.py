@@ -10,8 +10,8 @@ import pytest
 from tests.cli.test_help import COMMANDS
 from tests.commands import ackwell
 
-ADMIN = """--admin --token-file --trust-host… --reach… --wait=0.0≥0≤3600
-    --tls-trust-certs --tls-cert --tls-key --tls-allow-insecure
+ADMIN = """--admin --client-conf --context --token-file --trust-host… --reach…
+    --wait=0.0≥0≤3600 --tls-trust-certs --tls-cert --tls-key --tls-allow-insecure
     --timeout=30.0≥0.1 --concurrency=8≥1≤256"""
 
 MODE = "--mode=error(error overwrite append ignore)"

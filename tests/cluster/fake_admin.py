@@ -27,7 +27,10 @@ class FakeBroker(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.asked.append((self.command, self.path, self.headers.get("Authorization")))
-        value = self.answers.get(self.path)
+        self.answer(self.answers.get(self.path))
+
+    def answer(self, value: Any) -> None:
+        """Send the answer that a value describes."""
         if callable(value):
             value(self)
         elif isinstance(value, str) and value.startswith("http"):
@@ -52,6 +55,19 @@ class FakeBroker(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         pass
+
+
+def guarded(answers: dict[str, Any], accepts: Callable[[str | None], bool]) -> dict[str, Any]:
+    """Return the answers of a broker that refuses other credentials with 401."""
+
+    def guard(value: Any) -> Fault:
+        def fault(handler: FakeBroker) -> None:
+            accepted = accepts(handler.headers.get("Authorization"))
+            handler.answer(value) if accepted else handler.reply(401, b'{"reason":"Unauthorized"}')
+
+        return fault
+
+    return {path: guard(value) for path, value in answers.items()}
 
 
 @contextmanager

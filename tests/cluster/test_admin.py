@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
 import socket
-import subprocess
 import threading
 import time
 from pathlib import Path
@@ -15,6 +13,7 @@ import pytest
 
 from ackwell.broker.stats import SubscriptionStats, UnreadableSource
 from ackwell.cluster.admin import Admin, TopicAnswer
+from ackwell.cluster.credentials import Token
 from ackwell.cluster.endpoint import Endpoint
 from ackwell.errors import StatsError
 from tests.cluster.fake_admin import FakeBroker, broker, served
@@ -48,7 +47,7 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_a_live_broker_is_asked_by_get_alone_and_with_the_token(wanted: tuple[str, ...]) -> None:
     with broker(served()) as (url, asked):
-        (found,), unread = read(url, *wanted, token="secret")
+        (found,), unread = read(url, *wanted, credentials=Token("secret"))
     assert not unread
     assert (found.topic, found.subscription) == (TOPIC, "sub")
     assert len(found.individually_deleted) == 12_000
@@ -110,7 +109,7 @@ def test_a_name_cannot_lead_to_another_path() -> None:
 @pytest.mark.parametrize("token", ["SECRET\nline", "SECRET\r", "SEC\0RET", "SECRÉT", "SECRET\udc80"])
 def test_what_is_not_a_token_is_refused_and_not_quoted(token: str) -> None:
     with pytest.raises(ValueError, match="not a token") as caught:
-        Endpoint(url="http://broker:8080", token=token)
+        Endpoint(url="http://broker:8080", credentials=Token(token))
     assert "SEC" not in str(caught.value)
 
 
@@ -130,7 +129,7 @@ def test_a_redirect_to_the_owner_is_followed_with_the_token() -> None:
     with broker(served()) as (owner, asked):
         there = {path: f"{owner}{path}" for path in served() if path.endswith(("internalStats", "stats"))}
         with broker(there) as (url, _):
-            (found,), _ = read(url, TOPIC, token="secret")
+            (found,), _ = read(url, TOPIC, credentials=Token("secret"))
     assert found.topic == TOPIC
     assert {token for _, _, token in asked} == {"Bearer secret"}
 
@@ -190,15 +189,15 @@ def test_the_token_goes_to_no_host_that_the_cluster_does_not_list() -> None:
             path: f"{elsewhere}{path}" for path in served() if path.endswith(("internalStats", "stats"))
         }
         with broker(there) as (url, _):
-            found, (unread,) = read(url, TOPIC, token="secret")
+            found, (unread,) = read(url, TOPIC, credentials=Token("secret"))
             assert not found
             assert "the credentials are not sent there. Allow it with --trust-host 127.0.0.2" in unread.reason
             assert not asked
-            (found_then,), _ = read(url, TOPIC, token="secret", trusted_hosts=("127.0.0.2",))
+            (found_then,), _ = read(url, TOPIC, credentials=Token("secret"), trusted_hosts=("127.0.0.2",))
             assert found_then.topic == TOPIC
         there["/admin/v2/brokers/standalone"] = ["127.0.0.2:8080"]
         with broker(there) as (url, _):
-            (listed,), _ = read(url, TOPIC, token="secret")
+            (listed,), _ = read(url, TOPIC, credentials=Token("secret"))
             assert listed.topic == TOPIC
     assert {token for _, _, token in asked} == {"Bearer secret"}
 
@@ -207,7 +206,7 @@ def test_a_broker_that_is_listed_without_a_host_lets_no_address_without_one_be_t
     told = served() | {"/admin/v2/brokers/standalone": [":8080", "", None, "http://"]}
     told["/admin/v2/persistent/shop/eu/orders/internalStats"] = "http://:1/"
     with broker(told) as (url, _):
-        _, (unread,) = read(url, TOPIC, token="secret")
+        _, (unread,) = read(url, TOPIC, credentials=Token("secret"))
     assert "the credentials are not sent there" in unread.reason
 
 
@@ -222,7 +221,7 @@ def test_a_cluster_that_cannot_be_asked_hides_no_broker_of_another() -> None:
             "/admin/v2/brokers/standalone": ["127.0.0.2:8080"],
         }
         with broker(there) as (url, _):
-            (found,), unread = read(url, TOPIC, token="secret")
+            (found,), unread = read(url, TOPIC, credentials=Token("secret"))
     assert (found.topic, unread) == (TOPIC, [])
 
 
@@ -240,26 +239,9 @@ def test_a_password_in_the_address_is_sent_as_one_and_never_shown() -> None:
     assert "hidden" not in str(refusal.value)
 
 
-@pytest.fixture
-def certificate(tmp_path: Path) -> Path:
-    """A self-signed certificate for 127.0.0.1, with its key."""
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("no openssl here to make a certificate with")
-    path = tmp_path / "broker.pem"
-    options = (
-        "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=127.0.0.1 -addext subjectAltName=IP:127.0.0.1"
-    )
-    key, cert = tmp_path / "key.pem", tmp_path / "cert.pem"
-    command = [openssl, *options.split(), "-keyout", str(key), "-out", str(cert)]
-    subprocess.run(command, check=True, capture_output=True)
-    path.write_text(key.read_text() + cert.read_text())
-    return path
-
-
 def test_a_certificate_is_trusted_only_when_it_is_named_or_all_are(certificate: Path) -> None:
     with broker(served(), certificate) as (url, asked):
-        _, (unread,) = read(url, TOPIC, token="secret")
+        _, (unread,) = read(url, TOPIC, credentials=Token("secret"))
         assert "certificate" in unread.reason
         assert not asked
         for options in ({"tls_trust_certificates": certificate}, {"tls_allow_insecure": True}):
@@ -271,7 +253,7 @@ def test_the_token_never_leaves_an_encrypted_connection_for_an_open_one(certific
     with broker(served()) as (owner, asked):
         there = {path: f"{owner}{path}" for path in served()}
         with broker(there, certificate) as (url, _):
-            _, (unread,) = read(url, TOPIC, token="secret", tls_trust_certificates=certificate)
+            _, (unread,) = read(url, TOPIC, credentials=Token("secret"), tls_trust_certificates=certificate)
     assert "the credentials are not sent there" in unread.reason
     assert not asked
 
@@ -519,7 +501,7 @@ def test_an_owner_whose_name_does_not_resolve_is_reached_by_a_map_of_names() -> 
                 {"broker-0.invalid:8080": f"127.0.0.1:{port}"},
                 {"broker-0.invalid": f"127.0.0.1:{port}"},
             ):
-                (found,), unreads = read(url, TOPIC, reach=reach, token="secret")
+                (found,), unreads = read(url, TOPIC, reach=reach, credentials=Token("secret"))
                 assert not unreads
                 assert found.owner == "broker-0.invalid:8080"
             assert {token for _, _, token in asked} == {None, "Bearer secret"}

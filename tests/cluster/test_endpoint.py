@@ -13,6 +13,7 @@ import pytest
 
 from ackwell.cluster import endpoint as module
 from ackwell.cluster.admin import Admin
+from ackwell.cluster.credentials import Token
 from ackwell.cluster.endpoint import Endpoint
 from ackwell.errors import StatsError
 from tests.cluster.fake_admin import FakeBroker, broker
@@ -65,7 +66,8 @@ def test_only_some_codes_may_pass(code: int, slept: list[float]) -> None:
         (
             401,
             b'{"reason":"no"}',
-            "HTTP 401: no (the token is missing or not accepted; pass one with --token-file)",
+            "HTTP 401: no (the token is missing or not accepted; pass one with --token-file or "
+            "--client-conf)",
         ),
         (403, b"", "HTTP 403: the token may not read this; it needs the right to consume or to administer"),
         (404, b"x", "HTTP 404: the topic or namespace does not exist, or the address is not an admin URL"),
@@ -211,7 +213,7 @@ class Written:
 def test_what_is_changed_is_json_and_nothing_has_no_body() -> None:
     written = Written(200)
     with broker({"/admin/v2/x": written}) as (url, asked):
-        admin = Admin(Endpoint(url=url, token="secret"))
+        admin = Admin(Endpoint(url=url, credentials=Token("secret")))
         admin.change("POST", "x", {"a": 1})
         admin.change("DELETE", "x")
         admin.change("PUT", "x", 0)
@@ -243,13 +245,14 @@ def test_a_change_is_redirected_with_its_body_to_a_host_that_is_trusted(code: in
         broker({"/admin/v2/x": written}, host="127.0.0.2") as (owner, asked),
         broker({"/admin/v2/x": redirecting(code, f"{owner}/admin/v2/x")}) as (url, _),
     ):
-        trusted = Endpoint(url=url, token=token, trusted_hosts=("127.0.0.2",))
+        credentials = Token(token) if token else None
+        trusted = Endpoint(url=url, credentials=credentials, trusted_hosts=("127.0.0.2",))
         trusted.change("POST", "x", b"body", frozenset)
         assert [(method, body) for method, _, body in written.got] == [("POST", b"body")]
         assert [each[2] for each in asked] == [None if token is None else "Bearer secret"]
         # A change is not redirected to an unlisted host, with or without credentials.
         with pytest.raises(StatsError, match="which the cluster does not list"):
-            Endpoint(url=url, token=token).change("POST", "x", b"body", frozenset)
+            Endpoint(url=url, credentials=credentials).change("POST", "x", b"body", frozenset)
     assert len(written.got) == 1
 
 
@@ -260,7 +263,7 @@ def test_without_credentials_a_question_is_followed_anywhere() -> None:
     ):
         assert get(url) == b"1"
         with pytest.raises(StatsError, match="the credentials are not sent there"):
-            get(url, token="secret")
+            get(url, credentials=Token("secret"))
 
 
 def test_a_change_is_not_turned_into_a_question_by_another_redirect() -> None:

@@ -230,6 +230,12 @@ JUDGES: dict[str, list[str]] = {
         "tests/cluster/test_admin.py",
         "tests/cluster/test_collect.py",
     ],
+    "python/ackwell/cluster/credentials.py": [
+        "tests/cluster/test_client_conf.py",
+        "tests/cluster/test_admin.py",
+    ],
+    "python/ackwell/cluster/client_conf.py": ["tests/cluster/test_client_conf.py"],
+    "python/ackwell/cluster/oauth2.py": ["tests/cluster/test_oauth2.py"],
     "python/ackwell/cluster/collect.py": ["tests/cluster/test_collect.py", "tests/cluster/test_admin.py"],
     "python/ackwell/cli/": COMMANDS,
     "python/ackwell/cli/spark_command.py": [*COMMANDS, "tests/spark/test_submit.py"],

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ackwell.cluster.credentials import Token
 from ackwell.errors import ErrorCode, StatsError
 from ackwell.position import Position
+from ackwell.protocol import messages
 from ackwell.protocol.constants import CommandType, LookupType, SubscriptionType
 from ackwell.rescue import BrokerError, Connection, RefusedError
 from tests.pauses import recorded_pauses
@@ -75,10 +77,10 @@ def test_the_helper_says_what_it_is_and_asks_for_no_message(script: Script, kind
 
 def test_a_token_or_a_certificate_is_what_it_shows(script: Script) -> None:
     admin = FakeAdmin({LOOKUP: {"brokerUrl": script.url}})
-    admin.endpoint = replace(admin.endpoint, token="secret")
+    admin.endpoint = replace(admin.endpoint, credentials=Token("secret"))
     with connection(script, admin) as made:
         made.open(TOPIC)
-    admin.endpoint = replace(admin.endpoint, token=None, tls_certificate=Path(__file__))
+    admin.endpoint = replace(admin.endpoint, credentials=None, tls_certificate=Path(__file__))
     with connection(script, admin) as made:
         made.open(TOPIC)
     shown = [(each.auth_method_name, each.auth_data) for each in script.of("CONNECT")]
@@ -408,6 +410,30 @@ def test_a_message_is_counted_and_other_credentials_are_not_to_be_had(script: Sc
     script.answers["CONNECT"] = [[(CommandType.AUTH_CHALLENGE, {})]]
     with connection(script) as made, pytest.raises(BrokerError, match="other credentials than a token"):
         made.open(TOPIC)
+
+
+def test_a_broker_gets_a_new_token_when_the_last_one_expires(script: Script, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("first")
+    refresh = {"challenge": messages.AuthData(auth_method_name="token", auth_data=b"PulsarAuthRefresh")}
+    script.answers["SUBSCRIBE"] = [[(CommandType.AUTH_CHALLENGE, refresh), (CommandType.SUCCESS, {})]]
+    admin = FakeAdmin({LOOKUP: {"brokerUrl": script.url}})
+    admin.endpoint = replace(admin.endpoint, credentials=Token.in_file(file))
+    with connection(script, admin) as made:
+        made.open(TOPIC)
+        file.write_text("second")
+        attach(made)
+    (answer,) = script.of("AUTH_RESPONSE")
+    assert (answer.response.auth_method_name, answer.response.auth_data) == ("token", b"second")
+    assert (answer.client_version, answer.protocol_version) == ("ackwell-rescue", 21)
+
+
+def test_the_brokers_address_of_a_client_conf_comes_before_a_question(script: Script) -> None:
+    admin = FakeAdmin(trusted=())
+    admin.endpoint = replace(admin.endpoint, broker_url=script.url)
+    with connection(script, admin) as made:
+        made.open(TOPIC)
+    assert (admin.asked, script.connections) == ([], 1)
 
 
 def test_what_is_changed_is_audited_before_and_goes_below_the_topic(script: Script) -> None:

@@ -19,6 +19,7 @@ import pytest
 
 from ackwell.cli import console
 from ackwell.cluster.admin import Admin
+from ackwell.cluster.credentials import Token
 from ackwell.cluster.endpoint import Endpoint
 from ackwell.protocol.constants import SubscriptionType
 from ackwell.rescue import BrokerError, Connection, RefusedError, plan, restore
@@ -346,7 +347,7 @@ def test_a_partitioned_topic_is_asked_for_a_partition(there: Cluster) -> None:
 def test_the_credentials_go_nowhere_but_where_they_may(
     code: str, admin: str, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    client = Admin(Endpoint(url=admin, token="secret", timeout_seconds=0.1))
+    client = Admin(Endpoint(url=admin, credentials=Token("secret"), timeout_seconds=0.1))
     found = {"brokerUrlTls": url, "brokerUrl": url}
     monkeypatch.setattr(client, "ask", lambda _: found)
     monkeypatch.setattr(client, "_cluster_hosts", lambda: frozenset({"10.9.9.9"}))

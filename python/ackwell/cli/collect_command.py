@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from ackwell.cluster.admin import Admin
 
 
-@options.with_admin_options
+@options.with_required_admin
 def collect(
+    admin: Admin,
     topics: Annotated[
         list[str] | None,
         typer.Argument(
@@ -29,7 +30,6 @@ def collect(
             "-o", "--output", metavar="FOLDER", help="The folder in which each run makes a dated one."
         ),
     ] = Path("stats"),
-    client: Admin | None = None,
 ) -> None:
     """Write a dated, compressed dump of every topic's statistics, for `doctor` and the pipeline.
 
@@ -47,11 +47,9 @@ def collect(
     """
     from ackwell.cluster.collect import collect as collect_dumps
 
-    if client is None:
-        raise typer.BadParameter("give --admin URL, the address of a broker or a proxy")
     written, unread = 0, 0
     run: Path | None = None
-    steps = collect_dumps(client, output, topics or (), time_ms=int(time.time() * 1000))
+    steps = collect_dumps(admin, output, topics or (), time_ms=int(time.time() * 1000))
     for step in progress(steps, "collecting"):
         if step.unread is not None:
             unread += 1

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ackwell.cluster.admin import Admin
+    from ackwell.cluster.client_conf import ClientConf
 
 BrokerVersion = Annotated[
     str | None,
@@ -53,9 +54,24 @@ def admin_client(
             help="Ask a live broker: http://host:8080, or one of several: http://a:8080,b:8080.",
         ),
     ] = None,
+    client_conf: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="A client.conf of Pulsar with the address, credentials and TLS options of a live broker; "
+            "by default $PULSAR_CLIENT_CONF, if --admin is given or the command needs a broker.",
+        ),
+    ] = None,
+    context: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The same from a context in pulsarctl's ~/.config/pulsar/config."),
+    ] = None,
     token_file: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="A file with the token for --admin; by default $PULSAR_TOKEN."),
+        typer.Option(
+            metavar="FILE",
+            help="A file with the token; without it and without credentials in --client-conf, $PULSAR_TOKEN.",
+        ),
     ] = None,
     trust_host: Annotated[
         list[str] | None,
@@ -96,23 +112,41 @@ def admin_client(
         int, typer.Option(min=1, max=256, metavar="N", help="How many requests at once.")
     ] = 8,
 ) -> Admin | None:
-    """Return the admin client that these options describe, None without --admin."""
-    if admin is None:
+    """Return the admin client that these options describe, None if they name no broker."""
+    if admin is None and client_conf is None and context is None:
         return None
     from ackwell.cluster.admin import Admin
+    from ackwell.cluster.credentials import Token
     from ackwell.cluster.endpoint import Endpoint
 
-    token = os.environ.get("PULSAR_TOKEN") if token_file is None else _token_in(token_file)
+    conf, named = _client_conf(client_conf, context)
+    url = conf.admin_url if admin is None else admin
+    if url is None:
+        raise typer.BadParameter("no address of an admin API in it (webServiceUrl)", param_hint=named)
+    credentials = conf.credentials
     try:
+        if admin is not None and ":" in urlsplit(admin).netloc.rpartition("@")[0]:
+            raise typer.BadParameter(
+                "a password in the command line is visible in the list of processes; write it into a "
+                "client.conf (authPlugin=basic) and name this file with --client-conf",
+                param_hint="--admin",
+            )
+        if token_file is not None:
+            credentials = Token.in_file(token_file)
+        elif os.environ.get("PULSAR_TOKEN") and (credentials is None or named == _ENVIRONMENT):
+            credentials = Token(os.environ["PULSAR_TOKEN"])
         endpoint = Endpoint(
-            url=admin,
-            token=token,
+            url=url,
+            credentials=credentials,
+            # The brokers of another cluster must not get this one's commands.
+            broker_url=conf.broker_url if admin is None else None,
             trusted_hosts=tuple(trust_host or ()),
             reach=dict(map(_reached, reach or ())),
-            tls_trust_certificates=tls_trust_certs,
-            tls_certificate=tls_cert,
-            tls_key=tls_key,
-            tls_allow_insecure=tls_allow_insecure,
+            tls_trust_certificates=tls_trust_certs or conf.tls_trust_certificates,
+            tls_certificate=tls_cert or conf.tls_certificate,
+            tls_key=tls_key or (None if tls_cert else conf.tls_key),
+            tls_allow_insecure=tls_allow_insecure or conf.tls_allow_insecure,
+            tls_verify_names=conf.tls_verify_names,
             timeout_seconds=timeout,
         )
     except ValueError as error:
@@ -120,6 +154,26 @@ def admin_client(
     client = Admin(endpoint, requests_at_once=concurrency)
     client.wait_seconds = wait
     return client
+
+
+_ENVIRONMENT: Final = "$PULSAR_CLIENT_CONF"
+
+
+def _client_conf(file: Path | None, context: str | None) -> tuple[ClientConf, str]:
+    """Return the settings of a file or context, by default of the environment, and the name of the option."""
+    from ackwell.cluster.client_conf import ClientConf, read_client_conf, read_pulsarctl_context
+
+    if file is not None and context is not None:
+        raise typer.BadParameter("give one of --client-conf and --context")
+    environment = os.environ.get("PULSAR_CLIENT_CONF")
+    try:
+        if context is not None:
+            return read_pulsarctl_context(context), "--context"
+        if file is not None and str(file) != environment:
+            return read_client_conf(file), "--client-conf"
+        return (read_client_conf(Path(environment)) if environment else ClientConf()), _ENVIRONMENT
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def _reached(text: str) -> tuple[str, str]:
@@ -133,18 +187,6 @@ def _reached(text: str) -> tuple[str, str]:
     if not valid:
         raise typer.BadParameter(f"{text!r}: expected OWNER=HOST:PORT", param_hint="--reach")
     return owner.lower(), address
-
-
-def _token_in(file: Path) -> str:
-    from ackwell.regular_files import read_regular
-
-    try:
-        token = read_regular(file).decode().strip()
-    except UnicodeDecodeError:
-        token = ""
-    if not token:
-        raise typer.BadParameter(f"{file}: no token in it, but nothing, or bytes that are not text")
-    return token
 
 
 def options_from(
@@ -184,12 +226,20 @@ with_admin_options = options_from(admin_client, "client")
 """Add the options of `admin_client` to a command, which takes the client as its parameter `client`."""
 
 
-@with_admin_options
-def required_admin(client: Admin | None = None) -> Admin:
-    """Return the admin client; a command without --admin is a wrong command line."""
+def required_admin(**options: Any) -> Admin:
+    """Return the admin client; a command line without a broker is wrong."""
+    given = (options[name] for name in ("admin", "client_conf", "context"))
+    if not any(given) and os.environ.get("PULSAR_CLIENT_CONF"):
+        options["client_conf"] = Path(os.environ["PULSAR_CLIENT_CONF"])
+    client = admin_client(**options)
     if client is None:
-        raise typer.BadParameter("give --admin URL, the address of a broker or a proxy")
+        raise typer.BadParameter(
+            "give --admin URL, the address of a broker or a proxy, or --client-conf FILE, which has it"
+        )
     return client
+
+
+required_admin.__signature__ = Signature(_parameters(admin_client))  # type: ignore[attr-defined]
 
 
 with_required_admin = options_from(required_admin, "admin")

@@ -18,7 +18,7 @@ A broker redirects to the owner of a topic. If that cannot be reached, `OwnerErr
 
 from __future__ import annotations
 
-import base64
+import http
 import http.client
 import random
 import socket
@@ -32,11 +32,15 @@ from email.message import Message
 from email.utils import parsedate_to_datetime
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any, Final, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
+from ackwell.cluster.credentials import Basic, TemporaryError
 from ackwell.errors import StatsError
 from ackwell.json_values import json_value
+
+if TYPE_CHECKING:
+    from ackwell.cluster.credentials import Credentials
 
 BODY_BYTES_MAX: Final = 256 << 20
 """The largest answer; a `stats-internal` of a million ranges has about 30 MB."""
@@ -51,7 +55,7 @@ _CONNECT_SECONDS: Final = 3.0
 """How long a connection to one of several hosts may take, before the next one is asked."""
 
 _STATUS: Final = {
-    401: "the token is missing or not accepted; pass one with --token-file",
+    401: "the token is missing or not accepted; pass one with --token-file or --client-conf",
     403: "the token may not read this; it needs the right to consume or to administer",
     404: "the topic or namespace does not exist, or the address is not an admin URL",
 }
@@ -70,19 +74,24 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:
-    """An admin address with credentials and TLS options; `token` is a JSON web token.
+    """An admin address with credentials and TLS options.
 
     `url` may list hosts after one scheme, `http://a:8080,b:8080`; a user and password apply to all of them.
     """
 
     url: str = field(repr=False)
-    token: str | None = field(default=None, repr=False)
+    credentials: Credentials | None = field(default=None, repr=False)
+    """Without them, those of the user and password in `url`."""
+    broker_url: str | None = None
+    """The address of the brokers or of a Pulsar proxy; without it, the admin API names the brokers."""
     tls_trust_certificates: Path | None = None
     """PEM file of the trusted authorities; without it, those of the machine."""
     tls_certificate: Path | None = None
     tls_key: Path | None = None
     tls_allow_insecure: bool = False
     """Whether to accept any certificate; for test clusters only."""
+    tls_verify_names: bool = True
+    """Whether a certificate must have the name of the host."""
     timeout_seconds: float = 30.0
     trusted_hosts: tuple[str, ...] = ()
     """Further hosts that may get the credentials, in addition to those that the cluster lists."""
@@ -101,9 +110,6 @@ class Endpoint:
                 "not an admin address: expected http://host:8080, https://host:8443, or a list such as "
                 f"http://a:8080,b:8080, got {self.shown_url!r}"
             )
-        if self.token and not (self.token.isascii() and self.token.isprintable()):
-            # The error of an invalid header would quote the token.
-            raise ValueError("not a token: it has line ends or characters that no token has")
         if not 0 < self.timeout_seconds <= TIMEOUT_SECONDS_MAX:
             raise ValueError(
                 f"a timeout of {self.timeout_seconds} s; expected at most {TIMEOUT_SECONDS_MAX:,}"
@@ -204,15 +210,23 @@ class Endpoint:
         raise AssertionError("unreachable")
 
     def _ask(
-        self, method: str, path: str, body: bytes | None, cluster_hosts: Callable[[], frozenset[str]]
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        cluster_hosts: Callable[[], frozenset[str]],
+        *,
+        renews: bool = True,
     ) -> Answer:
+        """Send one request; a second one with other credentials if the first ones are refused."""
         address = self.address(path)
         headers = {"Accept": "application/json"} | (
             {} if body is None else {"Content-Type": "application/json"}
         )
         request = urllib.request.Request(address, data=body, headers=headers, method=method)
-        if self._authorization:
-            request.add_unredirected_header("Authorization", self._authorization)
+        authorization = self._authorization()
+        if authorization:
+            request.add_unredirected_header("Authorization", authorization)
         redirects = _OwnerRedirectHandler(self, cluster_hosts)
         opener = urllib.request.build_opener(_ConnectHandler(self), _SecureConnectHandler(self), redirects)
         try:
@@ -224,6 +238,8 @@ class Endpoint:
                     # `read` with a size returns fewer bytes without an error if the connection ends.
                     raise http.client.IncompleteRead(answer, response.length)
         except urllib.error.HTTPError as error:
+            if error.code == http.HTTPStatus.UNAUTHORIZED and renews and self._renew(authorization):
+                return self._ask(method, path, body, cluster_hosts, renews=False)
             message = f"HTTP {error.code}: {_error_reason(error)}"
             if error.code in _RETRYABLE:
                 raise _RetryableError(message) from None
@@ -262,14 +278,26 @@ class Endpoint:
         return connection
 
     @cached_property
+    def _credentials(self) -> Credentials | None:
+        user, password = self._parts.username, self._parts.password
+        if self.credentials is None and user is not None:
+            return Basic(unquote(user), unquote(password or ""))
+        return self.credentials
+
     def _authorization(self) -> str | None:
-        if self.token:
-            return f"Bearer {self.token}"
-        parts = self._parts
-        if parts.username is None:
-            return None
-        credentials = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-        return "Basic " + base64.b64encode(credentials.encode()).decode()
+        try:
+            return None if self._credentials is None else self._credentials.header()
+        except TemporaryError as error:
+            raise _RetryableError(str(error)) from None
+
+    def _renew(self, refused: str | None) -> bool:
+        return self._credentials is not None and refused is not None and self._credentials.renew(refused)
+
+    def binary_credentials(self) -> tuple[str, bytes]:
+        """Return the authentication method of the binary protocol, and its data."""
+        if self._credentials is not None:
+            return self._credentials.method, self._credentials.data()
+        return "tls" if self.tls_certificate else "none", b""
 
     @cached_property
     def tls_context(self) -> ssl.SSLContext:
@@ -277,8 +305,9 @@ class Endpoint:
         context = ssl.create_default_context(cafile=self.tls_trust_certificates)
         if self.tls_certificate:
             context.load_cert_chain(self.tls_certificate, self.tls_key)
-        if self.tls_allow_insecure:
+        if self.tls_allow_insecure or not self.tls_verify_names:
             context.check_hostname = False
+        if self.tls_allow_insecure:
             context.verify_mode = ssl.CERT_NONE
         return context
 
@@ -371,7 +400,7 @@ class _OwnerRedirectHandler(urllib.request.HTTPRedirectHandler):
             )
         else:
             followed = super().redirect_request(req, fp, code, msg, headers, newurl)
-        authorization = self._endpoint._authorization  # noqa: SLF001 - one module
+        authorization = self._endpoint._authorization()  # noqa: SLF001 - one module
         if followed is None or (authorization is None and not writes):
             return followed
         shown = f"{target.scheme}://{target.netloc.rpartition('@')[2]}"

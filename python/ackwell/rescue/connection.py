@@ -43,6 +43,8 @@ _ATTACH_ATTEMPTS_MAX: Final = 10
 _REDIRECTS_MAX: Final = 8
 _CONNECT_REQUEST_ID: Final = UINT64_MAX
 """The request id of an error that is the answer to CONNECT."""
+_REFRESH: Final = b"PulsarAuthRefresh"
+"""The data of a challenge that asks for a new token, because the last one expired."""
 _RETRYABLE: Final = (ErrorCode.SERVICE_NOT_READY, ErrorCode.TOO_MANY_REQUESTS, ErrorCode.METADATA_ERROR)
 
 
@@ -72,7 +74,7 @@ class Connection:
         progress: Callable[[Iterable[Acknowledgment]], Iterable[Acknowledgment]] = iter,
     ) -> None:
         self.admin = admin
-        self._broker = broker
+        self._broker = broker or admin.endpoint.broker_url
         self._audit = audit
         self._progress = progress
         self._url = ""
@@ -248,9 +250,7 @@ class Connection:
         except OSError as error:
             raise BrokerError(f"{url}: no connection: {error}") from None
         self._socket, self._url, self._target = made, url, target
-        method, data = ("token", endpoint.token.encode()) if endpoint.token else ("none", b"")
-        if not endpoint.token and endpoint.tls_certificate:
-            method = "tls"
+        method, data = endpoint.binary_credentials()
         self._write(
             _frame(
                 CommandType.CONNECT,
@@ -340,7 +340,19 @@ class Connection:
             elif command.type == CommandType.MESSAGE:
                 self.received += 1
             elif command.type == CommandType.AUTH_CHALLENGE:
-                raise BrokerError("the broker asks for other credentials than a token or a certificate")
+                if command.message.challenge.auth_data != _REFRESH:
+                    raise BrokerError(
+                        "the broker asks for other credentials than a token, a password or a certificate"
+                    )
+                method, data = self.admin.endpoint.binary_credentials()
+                self._write(
+                    _frame(
+                        CommandType.AUTH_RESPONSE,
+                        client_version=NAME,
+                        protocol_version=PROTOCOL_VERSION,
+                        response=messages.AuthData(auth_method_name=method, auth_data=data),
+                    )
+                )
             elif command.type not in (CommandType.CLOSE_CONSUMER, CommandType.ACTIVE_CONSUMER_CHANGE):
                 self._frames.append(command)
 
