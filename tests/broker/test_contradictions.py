@@ -96,6 +96,16 @@ def test_every_command_refuses_what_the_dump_does_not_show(answer: dict[str, Any
     assert (code, bytes_file.exists()) == ((1, False) if answer is STATS_ALONE else (0, True))
 
 
+@pytest.mark.parametrize("answer", [STATS_ALONE, NO_LEDGERS, LOST_LEDGER])
+def test_the_page_shows_what_is_unknown(answer: dict[str, Any], tmp_path: Path) -> None:
+    pytest.importorskip("bokeh")
+    for name in ("first", "second"):
+        (tmp_path / f"{name}.json").write_text(json.dumps({"topic": "persistent://a/b/c", **answer}))
+    code, page = command("doctor", "--html", "-", "--fail-on", "never", tmp_path)
+    assert code == 0
+    assert "<td>unknown<td>" in page
+
+
 def test_the_rows_of_spark_have_no_state_that_the_dump_does_not_show(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     from ackwell.broker.broker_settings import BrokerSettings

@@ -57,7 +57,13 @@ def read(shown: Mapping[str, Any] = SHOWN, cursor: Mapping[str, Any] = CURSOR, *
 
 
 def test_every_field_comes_from_its_own_place() -> None:
-    found = read(topic={"ongoingTxnCount": 21}, policies={"dispatchRate": dict(HOLD)})
+    policies = {
+        "dispatchRate": dict(HOLD),
+        "maxUnackedMessagesOnConsumer": 22,
+        "maxUnackedMessagesOnSubscription": 23,
+        "dispatcherPauseOnAckStatePersistent": True,
+    }
+    found = read(topic={"ongoingTxnCount": 21}, policies=policies)
     values = asdict(found)
     (consumer,) = values.pop("consumers")
     assert consumer == {
@@ -87,6 +93,9 @@ def test_every_field_comes_from_its_own_place() -> None:
         "open_transactions": 21,
         "throttled": 63,
         "rate_limit": HOLD,
+        "consumer_limit": 22,
+        "subscription_limit": 23,
+        "pauses": True,
         "last_delivered_ms": 17,
         "last_acked_ms": 18,
         "oldest_age_seconds": 19,

@@ -407,6 +407,40 @@ def test_a_dispatch_rate_is_asked_for_if_one_may_hold_messages_back(shown: Any, 
     assert any("dispatchRate" in path for _, path, _ in asked) == asks
 
 
+def test_policies_that_may_hold_messages_back_are_asked_for() -> None:
+    told, base = served(), "/admin/v2/persistent/shop/eu/orders"
+    names = (
+        "maxUnackedMessagesOnConsumer",
+        "maxUnackedMessagesOnSubscription",
+        "dispatcherPauseOnAckStatePersistent",
+    )
+    values = dict(zip(names, (100, 200, True), strict=True))
+    told |= {f"{base}/{name}?applied=true": json.dumps(value).encode() for name, value in values.items()}
+    consumer = {"blockedConsumerOnUnackedMsgs": True}
+    shown = {
+        "msgBacklog": 5,
+        "dispatchThrottledMsgEventsBySubscriptionLimit": 0,
+        "blockedSubscriptionOnUnackedMsgs": True,
+        "consumers": [consumer],
+    }
+    told[f"{base}/stats"] = {"subscriptions": {"a:b": shown, "other": {"msgBacklog": 0, "consumers": []}}}
+    told[f"{base}/internalStats"] = {
+        "cursors": {"a%3Ab": {"waitingReadOp": False, "pendingReadOps": 0}},
+        "ledgers": [],
+    }
+    with broker(told) as (url, _):
+        (answer,) = admin(url).answers([TOPIC])
+    assert not isinstance(answer, UnreadableSource)
+    assert answer.policies == {"a:b": values}
+    told[f"{base}/internalStats"]["cursors"]["a%3Ab"]["waitingReadOp"] = True
+    consumer["blockedConsumerOnUnackedMsgs"] = False
+    told[f"{base}/maxUnackedMessagesOnSubscription?applied=true"] = 403
+    with broker(told) as (url, _):
+        (answer,) = admin(url).answers([TOPIC])
+    assert not isinstance(answer, UnreadableSource)
+    assert answer.policies == {}
+
+
 @pytest.mark.parametrize("at_once", [1, 3])
 def test_topics_are_answered_in_their_order_however_many_are_asked_at_once(at_once: int) -> None:
     names = [f"t{number}" for number in range(12)]

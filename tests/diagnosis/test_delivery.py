@@ -154,7 +154,79 @@ def test_from_5_0_on_the_pause_counts_partly_acknowledged_batches() -> None:
     assert {key for key, code in found.items() if code == "paused"} == {("5.0.1", 5, "batches")}
     assert set(found.values()) == {"paused", "no-read"}
     off = BrokerSettings.of("5.0.1").with_values(["managedLedgerMaxBatchDeletedIndexToPersist=5"])
-    assert delivery_of(batches, off, batches, version="5.0.1").code.code == "no-read"
+    # A policy may set the pause; its value is known only if the broker was asked for it.
+    assert delivery_of(batches, off, batches, version="5.0.1").code.code == "may-be-paused"
+    for pauses, code in ((False, "no-read"), (True, "paused")):
+        assert batches.dispatch is not None
+        asked = replace(batches, dispatch=replace(batches.dispatch, pauses=pauses))
+        assert delivery_of(asked, off, asked, version="5.0.1").code.code == code
+
+
+def test_a_pause_by_a_policy_that_the_source_does_not_show_is_no_stall() -> None:
+    """On 4.2.4 it was called a stall, and the advice to unload forgot 7 of 10 acknowledgments."""
+    dump = told(
+        {"subscriptionHavePendingRead": False, "individuallyDeletedMessages": "[(3:2..3:3],(3:4..3:5]]"}
+    )
+    now = subscription_of(dump)
+    few = BrokerSettings().with_values(["managedLedgerMaxUnackedRangesToPersist=1"])
+    found = delivery_of(now, few, now)
+    assert (found.verdict, found.code.code) == (DeliveryVerdict.CANNOT_TELL, "may-be-paused")
+    assert "unload" not in " ".join(found.steps(now))
+    assert delivery_of(now, BrokerSettings(), now).code.code == "no-read"
+    assumed = delivery_of(now, BrokerSettings(), now, assumed=["managedLedgerMaxUnackedRangesToPersist"])
+    assert assumed.code.code == "may-be-paused"
+    dump["policies"] = {"sub": {"dispatcherPauseOnAckStatePersistent": True}}
+    asked = subscription_of(dump)
+    assert delivery_of(asked, few, asked).code.code == "paused"
+
+
+@pytest.mark.parametrize(
+    ("unacked", "policies", "detail"),
+    [
+        (100, {}, "the limit is unknown, a policy sets it; blocked at 100"),
+        (100, {"maxUnackedMessagesOnConsumer": 100}, "maxUnackedMessagesPerConsumer=100, set by a policy"),
+        (50_000, {"maxUnackedMessagesOnConsumer": 50_000}, "maxUnackedMessagesPerConsumer=50000"),
+        (30_000, {}, "maxUnackedMessagesPerConsumer=50000, if no policy sets another limit"),
+    ],
+)
+def test_a_limit_that_a_policy_sets_is_named_or_unknown(
+    unacked: int, policies: dict[str, Any], detail: str
+) -> None:
+    dump = told()
+    (consumer,) = dump["stats"]["subscriptions"]["sub"]["consumers"]
+    consumer |= {"unackedMessages": unacked, "blockedConsumerOnUnackedMsgs": True}
+    dump["policies"] = {"sub": policies}
+    now = subscription_of(dump)
+    found = delivery_of(now, BrokerSettings(), now)
+    assert found.code.code == "consumer-blocked"
+    assert detail in found.details
+
+
+def test_messages_acknowledged_in_an_open_transaction_are_not_with_consumers() -> None:
+    dump = told({"readPosition": "4:10"}, unackedMessages=6)
+    now = subscription_of(dump)
+    settings = BrokerSettings().with_values(["transactionCoordinatorEnabled=true"])
+    assert delivery_of(now, settings, now).code.code == "acknowledged-in-transaction"
+    assert delivery_of(now, BrokerSettings(), now).code.code == "with-consumers"
+    whole = subscription_of(told({"readPosition": "4:10"}, unackedMessages=20))
+    assert delivery_of(whole, settings, whole).code.code == "with-consumers"
+
+
+def test_nobody_is_advised_to_remove_the_subscription_of_compaction() -> None:
+    dump = told(consumers=[])
+    for part in (dump["stats"]["subscriptions"], dump["internalStats"]["cursors"]):
+        part["__compaction"] = part.pop("sub")
+    now = subscription_of(dump)
+    assert now.backlog_entries
+    found = delivery_of(now, BrokerSettings(), now)
+    assert (found.code.code, found.steps(now)) == ("internal-cursor", [])
+
+
+def test_a_field_of_a_wrong_type_is_not_a_missing_answer() -> None:
+    found, *unread = from_answer(told(availablePermits="many"), "topic", "dump")
+    assert isinstance(found, SubscriptionStats)
+    assert len(unread) == 1
+    assert delivery_of(found, BrokerSettings()).code.code == "unreadable-field"
 
 
 def test_a_defect_that_a_release_mends_is_not_named_for_it() -> None:

@@ -11,6 +11,7 @@ import pytest
 from ackwell import Ledgers, Position, PositionRangeSet
 from ackwell.broker.batch_sizes import BatchSizes, Bounds
 from ackwell.diagnosis.what_if import LATEST, Move, MoveKind, MoveResult, check_prediction, what_if
+from ackwell.errors import StatsError
 from tests.broker.answers import answer, subscription
 from tests.cluster.fake_admin import broker, served
 from tests.commands import ackwell, command
@@ -136,6 +137,23 @@ def test_what_was_to_come_back_and_was_deleted_did_not_come() -> None:
         check_prediction(predicted, replace(trimmed, mark_delete_position=Position(3, -1)))[0]
         is MoveResult.NO
     )
+
+
+@pytest.mark.parametrize(
+    "ledgers", [{7: 100}, {3: 99_999, 4: 100_000}, {3: 100_000}, {2: 1, 3: 100_000, 4: 200_000}]
+)
+def test_the_prediction_of_another_topic_is_refused_by_its_ledgers(ledgers: dict[int, int]) -> None:
+    """The name of a file is not the name of a topic, so two files are not distinguished by it."""
+    before = told()
+    predicted = what_if(before, Move(MoveKind.CLEAR_BACKLOG)).to_json()
+    grown = replace(before, topic="later.json", ledgers=Ledgers({3: 100_000, 4: 100_001, 9: 5}))
+    assert check_prediction(predicted, grown)[0] is MoveResult.NO
+    if ledgers != {7: 100}:
+        with pytest.raises(StatsError, match="those of another topic"):
+            check_prediction(predicted, replace(before, topic="other.json", ledgers=Ledgers(ledgers)))
+    else:
+        # All ledgers of the prediction may be deleted.
+        check_prediction(predicted, replace(before, ledgers=Ledgers(ledgers)))
 
 
 def test_the_command_predicts_and_verifies(tmp_path: Path) -> None:

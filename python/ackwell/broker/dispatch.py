@@ -22,6 +22,11 @@ THROTTLED: Final = tuple(
 )
 """Counters of the times that a dispatch rate made the dispatcher wait."""
 
+CONSUMER_LIMIT: Final = "maxUnackedMessagesOnConsumer"
+SUBSCRIPTION_LIMIT: Final = "maxUnackedMessagesOnSubscription"
+PAUSES: Final = "dispatcherPauseOnAckStatePersistent"
+"""The names of effective policies in the admin API and in a dump."""
+
 HOLD: Final[dict[str, Any]] = {
     "dispatchThrottlingRateInMsg": 1,
     "dispatchThrottlingRateInByte": 1,
@@ -75,6 +80,12 @@ class DispatchStats:
     """The times that a dispatch rate made the dispatcher wait; None if the broker does not count them."""
     rate_limit: Mapping[str, Any] | None
     """The dispatch rate of the subscription, if the broker was asked for it."""
+    consumer_limit: int | None
+    """The effective limit of unacknowledged messages of a consumer, if the broker was asked for it."""
+    subscription_limit: int | None
+    """The effective limit of unacknowledged messages of the subscription, if the broker was asked for it."""
+    pauses: bool | None
+    """Whether `dispatcherPauseOnAckStatePersistent` applies, if the broker was asked for it."""
     last_delivered_ms: int | None
     last_acked_ms: int | None
     oldest_age_seconds: int | None
@@ -134,6 +145,9 @@ def dispatch_of(
         open_transactions=fields.count(topic, "ongoingTxnCount", 0),
         throttled=sum(throttled) if throttled else None,
         rate_limit=fields.object_of(policies, "dispatchRate") if policies.get("dispatchRate") else None,
+        consumer_limit=fields.known_count(policies, CONSUMER_LIMIT),
+        subscription_limit=fields.known_count(policies, SUBSCRIPTION_LIMIT),
+        pauses=fields.flag(policies, PAUSES),
         last_delivered_ms=fields.integer(shown, "lastConsumedTimestamp", 0) or None,
         last_acked_ms=fields.known_integer(shown, "lastAckedTimestamp"),
         oldest_age_seconds=_positive(fields.known_integer(shown, "oldestBacklogMessageAgeSeconds")),

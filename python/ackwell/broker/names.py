@@ -7,7 +7,11 @@ tool of Pulsar show the name that the application uses.
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Final
 from urllib.parse import quote_plus, unquote_plus
+
+INTERNAL_SUBSCRIPTIONS: Final = ("__compaction",)
+"""The subscriptions of the broker itself that `stats` lists like those of applications."""
 
 
 def decoded_name(name: str) -> str:

@@ -27,7 +27,7 @@ from ackwell.broker.contradictions import Contradiction, DumpFields, Part, contr
 from ackwell.broker.dispatch import DispatchStats, dispatch_of
 from ackwell.broker.documents import HOW_TO, LongRanges, documents_of
 from ackwell.broker.fields import count, flag, integer, known_count, known_integer, object_of, shortened, text
-from ackwell.broker.names import decoded_name, subscription_name
+from ackwell.broker.names import INTERNAL_SUBSCRIPTIONS, decoded_name, subscription_name
 from ackwell.cursor.ack_sets import from_words, to_words
 from ackwell.cursor.cursor_state import AckSets, CursorState
 from ackwell.cursor.rules import existing
@@ -89,7 +89,7 @@ class SubscriptionStats(CursorState):
     dispatch: DispatchStats | None
     """The delivery; None without an answer of `stats`."""
     internal_cursor: bool
-    """A cursor of the broker itself: `stats` does not list it."""
+    """A cursor of the broker itself, for replication, deduplication or compaction."""
     backlog_end: Position | None = None
     """The last entry of the counted backlog; None if it was not counted, or contains markers."""
     markers_only: bool = False
@@ -529,7 +529,7 @@ def _subscription(answer: _Answer, name: str, cursor: Mapping[str, Any]) -> Subs
         mark_delete_moved_ms=_time(shown, "lastMarkDeleteAdvancedTimestamp") or None,
         dispatch=dispatch,
         unreadable=unreadable,
-        internal_cursor=bool(stats) and not shown,
+        internal_cursor=(bool(stats) and not shown) or subscription in INTERNAL_SUBSCRIPTIONS,
         backlog_end=_backlog_end(backlog),
         markers_only=_is_whole(backlog) and not count(backlog, "entries") and _markers(backlog) > 0,
         properties=object_of(cursor, "properties"),

@@ -17,8 +17,9 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 from urllib.parse import quote, urlsplit
 
-from ackwell.broker.dispatch import THROTTLED
+from ackwell.broker.dispatch import CONSUMER_LIMIT, PAUSES, SUBSCRIPTION_LIMIT, THROTTLED
 from ackwell.broker.documents import json_document
+from ackwell.broker.names import encoded_name
 from ackwell.broker.overview import TopicOverview, overviews_of
 from ackwell.broker.stats import SubscriptionStats, UnreadableSource, from_answer
 from ackwell.cluster.endpoint import OwnerError
@@ -53,7 +54,7 @@ class TopicAnswer(NamedTuple):
     stats: Mapping[str, Any]
     """The answer of `stats`."""
     policies: Mapping[str, Mapping[str, Any]]
-    """The effective dispatch rate by subscription, as `dispatchRate`, if it may delay messages."""
+    """The effective policies by subscription, such as `dispatchRate`, that may hold messages back."""
     backlogs: Mapping[str, Mapping[str, Any]] = {}
     """The answer of `analyze-backlog` by subscription, if it was requested."""
     owner: str | None = None
@@ -428,7 +429,7 @@ class Admin:
             return _Unreached(topic, error)
         except StatsError as error:
             return UnreadableSource(error.source, topic, error.reason)
-        policies, backlogs = self._policies(path, stats), self._backlogs(path, stats)
+        policies, backlogs = self._policies(path, internal, stats), self._backlogs(path, stats)
         owner = self._owner(topic, answer)
         return TopicAnswer(topic, source, answer.time_ms, internal, stats, policies, backlogs, owner)
 
@@ -458,25 +459,23 @@ class Admin:
                     found[name] = self._parse(answer, self.endpoint.address(below))
         return found
 
-    def _policies(self, path: str, stats: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-        """Get the dispatch rate of each subscription that a rate has throttled.
+    def _policies(
+        self, path: str, internal: Mapping[str, Any], stats: Mapping[str, Any]
+    ) -> dict[str, dict[str, Any]]:
+        """Get the effective policies that may be the reason why a subscription waits.
 
-        A broker of 4.0 has no such counters, so each of its subscriptions with a backlog is requested.
+        Each is requested only if the statistics suggest it. A broker without topic policies shows none.
         """
-        found = {}
+        found: dict[str, dict[str, Any]] = {}
         for name, shown in (stats.get("subscriptions") or {}).items():
             if not isinstance(shown, dict):
                 continue
-            counted = any(counter in shown for counter in THROTTLED)
-            if (
-                any(map(shown.get, THROTTLED))
-                if counted
-                else shown.get("msgBacklog") and shown.get("consumers")
-            ):
-                # A broker without topic policies has no rate.
+            paths = {"dispatchRate": f"{quoted(name)}/dispatchRate"} if _may_be_throttled(shown) else {}
+            paths |= {policy: policy for policy in _suggested(shown, _cursor_of(internal, name))}
+            for policy, below in paths.items():
                 with suppress(StatsError):
-                    rate = self._json(f"{path}/{quoted(name)}/dispatchRate?applied=true")
-                    found[name] = {"dispatchRate": rate}
+                    value = self._json(f"{path}/{below}?applied=true")
+                    found.setdefault(name, {})[policy] = value
         return found
 
     def _json(self, path: str) -> Any:
@@ -534,6 +533,32 @@ class _Direct:
             assert overview is not None
             self._owners.pop(overview.owner, None)
         return self._admin._answer(topic)  # noqa: SLF001 - one module
+
+
+def _may_be_throttled(shown: Mapping[str, Any]) -> bool:
+    """Return whether a dispatch rate may delay messages. A broker of 4.0 has no counters of it."""
+    if any(counter in shown for counter in THROTTLED):
+        return any(map(shown.get, THROTTLED))
+    return bool(shown.get("msgBacklog") and shown.get("consumers"))
+
+
+def _suggested(shown: Mapping[str, Any], cursor: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the policies that the statistics of a subscription suggest."""
+    consumers = shown.get("consumers")
+    each = [one for one in consumers if isinstance(one, dict)] if isinstance(consumers, list) else []
+    if any(one.get("blockedConsumerOnUnackedMsgs") for one in each):
+        yield CONSUMER_LIMIT
+    if shown.get("blockedSubscriptionOnUnackedMsgs"):
+        yield SUBSCRIPTION_LIMIT
+    reads = cursor.get("waitingReadOp") or cursor.get("pendingReadOps")
+    if each and shown.get("msgBacklog") and not reads:
+        yield PAUSES
+
+
+def _cursor_of(internal: Mapping[str, Any], subscription: str) -> Mapping[str, Any]:
+    cursors = internal.get("cursors")
+    cursor = cursors.get(encoded_name(subscription)) if isinstance(cursors, dict) else None
+    return cursor if isinstance(cursor, dict) else {}
 
 
 class _Unreached(NamedTuple):

@@ -8,8 +8,8 @@ called stalled.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -101,6 +101,9 @@ BY_DESIGN: Final = {
 }
 """The codes for the reasons of the model."""
 
+RANGE_LIMIT: Final = "managedLedgerMaxUnackedRangesToPersist"
+TRANSACTIONS: Final = "transactionCoordinatorEnabled"
+
 AT_A_LIMIT: Final = (Undelivered.CONSUMER_BLOCKED, Undelivered.SUBSCRIPTION_BLOCKED)
 
 SLOTS: Final = 65_535
@@ -136,8 +139,14 @@ class DeliveryFacts:
     """Facts about a subscription from one dump and an earlier one; defects are conditions on the booleans."""
 
     def __init__(
-        self, stats: SubscriptionStats, dispatch: DispatchStats, settings: BrokerSettings, still: bool
+        self,
+        stats: SubscriptionStats,
+        dispatch: DispatchStats,
+        settings: BrokerSettings,
+        still: bool,
+        assumed: Collection[str] = (),
     ) -> None:
+        settings = _with_policies(settings, dispatch)
         self._stats = stats
         self.dispatch = dispatch
         self.still = still
@@ -187,9 +196,15 @@ class DeliveryFacts:
             or any(each.blocked and each.unacked <= 0 for each in consumers)
         )
         self.held = dispatch.held
-        self._may_pause_on_batch_indexes = (
-            self.individual and settings.pause_on_ack_state and _may_exceed_batch_indexes(stats, settings)
+        exceeds_batch_indexes = self.individual and _may_exceed_batch_indexes(stats, settings)
+        self._may_pause_on_batch_indexes = settings.pause_on_ack_state and exceeds_batch_indexes
+        limit = 0 if RANGE_LIMIT in assumed else settings.max_unacked_ranges_to_persist
+        self._may_be_paused = (
+            self.individual
+            and dispatch.pauses is None
+            and (len(stats.individually_deleted) > limit or exceeds_batch_indexes)
         )
+        self._has_transactions = settings.transaction_coordinator_enabled or TRANSACTIONS in assumed
 
     @property
     def undelivered(self) -> bool:
@@ -233,24 +248,34 @@ class DeliveryFacts:
         if self.reason is not None and (self.undelivered or not self._all_delivered_or_delayed):
             return BY_DESIGN[self.reason], self._responsible_consumer()
         if not self.undelivered and self._all_delivered_or_delayed:
-            if self.delayed:
-                return "delayed", self._holder
-            # A broker rereads the messages of the last consumer only when the next consumer connects.
-            return ("with-consumers" if dispatch.consumers else "no-consumer"), self._holder
+            return self._delivered_rule(), self._holder
         if self.held:
             return "hold", None
         if self.in_replay and not self.unread:
             return self._replay_rule()
         if dispatch.open_transactions > 0:
             return "open-transaction", None
-        if (
-            self._may_pause_on_batch_indexes
-            and self.unread
-            and not self.pending_read
-            and not self.cursor_reads
-        ):
-            return "paused", None
+        if self._pause_rule:
+            return self._pause_rule, None
         return self._replay_rule() if self.in_replay else None
+
+    def _delivered_rule(self) -> str:
+        """Return the rule for messages that are all delivered or delayed."""
+        if self.delayed:
+            return "delayed"
+        if self._acknowledged_in_a_transaction:
+            return "acknowledged-in-transaction"
+        # A broker rereads the messages of the last consumer only when the next consumer connects.
+        return "with-consumers" if self.dispatch.consumers else "no-consumer"
+
+    @property
+    def _pause_rule(self) -> str:
+        """Return the code of a pause on acknowledgments that cannot be written; empty without one."""
+        if not self.unread or self.pending_read or self.cursor_reads:
+            return ""
+        if self._may_pause_on_batch_indexes:
+            return "paused"
+        return "may-be-paused" if self._may_be_paused else ""
 
     @cached_property
     def _all_delivered_or_delayed(self) -> bool:
@@ -262,6 +287,19 @@ class DeliveryFacts:
             return True
         # An older broker does not report the entries that wait for redelivery.
         return dispatch.unacked + dispatch.delayed >= (dispatch.backlog_messages or 0)
+
+    @property
+    def _acknowledged_in_a_transaction(self) -> bool:
+        """Return whether some entries of the backlog are with no consumer, although all are delivered."""
+        backlog, dispatch = self._stats.backlog_entries, self.dispatch
+        return (
+            self._has_transactions
+            and self.individual
+            and bool(dispatch.consumers)
+            and backlog is not None
+            and not self.delayed
+            and 0 <= dispatch.unacked < backlog
+        )
 
     def _replay_rule(self) -> tuple[str, ConsumerStats | None] | None:
         """Return the rule that holds back entries that were read before."""
@@ -291,6 +329,20 @@ class DeliveryFacts:
         return max(found, key=lambda each: each.unacked, default=self._holder)
 
 
+def _with_policies(settings: BrokerSettings, dispatch: DispatchStats) -> BrokerSettings:
+    """Return the settings with the effective policies that the broker was asked for."""
+    limit, pauses = dispatch.consumer_limit, dispatch.pauses
+    if limit is None and pauses is None:
+        return settings
+    return replace(
+        settings,
+        max_unacked_messages_per_consumer=settings.max_unacked_messages_per_consumer
+        if limit is None
+        else limit,
+        pause_on_ack_state=settings.pause_on_ack_state if pauses is None else pauses,
+    )
+
+
 def _may_exceed_batch_indexes(stats: SubscriptionStats, settings: BrokerSettings) -> bool:
     """Return whether more batches may be partly acknowledged than a broker can write, and it pauses then.
 
@@ -314,9 +366,11 @@ def delivery_of(
     before: SubscriptionStats | None = None,
     *,
     version: str = "4.2",
+    assumed: Collection[str] = (),
 ) -> DeliveryDiagnosis:
     """Return whether a subscription delivers, and why not; `before` is an earlier dump of it.
 
+    `assumed` contains the names of settings whose value in `settings` is only a default.
     O(consumers + ledgers + ranges).
     """
     dispatch = stats.dispatch
@@ -327,7 +381,7 @@ def delivery_of(
     moved = None if before is None else _moved(before, stats)
     if moved is None and before is not None and before.dispatch is not None:
         return _found("reloaded", stats)
-    facts = DeliveryFacts(stats, dispatch, settings, still=moved is False)
+    facts = DeliveryFacts(stats, dispatch, settings, moved is False, assumed)
     # The rate covers the last minute. Consumers at a limit get no messages until an acknowledgment.
     if moved or (moved is None and dispatch.rate_out > 0 and facts.reason not in AT_A_LIMIT):
         return _found("delivering")
@@ -353,6 +407,8 @@ def _without_dispatch(stats: SubscriptionStats) -> str:
         return "delivering"
     if _is_idle(stats):
         return "idle"
+    if stats.unreadable:
+        return "unreadable-field"
     return "contradiction" if stats.backlog_entries is None else "no-stats"
 
 
@@ -423,17 +479,35 @@ def _details(
         connected = f", connected since {consumer.connected_since[:19]}" if consumer.connected_since else ""
         yield f"{consumer.permits:,} permits, {consumer.unacked:,} unacknowledged messages{connected}"
     if settings is not None and code == "consumer-blocked":
-        limit = settings.max_unacked_messages_per_consumer
-        yield f"maxUnackedMessagesPerConsumer={limit}, if no policy differs"
+        limit, unacked = (
+            settings.max_unacked_messages_per_consumer,
+            0 if consumer is None else consumer.unacked,
+        )
+        yield _limit("maxUnackedMessagesPerConsumer", limit, dispatch.consumer_limit, unacked)
     if settings is not None and code == "subscription-blocked":
         limit = settings.max_unacked_messages_per_subscription
-        yield f"{dispatch.unacked:,} unacknowledged in all; maxUnackedMessagesPerSubscription={limit}"
+        yield f"{dispatch.unacked:,} unacknowledged in all"
+        yield _limit(
+            "maxUnackedMessagesPerSubscription", limit, dispatch.subscription_limit, dispatch.unacked
+        )
     if dispatch.delayed:
         yield f"{dispatch.delayed:,} messages are delayed"
     if dispatch.in_replay:
         yield f"{dispatch.in_replay:,} entries were read and wait to be delivered"
     if dispatch.oldest_age_seconds is not None:
         yield f"the oldest message of the backlog is {dispatch.oldest_age_seconds:,} s old"
+
+
+def _limit(name: str, of_broker: int, effective: int | None, unacked: int) -> str:
+    """Name a limit of unacknowledged messages, and whether a policy sets it.
+
+    A broker unblocks at half of the limit, so fewer messages prove a smaller limit.
+    """
+    if effective is not None:
+        return f"{name}={effective}" + (", set by a policy" if effective != of_broker else "")
+    if unacked <= of_broker // 2:
+        return f"the limit is unknown, a policy sets it; blocked at {unacked:,}"
+    return f"{name}={of_broker}, if no policy sets another limit"
 
 
 def _oldest(stats: SubscriptionStats) -> Iterator[str]:

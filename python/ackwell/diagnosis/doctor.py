@@ -171,7 +171,7 @@ def diagnose(
     if before is not None and before.overview is not None:
         # The overview has no counters to compare.
         before = None
-    delivery = delivery_of(stats, settings, before, version=version)
+    delivery = delivery_of(stats, settings, before, version=version, assumed=assumed)
     if stats.overview is not None:
         return _of_overview(stats, restarts, delivery)
     if not stats.durable:

@@ -15,7 +15,7 @@ from ackwell.broker.restart import acked_within
 from ackwell.cursor import Cursor
 from ackwell.cursor.rules import acknowledged, existing
 from ackwell.diagnosis.doctor import count_to_json
-from ackwell.errors import StatsError
+from ackwell.errors import CorruptStateError, StatsError
 from ackwell.integers import INT64_MAX
 from ackwell.position import Position
 from ackwell.protocol.constants import SubscriptionType
@@ -60,6 +60,8 @@ class Outcome:
     before: PositionRangeSet
     after: PositionRangeSet
     mark_delete_position: Position
+    ledgers: Mapping[int, int]
+    """The entries of each ledger of the topic; `check_prediction` recognises the topic by them."""
     returned: Bounds
     """Acknowledged messages that are delivered again."""
     vanished: Bounds
@@ -89,6 +91,7 @@ class Outcome:
             "vanished": {"entries": self.vanished_entries.cardinality, **count_to_json(self.vanished)},
             "returnedEntries": str(self.returned_entries),
             "vanishedEntries": str(self.vanished_entries),
+            "ledgers": {str(ledger_id): entries for ledger_id, entries in self.ledgers.items()},
         }
 
 
@@ -130,8 +133,21 @@ def what_if(stats: SubscriptionStats, move: Move, version: str = "4.2") -> Outco
         before=before,
         after=after,
         mark_delete_position=cursor.mark_delete_position,
+        ledgers=dict(stats.ledgers),
         returned=again,
         vanished=sizes.unacked(vanished.cardinality),
+    )
+
+
+def _is_same_topic(then: Mapping[int, int], now: Mapping[int, int]) -> bool:
+    """Return whether ledgers can be those of the same topic at a later time.
+
+    The id of a ledger is unique in a cluster. A broker deletes the first ledgers, and empty ones.
+    """
+    kept = {ledger_id for ledger_id, entries in then.items() if entries and ledger_id >= min(now, default=0)}
+    old = {ledger_id for ledger_id, entries in now.items() if entries and ledger_id <= max(then, default=-1)}
+    return bool(not now or (kept <= now.keys() and old <= then.keys())) and all(
+        now[ledger_id] >= then[ledger_id] for ledger_id in kept & now.keys()
     )
 
 
@@ -164,7 +180,8 @@ def check_prediction(predicted: Mapping[str, Any], stats: SubscriptionStats) -> 
         of = predicted["topic"], predicted["subscription"]
         returned = PositionRangeSet.parse(predicted["returnedEntries"])
         vanished = PositionRangeSet.parse(predicted["vanishedEntries"])
-    except (KeyError, TypeError, ValueError) as error:
+        ledgers = {int(ledger_id): int(entries) for ledger_id, entries in predicted["ledgers"].items()}
+    except (KeyError, TypeError, ValueError, AttributeError, CorruptStateError) as error:
         raise StatsError(f"not the JSON of `ackwell what-if --json` ({error!r})", "the prediction") from None
     # An answer that does not name its topic has its source as a name.
     named = all("://" in str(topic) for topic in (of[0], stats.topic))
@@ -173,6 +190,8 @@ def check_prediction(predicted: Mapping[str, Any], stats: SubscriptionStats) -> 
             f"it is of subscription {of[1]!r} of {of[0]}, not of {stats.subscription!r} of {stats.topic}",
             "the prediction",
         )
+    if not _is_same_topic(ledgers, dict(stats.ledgers)):
+        raise StatsError("the ledgers in it are those of another topic", "the prediction")
     now = acknowledged(stats.ledgers, stats.mark_delete_position, stats.individually_deleted)
     # A broker deletes acknowledged entries, so only existing ones count.
     back = existing(returned - now, stats.ledgers).cardinality

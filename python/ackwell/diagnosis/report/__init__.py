@@ -71,11 +71,16 @@ def report_html(checkup: Checkup) -> str:
         subscriptions=subscriptions,
         restarts={restart: checkup.messages_lost(restart) for restart in checkup.restarts},
         names=RESTART_NAMES,
+        count=_count,
         figures=len(figures),
         figures_json=as_json(figures),
         details_json=as_json(_details(subscriptions)),
         bokeh=_packed(INLINE.js_raw[0]) if figures else "",
     )
+
+
+def _count(value: int | None) -> str:
+    return "unknown" if value is None else f"{value:,}"
 
 
 @dataclass(slots=True)
