@@ -38,7 +38,8 @@ OPTIONS = {
         --events-per-file=1000000≥1 --payloads --tls-cert --tls-key --tls-trust""",
     "events check": "sources!… --json",
     "rescue snapshot": f"topic! subscription! -o/--output=before.json {ADMIN}",
-    "rescue plan": f"""snapshots!… --acks --restart=graceful(graceful crash both) -o/--output=plan.json
+    "rescue plan": f"""snapshots!… --acks --restart=graceful(graceful crash both) --broker-setting…
+        -o/--output=plan.json
         {ADMIN}""",
     "rescue apply": f"plan_file! --yes --broker {AUDIT} {ADMIN}",
     "rescue unload": f"""topic! subscription --hold/--no-hold=True --journal --yes --broker

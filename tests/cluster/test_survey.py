@@ -37,7 +37,8 @@ def admin(brokers: list[Broker]) -> Admin:
 
 def judged(found: Iterator[SubscriptionStats | UnreadableSource]) -> dict[str, tuple[str, ...]]:
     """Return the verdicts of each topic on both restarts and on its delivery."""
-    checkup = Checkup.of(found, JudgedBroker.of("4.2", ["managedLedgerMaxUnackedRangesToPersist=4"]))
+    limit = ["managedLedgerMaxUnackedRangesToPersist=4"]
+    checkup = Checkup.of(found, JudgedBroker.of("4.2", limit, others_are_defaults=True))
     assert not checkup.unread
     return {
         each.stats.topic: (
