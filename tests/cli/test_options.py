@@ -32,8 +32,9 @@ OPTIONS = {
     "what-if": f"""move!(seek reset-cursor skip expire clear-backlog) source! subscription! --to --entries=0≥0
         --verify --broker-version --json {ADMIN}""",
     "convert": "source! target! --to! --max-ranges≥0 --max-bytes≥0 --lossy --subscription --compression",
-    "dev-broker": """--port=6650≥0≤65535 --admin-port=8080≥0≤65535 --host=127.0.0.1 --as=4.2 --namespace…
-        --load… --data""",
+    "dev-broker": """--port=6650≥0≤65535 --admin-port=8080≥0≤65535 --host=127.0.0.1 --advertised-host
+        --as=4.2 --namespace… --load… --data --broker-setting… --max-message-bytes≥1 --tls-cert --tls-key
+        --tls-trust --tls-port=6651≥0≤65535 --admin-tls-port=8443≥0≤65535 --token-key --user…""",
     "record": """--broker! --output/-o! --listen=127.0.0.1:6651 --format=jsonl(jsonl parquet)
         --events-per-file=1000000≥1 --payloads --tls-cert --tls-key --tls-trust""",
     "events check": "sources!… --json",

@@ -35,7 +35,8 @@ def status(broker: Broker, method: str, path: str, body: Any = None) -> tuple[in
 @pytest.mark.parametrize(
     ("policy", "value", "enforced"),
     [
-        ("dispatchRate", {"dispatchThrottlingRateInMsg": 5}, False),
+        ("dispatchRate", {"dispatchThrottlingRateInMsg": 5}, True),
+        ("replicatorDispatchRate", {"dispatchThrottlingRateInMsg": 5}, False),
         ("encryptionRequired", True, False),
         ("maxProducersPerTopic", 5, True),
         ("messageTTL", 5, True),

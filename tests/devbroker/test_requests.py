@@ -6,6 +6,7 @@ import inspect
 import json
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from ackwell.devbroker.policies import POLICIES, Policy
 from ackwell.protocol import messages
 from ackwell.protocol.batches import write_batch
 from ackwell.protocol.constants import CommandType, SchemaType
+from tests.admin_answers.requests_made import AVRO, AVRO_2
 from tests.devbroker.offline import BEGUN_MS, ORDERS, Client, Offline, delivered
 
 PATH = "admin/v2/persistent/public/default/orders"
@@ -895,6 +897,71 @@ def test_transactions_have_statistics(broker: Offline, client: Client) -> None:
     abort = f"admin/v3/transactions/abortTransaction/{opened.most_bits}/{opened.least_bits}"
     assert broker.admin("POST", abort) is None
     assert broker.admin("POST", abort)[0] == 404
+
+
+def test_an_open_transaction_is_described(broker: Offline, client: Client) -> None:
+    """The shapes are those of `tests/admin_answers`; the client's short name of the topic is kept."""
+    get = partial(broker.admin, "GET")
+    opened = broker.run(lambda: broker.state.begin_transaction(0, 60_000))
+    txn = {"txnid_most_bits": opened.most_bits, "txnid_least_bits": opened.least_bits}
+    client.ask(CommandType.ADD_PARTITION_TO_TXN, request_id=1, partitions=["orders"], **txn)
+    of_txn = messages.Subscription(topic="orders", subscription="s")
+    client.ask(CommandType.ADD_SUBSCRIPTION_TO_TXN, request_id=2, subscription=[of_txn], **txn)
+    path, topic = f"{opened.most_bits}/{opened.least_bits}", "public/default/orders"
+    described = get(f"admin/v3/transactions/transactionMetadata/{path}")
+    assert described == {
+        "txnId": f"({opened.most_bits},{opened.least_bits})",
+        "status": "OPEN",
+        "openTimestamp": BEGUN_MS,
+        "timeoutAt": 60_000,
+        "producedPartitions": {"orders": {"aborted": False}},
+        "ackedPartitions": {"orders": {"s": {}}},
+    }
+    client.publish(b"y", 100, **txn)
+    ledger_id, last = broker.state.topics[ORDERS].content.log.last_position
+    client.ack((ledger_id, 2), **txn)
+    begun = {"aborted": False, "startPosition": f"{ledger_id}:{last}"}
+    described = get(f"admin/v3/transactions/transactionMetadata/{path}")
+    assert described["producedPartitions"] == {"orders": begun}
+    assert get(f"admin/v3/transactions/transactionInBufferStats/{topic}/{path}") == begun
+    assert get(f"admin/v3/transactions/transactionInPendingAckStats/{topic}/s/{path}") == {}
+    states = [
+        get(f"admin/v3/transactions/positionStatsInPendingAck/{topic}/s/{ledger_id}/{entry}")["state"]
+        for entry in (2, 3)
+    ]
+    assert states == ["PendingAck", "NotInPendingAck"]
+    slow = get("admin/v3/transactions/slowTransactions/0")
+    assert slow == {described["txnId"]: described}
+    assert get("admin/v3/transactions/slowTransactions/1") == {}
+    marks = get(f"admin/v3/transactions/transactionBufferStats/{topic}", lowWaterMarks="true")
+    assert (marks["lowWaterMarks"], marks["ongoingTxnSize"]) == ({}, 1)
+    # The timeout ends it.
+    broker.run(lambda: broker.clock.advance(60_000))
+    assert get(f"admin/v3/transactions/transactionMetadata/{path}")[0] == 404
+    aborted = get(f"admin/v3/transactions/transactionInBufferStats/{topic}/{path}")
+    assert aborted == {"aborted": True}
+
+
+def test_a_cumulative_acknowledgment_in_a_transaction_has_its_position(broker: Offline) -> None:
+    client = broker.connect()
+    client.produce()
+    client.publish(b"x")
+    client.subscribe(subType=0)
+    opened = broker.run(lambda: broker.state.begin_transaction(0, 0))
+    client.ack((0, 0), ack_type=1, txnid_most_bits=opened.most_bits, txnid_least_bits=opened.least_bits)
+    path = f"public/default/orders/s/{opened.most_bits}/{opened.least_bits}"
+    found = broker.admin("GET", f"admin/v3/transactions/transactionInPendingAckStats/{path}")
+    assert found == {"cumulativeAckPosition": "0:0"}
+
+
+def test_schema_versions_have_a_place(broker: Offline) -> None:
+    path = "admin/v2/schemas/public/default/orders"
+    assert broker.admin("GET", f"{path}/metadata")[0] == 404
+    for text in (AVRO, AVRO_2):
+        broker.admin("POST", f"{path}/schema", {"type": "AVRO", "schema": text})
+    found = broker.admin("GET", f"{path}/metadata")
+    assert [each["version"] for each in found["index"]] == [0, 1]
+    assert found["info"] == found["index"][1]
 
 
 def test_metrics_are_the_text_of_prometheus(broker: Offline, client: Client) -> None:

@@ -111,6 +111,8 @@ DEVBROKER = [
     "tests/devbroker/test_broker_file.py",
     "tests/devbroker/test_key_order.py",
     "tests/devbroker/test_pulsar_store.py",
+    "tests/devbroker/test_quotas_and_rates.py",
+    "tests/devbroker/test_credentials.py",
 ]
 
 RECORDING = [

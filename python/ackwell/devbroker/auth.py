@@ -10,10 +10,15 @@ from ackwell.devbroker.refused_commands import CommandRefusedError
 from ackwell.errors import ErrorCode
 
 if TYPE_CHECKING:
+    from asyncio import BaseTransport
+
     from ackwell.protocol.topic_name import TopicName
 
 Authenticate = Callable[[str, bytes], str | None]
-"""Takes an authentication method and its data; returns the role or None, or raises `PermissionError`."""
+"""Takes an authentication method and its data; returns the role or None, or raises `PermissionError`.
+
+The data of the method `tls` is the common name of the client's certificate.
+"""
 
 Authorize = Callable[[str | None, str], bool]
 """Takes a role and a namespace; returns whether the role may produce and consume in the namespace."""
@@ -28,19 +33,23 @@ class Service:
     authenticate_by: Authenticate | None = None
     authorize_by: Authorize | None = None
     admin_url: str = ""
+    admin_tls_url: str | None = None
+    permits: Callable[[str | None, TopicName], bool] | None = None
+    """Returns whether a role has a permission for a topic; None if permissions are not enforced."""
 
-    def authenticate(self, method: str, data: bytes) -> str | None:
+    def authenticate(self, method: str, data: bytes, transport: BaseTransport | None = None) -> str | None:
         """Return a client's role. Raises `CommandRefusedError` if the client may not connect."""
         if self.authenticate_by is None:
             return None
         try:
-            return self.authenticate_by(method, data)
+            return self.authenticate_by(method, common_name(transport) if method == "tls" else data)
         except PermissionError as error:
             raise CommandRefusedError(ErrorCode.AUTHENTICATION_ERROR, str(error)) from None
 
     def authorize(self, role: str | None, topic: TopicName) -> None:
         """Raise `CommandRefusedError` if a role may not use a topic."""
-        if self.authorize_by is not None and not self.authorize_by(role, topic.in_namespace):
+        is_permitted = self.authorize_by is None or self.authorize_by(role, topic.in_namespace)
+        if not is_permitted or (self.permits is not None and not self.permits(role, topic)):
             raise CommandRefusedError(
                 ErrorCode.AUTHORIZATION_ERROR, f"{role or 'an anonymous client'} may not use {topic}"
             )
@@ -51,3 +60,12 @@ class Service:
             raise CommandRefusedError(
                 ErrorCode.SERVICE_NOT_READY, f"no advertised listener is called {name!r}"
             )
+
+
+def common_name(transport: BaseTransport | None) -> bytes:
+    """Return the common name of a client's certificate, which TLS has verified; empty without one."""
+    certificate = transport.get_extra_info("peercert") if transport is not None else None
+    names = [
+        value for part in (certificate or {}).get("subject", ()) for key, value in part if key == "commonName"
+    ]
+    return names[0].encode() if names else b""

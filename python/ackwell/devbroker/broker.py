@@ -8,7 +8,6 @@ their context ends.
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -20,6 +19,7 @@ from ackwell.devbroker.client_connection import ClientConnection
 from ackwell.devbroker.clock import Clock
 from ackwell.devbroker.devbroker_settings import DevBrokerSettings
 from ackwell.devbroker.handlers import HANDLERS
+from ackwell.devbroker.ports import Ports
 from ackwell.protocol.topic_name import TopicName
 from ackwell.replay.events import Kind
 
@@ -39,9 +39,6 @@ LOOPBACK: Final = "127.0.0.1"
 
 UNSPECIFIED: Final = ("", "0.0.0.0", "::")  # compared, not listened on
 """The addresses that stand for all addresses of a machine."""
-
-ACCEPTING_STEPS: Final = 5
-"""Iterations of the event loop within which an accepted connection becomes a `ClientConnection`."""
 
 OTHER_FILES: Final = 256
 """Open files of a process in addition to its connections."""
@@ -68,6 +65,7 @@ class AsyncBroker:
         settings: DevBrokerSettings | None = None,
         tls: ssl.SSLContext | None = None,
         tls_port: int = 0,
+        admin_tls_port: int | None = None,
         authenticate: Authenticate | None = None,
         authorize: Authorize | None = None,
         advertised_host: str | None = None,
@@ -75,7 +73,7 @@ class AsyncBroker:
     ) -> None:
         self._host, self._port = host, port
         self._admin_port = admin_port
-        self._tls, self._tls_port = tls, tls_port
+        self._tls, self._tls_port, self._admin_tls_port = tls, tls_port, admin_tls_port
         # Clients cannot connect to the address that means all addresses of the machine.
         self._advertised_host = advertised_host or (LOOPBACK if host in UNSPECIFIED else host)
         self.settings = settings or DevBrokerSettings()
@@ -84,7 +82,9 @@ class AsyncBroker:
         self.state = BrokerState(self.settings, self.clock, file)
         self.state.shared.faults.on_crash = self.crash
         self.service = Service("", None, authenticate, authorize)
-        self._servers: list[asyncio.Server] = []
+        if self.settings.super_users is not None:
+            self.service.permits = self.state.permits
+        self._ports = Ports(lambda: ClientConnection(self.state, self.service, HANDLERS))
         self._admin: AdminServer | None = None
         """It keeps running after `crash`, so that a test in another language can request the restart."""
         self.crashed = False
@@ -101,49 +101,28 @@ class AsyncBroker:
         """Begin to listen for clients and for admin requests."""
         self.clock.start()
         raise_open_file_limit(self.settings.max_connections)
-        self._port = await self._listen(self._port, None)
+        self._port = await self._ports.open(self._host, self._port)
         self.service.url = f"pulsar://{self._advertised_host}:{self._port}"
         if self._tls is not None:
-            self._tls_port = await self._listen(self._tls_port, self._tls)
+            self._tls_port = await self._ports.open(self._host, self._tls_port, self._tls)
             self.service.tls_url = f"pulsar+ssl://{self._advertised_host}:{self._tls_port}"
         if self._admin_port is not None and self._admin is None:
             # Imported here, so that a program without the admin API does not load the HTTP framework.
             from ackwell.devbroker.admin import AdminServer
 
             self._admin = AdminServer(self)
-            self._admin_port = await self._admin.start(self._host, self._admin_port)
+            self._admin_port = await self._admin.ports.open(self._host, self._admin_port)
             self.service.admin_url = self.admin_url
-
-    async def _listen(self, port: int, tls: ssl.SSLContext | None) -> int:
-        loop = asyncio.get_running_loop()
-        server = await loop.create_server(
-            lambda: ClientConnection(self.state, self.service, HANDLERS),
-            self._host,
-            port,
-            ssl=tls,
-            reuse_address=True,
-        )
-        self._servers.append(server)
-        taken: int = server.sockets[0].getsockname()[1]
-        return taken
+            if self._tls is not None and self._admin_tls_port is not None:
+                port = await self._admin.ports.open(self._host, self._admin_tls_port, self._tls)
+                self.service.admin_tls_url = f"https://{self._advertised_host}:{port}"
 
     async def stop(self) -> None:
         """Close every connection and stop listening."""
         self.clock.stop()
-        loop = asyncio.get_running_loop()
-        for each in [each for server in self._servers for each in server.sockets]:
-            # A socket that was just accepted becomes a connection within the loop's next iterations. If the
-            # server were closed before that, the socket would stay open.
-            with suppress(NotImplementedError):
-                loop.remove_reader(each.fileno())
-        for _ in range(ACCEPTING_STEPS):
-            await asyncio.sleep(0)
+        await self._ports.stop_accepting()
         self._abort_connections()
-        for server in self._servers:
-            server.close()
-        for server in self._servers:
-            await server.wait_closed()
-        self._servers.clear()
+        await self._ports.wait_closed()
         if self._admin is not None:
             await self._admin.close()
             self._admin = None
@@ -163,6 +142,11 @@ class AsyncBroker:
     def admin_url(self) -> str:
         """The address of the admin REST API."""
         return f"http://{self._advertised_host}:{self._admin_port}"
+
+    @property
+    def admin_tls_url(self) -> str | None:
+        """The address of the admin REST API with TLS."""
+        return self.service.admin_tls_url
 
     @property
     def events(self) -> list[Event]:
@@ -307,10 +291,8 @@ class AsyncBroker:
     def crash(self) -> None:
         """Stop at once, as a killed process does: send nothing and close nothing in order."""
         self.crashed = True
-        for server in self._servers:
-            server.close()
+        self._ports.close()
         self._abort_connections()
-        self._servers.clear()
 
     def _abort_connections(self) -> None:
         for connection in list(self.state.shared.connections):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
+from ackwell.devbroker import backlog_quotas
 from ackwell.devbroker.content import TopicContent
 from ackwell.devbroker.coordinator import Coordinator
 from ackwell.devbroker.persistent_map import PersistentMap
@@ -75,6 +76,7 @@ class BrokerState:
         for name in (*self.settings.namespaces, SYSTEM):
             self.shared.policies.setdefault(name, {})
         self.clock.call_at(self.clock.now_ms() + AGES_CHECKED_MS, self._check_ages)
+        self._check_quotas_later()
 
     def reset(self) -> None:
         """Return to the initial state; call it without connections."""
@@ -220,8 +222,9 @@ class BrokerState:
                 self._policy_changed(topic)
 
     def _policy_changed(self, topic: Topic) -> None:
+        topic.apply_policies()
         for each in topic.subscriptions.values():
-            each.limit_unacked()
+            each.apply_policies()
             each.wake()
 
     def _check_ages(self) -> None:
@@ -236,6 +239,30 @@ class BrokerState:
             topic.trim()
         self.clock.call_at(self.clock.now_ms() + AGES_CHECKED_MS, self._check_ages)
         self.shared.run_woken()
+
+    def _check_quotas_later(self) -> None:
+        def check() -> None:
+            self.check_backlog_quotas()
+            self._check_quotas_later()
+
+        self.clock.call_at(self.clock.now_ms() + self.settings.backlog_quota_check_ms, check)
+
+    def check_backlog_quotas(self) -> None:
+        """Apply the backlog quotas to every topic."""
+        for topic in self.topics.values():
+            backlog_quotas.enforce(topic)
+        self.shared.run_woken()
+
+    def permits(self, role: str | None, name: TopicName) -> bool:
+        """Return whether a role is a super user, an admin of the tenant, or has a permission for a topic."""
+        if role is None or role in (self.settings.super_users or ()):
+            return role is not None
+        tenant = self.made_tenants.get(name.in_namespace.partition("/")[0], {})
+        if role in tenant.get("adminRoles", ()):
+            return True
+        granted = self.shared.policies.get(name.in_namespace, {}).get("auth_policies", {})
+        on_topic = granted.get("destination_auth", {}).get(str(name.partitioned), {})
+        return bool(on_topic.get(role) or granted.get("namespace_auth", {}).get(role))
 
     def tenants(self) -> set[str]:
         """Return the tenants: those with a namespace and those that were created."""
@@ -253,31 +280,35 @@ class BrokerState:
 
     def begin_transaction(self, coordinator_id: int, ttl_ms: int) -> TransactionId:
         """Open a transaction that is aborted after `ttl_ms` if it is still open; 0 for never."""
-        expires_ms = self.clock.now_ms() + ttl_ms if ttl_ms else None
-        txn = self.coordinator.begin(coordinator_id, expires_ms)
-        self._expire_at(txn, expires_ms)
+        txn = self.coordinator.begin(coordinator_id, self.clock.now_ms(), ttl_ms)
+        self._expire(txn)
         return txn
 
     def end_transaction(self, txn: TransactionId, action: TxnAction) -> None:
         """Commit or abort a transaction in its topics and subscriptions."""
         parts = self.coordinator.end(txn)
-        for name in sorted(set(parts["topics"])):
+        for name in sorted({full_name(each) for each in parts["topics"]}):
             if (topic := self.topics.get(name)) is not None:
                 topic.end_transaction(txn, action)
-        for name, subscription_name in sorted(set(map(tuple, parts["subscriptions"]))):
+        for name, subscription_name in sorted(
+            {(full_name(each), sub) for each, sub in parts["subscriptions"]}
+        ):
             topic = self.topics.get(name)
             found = topic.subscriptions.get(subscription_name) if topic else None
             if found is not None:
                 found.end_transaction(txn, action)
 
-    def _expire_at(self, txn: TransactionId, at_ms: int | None) -> None:
+    def _expire(self, txn: TransactionId) -> None:
+        """Schedule the abort of a transaction at its timeout."""
+        described = self.coordinator.check(txn)
+
         def expire() -> None:
             if self.coordinator.is_open(txn):
                 self.end_transaction(txn, TxnAction.ABORT)
                 self.shared.run_woken()
 
-        if at_ms is not None:
-            self.clock.call_at(at_ms, expire)
+        if described["timeout_ms"]:
+            self.clock.call_at(described["opened_ms"] + described["timeout_ms"], expire)
 
     # Time and memory
 
@@ -320,8 +351,8 @@ class BrokerState:
             content = TopicContent(self.shared, TopicName.parse(name), file.ledgers(name))
             self.topics[name] = Topic(content)
             self.topics[name].recover(self.coordinator.is_open)
-        for text, parts in self.coordinator.open.items():
-            self._expire_at(TransactionId.parse(text), parts["expires_ms"])
+        for text in self.coordinator.open:
+            self._expire(TransactionId.parse(text))
 
     # Loading
 
@@ -400,3 +431,8 @@ def parse_topic_name(text: str) -> TopicName:
         return TopicName.parse(text)
     except ValueError as error:
         raise CommandRefusedError(ErrorCode.INVALID_TOPIC_NAME, str(error)) from None
+
+
+def full_name(text: str) -> str:
+    """Return the full name of a topic; `CommandRefusedError` if it is invalid."""
+    return str(parse_topic_name(text))

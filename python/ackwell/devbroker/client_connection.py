@@ -77,6 +77,8 @@ class ClientConnection(asyncio.Protocol):
         """The bytes of messages in `_out`."""
         self._delayed_flushes = 0
         self._unfinished_bytes = 0
+        self._read_from_ms = 0
+        """The time from which commands are read again; 0 if they are read."""
         self._handshake: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport | None = None
 
@@ -176,17 +178,38 @@ class ClientConnection(asyncio.Protocol):
     def pause_writing(self) -> None:
         """Stop sending messages and reading commands because the client does not read."""
         self.writable = False
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.pause_reading()
+        self._read_if_permitted()
 
     def resume_writing(self) -> None:
         """Resume sending messages and reading commands."""
         self.writable = True
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.resume_reading()
+        self._read_if_permitted()
         for consumer in self.consumers.values():
             consumer.subscription.wake()
         self.shared.run_woken()
+
+    def pause_reading_until(self, at_ms: int) -> None:
+        """Read no commands until a time, because the client's messages exceed a publish rate."""
+        is_paused, self._read_from_ms = self._read_from_ms > 0, at_ms
+        if not is_paused:
+            self.state.clock.call_at(at_ms, self._resume_reading)
+            self._read_if_permitted()
+
+    def _resume_reading(self) -> None:
+        if self._read_from_ms > self.state.clock.now_ms():
+            self.state.clock.call_at(self._read_from_ms, self._resume_reading)
+        else:
+            self._read_from_ms = 0
+            self._read_if_permitted()
+
+    def _read_if_permitted(self) -> None:
+        """Read from the client if it reads our output and no publish rate forbids it."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        if self.writable and not self._read_from_ms:
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()
 
     # Commands
 
@@ -233,6 +256,10 @@ class ClientConnection(asyncio.Protocol):
             CommandType.ERROR,
             messages.CommandError(request_id=message.request_id, error=refusal.code, message=str(refusal)),
         )
+
+    def authenticate(self, method: str, data: bytes) -> None:
+        """Set the client's role. Raises `CommandRefusedError` if the client may not connect."""
+        self.role = self.service.authenticate(method, data, self._transport)
 
     # Output
 

@@ -22,11 +22,10 @@ if TYPE_CHECKING:
 
     from ackwell.devbroker.log import Ledger
     from ackwell.devbroker.shared import Shared
+    from ackwell.devbroker.throttle import Throttle
     from ackwell.protocol.command_ack import TransactionId
     from ackwell.protocol.topic_name import TopicName
     from ackwell.replay.events import Kind
-
-"""The ledger id of the client's `MessageId.latest`; `MessageId.earliest` has -1."""
 
 
 class TopicContent:
@@ -56,6 +55,8 @@ class TopicContent:
         """The subscriptions whose state a consumer requested to be replicated."""
         self.transactions = TopicTransactions()
         self.compacted: CompactedLog | None = None
+        self.throttle: Throttle | None = None
+        """The dispatch rate of the topic, which all subscriptions share."""
 
     @property
     def terminated(self) -> bool:

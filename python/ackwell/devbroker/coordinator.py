@@ -20,12 +20,19 @@ class Coordinator:
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
         self.open = PersistentMap[dict[str, Any]](shared.file, "transaction")
-        """Maps a transaction to its topics, its subscriptions and its expiry time, `None` for never."""
+        """Maps a transaction to its topics, its subscriptions, its begin and its timeout, 0 for none.
 
-    def begin(self, coordinator_id: int, expires_ms: int | None) -> TransactionId:
+        The names of topics are those that the client sent, which may be short."""
+
+    def begin(self, coordinator_id: int, opened_ms: int, timeout_ms: int) -> TransactionId:
         """Open a transaction with a new id."""
         transaction = TransactionId(coordinator_id, self._shared.next_number("transaction"))
-        self.open[str(transaction)] = {"topics": [], "subscriptions": [], "expires_ms": expires_ms}
+        self.open[str(transaction)] = {
+            "topics": [],
+            "subscriptions": [],
+            "opened_ms": opened_ms,
+            "timeout_ms": timeout_ms,
+        }
         return transaction
 
     def is_open(self, transaction: TransactionId) -> bool:

@@ -8,7 +8,7 @@ decides which parts of the state are written.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.broker.writes import CursorLedger, MemoryState
 
@@ -16,28 +16,33 @@ if TYPE_CHECKING:
     from ackwell.cursor import Cursor
     from ackwell.devbroker.clock import Clock
 
-BETWEEN_WRITES_MS: Final = 1_000
-"""`managedLedgerDefaultMarkDeleteRateLimit` of 1 per second."""
+WRITES_PER_S: Final = 1.0
+"""`managedLedgerDefaultMarkDeleteRateLimit`."""
 
 
 class RateLimit:
-    """One write per second, as the rate limiter of a managed cursor counts.
+    """A number of writes per second, as the rate limiter of a managed cursor counts.
 
-    Each write uses one permit, and a permit takes a second to grow. At most one unused permit is saved, so
-    two writes may follow each other at once after a pause.
+    Each write uses one permit, which takes its part of a second to grow. The unused permits of one second are
+    saved, so two writes may follow each other at once after a pause. A rate of 0 means no limit.
     """
 
-    def __init__(self, now_ms: int) -> None:
+    def __init__(self, now_ms: int, rate: float = WRITES_PER_S) -> None:
+        self.rate = rate
         self._free_ms = float(now_ms)
         self._saved = 0.0
 
     def allows(self, now_ms: int) -> bool:
         """Return whether a write is allowed now, and count it if it is."""
+        if self.rate <= 0:
+            return True
         if now_ms < self._free_ms:
             return False
-        self._saved = min(self._saved + (now_ms - self._free_ms) / BETWEEN_WRITES_MS, 1.0)
-        self._free_ms = now_ms + (1.0 - self._saved) * BETWEEN_WRITES_MS
-        self._saved = 0.0
+        between_ms, at_most = 1_000 / self.rate, self.rate
+        self._saved = min(self._saved + (now_ms - self._free_ms) / between_ms, at_most)
+        used = min(self._saved, 1.0)
+        self._saved -= used
+        self._free_ms = now_ms + (1.0 - used) * between_ms
         return True
 
 
@@ -53,6 +58,12 @@ class CursorWrites:
         self.ledger = ledger
         """Open after the first write; before it, read-only if the cursor was recovered from a ledger."""
         self.written = MemoryState.held(cursor.to_state())
+
+    def limit_rate(self, persistence: dict[str, Any] | None) -> None:
+        """Write at the rate of a persistence policy (`managedLedgerMaxMarkDeleteRate`)."""
+        rate = WRITES_PER_S if persistence is None else persistence["managedLedgerMaxMarkDeleteRate"]
+        if rate != self._limit.rate:
+            self._limit = RateLimit(self._clock.now_ms(), rate)
 
     def changed(self, *, whole: bool) -> None:
         """Write or schedule a write after an acknowledgment; `whole` if it acknowledged whole entries."""

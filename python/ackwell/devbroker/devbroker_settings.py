@@ -45,6 +45,11 @@ class DevBrokerSettings:
     """`defaultNumPartitions`: the partitions of automatically created topics; 0 for none."""
     deduplication: bool = False
     """`brokerDeduplicationEnabled`: store only one message per producer and sequence id."""
+    super_users: tuple[str, ...] | None = None
+    """`superUserRoles` with `authorizationEnabled`: the roles that may use every topic. Others need a
+    permission that was granted through the admin API. None permits every role."""
+    backlog_quota_check_ms: int = 60_000
+    """`backlogQuotaCheckIntervalInSeconds`: the time between two checks of backlogs."""
     cursor_flush_ms: int = 60_000
     """`managedLedgerCursorPositionFlushSeconds`: the time within which postponed changes are written."""
     max_connections: int = 1_000

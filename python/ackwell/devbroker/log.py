@@ -106,6 +106,10 @@ class Log:
         self.sizes[self._open_id] = self._open_bytes = 0
         self.ledgers.add(self._open_id)
 
+    def closed_ms(self, ledger_id: int) -> int | None:
+        """Return the time at which a ledger was closed; None if it is open."""
+        return self._closed_ms.get(ledger_id)
+
     def first_retained(self, before: int, kept: Retention) -> int:
         """Return the first ledger that the retention keeps; all ledgers before `before` are consumed."""
         rest_bytes, now_ms = self.nbytes, self._shared.clock.now_ms()

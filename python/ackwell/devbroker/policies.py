@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 MB: Final = 1 << 20
 
+BACKLOG_QUOTA: Final = "backlog_quota_map"
+"""The field of backlog quotas, which have a type each; `backlog_quotas` applies them."""
+
 AGES_CHECKED_MS: Final = 300_000
 """Brokers expire old messages every five minutes (`messageExpiryCheckIntervalInMinutes`)."""
 
@@ -141,6 +144,40 @@ DELAYED: Final = Policy(
     True,
 )
 
+DISPATCH_RATE: Final = Policy(
+    "dispatchRate", "dispatchRate", "topicDispatchRate", _DISPATCH, enforced=True, per_cluster=True
+)
+SUBSCRIPTION_RATE: Final = Policy(
+    "subscriptionDispatchRate",
+    "subscriptionDispatchRate",
+    "subscriptionDispatchRate",
+    _DISPATCH,
+    enforced=True,
+    per_cluster=True,
+)
+PUBLISH_RATE: Final = Policy(
+    "publishRate",
+    "publishRate",
+    "publishMaxMessageRate",
+    Form({"publishThrottlingRateInMsg": -1, "publishThrottlingRateInByte": -1}),
+    enforced=True,
+    per_cluster=True,
+)
+PERSISTENCE: Final = Policy(
+    "persistence",
+    "persistence",
+    "persistence",
+    Form(
+        {
+            "bookkeeperEnsemble": 0,
+            "bookkeeperWriteQuorum": 0,
+            "bookkeeperAckQuorum": 0,
+            "managedLedgerMaxMarkDeleteRate": 0.0,
+        }
+    ),
+    True,
+)
+
 POLICIES: Final = (
     RETENTION,
     TTL,
@@ -156,6 +193,10 @@ POLICIES: Final = (
     TYPES,
     COMPACTION,
     DELAYED,
+    DISPATCH_RATE,
+    SUBSCRIPTION_RATE,
+    PUBLISH_RATE,
+    PERSISTENCE,
     Policy(
         "autoSubscriptionCreation",
         "autoSubscriptionCreation",
@@ -168,26 +209,11 @@ POLICIES: Final = (
         "deduplicationSnapshotIntervalSeconds",
         _COUNT,
     ),
-    Policy("dispatchRate", "dispatchRate", "topicDispatchRate", _DISPATCH, per_cluster=True),
-    Policy(
-        "subscriptionDispatchRate",
-        "subscriptionDispatchRate",
-        "subscriptionDispatchRate",
-        _DISPATCH,
-        per_cluster=True,
-    ),
     Policy(
         "replicatorDispatchRate",
         "replicatorDispatchRate",
         "replicatorDispatchRate",
         _DISPATCH,
-        per_cluster=True,
-    ),
-    Policy(
-        "publishRate",
-        "publishRate",
-        "publishMaxMessageRate",
-        Form({"publishThrottlingRateInMsg": -1, "publishThrottlingRateInByte": -1}),
         per_cluster=True,
     ),
     Policy(
@@ -218,19 +244,6 @@ POLICIES: Final = (
     Policy("offloadThreshold", "", "offload_threshold", Form(0), unset=-1),
     Policy("offloadThresholdInSeconds", "", "offload_threshold_in_seconds", Form(0), unset=-1),
     Policy("offloadPolicies", "offloadPolicies", "offload_policies", Form(None)),
-    Policy(
-        "persistence",
-        "persistence",
-        "persistence",
-        Form(
-            {
-                "bookkeeperEnsemble": 0,
-                "bookkeeperWriteQuorum": 0,
-                "bookkeeperAckQuorum": 0,
-                "managedLedgerMaxMarkDeleteRate": 0.0,
-            }
-        ),
-    ),
     Policy(
         "persistence/bookieAffinity",
         "",
@@ -306,7 +319,7 @@ def checked(policy: Policy, value: Any) -> Any:
         _check_retention(value)
     if policy is AUTO_TOPICS:
         _check_auto_topics(value)
-    if policy.name == "persistence":
+    if policy is PERSISTENCE:
         quorums = [value[f"bookkeeper{each}"] for each in ("Ensemble", "WriteQuorum", "AckQuorum")]
         if quorums != sorted(quorums, reverse=True):
             raise RefusedPolicyError(
@@ -375,7 +388,7 @@ def namespace_json(stored: dict[str, Any]) -> dict[str, Any]:
     known: dict[str, Any] = {
         "auth_policies": {"namespace_auth": {}, "destination_auth": {}, "subscription_auth_roles": {}},
         "bundles": {"boundaries": list(BUNDLES), "numBundles": len(BUNDLES) - 1},
-        "backlog_quota_map": {},
+        BACKLOG_QUOTA: {},
         "latency_stats_sample_rate": {},
         "deleted": False,
         "migrated": False,
@@ -402,7 +415,7 @@ def from_namespace_json(given: dict[str, Any]) -> dict[str, Any]:
             value = value.get(CLUSTER) if isinstance(value, dict) else None
         if value is not None and (value := checked(each, value)) not in (None, each.unset):
             stored[each.field] = value
-    for field in ("backlog_quota_map", "auth_policies"):
+    for field in (BACKLOG_QUOTA, "auth_policies"):
         if given.get(field):
             stored[field] = given[field]
     return stored

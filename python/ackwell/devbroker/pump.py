@@ -51,7 +51,13 @@ def _pump(source: TopicSubscription) -> None:
     before: tuple[object, ...] | None = None
     while source.consumers and all(each.connection.writable for each in source.consumers.values()):
         limit = max(min(READ_MAX, source.subscription.permits), 1)
-        batch = _read(source, limit)
+        max_bytes = READ_BYTES_MAX
+        if source.throttles:
+            permitted, max_bytes = _permits(source, limit)
+            if not (permitted and max_bytes):
+                return
+            limit = permitted
+        batch = _read(source, limit, max_bytes)
         if batch is None:
             continue
         positions, entries = batch
@@ -62,7 +68,21 @@ def _pump(source: TopicSubscription) -> None:
         before = progress
 
 
-def _read(source: TopicSubscription, limit: int) -> tuple[list[tuple[int, int]], list[LogEntry]] | None:
+def _permits(source: TopicSubscription, limit: int) -> tuple[int, int]:
+    """Return the entries and bytes that the dispatch rates permit; if none, wake up when they permit some."""
+    max_bytes = READ_BYTES_MAX
+    for each in source.throttles:
+        messages, nbytes = each.permits()
+        limit, max_bytes = min(limit, messages), min(max_bytes, nbytes)
+    if not (limit and max_bytes):
+        ready_ms = max(each.ready_ms() for each in source.throttles)
+        source.content.shared.wake_at(source, ready_ms)
+    return limit, max_bytes
+
+
+def _read(
+    source: TopicSubscription, limit: int, max_bytes: int
+) -> tuple[list[tuple[int, int]], list[LogEntry]] | None:
     """Read the next entries, up to the first open transaction; None after skipping undeliverable entries."""
     content = source.content
     ledger_ids, entry_ids = source.subscription.next_reads_many(limit, content.clock.now_ms())
@@ -71,8 +91,8 @@ def _read(source: TopicSubscription, limit: int) -> tuple[list[tuple[int, int]],
         held_from = content.transactions.blocked_from
         positions = [position for position in positions if position < held_from]
     entries = [content.log.read(*position) for position in positions]
-    if content.log.largest_entry_bytes * len(entries) > READ_BYTES_MAX:
-        count = _count_within(entries, READ_BYTES_MAX)
+    if content.log.largest_entry_bytes * len(entries) > max_bytes:
+        count = _count_within(entries, max_bytes)
         del positions[count:], entries[count:]
     skipped = source.undeliverable(positions, entries)
     for position in skipped:
@@ -158,6 +178,8 @@ def _count(
     consumer.bytes_out += nbytes
     source.messages_out += messages
     source.bytes_out += nbytes
+    for each in source.throttles:
+        each.use(messages, nbytes)
 
 
 def _send(

@@ -81,6 +81,11 @@ class Shared:
                 return found
         return self.policies.get(topic.in_namespace, {}).get(policy.field)
 
+    def stored_policies(self, topic: TopicName) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the stored policies of a topic and of its namespace."""
+        of_topic = self.topic_policies.get(str(topic.partitioned), {})
+        return of_topic, self.policies.get(topic.in_namespace, {})
+
     def check_limit(self, topic: TopicName, policy: Policy, present: int, what: str) -> None:
         """Raise `CommandRefusedError` if a topic has reached a limit; 0 is no limit."""
         limit = self.policy(topic, policy)

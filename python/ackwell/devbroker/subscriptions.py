@@ -19,10 +19,13 @@ from ackwell.devbroker.policies import (
     MAX_CONSUMERS_OF_SUBSCRIPTION,
     PER_CONSUMER,
     PER_SUBSCRIPTION,
+    PERSISTENCE,
+    SUBSCRIPTION_RATE,
     TYPES,
     unacked_limits,
 )
 from ackwell.devbroker.refused_commands import CommandRefusedError
+from ackwell.devbroker.throttle import Throttle
 from ackwell.devbroker.topic_transactions import END_EVENTS
 from ackwell.errors import ErrorCode, ProtocolError
 from ackwell.protocol import messages
@@ -122,8 +125,9 @@ class TopicSubscription:
                 info, content.log.ledgers, settings=settings.subscription.cursor
             )
         self.subscription = Subscription(kind, cursor=cursor, **options)
-        self.limit_unacked()
         self.cursor_writes = CursorWrites(self.cursor, content.clock, settings.cursor_flush_ms, ledger)
+        self._throttle: Throttle | None = None
+        self.apply_policies()
 
     @property
     def cursor(self) -> Cursor:
@@ -134,6 +138,15 @@ class TopicSubscription:
     def first_unacked_ledger(self) -> int:
         """The ledger of the first unacknowledged entry."""
         return self.content.log.ledgers.next_valid(*self.cursor.mark_delete_position).ledger_id
+
+    @property
+    def backlog_bytes(self) -> int:
+        """The bytes after the mark-delete position, estimated from the mean entry size as in Pulsar."""
+        ledger_id, entry_id = self.cursor.mark_delete_position
+        log = self.content.log
+        beyond = sum(size for each, size in log.sizes.items() if each > ledger_id)
+        entries = len(log.entries.get(ledger_id, ()))
+        return beyond + (log.sizes[ledger_id] * max(entries - entry_id - 1, 0) // entries if entries else 0)
 
     @property
     def type(self) -> SubscriptionType:
@@ -150,11 +163,19 @@ class TopicSubscription:
         if value != self.is_replicated:
             self.content.replicated[self.name] = value
 
-    def limit_unacked(self) -> None:
-        """Apply the limits of unacknowledged messages of the topic's policies."""
+    def apply_policies(self) -> None:
+        """Apply the limits of unacknowledged messages and the rates of the topic's policies."""
         shared, name = self.content.shared, self.content.name
         limits = (shared.policy(name, each) for each in (PER_CONSUMER, PER_SUBSCRIPTION))
         self.subscription.limit_unacked(*unacked_limits(self.content.settings.subscription, *limits))
+        own = shared.topic_policies.get(str(name.partitioned), {}).get(f"dispatchRate of {self.name}")
+        self._throttle = Throttle.of(self.content.clock, own or shared.policy(name, SUBSCRIPTION_RATE))
+        self.cursor_writes.limit_rate(shared.policy(name, PERSISTENCE))
+
+    @property
+    def throttles(self) -> list[Throttle]:
+        """The rates that limit the delivery: of the topic and of the subscription."""
+        return [each for each in (self.content.throttle, self._throttle) if each is not None]
 
     # Consumers
 

@@ -134,6 +134,11 @@ class Broker:
         return self._broker.admin_url
 
     @property
+    def admin_tls_url(self) -> str | None:
+        """The address of the admin REST API with TLS."""
+        return self._broker.admin_tls_url
+
+    @property
     def clock(self) -> ThreadedClock:
         """The broker's clock."""
         return ThreadedClock(self, self._broker.clock)

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from ackwell.cursor import Cursor
 from ackwell.devbroker.content import TopicContent
-from ackwell.devbroker.policies import MAX_SUBSCRIPTIONS, RETENTION, Retention
+from ackwell.devbroker.policies import DISPATCH_RATE, MAX_SUBSCRIPTIONS, PUBLISH_RATE, RETENTION, Retention
 from ackwell.devbroker.producers import Producers
 from ackwell.devbroker.refused_commands import CommandRefusedError
 from ackwell.devbroker.subscriptions import TopicSubscription
+from ackwell.devbroker.throttle import Throttle
 from ackwell.devbroker.topic_transactions import END_EVENTS, marker
 from ackwell.errors import ErrorCode
 from ackwell.position import Position
@@ -37,6 +38,17 @@ class Topic:
         self.messages_in = 0
         self.entries_added = 0
         self.bytes_in = 0
+        self.publish_throttle: Throttle | None = None
+        self.apply_policies()
+
+    def apply_policies(self) -> None:
+        """Apply the rates of the topic's policies."""
+        content = self.content
+        policies = (
+            content.shared.policy(self.name, PUBLISH_RATE),
+            content.shared.policy(self.name, DISPATCH_RATE),
+        )
+        self.publish_throttle, content.throttle = (Throttle.of(content.clock, each) for each in policies)
 
     def publish(self, entry: LogEntry, *, is_open: bool = True) -> Position:
         """Append an entry and wake the subscriptions; `is_open` is the state of the entry's transaction."""

@@ -80,6 +80,14 @@ class TopicTransactions:
         """The number of aborted transactions that published to the topic."""
         return len(self._aborted)
 
+    def first_entry(self, txn: TransactionId) -> Position | None:
+        """Return the first entry of an open transaction; None if it has not published to the topic."""
+        return self._first.get(txn)
+
+    def is_aborted(self, txn: TransactionId) -> bool:
+        """Return whether a transaction that published to the topic was aborted."""
+        return txn in self._aborted
+
     def hides(self, entry: LogEntry, position: tuple[int, int]) -> bool:
         """Return whether an entry is never delivered.
 

@@ -589,6 +589,16 @@ ActiveChange(consumer='a', active=True)])
         """The open transactions."""
         return list(self._state.transactions.open)
 
+    def is_in_transaction(self, ledger_id: int, entry_id: int) -> bool:
+        """Return whether an open transaction acknowledged an entry or messages of it."""
+        return bool(self._state.transactions.held_bits(arguments.position(ledger_id, entry_id)))
+
+    def cumulative_ack(self, transaction: TransactionId) -> Position | None:
+        """Return the position up to which an open transaction acknowledged; None without such an ack."""
+        content = self._state.transactions.open.get(arguments.transaction(transaction))
+        held = None if content is None else content.cumulative
+        return None if held is None else held.position
+
     # Redelivery
 
     def nack(self, consumer: ConsumerKey, ledger_id: int, entry_id: int, now_ms: int) -> bool:

@@ -161,8 +161,9 @@ def get_dynamic_configuration_name(_request: Request) -> Any:
     return []
 
 
-def backlog_quota_check(_request: Request) -> None:
-    """Do nothing: the dev broker does not enforce backlog quotas."""
+def backlog_quota_check(request: Request) -> None:
+    """Apply the backlog quotas now."""
+    request.state.check_backlog_quotas()
 
 
 def get_topics2(request: Request) -> Any:

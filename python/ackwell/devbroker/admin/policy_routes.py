@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 from ackwell.devbroker.admin.namespace_routes import existing_namespace
 from ackwell.devbroker.admin.requests import HttpError
 from ackwell.devbroker.admin.topic_routes import with_partitions
-from ackwell.devbroker.policies import OF_NAMESPACES, OF_TOPICS, Policy, RefusedPolicyError, checked
+from ackwell.devbroker.policies import (
+    BACKLOG_QUOTA,
+    OF_NAMESPACES,
+    OF_TOPICS,
+    Policy,
+    RefusedPolicyError,
+    checked,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,13 +100,11 @@ def remove_offload_policies(request: Request) -> None:
 
 def _quotas(request: Request) -> dict[str, Any]:
     is_topic = "topic" in request.names
-    request.notes |= STORED_ONLY
-    found: dict[str, Any] = _stored(request, is_topic=is_topic).get("backlog_quota_map", {})
+    found: dict[str, Any] = _stored(request, is_topic=is_topic).get(BACKLOG_QUOTA, {})
     return found
 
 
 def _write_field(request: Request, field: str, value: Any) -> None:
-    request.notes |= STORED_ONLY
     if "topic" in request.names:
         request.state.set_topic_policy(request.topic, field, value)
     else:
@@ -118,14 +123,20 @@ def set_backlog_quota(request: Request) -> None:
     policies = ("producer_request_hold", "producer_exception", "consumer_backlog_eviction")
     if not isinstance(given, dict) or given.get("policy") not in policies or kind not in _QUOTA_TYPES:
         raise HttpError(HTTPStatus.BAD_REQUEST, f"the attribute policy is one of {', '.join(policies)}")
-    size = given.get("limitSize", given.get("limit", 0))
-    quota = {
-        "limit": size,
-        "limitSize": size,
-        "limitTime": given.get("limitTime", 0),
-        "policy": given["policy"],
-    }
-    _write_field(request, "backlog_quota_map", _quotas(request) | {kind: quota})
+    size, seconds = (_integer(given.get(name, 0)) for name in ("limitSize", "limitTime"))
+    # Older clients name the size `limit`, and the Go client sends both.
+    size = _integer(given["limit"]) if "limitSize" not in given and "limit" in given else size
+    quota = {"limit": size, "limitSize": size, "limitTime": seconds, "policy": given["policy"]}
+    _write_field(request, BACKLOG_QUOTA, _quotas(request) | {kind: quota})
+
+
+def _integer(value: Any) -> int:
+    """Return a number that JSON gives as a number or as text; 400 for any other value."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.removeprefix("-").isdecimal() and len(value) < 20:
+        return int(value)
+    raise HttpError(HTTPStatus.BAD_REQUEST, f"{value!r} is not a whole number")
 
 
 def remove_backlog_quota(request: Request) -> None:
@@ -133,7 +144,7 @@ def remove_backlog_quota(request: Request) -> None:
     kind = request.query.get("backlogQuotaType", _QUOTA_TYPES[0])
     _write_field(
         request,
-        "backlog_quota_map",
+        BACKLOG_QUOTA,
         {name: quota for name, quota in _quotas(request).items() if name != kind} or None,
     )
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ackwell.devbroker.broker_state import parse_topic_name
 
 if TYPE_CHECKING:
+    from asyncio import BaseTransport
+
     from ackwell.devbroker.auth import Service
     from ackwell.devbroker.broker import AsyncBroker
     from ackwell.devbroker.broker_state import BrokerState
@@ -47,6 +49,8 @@ class Request:
     names: dict[str, str] = field(default_factory=dict)
     """The parameters of the route."""
     role: str | None = None
+    transport: BaseTransport | None = None
+    """The connection, which has the client's certificate."""
     notes: dict[str, str] = field(default_factory=dict)
     """Headers of the answer."""
 

@@ -56,6 +56,16 @@ def get_all_schemas(request: Request) -> Any:
     return {"getSchemaResponses": [_described(request, version) for version in range(count)]}
 
 
+def get_schema_metadata(request: Request) -> Any:
+    """Return the ledger entries that store the versions; each version has a ledger."""
+    name = str(request.topic.partitioned)
+    count = len(request.state.schemas.versions.get(name, []))
+    if not count:
+        raise HttpError(HTTPStatus.NOT_FOUND, "Schema not found")
+    rows = [{"version": each, "ledgerId": each, "entryId": 0} for each in range(count)]
+    return {"info": rows[-1], "index": rows}
+
+
 def post_schema(request: Request) -> Any:
     """Add a schema; 422 for an invalid definition."""
     try:

@@ -23,12 +23,12 @@ from uvicorn.server import ServerState
 from ackwell.devbroker.admin import dev_routes, metrics
 from ackwell.devbroker.admin.requests import HttpError, Raw, Request
 from ackwell.devbroker.admin.route_table import route
+from ackwell.devbroker.auth import common_name
+from ackwell.devbroker.ports import Ports
 from ackwell.devbroker.refused_commands import CommandRefusedError
 from ackwell.errors import ErrorCode
 
 if TYPE_CHECKING:
-    import ssl
-
     from starlette.types import Receive, Scope, Send
 
     from ackwell.devbroker.broker import AsyncBroker
@@ -53,7 +53,6 @@ class AdminServer:
 
     def __init__(self, broker: AsyncBroker) -> None:
         self._broker = broker
-        self._servers: list[asyncio.Server] = []
         self._state = ServerState()
         self._config = uvicorn.Config(
             self._app,
@@ -66,25 +65,18 @@ class AdminServer:
             h11_max_incomplete_event_size=HEAD_MAX_BYTES,
         )
         self._config.load()
+        self.ports = Ports(self._connection)
 
-    async def start(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:
-        """Listen on a port, for 0 on any free port; return the port."""
+    def _connection(self) -> asyncio.Protocol:
         protocol: Any = self._config.http_protocol_class
-        server = await asyncio.get_running_loop().create_server(
-            lambda: protocol(config=self._config, server_state=self._state, app_state={}),
-            host,
-            port,
-            ssl=tls,
-            reuse_address=True,
-        )
-        self._servers.append(server)
-        taken: int = server.sockets[0].getsockname()[1]
-        return taken
+        made: asyncio.Protocol = protocol(config=self._config, server_state=self._state, app_state={})
+        # The requests of a connection find its transport, with the client's certificate, in their state.
+        vars(made)["app_state"]["connection"] = made
+        return made
 
     async def close(self) -> None:
         """Stop listening, and close every connection."""
-        for server in self._servers:
-            server.close()
+        self.ports.close()
         for task in self._state.tasks:
             task.cancel()
         for connection in list(self._state.connections):
@@ -103,6 +95,7 @@ class AdminServer:
     async def _answer(self, http: HttpRequest) -> tuple[HTTPStatus, Any, dict[str, str]]:
         path = http.scope["raw_path"].decode("latin-1")
         request = Request(self._broker, http.method, path, http.query_params, headers=http.headers)
+        request.transport = http.scope["state"]["connection"].transport
         try:
             request.body = await _body(http)
             answer = dispatch(request)
@@ -164,4 +157,6 @@ def _role(request: Request) -> str | None:
             raise HttpError(HTTPStatus.UNAUTHORIZED, "the credentials are not base64") from None
     if scheme.lower() == "bearer":
         return request.service.authenticate(method or "token", credentials.encode())
-    return request.service.authenticate(method, b"")
+    if not method and common_name(request.transport):
+        method = "tls"
+    return request.service.authenticate(method, b"", request.transport)

@@ -151,7 +151,7 @@ def stats(topic: Topic) -> dict[str, Any]:
 def _subscription(subscription: TopicSubscription) -> dict[str, Any]:
     summary = subscription.subscription.summary(subscription.content.clock.now_ms())
     consumers = {each.consumer: each for each in summary.consumers}
-    backlog_bytes = _backlog_bytes(subscription)
+    backlog_bytes = subscription.backlog_bytes
     return {
         **_RATES_OUT,
         "bytesOutCounter": subscription.bytes_out,
@@ -215,15 +215,6 @@ def _merged_by_name(rows: list[dict[str, Any]], key: str) -> list[dict[str, Any]
             row if known is None else merged_stats([known, row]) | {"metadata": row["metadata"]}
         )
     return list(by_name.values())
-
-
-def _backlog_bytes(subscription: TopicSubscription) -> int:
-    """Estimate the bytes after the mark-delete position from its ledger's mean entry size, as Pulsar does."""
-    ledger_id, entry_id = subscription.cursor.mark_delete_position
-    log = subscription.content.log
-    beyond = sum(size for each, size in log.sizes.items() if each > ledger_id)
-    entries = len(log.entries.get(ledger_id, ()))
-    return beyond + (log.sizes[ledger_id] * max(entries - entry_id - 1, 0) // entries if entries else 0)
 
 
 def _active(subscription: TopicSubscription) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ackwell.cursor.ack_sets import BATCH_SIZE_MAX
+from ackwell.devbroker import backlog_quotas
 from ackwell.devbroker.clock import TIME_MAX_MS
 from ackwell.devbroker.commands.enums import enum_of
 from ackwell.devbroker.entry import LogEntry
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from ackwell.devbroker.broker_state import BrokerState
     from ackwell.devbroker.client_connection import ClientConnection
     from ackwell.devbroker.clock import Clock
+    from ackwell.devbroker.throttle import Throttle
     from ackwell.devbroker.topic import Topic
 
 
@@ -33,6 +35,7 @@ def open_producer(connection: ClientConnection, command: Any, _: bytes) -> None:
     connection.service.authorize(connection.role, topic.name)
     topic.check_open()
     state.shared.check_memory()
+    backlog_quotas.check_producer(topic)
     known = connection.producers.get(command.producer_id)
     if known is not None:
         # The client repeats its command because it did not receive the answer.
@@ -130,6 +133,8 @@ def _publish(state: BrokerState, producer: Producer, command: Any, data: bytes) 
     entry = _entry(command, payload.metadata, data, state.clock)
     is_open = entry.transaction is None or state.coordinator.is_open(entry.transaction)
     position = topic.publish(entry, is_open=is_open)
+    if topic.publish_throttle is not None:
+        _slow_down(producer.connection, topic.publish_throttle, entry)
     if shared.faults.any:
         shared.faults.published(producer.topic, producer.name)
     producer.messages_in += command.num_messages
@@ -137,6 +142,14 @@ def _publish(state: BrokerState, producer: Producer, command: Any, data: bytes) 
         highest = max(command.sequence_id, command.highest_sequence_id)
         topic.producers.last_sequence_ids[producer.name] = highest
     return position
+
+
+def _slow_down(connection: ClientConnection, throttle: Throttle, entry: LogEntry) -> None:
+    """Stop reading from a client whose messages exceed the publish rate, until the next one is permitted."""
+    throttle.permits()
+    throttle.use(entry.batch_size, len(entry.data))
+    if 0 in throttle.permits():
+        connection.pause_reading_until(throttle.ready_ms())
 
 
 def _entry(command: Any, metadata: Any, data: bytes, clock: Clock) -> LogEntry:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def connect(connection: ClientConnection, command: Any, _: bytes) -> None:
     """Authenticate a client, and answer with the lower of both protocol versions."""
     try:
-        connection.role = connection.service.authenticate(command.auth_method_name, command.auth_data)
+        connection.authenticate(command.auth_method_name, command.auth_data)
     except CommandRefusedError as refusal:
         error = messages.CommandError(request_id=NO_REQUEST, error=refusal.code, message=str(refusal))
         connection.send(CommandType.ERROR, error)

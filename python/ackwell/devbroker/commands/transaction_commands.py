@@ -65,7 +65,9 @@ def begin(connection: ClientConnection, command: Any, _: bytes) -> None:
 def add_topics(connection: ClientConnection, command: Any, _: bytes) -> None:
     """Add topics to a transaction, before the client publishes to them."""
     txn = TransactionId.of(command)
-    topics = [str(parse_topic_name(name)) for name in command.partitions]
+    for name in command.partitions:
+        parse_topic_name(name)
+    topics = list(command.partitions)
     _answer(
         connection,
         command,
@@ -78,7 +80,9 @@ def add_topics(connection: ClientConnection, command: Any, _: bytes) -> None:
 def add_subscriptions(connection: ClientConnection, command: Any, _: bytes) -> None:
     """Add subscriptions to a transaction, before the client acknowledges on them."""
     txn = TransactionId.of(command)
-    names = [(str(parse_topic_name(each.topic)), each.subscription) for each in command.subscription]
+    for each in command.subscription:
+        parse_topic_name(each.topic)
+    names = [(each.topic, each.subscription) for each in command.subscription]
     _answer(
         connection,
         command,

@@ -1,0 +1,114 @@
+"""Backlog quotas: limits of the size and the age of a topic's unacknowledged entries.
+
+As a Pulsar broker, the dev broker compares them every `backlogQuotaCheckIntervalInSeconds`. Above a limit it
+either acknowledges entries of the slowest subscription, or closes the producers and refuses new ones.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from ackwell.devbroker.policies import BACKLOG_QUOTA
+from ackwell.devbroker.refused_commands import CommandRefusedError
+from ackwell.errors import ErrorCode
+from ackwell.position import Position
+
+if TYPE_CHECKING:
+    from ackwell.devbroker.subscriptions import TopicSubscription
+    from ackwell.devbroker.topic import Topic
+
+SIZE: Final = "destination_storage"
+AGE: Final = "message_age"
+
+EVICTION: Final = "consumer_backlog_eviction"
+"""The policy that acknowledges entries; the other two refuse producers."""
+
+REDUCED_TO: Final = 0.9
+"""The part of a size limit down to which an eviction acknowledges entries."""
+
+_REFUSALS: Final = {
+    "producer_request_hold": ErrorCode.PRODUCER_BLOCKED_QUOTA_EXCEEDED_ERROR,
+    "producer_exception": ErrorCode.PRODUCER_BLOCKED_QUOTA_EXCEEDED_EXCEPTION,
+}
+"""The error of a refused producer. After the first one a client keeps its messages until they time out."""
+
+
+def quota(topic: Topic, kind: str) -> dict[str, Any] | None:
+    """Return a quota of a topic, otherwise of its namespace; None if neither has it."""
+    for stored in topic.content.shared.stored_policies(topic.name):
+        found: dict[str, Any] | None = stored.get(BACKLOG_QUOTA, {}).get(kind)
+        if found is not None:
+            return found
+    return None
+
+
+def exceeded(topic: Topic) -> tuple[str, dict[str, Any]] | None:
+    """Return the kind of an exceeded quota, and the quota; None if there is none."""
+    slowest = _slowest(topic)
+    if slowest is None:
+        return None
+    by_size, by_age = quota(topic, SIZE), quota(topic, AGE)
+    if by_size is not None and 0 <= by_size["limitSize"] <= slowest.backlog_bytes:
+        return SIZE, by_size
+    if by_age is not None and by_age["limitTime"] > 0 and _age_ms(slowest) > 1_000 * by_age["limitTime"]:
+        return AGE, by_age
+    return None
+
+
+def check_producer(topic: Topic) -> None:
+    """Raise `CommandRefusedError` if the backlog of a topic is above a limit that refuses producers."""
+    found = exceeded(topic)
+    if found is not None and found[1]["policy"] != EVICTION:
+        kind, limits = found
+        raise CommandRefusedError(
+            _REFUSALS[limits["policy"]],
+            f"Cannot create producer on topic with backlog quota exceeded: {kind} of {topic.name}",
+        )
+
+
+def enforce(topic: Topic) -> None:
+    """Apply the exceeded quotas of a topic."""
+    found = exceeded(topic)
+    if found is None:
+        return
+    kind, limits = found
+    if limits["policy"] != EVICTION:
+        topic.producers.close_all()
+    elif kind == SIZE:
+        _evict_bytes(topic, limits["limitSize"])
+    else:
+        _evict_ledgers(topic, 1_000 * limits["limitTime"])
+
+
+def _slowest(topic: Topic) -> TopicSubscription | None:
+    durable = [each for each in topic.subscriptions.values() if each.durable]
+    return min(durable, key=lambda each: each.cursor.mark_delete_position, default=None)
+
+
+def _age_ms(subscription: TopicSubscription) -> int:
+    """Return the time since the ledger of the oldest unacknowledged entry was closed; 0 if it is open.
+
+    A broker without `preciseTimeBasedBacklogQuotaCheck` reads no entry.
+    """
+    log = subscription.content.log
+    closed_ms = log.closed_ms(subscription.first_unacked_ledger)
+    return 0 if closed_ms is None else subscription.content.clock.now_ms() - closed_ms
+
+
+def _evict_bytes(topic: Topic, limit_bytes: int) -> None:
+    """Acknowledge entries of the slowest subscription until the backlog is below 90% of the limit."""
+    target = REDUCED_TO * limit_bytes
+    while (slowest := _slowest(topic)) is not None and slowest.backlog_bytes > target:
+        backlog = slowest.cursor.backlog_entries
+        entries = int(backlog * (1 - target / slowest.backlog_bytes))
+        if not entries:
+            return
+        slowest.skip(entries)
+
+
+def _evict_ledgers(topic: Topic, limit_ms: int) -> None:
+    """Acknowledge the entries of the slowest subscription in ledgers that were closed before the limit."""
+    while (slowest := _slowest(topic)) is not None and _age_ms(slowest) > limit_ms:
+        ledger_id = slowest.first_unacked_ledger
+        entries = len(slowest.content.log.entries[ledger_id])
+        slowest.expire(Position(ledger_id, entries - 1))

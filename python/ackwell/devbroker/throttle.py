@@ -1,0 +1,70 @@
+"""Rate limits of messages and bytes, by the broker's clock: `dispatchRate`, `publishRate` and others.
+
+A limit is a number of permits per period. Permits grow evenly, up to those of one period. As in a Pulsar
+broker, a read or a message may use more permits than there are; the next one waits until the debt is paid.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import TYPE_CHECKING, Any, Final
+
+from ackwell.integers import INT64_MAX
+
+if TYPE_CHECKING:
+    from ackwell.devbroker.clock import Clock
+
+_RATES: Final = (
+    ("dispatchThrottlingRateInMsg", "dispatchThrottlingRateInByte"),
+    ("publishThrottlingRateInMsg", "publishThrottlingRateInByte"),
+)
+"""The fields of a policy: the rate of messages and the rate of bytes."""
+
+
+class Throttle:
+    """The permits of one limit, of messages and of bytes; a rate up to 0 means no limit."""
+
+    def __init__(self, clock: Clock, rates: tuple[int, int], period_ms: int = 1_000) -> None:
+        self._clock = clock
+        self._rates = rates
+        self._period_ms = period_ms
+        self._left = [float(rate) for rate in rates]
+        self._at_ms = clock.now_ms()
+
+    @classmethod
+    def of(cls, clock: Clock, policy: dict[str, Any] | None) -> Throttle | None:
+        """Return the limit of a policy; None without a rate."""
+        for fields in _RATES:
+            messages, nbytes = ((policy or {}).get(name, -1) for name in fields)
+            if messages > 0 or nbytes > 0:
+                return cls(
+                    clock, (messages, nbytes), 1_000 * max((policy or {}).get("ratePeriodInSecond", 1), 1)
+                )
+        return None
+
+    def permits(self) -> tuple[int, int]:
+        """Return the permitted messages and bytes, each 0 at least."""
+        now_ms = self._clock.now_ms()
+        grown = max(now_ms - self._at_ms, 0) / self._period_ms
+        self._at_ms = now_ms
+        self._left = [
+            min(left + grown * rate, rate) for left, rate in zip(self._left, self._rates, strict=True)
+        ]
+        messages, nbytes = (
+            INT64_MAX if rate <= 0 else max(int(left), 0)
+            for left, rate in zip(self._left, self._rates, strict=True)
+        )
+        return messages, nbytes
+
+    def use(self, messages: int, nbytes: int) -> None:
+        """Use permits, also more than there are."""
+        self._left = [self._left[0] - messages, self._left[1] - nbytes]
+
+    def ready_ms(self) -> int:
+        """Return the time at which there is a permit of both kinds."""
+        waits = [
+            (1 - left) / rate * self._period_ms
+            for left, rate in zip(self._left, self._rates, strict=True)
+            if rate > 0
+        ]
+        return self._at_ms + ceil(max(waits, default=0))

@@ -1,0 +1,1 @@
+"""The same admin requests to Pulsar and to the dev broker: their answers must have the same shape."""

@@ -1,0 +1,358 @@
+"""The requests: method, path and body, in the order in which they are made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+Row = tuple[str, str, Any]
+
+RATE: Final = {
+    "dispatchThrottlingRateInMsg": 10,
+    "dispatchThrottlingRateInByte": 1000,
+    "ratePeriodInSecond": 1,
+}
+QUORUMS: Final = {
+    "bookkeeperEnsemble": 1,
+    "bookkeeperWriteQuorum": 1,
+    "bookkeeperAckQuorum": 1,
+    "managedLedgerMaxMarkDeleteRate": 1.0,
+}
+INACTIVE: Final = {
+    "inactiveTopicDeleteMode": "delete_when_no_subscriptions",
+    "maxInactiveDurationSeconds": 60,
+    "deleteWhileInactive": True,
+}
+QUOTA: Final = {"limitSize": 1000, "policy": "producer_exception"}
+RETENTION: Final = {"retentionTimeInMinutes": 10, "retentionSizeInMB": 10}
+PUBLISH_RATE: Final = {"publishThrottlingRateInMsg": 10, "publishThrottlingRateInByte": 1000}
+SUBSCRIBE_RATE: Final = {"subscribeThrottlingRatePerConsumer": 10, "ratePeriodInSecond": 30}
+
+OF_NAMESPACES: Final[tuple[Row, ...]] = (
+    ("POST", "autoSubscriptionCreation", {"allowAutoSubscriptionCreation": False}),
+    (
+        "POST",
+        "autoTopicCreation",
+        {"allowAutoTopicCreation": True, "topicType": "partitioned", "defaultNumPartitions": 3},
+    ),
+    ("POST", "backlogQuota", QUOTA),
+    ("PUT", "compactionThreshold", 1000),
+    ("POST", "deduplication", True),
+    ("POST", "deduplicationSnapshotInterval", 100),
+    ("POST", "delayedDelivery", {"active": True, "tickTime": 1000}),
+    ("POST", "dispatchRate", RATE),
+    ("POST", "encryptionRequired", True),
+    ("POST", "entryFilters", {"entryFilterNames": "a"}),
+    ("POST", "inactiveTopicPolicies", INACTIVE),
+    ("POST", "isAllowAutoUpdateSchema", False),
+    ("POST", "maxConsumersPerSubscription", 3),
+    ("POST", "maxConsumersPerTopic", 3),
+    ("POST", "maxProducersPerTopic", 3),
+    ("POST", "maxSubscriptionsPerTopic", 3),
+    ("POST", "maxTopicsPerNamespace", 30),
+    ("POST", "maxUnackedMessagesPerConsumer", 3),
+    ("POST", "maxUnackedMessagesPerSubscription", 30),
+    ("POST", "messageTTL", 60),
+    ("PUT", "offloadDeletionLagMs", 5),
+    ("PUT", "offloadThreshold", 5),
+    ("POST", "persistence", QUORUMS),
+    ("PUT", "properties", {"a": "b"}),
+    ("POST", "publishRate", PUBLISH_RATE),
+    ("POST", "replication", ["standalone"]),
+    ("POST", "replicatorDispatchRate", RATE),
+    ("POST", "retention", RETENTION),
+    ("PUT", "schemaCompatibilityStrategy", "BACKWARD"),
+    ("POST", "schemaValidationEnforced", True),
+    ("POST", "subscribeRate", SUBSCRIBE_RATE),
+    ("POST", "subscriptionAuthMode", "Prefix"),
+    ("POST", "subscriptionDispatchRate", RATE),
+    ("POST", "subscriptionExpirationTime", 60),
+    ("POST", "subscriptionTypesEnabled", ["Exclusive", "Shared"]),
+    ("POST", "antiAffinity", "group"),
+    ("POST", "permissions/role", ["produce", "consume"]),
+)
+"""Policies of a namespace."""
+
+OF_TOPICS: Final[tuple[Row, ...]] = (
+    ("POST", "backlogQuota", QUOTA),
+    ("POST", "compactionThreshold", 1000),
+    ("POST", "deduplicationEnabled", True),
+    ("POST", "deduplicationSnapshotInterval", 100),
+    ("POST", "delayedDelivery", {"active": True, "tickTime": 1000}),
+    ("POST", "dispatchRate", RATE),
+    ("POST", "entryFilters", {"entryFilterNames": "a"}),
+    ("POST", "inactiveTopicPolicies", INACTIVE),
+    ("POST", "maxConsumers", 3),
+    ("POST", "maxConsumersPerSubscription", 3),
+    ("POST", "maxMessageSize", 1000),
+    ("POST", "maxProducers", 3),
+    ("POST", "maxSubscriptionsPerTopic", 3),
+    ("POST", "maxUnackedMessagesOnConsumer", 3),
+    ("POST", "maxUnackedMessagesOnSubscription", 3),
+    ("POST", "messageTTL?messageTTL=60", None),
+    ("POST", "persistence", QUORUMS),
+    ("POST", "publishRate", PUBLISH_RATE),
+    ("POST", "replicatorDispatchRate", RATE),
+    ("POST", "retention", RETENTION),
+    ("PUT", "schemaCompatibilityStrategy", "BACKWARD"),
+    ("POST", "schemaValidationEnforced", True),
+    ("POST", "subscribeRate", SUBSCRIBE_RATE),
+    ("POST", "subscriptionDispatchRate", RATE),
+    ("POST", "subscriptionTypesEnabled", ["Exclusive", "Shared"]),
+    ("PUT", "properties", {"a": "b"}),
+)
+"""Policies of a topic."""
+
+READ_AS: Final = {"backlogQuota": "backlogQuotaMap", "permissions/role": "permissions"}
+"""Policies that are read under another name."""
+
+NAMESPACE: Final = "/admin/v2/namespaces/t/n"
+TOPICS: Final = "/admin/v2/persistent/t/n"
+WITH_POLICIES: Final = "/admin/v2/namespaces/t/policies"
+TOPIC_WITH_POLICIES: Final = "/admin/v2/persistent/t/policies/orders"
+SCHEMA: Final = "/admin/v2/schemas/t/n/typed"
+TRANSACTIONS: Final = "/admin/v3/transactions"
+
+AVRO: Final = '{"type":"record","name":"A","fields":[{"name":"x","type":"int"}]}'
+AVRO_2: Final = AVRO.replace("}]", '},{"name":"y","type":"int","default":0}]')
+TYPED: Final = {"type": "AVRO", "schema": AVRO, "properties": {"p": "q"}}
+
+BEGUN: Final[tuple[Row, ...]] = (
+    ("PUT", "/admin/v2/tenants/t", {"allowedClusters": ["standalone"]}),
+    ("PUT", NAMESPACE, None),
+    ("PUT", f"{TOPICS}/orders", None),
+    ("PUT", f"{TOPICS}/orders", None),
+    ("PUT", f"{TOPICS}/parts/partitions", 2),
+    ("PUT", f"{TOPICS}/orders/subscription/s", None),
+    ("PUT", f"{TOPICS}/parts/subscription/s", None),
+    ("PUT", f"{TOPICS}/parts/subscription/s", None),
+    ("PUT", WITH_POLICIES, None),
+    ("PUT", TOPIC_WITH_POLICIES, None),
+)
+"""Requests that create the objects of the others."""
+
+
+def policies() -> Iterator[Row]:
+    """Set, read, apply and remove each policy of a namespace and of a topic."""
+    for _, path, _ in OF_TOPICS:
+        yield "GET", f"{TOPIC_WITH_POLICIES}/{_read(path)}?applied=true", None
+    for base, rows in ((WITH_POLICIES, OF_NAMESPACES), (TOPIC_WITH_POLICIES, OF_TOPICS)):
+        for method, path, value in rows:
+            yield method, f"{base}/{path}", value
+            yield "GET", f"{base}/{_read(path)}", None
+        if base == WITH_POLICIES:
+            yield "GET", WITH_POLICIES, None
+        for _, path, _ in rows:
+            yield "DELETE", f"{base}/{path.partition('?')[0]}", None
+            yield "GET", f"{base}/{_read(path)}", None
+
+
+def _read(path: str) -> str:
+    name = path.partition("?")[0]
+    return READ_AS.get(name, name)
+
+
+OF_THE_BROKER: Final[tuple[Row, ...]] = (
+    ("GET", "/admin/v2/clusters", None),
+    ("GET", "/admin/v2/clusters/standalone", None),
+    ("GET", "/admin/v2/clusters/none", None),
+    ("GET", "/admin/v2/clusters/standalone/failureDomains", None),
+    ("GET", "/admin/v2/clusters/standalone/namespaceIsolationPolicies", None),
+    ("GET", "/admin/v2/clusters/standalone/peers", None),
+    ("GET", "/admin/v2/brokers/standalone", None),
+    ("GET", "/admin/v2/brokers/leaderBroker", None),
+    ("GET", "/admin/v2/brokers/version", None),
+    ("GET", "/admin/v2/brokers/health", None),
+    ("GET", "/admin/v2/brokers/ready", None),
+    ("GET", "/admin/v2/brokers/configuration", None),
+    ("GET", "/admin/v2/brokers/configuration/values", None),
+    ("GET", "/admin/v2/brokers/internal-configuration", None),
+    ("GET", "/admin/v2/brokers/backlog-quota-check", None),
+    ("GET", "/admin/v2/tenants", None),
+    ("GET", "/admin/v2/tenants/t", None),
+    ("GET", "/admin/v2/tenants/none", None),
+    ("PUT", "/admin/v2/tenants/t", {"allowedClusters": ["standalone"]}),
+    ("PUT", "/admin/v2/tenants/other", {"allowedClusters": ["none"]}),
+    ("POST", "/admin/v2/tenants/t", {"adminRoles": ["role"], "allowedClusters": ["standalone"]}),
+    ("POST", "/admin/v2/tenants/none", {"allowedClusters": ["standalone"]}),
+    ("DELETE", "/admin/v2/tenants/none", None),
+    ("DELETE", "/admin/v2/tenants/t", None),
+    ("GET", "/admin/v2/namespaces/t", None),
+    ("GET", "/admin/v2/namespaces/none", None),
+    ("GET", "/admin/v2/namespaces/t/none", None),
+    ("PUT", NAMESPACE, None),
+    ("GET", f"{NAMESPACE}/topics", None),
+    ("GET", f"{NAMESPACE}/bundles", None),
+    (
+        "PUT",
+        "/admin/v2/namespaces/t/n4",
+        {"bundles": {"boundaries": [], "numBundles": 4}, "topicDispatchRate": {}},
+    ),
+    ("GET", "/admin/v2/namespaces/t/n4", None),
+    ("DELETE", "/admin/v2/namespaces/t/n4", None),
+    ("GET", "/lookup/v2/topic/persistent/t/n/orders", None),
+    ("GET", "/lookup/v2/topic/persistent/t/n/orders/bundle", None),
+    ("GET", "/lookup/v2/topic/persistent/none/n/orders", None),
+    ("GET", "/admin/v2/bookies/racks-info", None),
+    ("GET", "/admin/v2/resource-quotas/t/n/0x00000000_0x40000000", None),
+    ("GET", "/admin/v2/broker-stats/topics", None),
+    ("GET", "/admin/v2/nonsense", None),
+)
+"""Requests about the cluster, the broker, tenants and namespaces."""
+
+REFUSED: Final[tuple[Row, ...]] = (
+    ("POST", f"{WITH_POLICIES}/deduplication", "x"),
+    ("POST", f"{WITH_POLICIES}/messageTTL", -1),
+    ("POST", f"{WITH_POLICIES}/maxProducersPerTopic", -1),
+    ("POST", f"{WITH_POLICIES}/maxUnackedMessagesPerConsumer", -1),
+    ("POST", f"{WITH_POLICIES}/retention", {"retentionTimeInMinutes": 0, "retentionSizeInMB": 1}),
+    ("POST", f"{WITH_POLICIES}/persistence", QUORUMS | {"bookkeeperWriteQuorum": 2}),
+    ("POST", f"{WITH_POLICIES}/subscriptionTypesEnabled", ["Nope"]),
+    ("PUT", f"{WITH_POLICIES}/schemaCompatibilityStrategy", "NOPE"),
+    ("POST", f"{WITH_POLICIES}/backlogQuota", {"limitSize": 1, "policy": "nope"}),
+    (
+        "POST",
+        f"{WITH_POLICIES}/autoTopicCreation",
+        {"allowAutoTopicCreation": True, "topicType": "partitioned"},
+    ),
+    ("PUT", f"{WITH_POLICIES}/compactionThreshold", -1),
+    ("PUT", f"{TOPICS}/q/partitions", 0),
+    ("PUT", f"{TOPICS}/q/partitions", -1),
+    ("PUT", f"{TOPICS}/q/partitions", "3"),
+    ("GET", f"{TOPICS}/none/stats", None),
+    ("GET", f"{TOPICS}/none/internalStats", None),
+    ("GET", f"{TOPICS}/none/partitions", None),
+    ("GET", f"{TOPICS}/none/subscriptions", None),
+    ("GET", f"{TOPICS}/none/retention", None),
+    ("POST", f"{TOPICS}/none/retention", RETENTION),
+    ("DELETE", f"{TOPICS}/none", None),
+    ("DELETE", f"{TOPICS}/parts", None),
+    ("DELETE", f"{TOPICS}/orders/partitions", None),
+    ("DELETE", f"{TOPICS}/orders/subscription/none", None),
+    ("POST", f"{TOPICS}/orders/subscription/none/skip_all", None),
+    ("POST", f"{TOPICS}/parts/terminate", None),
+    ("GET", f"{TOPICS}/parts/stats", None),
+)
+"""Requests that a broker refuses, and some that it surprisingly accepts."""
+
+OF_TOPIC_STATE: Final[tuple[Row, ...]] = (
+    ("GET", TOPICS, None),
+    ("GET", f"{TOPICS}/partitioned", None),
+    ("GET", f"{TOPICS}/orders/stats", None),
+    ("GET", f"{TOPICS}/orders/stats?getPreciseBacklog=true&subscriptionBacklogSize=true", None),
+    ("GET", f"{TOPICS}/orders/internalStats", None),
+    ("GET", f"{TOPICS}/orders/internalStats?metadata=true", None),
+    ("GET", f"{TOPICS}/orders/internal-info", None),
+    ("GET", f"{TOPICS}/orders/partitions", None),
+    ("GET", f"{TOPICS}/orders/subscriptions", None),
+    ("GET", f"{TOPICS}/orders/lastMessageId", None),
+    ("GET", f"{TOPICS}/orders/messageid/1", None),
+    ("GET", f"{TOPICS}/orders/messageIdByIndex?index=0", None),
+    ("GET", f"{TOPICS}/orders/examinemessage?initialPosition=earliest&messagePosition=1", None),
+    ("GET", f"{TOPICS}/orders/subscription/s/position/1", None),
+    ("GET", f"{TOPICS}/orders/subscription/s/position/99", None),
+    ("GET", f"{TOPICS}/orders/subscription/s/analyzeBacklog", None),
+    ("POST", f"{TOPICS}/orders/subscription/s/analyzeBacklog", None),
+    ("GET", f"{TOPICS}/orders/subscription/s/properties", None),
+    ("PUT", f"{TOPICS}/orders/subscription/s/properties", {"a": "b"}),
+    ("GET", f"{TOPICS}/orders/subscription/s/replicatedSubscriptionStatus", None),
+    ("PUT", f"{TOPICS}/orders/backlogSize", {"ledgerId": 0, "entryId": 0}),
+    ("GET", f"{TOPICS}/orders/compaction", None),
+    ("PUT", f"{TOPICS}/orders/compaction", None),
+    ("GET", f"{TOPICS}/orders/offload", None),
+    ("POST", f"{TOPICS}/orders/subscription/s/skip/1", None),
+    ("POST", f"{TOPICS}/orders/subscription/s/expireMessages/1000000", None),
+    ("POST", f"{TOPICS}/orders/all_subscription/expireMessages/1000000", None),
+    ("POST", f"{TOPICS}/orders/subscription/s/resetcursor/1", None),
+    ("POST", f"{TOPICS}/orders/subscription/s/skip_all", None),
+    ("POST", f"{TOPICS}/orders/trim", None),
+    ("DELETE", f"{TOPICS}/orders/truncate", None),
+    ("PUT", f"{TOPICS}/orders/unload", None),
+    ("GET", f"{TOPICS}/orders/stats", None),
+    ("GET", f"{TOPICS}/parts/partitions", None),
+    ("GET", f"{TOPICS}/parts/partitioned-stats", None),
+    ("GET", f"{TOPICS}/parts/partitioned-stats?perPartition=false", None),
+    ("GET", f"{TOPICS}/parts/partitioned-internalStats", None),
+    ("GET", f"{TOPICS}/parts/internal-info", None),
+    ("GET", f"{TOPICS}/parts/subscriptions", None),
+    ("POST", f"{TOPICS}/parts/partitions", 3),
+    ("POST", f"{TOPICS}/parts/partitions", 1),
+    ("POST", f"{TOPICS}/parts/createMissedPartitions", None),
+    ("POST", f"{TOPICS}/parts/terminate/partitions", None),
+    ("POST", f"{TOPICS}/orders/terminate", None),
+    ("POST", f"{NAMESPACE}/clearBacklog", None),
+    ("POST", f"{NAMESPACE}/clearBacklog/s", None),
+    ("POST", f"{NAMESPACE}/unsubscribe/s2", None),
+    ("PUT", f"{NAMESPACE}/unload", None),
+    ("DELETE", f"{TOPICS}/orders/subscription/s", None),
+    ("DELETE", f"{TOPICS}/parts/partitions?force=true", None),
+    ("DELETE", f"{TOPICS}/orders?force=true", None),
+)
+"""Requests about topics and subscriptions; the last ones delete them."""
+
+OF_SCHEMAS: Final[tuple[Row, ...]] = (
+    ("PUT", f"{TOPICS}/typed", None),
+    ("GET", f"{SCHEMA}/schema", None),
+    ("POST", f"{SCHEMA}/schema", TYPED),
+    ("POST", f"{SCHEMA}/schema", TYPED | {"schema": AVRO_2}),
+    ("GET", f"{SCHEMA}/schema", None),
+    ("GET", f"{SCHEMA}/schema/0", None),
+    ("GET", f"{SCHEMA}/schema/9", None),
+    ("GET", f"{SCHEMA}/schemas", None),
+    ("GET", f"{SCHEMA}/metadata", None),
+    ("POST", f"{SCHEMA}/compatibility", TYPED | {"schema": AVRO.replace("x", "z")}),
+    ("POST", f"{SCHEMA}/compatibility", {"type": "STRING", "schema": "", "properties": {}}),
+    ("POST", f"{SCHEMA}/version", TYPED),
+    ("POST", f"{SCHEMA}/version", {"type": "STRING", "schema": "", "properties": {}}),
+    ("POST", f"{SCHEMA}/schema", {"type": "AVRO", "schema": "nonsense", "properties": {}}),
+    ("POST", f"{SCHEMA}/schema", {"type": "NOPE", "schema": "", "properties": {}}),
+    ("DELETE", f"{SCHEMA}/schema", None),
+    ("DELETE", f"{SCHEMA}/schema", None),
+    ("GET", f"{SCHEMA}/schema", None),
+)
+"""Requests about the schemas of a topic."""
+
+OF_TRANSACTIONS: Final[tuple[Row, ...]] = (
+    ("GET", f"{TRANSACTIONS}/coordinators", None),
+    ("GET", f"{TRANSACTIONS}/coordinatorStats", None),
+    ("GET", f"{TRANSACTIONS}/coordinatorStats?coordinatorId=0", None),
+    ("GET", f"{TRANSACTIONS}/coordinatorInternalStats/0", None),
+    ("GET", f"{TRANSACTIONS}/coordinatorInternalStats/0?metadata=true", None),
+    ("GET", f"{TRANSACTIONS}/slowTransactions/0", None),
+    ("GET", f"{TRANSACTIONS}/slowTransactions/0?coordinatorId=0", None),
+    ("GET", f"{TRANSACTIONS}/slowTransactions/100000000", None),
+    ("GET", f"{TRANSACTIONS}/transactionMetadata/0/TXN", None),
+    ("GET", f"{TRANSACTIONS}/transactionMetadata/0/999999", None),
+    ("GET", f"{TRANSACTIONS}/transactionMetadata/99/0", None),
+    ("GET", f"{TRANSACTIONS}/transactionInBufferStats/t/n/orders/0/TXN", None),
+    ("GET", f"{TRANSACTIONS}/transactionInBufferStats/t/n/orders/0/999999", None),
+    ("GET", f"{TRANSACTIONS}/transactionInPendingAckStats/t/n/orders/s/0/TXN", None),
+    ("GET", f"{TRANSACTIONS}/transactionInPendingAckStats/t/n/orders/none/0/TXN", None),
+    ("GET", f"{TRANSACTIONS}/transactionBufferStats/t/n/orders", None),
+    ("GET", f"{TRANSACTIONS}/transactionBufferStats/t/n/orders?lowWaterMarks=true", None),
+    ("GET", f"{TRANSACTIONS}/transactionBufferStats/t/n/none", None),
+    ("GET", f"{TRANSACTIONS}/pendingAckStats/t/n/orders/s", None),
+    ("GET", f"{TRANSACTIONS}/pendingAckStats/t/n/orders/none", None),
+    ("GET", f"{TRANSACTIONS}/pendingAckInternalStats/t/n/orders/s", None),
+    ("GET", f"{TRANSACTIONS}/pendingAckInternalStats/t/n/orders/s?metadata=true", None),
+    ("GET", f"{TRANSACTIONS}/transactionBufferInternalStats/t/n/orders", None),
+    ("GET", f"{TRANSACTIONS}/positionStatsInPendingAck/t/n/orders/s/LEDGER/0", None),
+    ("GET", f"{TRANSACTIONS}/positionStatsInPendingAck/t/n/orders/s/LEDGER/9", None),
+    ("POST", f"{TRANSACTIONS}/abortTransaction/0/TXN", None),
+    ("POST", f"{TRANSACTIONS}/abortTransaction/0/TXN", None),
+    ("GET", f"{TRANSACTIONS}/transactionMetadata/0/TXN", None),
+)
+"""Requests about an open transaction, which published to a topic and acknowledged on a subscription."""
+
+
+def all_requests() -> list[Row]:
+    """Return the requests in order. The traffic of a client precedes `OF_TRANSACTIONS`."""
+    return [
+        *BEGUN,
+        *policies(),
+        *OF_THE_BROKER,
+        *REFUSED,
+        *OF_SCHEMAS,
+        *OF_TRANSACTIONS,
+        *OF_TOPIC_STATE,
+    ]
