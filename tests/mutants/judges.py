@@ -240,6 +240,7 @@ JUDGES: dict[str, list[str]] = {
     "python/ackwell/cluster/oauth2.py": ["tests/cluster/test_oauth2.py"],
     "python/ackwell/cluster/collect.py": ["tests/cluster/test_collect.py", "tests/cluster/test_admin.py"],
     "python/ackwell/cli/": COMMANDS,
+    "python/ackwell/cli/upgrade_check_command.py": ["tests/cli/test_upgrade_check.py"],
     "python/ackwell/cli/spark_command.py": [*COMMANDS, "tests/spark/test_submit.py"],
     "python/ackwell/devbroker/": DEVBROKER,
     "python/ackwell/devbroker/admin/": [
@@ -247,6 +248,11 @@ JUDGES: dict[str, list[str]] = {
         *(each for each in DEVBROKER if "requests" not in each),
     ],
     "python/ackwell/diagnosis/": DIAGNOSIS,
+    "python/ackwell/diagnosis/upgrade.py": [
+        "tests/diagnosis/test_upgrade.py",
+        "tests/cli/test_upgrade_check.py",
+    ],
+    "python/ackwell/diagnosis/upgrade_rules.py": ["tests/diagnosis/test_upgrade.py"],
     "python/ackwell/drawing/": ["tests/drawing/test_drawing.py", "tests/diagnosis/test_report.py"],
     "python/ackwell/recording/": RECORDING,
     "python/ackwell/spark/": SPARK,

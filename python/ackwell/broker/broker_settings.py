@@ -115,6 +115,8 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
     """
     reads_batch_indexes_back: bool = False
     """Whether it reads batch indexes back from the metadata store, by patch version (apache/pulsar#26474)."""
+    reader: BrokerSettings | None = None
+    """The broker that loads the topic next, if it is another one (see `read_by`)."""
     writes_batch_indexes_alone: bool = False
     """Whether acknowledging only parts of batches writes the cursor, within
     `cursor_position_flush_seconds`: 5.0.0 and later (apache/pulsar#26498).
@@ -174,6 +176,15 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
             releases_passed_messages=release_number(known)[:2] > (4, 0),
         )
 
+    def read_by(self, reader: BrokerSettings) -> Self:
+        """Return the settings of a close whose state another broker reads back, as in an upgrade.
+
+        >>> old, new = BrokerSettings.of("4.2"), BrokerSettings.of("5.0")
+        >>> old.batch_indexes_return, old.read_by(new).batch_indexes_return
+        (False, True)
+        """
+        return replace(self, reader=reader)
+
     def with_known(self, values: Mapping[str, str]) -> Self:
         """Apply a broker's list of settings; settings without an effect here are ignored.
 
@@ -212,6 +223,16 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
             for entry in fields(self)
             if "name" in entry.metadata
         }
+
+    @property
+    def batch_indexes_are_read(self) -> bool:
+        """Whether batch indexes are read back from the cursor ledger."""
+        return (self.reader or self).acknowledgment_at_batch_index_level_enabled
+
+    @property
+    def batch_indexes_return(self) -> bool:
+        """Whether batch indexes are read back from the metadata store."""
+        return (self.reader or self).reads_batch_indexes_back
 
     @property
     def long_array(self) -> bool:

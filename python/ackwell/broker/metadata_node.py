@@ -13,6 +13,7 @@ from ackwell._native import ManagedCursorInfo, PositionInfo
 
 if TYPE_CHECKING:
     from ackwell.broker.broker_settings import BrokerSettings
+    from ackwell.broker.writes import CursorLedger
     from ackwell.cursor.cursor_state import CursorState
 
 NODE_BYTES: Final = (1 << 20) - 1
@@ -25,13 +26,16 @@ _ACK_SET_BYTES_MAX: Final = 128
 """An estimate; it only decides whether the exact size is computed."""
 
 
-def closing_record_bytes(state: CursorState, settings: BrokerSettings) -> int | None:
+def closing_record_bytes(
+    state: CursorState, settings: BrokerSettings, ledger: CursorLedger = "open"
+) -> int | None:
     """Return the size of the record that a close writes; None if it is far below the limit. O(ranges).
 
-    A state with more ranges than fit the metadata store goes to the cursor ledger, and the record is small.
+    A state with more ranges than fit the metadata store goes to the cursor ledger, if that is open, and the
+    record is small.
     """
     ranges, parts = state.individually_deleted, state.batch_deleted or {}
-    if len(ranges) > settings.metadata_store_ranges:
+    if ledger == "open" and len(ranges) > settings.metadata_store_ranges:
         return None
     if len(ranges) * _RANGE_BYTES_MAX + len(parts) * _ACK_SET_BYTES_MAX < settings.metadata_node_bytes // 2:
         return None

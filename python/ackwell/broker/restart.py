@@ -42,10 +42,13 @@ from ackwell.broker.writes import (
     keeps_hidden_ack_sets,
     loses_hidden_ack_sets,
     read_back,
+    read_back_again,
     unacked_entries,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ackwell import PositionRangeSet
     from ackwell.broker.stats import SubscriptionStats
     from ackwell.cursor.cursor_state import AckSets, CursorState
@@ -84,6 +87,7 @@ def restart_loss(
     persisted_mark_delete: tuple[int, int] | None = None,
     unwritten_entries: int | None = None,
     hidden: Bounds | None = None,
+    later: Sequence[BrokerSettings] = (),
 ) -> RestartLoss:
     """Return which acknowledged messages are delivered again after a restart, and why.
 
@@ -92,7 +96,8 @@ def restart_loss(
     Without `cursor_ledger`, a cursor ledger is open as soon as an entry was wholly acknowledged. Without
     `batch_sizes`, an entry without an ack set holds one message. `persisted_mark_delete` narrows the worst
     case of a crash, and so does `unwritten_entries`, a bound on the entries whose acknowledgment is not
-    written yet. `hidden` bounds the acknowledged messages inside batches of a state without ack sets.
+    written yet. `hidden` bounds the acknowledged messages inside batches of a state without ack sets. `later`
+    are the settings of further graceful closes without an acknowledgment in between.
     O(ranges + ack sets).
 
     >>> from ackwell import Position, PositionRangeSet
@@ -108,6 +113,10 @@ def restart_loss(
     held = MemoryState.held(state)
     ledger = cursor_ledger or held.presumed_ledger()
     persisted = read_back(held, settings, restart, ledger)
+    kept = [(settings, persisted)]
+    for each in later:
+        persisted = read_back_again(persisted, held, each)
+        kept.append((each, persisted))
 
     lost = held.existing - persisted.ranges
     entries = lost.cardinality
@@ -134,8 +143,11 @@ def restart_loss(
     elif hidden is None:
         hidden = hidden_acks(held, settings, sizes)
     written = restart == "graceful" and unwritten_entries == 0
-    if hidden.at_most != 0 and not keeps_hidden_ack_sets(held, settings, persisted, hidden, written=written):
-        surely = hidden.at_least if loses_hidden_ack_sets(settings, restart, ledger, persisted) else 0
+    if hidden.at_most != 0 and not all(
+        keeps_hidden_ack_sets(held, each, then, hidden, written=written) for each, then in kept
+    ):
+        loses = any(loses_hidden_ack_sets(each, restart, ledger, then) for each, then in kept)
+        surely = hidden.at_least if loses else 0
         messages = Bounds(messages.at_least + surely, messages.plus_up_to(hidden.at_most).at_most)
         persisted.reasons.append(hidden_reason(hidden))
     # Only acknowledged messages can be lost.

@@ -213,11 +213,37 @@ def _in_metadata_store(state: MemoryState, settings: BrokerSettings) -> Persiste
     limit = settings.max_unacked_ranges_to_persist
     persisted = Persisted("metadata store", "pulsar-ranges", _first_ranges(state, settings))
     persisted.reasons += _range_limit(state, persisted.ranges, limit)
-    if settings.reads_batch_indexes_back:
+    if settings.batch_indexes_return:
         _persist_ack_sets(persisted, state, settings)
     elif state.batch_deleted:
         persisted.reasons.append(not_read_back(len(state.batch_deleted)))
     return persisted
+
+
+def read_back_again(persisted: Persisted, state: MemoryState, settings: BrokerSettings) -> Persisted:
+    """Return what survives if a broker loads a state and closes it again without an acknowledgment.
+
+    The cursor ledger is then only read, so the second close writes to the metadata store.
+    """
+    parts = persisted.ack_sets
+    if persisted.uncertain_ack_sets:
+        parts = dict(sorted({**persisted.ack_sets, **persisted.uncertain_ack_sets}.items()))
+    existing = state.existing - (state.individually_deleted - persisted.ranges)
+    loaded = MemoryState(
+        state.mark_delete_position, persisted.ranges, parts, state.ledgers, existing=existing
+    )
+    again = _in_metadata_store(loaded, settings)
+    if persisted.uncertain_ack_sets:
+        # Fewer ack sets may have been loaded, so each of them is uncertain.
+        again.uncertain_ack_sets = {**again.ack_sets, **again.uncertain_ack_sets}
+        again.ack_sets = {}
+    again.may_be_empty = persisted.may_be_empty
+    codes_before = {reason.code for reason in persisted.reasons}
+    again.reasons = [
+        *persisted.reasons,
+        *(reason for reason in again.reasons if reason.code not in codes_before),
+    ]
+    return again
 
 
 def not_read_back(ack_sets: int) -> Reason:
@@ -259,7 +285,7 @@ def _first_ledgers(state: MemoryState, settings: BrokerSettings) -> PositionRang
 def _persist_ack_sets(persisted: Persisted, state: MemoryState, settings: BrokerSettings) -> None:
     if not state.batch_deleted:
         return
-    if not settings.acknowledgment_at_batch_index_level_enabled:
+    if not (settings.acknowledgment_at_batch_index_level_enabled and settings.batch_indexes_are_read):
         persisted.reasons.append(
             Reason(
                 "batch-index-off",
@@ -337,7 +363,8 @@ def keeps_hidden_ack_sets(
     sets = entries if hidden.at_most is None else min(entries, hidden.at_most)
     covered = 0 if written else state.passed
     return (
-        (persisted.place == "cursor ledger" or settings.reads_batch_indexes_back)
+        settings.batch_indexes_are_read
+        and (persisted.place == "cursor ledger" or settings.batch_indexes_return)
         and len(state.individually_deleted) > 0
         and sets + covered <= settings.max_batch_deleted_index_to_persist
     )
@@ -347,12 +374,14 @@ def loses_hidden_ack_sets(
     settings: BrokerSettings, restart: Restart, ledger: CursorLedger, persisted: Persisted
 ) -> bool:
     """Return whether none of the ack sets that the source does not show is read back."""
+    if not settings.batch_indexes_are_read:
+        return True
     if restart == "crash":
         # A cursor ledger that is only read still holds its ack sets.
         return ledger == "none"
     return (
         persisted.place == "metadata store"
-        and not settings.reads_batch_indexes_back
+        and not settings.batch_indexes_return
         and not persisted.may_be_empty
     )
 

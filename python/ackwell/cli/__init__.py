@@ -30,6 +30,7 @@ COMMANDS = (
     "rescue",
     "diff",
     "what-if",
+    "upgrade-check",
     "convert",
     "spark",
     "dev-broker",

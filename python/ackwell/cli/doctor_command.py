@@ -132,28 +132,9 @@ def doctor(
             min=1, metavar="SECONDS", help="With --admin: ask twice, so far apart, to tell slow from still."
         ),
     ] = None,
-    count_backlogs: Annotated[
-        bool,
-        typer.Option(
-            "--count-backlogs",
-            help="With --admin: let the broker read each backlog and count the messages of its "
-            "batches, which the verdict on batches needs; it stops at its subscriptionBacklogScanMaxEntries.",
-        ),
-    ] = False,
-    every_topic: Annotated[
-        bool,
-        typer.Option(
-            "--every-topic",
-            help="With --admin: ask for each topic. By default, a topic without ranges and without a backlog "
-            "that does not move is judged by the overview of its broker, which may be 60 s old.",
-        ),
-    ] = False,
-    metadata_node_bytes: Annotated[
-        int,
-        typer.Option(
-            min=1, metavar="N", help="The largest record of the metadata store: jute.maxbuffer of ZooKeeper."
-        ),
-    ] = 1_048_575,
+    count_backlogs: options.CountBacklogs = False,
+    every_topic: options.EveryTopic = False,
+    metadata_node_bytes: options.MetadataNodeBytes = options.METADATA_NODE_BYTES,
     _explained: Annotated[
         str | None,
         typer.Option(
@@ -210,7 +191,7 @@ def doctor(
         else:
             owner = partial(_live_broker, client, broker_version, settings, others_are_defaults)
             broker = owner(None)
-            client.count_backlogs = count_backlogs and _counts_safely(broker.version)
+            client.count_backlogs = count_backlogs and counts_safely(broker.version)
             found = _read_live(client.read if every_topic else client.survey, sources or (), watch)
             shown = (client.endpoint.shown_url, *(sources or ()))
     except ValueError as error:
@@ -228,7 +209,7 @@ def doctor(
     _exit(checkup, fail_on)
 
 
-def _counts_safely(version: str) -> bool:
+def counts_safely(version: str) -> bool:
     """Return True for a broker whose subscriptions go on delivering while their backlog is counted."""
     from ackwell.releases import release_number
 

@@ -38,6 +38,37 @@ BrokerSetting = Annotated[
 ]
 
 
+METADATA_NODE_BYTES = 1_048_575
+"""The default of ZooKeeper's `jute.maxbuffer`."""
+
+MetadataNodeBytes = Annotated[
+    int,
+    typer.Option(
+        min=1, metavar="N", help="The largest record of the metadata store: jute.maxbuffer of ZooKeeper."
+    ),
+]
+
+
+CountBacklogs = Annotated[
+    bool,
+    typer.Option(
+        "--count-backlogs",
+        help="With --admin: let the broker read each backlog and count the messages of its "
+        "batches, which the verdict on batches needs; it stops at its subscriptionBacklogScanMaxEntries.",
+    ),
+]
+
+
+EveryTopic = Annotated[
+    bool,
+    typer.Option(
+        "--every-topic",
+        help="With --admin: ask for each topic. By default, a topic without ranges and without a backlog "
+        "that does not move is judged by the overview of its broker, which may be 60 s old.",
+    ),
+]
+
+
 class RestartKind(StrEnum):
     """Which restarts to judge."""
 

@@ -64,21 +64,25 @@ def over_assumed(
     before: SubscriptionStats | None,
     assumed: Collection[str],
     losses: tuple[RestartLoss, ...],
+    later: Sequence[BrokerSettings] = (),
 ) -> Widened:
     """Widen the predictions `losses` over all values of the assumed settings.
 
     O(predictions of the restarts), at most 20 of them, and a binary search for the limit.
     """
     widened, deciding = losses, []
-    for names, other in _variants(settings, assumed):
-        predicted = predicted_losses(stats, other, restarts, before)
+    closes = (settings, *later)
+    for variants in zip(*(_variants(each, assumed) for each in closes), strict=True):
+        names = variants[0][0]
+        other, *others = (each for _, each in variants)
+        predicted = predicted_losses(stats, other, restarts, before, others)
         if _bounds(predicted) == _bounds(losses):
             continue
         deciding += [name for name in names if name not in deciding]
         widened = tuple(_either(one, another) for one, another in zip(widened, predicted, strict=True))
     if not deciding:
         return Widened(losses, None)
-    texts = [_condition(name, stats, settings, restarts, before, assumed) for name in deciding]
+    texts = [_condition(name, stats, closes, restarts, before, assumed) for name in deciding]
     reason = Reason("settings-assumed", f"the broker's settings are not known: {'; '.join(texts)}")
     return Widened(tuple(replace(each, reasons=(*each.reasons, reason)) for each in widened), reason)
 
@@ -120,6 +124,11 @@ def _rules(settings: BrokerSettings, *, worst: bool) -> BrokerSettings:
     )
 
 
+def _with_all(closes: Sequence[BrokerSettings], assignment: str) -> list[BrokerSettings]:
+    """Return the settings of several closes with one setting changed in each."""
+    return [each.with_values([assignment]) for each in closes]
+
+
 def _bounds(losses: Sequence[RestartLoss]) -> list[object]:
     return [(each.messages, each.messages_before_flush) for each in losses]
 
@@ -135,7 +144,7 @@ def _either(one: RestartLoss, other: RestartLoss) -> RestartLoss:
 def _condition(
     name: str,
     stats: SubscriptionStats,
-    settings: BrokerSettings,
+    closes: Sequence[BrokerSettings],
     restarts: Sequence[Restart],
     before: SubscriptionStats | None,
     assumed: Collection[str],
@@ -143,9 +152,9 @@ def _condition(
     """Return the value of an assumed setting at which the prediction changes."""
     if name == VERSION:
         return "the rules differ between versions (--broker-version)"
-    default = settings.named()[name]
+    default = closes[0].named()[name]
     if name == RANGE_LIMIT:
-        limit = _least_limit(stats, settings, restarts, before, assumed)
+        limit = _least_limit(stats, closes, restarts, before, assumed)
         return f"no range is lost if {name} ≥ {limit:,}; the default is {default:,}"
     if name == BATCH_LIMIT:
         most = stats.backlog_entries if stats.batch_deleted is None else len(stats.batch_deleted)
@@ -159,24 +168,26 @@ def _condition(
 
 def _least_limit(
     stats: SubscriptionStats,
-    settings: BrokerSettings,
+    closes: Sequence[BrokerSettings],
     restarts: Sequence[Restart],
     before: SubscriptionStats | None,
     assumed: Collection[str],
 ) -> int:
     """Return the smallest limit of ranges with which no range is lost."""
     if VERSION in assumed:
-        settings = _rules(settings, worst=True)
-    forms = [settings]
+        closes = [_rules(each, worst=True) for each in closes]
+    forms = [closes]
     if LONG_ARRAY in assumed:
-        forms = [settings.with_values([f"{LONG_ARRAY}={value}"]) for value in ("false", "true")]
+        forms = [_with_all(closes, f"{LONG_ARRAY}={value}") for value in ("false", "true")]
     high = max(len(stats.individually_deleted), stats.individually_deleted.cardinality)
     if high > SEARCHED_RANGES_MAX:
-        return max(len(stats.individually_deleted), *(counted_entries(stats, each) for each in forms))
+        return max(len(stats.individually_deleted), *(counted_entries(stats, first) for first, *_ in forms))
 
     def bounds(limit: int) -> list[object]:
-        changed = (each.with_values([f"{RANGE_LIMIT}={limit}"]) for each in forms)
-        return [_bounds(predicted_losses(stats, each, restarts, before)) for each in changed]
+        changed = (_with_all(each, f"{RANGE_LIMIT}={limit}") for each in forms)
+        return [
+            _bounds(predicted_losses(stats, first, restarts, before, others)) for first, *others in changed
+        ]
 
     unlimited, low = bounds(int(_UNLIMITED)), 0
     while low < high:

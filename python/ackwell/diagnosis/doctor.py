@@ -76,12 +76,12 @@ class Diagnosis:
 
     def __post_init__(self) -> None:
         losses = (loss.messages_before_flush for loss in self.restarts)
-        none = Bounds(0, 0 if self._is_known else None)
+        none = Bounds(0, 0 if self.is_known else None)
         object.__setattr__(self, "messages_lost", max(losses, key=weight, default=none))
         object.__setattr__(self, "verdict", self._verdict(self.restarts))
 
     @property
-    def _is_known(self) -> bool:
+    def is_known(self) -> bool:
         """Whether the acknowledgments are known, or the broker stores none."""
         stats = self.stats
         return stats.shows_acknowledgments or not stats.durable or stats.overview is not None
@@ -96,7 +96,7 @@ class Diagnosis:
         return self._verdict([loss for loss in self.restarts if loss.restart == restart])
 
     def _verdict(self, restarts: Sequence[RestartLoss]) -> Verdict:
-        if not self._is_known:
+        if not self.is_known:
             return Verdict.UNPROVEN
         losses = [loss.messages_before_flush for loss in restarts]
         closes = any(loss.restart == "graceful" for loss in restarts)
@@ -161,11 +161,13 @@ def diagnose(
     before: SubscriptionStats | None = None,
     version: str = BrokerSettings.DEFAULT_VERSION,
     assumed: Collection[str] = (),
+    later: Sequence[BrokerSettings] = (),
 ) -> Diagnosis:
     """Return the findings about a subscription; O(ranges + ack sets).
 
     `before` is an earlier dump of the same subscription. `assumed` contains the names of settings whose value
-    in `settings` is only a default (`ackwell.diagnosis.assumptions`).
+    in `settings` is only a default (`ackwell.diagnosis.assumptions`). `later` are the settings of further
+    graceful closes without an acknowledgment in between.
     """
     settings = settings or BrokerSettings()
     if before is not None and before.overview is not None:
@@ -186,10 +188,10 @@ def diagnose(
             stats=stats, restarts=(), usage=(), remedies=(), notes=contradictions, delivery=delivery
         )
     held_back = withheld(stats, settings, before)
-    written = written_losses(stats, settings, restarts)
-    losses = predicted_losses(stats, settings, restarts, before)
-    notes = tuple(_notes(stats, settings, losses, usage := tuple(limit_usage(stats, settings))))
-    losses, reason = over_assumed(stats, settings, restarts, before, assumed, losses)
+    written = written_losses(stats, settings, restarts, later=later)
+    losses = predicted_losses(stats, settings, restarts, before, later)
+    notes = tuple(_notes(stats, settings, losses, usage := tuple(limit_usage(stats, settings, later))))
+    losses, reason = over_assumed(stats, settings, restarts, before, assumed, losses, later)
     return Diagnosis(
         stats=stats,
         restarts=losses,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -42,8 +42,10 @@ class LimitUsage:
         return self.share >= NEAR_A_LIMIT
 
 
-def limit_usage(stats: SubscriptionStats, settings: BrokerSettings) -> Iterator[LimitUsage]:
-    """Yield the used part of each limit."""
+def limit_usage(
+    stats: SubscriptionStats, settings: BrokerSettings, later: Sequence[BrokerSettings] = ()
+) -> Iterator[LimitUsage]:
+    """Yield the used part of each limit; `later` are the settings of further graceful closes."""
     limit = settings.max_unacked_ranges_to_persist
     name = "managedLedgerMaxUnackedRangesToPersist"
     ranges = stats.individually_deleted
@@ -60,7 +62,10 @@ def limit_usage(stats: SubscriptionStats, settings: BrokerSettings) -> Iterator[
     size = size_in(stats.to_position_info(), form)
     if size is not None:
         yield LimitUsage("maxMessageSize", "bytes in one entry", size, settings.max_entry_bytes)
-    record = closing_record_bytes(stats, settings)
+    # A cursor ledger that was only read since the topic was loaded is not written.
+    record = closing_record_bytes(stats, settings, stats.cursor_ledger)
+    for each in later:
+        record = max(record or 0, closing_record_bytes(stats, each, "read-only") or 0) or None
     if record is not None:
         what = "bytes of the record that a close writes to the metadata store"
         yield LimitUsage(NODE_LIMIT, what, record, settings.metadata_node_bytes)

@@ -25,15 +25,23 @@ def predicted_losses(
     settings: BrokerSettings,
     restarts: Sequence[Restart],
     before: SubscriptionStats | None = None,
+    later: Sequence[BrokerSettings] = (),
 ) -> tuple[RestartLoss, ...]:
-    """Predict each restart of a subscription; `before` is an earlier dump. O(ranges + ack sets)."""
+    """Predict each restart of a subscription; `before` is an earlier dump. O(ranges + ack sets).
+
+    `later` are the settings of further graceful closes without an acknowledgment in between.
+    """
     held_back = withheld(stats, settings, before)
-    written = written_losses(stats, settings, restarts, unwritten(stats, settings, before))
+    written = written_losses(stats, settings, restarts, unwritten(stats, settings, before), later)
     return tuple(_with_withheld(loss, held_back) for loss in written)
 
 
 def predict(
-    stats: SubscriptionStats, settings: BrokerSettings, restart: Restart, unwritten_entries: int | None = None
+    stats: SubscriptionStats,
+    settings: BrokerSettings,
+    restart: Restart,
+    unwritten_entries: int | None = None,
+    later: Sequence[BrokerSettings] = (),
 ) -> RestartLoss:
     """Predict one restart of a subscription; `unwritten_entries` is the bound of `unwritten`."""
     if stats.untouched and stats.batch_deleted is None and _has_no_unwritten_parts(stats, settings, restart):
@@ -54,6 +62,7 @@ def predict(
             persisted_mark_delete=stats.persisted_mark_delete,
             unwritten_entries=unwritten_entries,
             hidden=hidden,
+            later=later,
         )
         for ledger in ledgers
     )
@@ -110,9 +119,10 @@ def written_losses(
     settings: BrokerSettings,
     restarts: Sequence[Restart],
     unwritten_entries: int | None = None,
+    later: Sequence[BrokerSettings] = (),
 ) -> tuple[RestartLoss, ...]:
     """Predict each restart for a cursor whose ledger accepts writes."""
-    return tuple(predict(stats, settings, restart, unwritten_entries) for restart in restarts)
+    return tuple(predict(stats, settings, restart, unwritten_entries, later) for restart in restarts)
 
 
 def weight(count: Bounds) -> tuple[int, float]:

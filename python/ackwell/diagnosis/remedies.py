@@ -55,6 +55,11 @@ def record_remedies(stats: SubscriptionStats, usage: Sequence[LimitUsage]) -> It
     """Yield the remedy for a record that is near the limit of the metadata store."""
     if not any(each.setting == NODE_LIMIT and each.is_near for each in usage):
         return
+    if stats.cursor_ledger != "open":
+        yield Remedy(
+            "acknowledge one entry first: that opens a cursor ledger. Since the topic was loaded the cursor "
+            "only read its ledger, so a close writes the whole state to the metadata store"
+        )
     oldest = oldest_unacked(stats)
     first = "" if oldest is None else f", first of all entry {oldest}"
     yield Remedy(

@@ -65,6 +65,10 @@ class Life:
         """Apply the life's settings to the topics that the broker loads next."""
         self._broker.configure(**self.settings)
 
+    @property
+    def _kind(self) -> SubscriptionType:
+        return SubscriptionType.SHARED if self._shared else SubscriptionType.EXCLUSIVE
+
     def leave(self) -> None:
         """Disconnect without a word."""
         if self._client is not None:
@@ -76,8 +80,7 @@ class Life:
         chance = self._chance
         assert self._client is not None
         self._configure()
-        kind = SubscriptionType.SHARED if self._shared else SubscriptionType.EXCLUSIVE
-        self._client.subscribe(CONSUMER, "c", kind)
+        self._client.subscribe(CONSUMER, "c", self._kind)
         self._client.flow(CONSUMER, MANY)
         for _ in range(chance.randint(1, 3)):
             for _ in range(chance.choice((0, 5, 20, 80))):

@@ -21,9 +21,11 @@ import org.apache.pulsar.broker.PulsarService;
 import org.apache.pulsar.broker.ServiceConfiguration;
 import org.apache.pulsar.broker.service.persistent.PersistentSubscription;
 import org.apache.pulsar.broker.service.persistent.PersistentTopic;
+import org.apache.pulsar.common.configuration.PulsarConfigurationLoader;
 
 /**
- * Apache Pulsar standalone with a side door on the loopback to what it otherwise keeps to itself.
+ * Apache Pulsar standalone with a side door on the loopback to what it otherwise keeps to itself. With
+ * {@code -Dackwell.cluster=true} it is one broker of a cluster, whose argument is its configuration.
  *
  * <p>{@code /cursor?topic=&sub=}: the cursor in memory ({@link CursorDump}). {@code /subscription?topic=&sub=}:
  * consumers and dispatcher too ({@link SubscriptionDump}). {@code /flush?topic=&sub=}: write the cursor.
@@ -44,9 +46,16 @@ public final class SideDoorBroker {
 
     public static void main(String[] arguments) throws Exception {
         int port = Integer.getInteger("ackwell.sideDoorPort");
-        PulsarStandaloneStarter standalone = new PulsarStandaloneStarter(arguments);
-        standalone.start();
-        broker = (PulsarService) CursorDump.find(PulsarStandalone.class, "broker").get(standalone);
+        PulsarStandaloneStarter standalone = null;
+        if (Boolean.getBoolean("ackwell.cluster")) {
+            broker = new PulsarService(PulsarConfigurationLoader.create(arguments[0], ServiceConfiguration.class));
+            broker.start();
+        } else {
+            standalone = new PulsarStandaloneStarter(arguments);
+            standalone.start();
+            broker = (PulsarService) CursorDump.find(PulsarStandalone.class, "broker").get(standalone);
+        }
+        PulsarStandaloneStarter started = standalone;
         HttpServer door = HttpServer.create(new InetSocketAddress(InetAddress.getLoopbackAddress(), port), 16);
         door.setExecutor(Executors.newFixedThreadPool(4));
         answer(door, "/ping", query -> "ok");
@@ -57,7 +66,7 @@ public final class SideDoorBroker {
         answer(door, "/forge", query -> forge(cursor(query), Long.parseLong(query.get("ledger"))));
         answer(door, "/entry", query -> lastEntry(Long.parseLong(query.get("ledger"))));
         answer(door, "/shutdown", query -> {
-            new Thread(() -> shutDown(standalone)).start();
+            new Thread(() -> shutDown(started)).start();
             return "ok";
         });
         door.start();
@@ -117,7 +126,9 @@ public final class SideDoorBroker {
     private static void shutDown(PulsarStandalone standalone) {
         try {
             broker.close();
-            standalone.close();
+            if (standalone != null) {
+                standalone.close();
+            }
         } catch (Exception failure) {
             failure.printStackTrace();
         }

@@ -1,0 +1,282 @@
+"""`ackwell upgrade-check` shows what a rolling upgrade redelivers, and what changes afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+from rich.text import Text
+
+from ackwell.broker.writes import RESTARTS
+from ackwell.cli import options
+from ackwell.cli.console import EXIT_UNREAD, out, print_json, progress, report_unread, shown_name
+from ackwell.cli.doctor_command import COLOURS, EXIT_CODES, EXPLAINED, ROWS, counts_safely
+from ackwell.cli.subscription_table import Row, print_subscriptions
+
+if TYPE_CHECKING:
+    from ackwell.broker.stats import SubscriptionStats, UnreadableSource
+    from ackwell.cluster.admin import Admin, BrokerFacts
+    from ackwell.diagnosis.upgrade import BrokerUpgrade, Change, SubscriptionUpgrade, UpgradeCheck
+
+
+class UpgradeFormat(StrEnum):
+    """How the result is printed."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+@options.with_admin_options
+def upgrade_check(
+    sources: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[SOURCE]…",
+            help="Answers of `stats-internal`: files or folders (.json, .json.gz). With --admin: tenants, "
+            "namespaces or topics; all by default.",
+        ),
+    ] = None,
+    to: Annotated[
+        str,
+        typer.Option(metavar="VERSION", help="The release after the upgrade or downgrade, such as 5.0.1."),
+    ] = ...,  # type: ignore[assignment]
+    from_: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="VERSION",
+            help="The present release. Without it, the one that the broker reports, else 4.2.",
+        ),
+    ] = None,
+    broker_setting: options.BrokerSetting = None,
+    to_setting: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="A setting of the new broker, or its broker.conf; repeatable. Without it, settings that "
+            "differ from their defaults stay, and all others get the new defaults.",
+        ),
+    ] = None,
+    moves: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=2,
+            metavar="N",
+            help="How often the rolling restart moves a topic: 1, or 2 for two moves and more.",
+        ),
+    ] = 2,
+    count_backlogs: options.CountBacklogs = False,
+    every_topic: options.EveryTopic = False,
+    metadata_node_bytes: options.MetadataNodeBytes = options.METADATA_NODE_BYTES,
+    output: Annotated[
+        UpgradeFormat, typer.Option("--format", help="How to print the result.")
+    ] = UpgradeFormat.TABLE,
+    client: Admin | None = None,
+) -> None:
+    """Show which acknowledged messages a rolling upgrade redelivers, and what changes afterwards.
+
+    Examples
+    --------
+        ackwell upgrade-check --to 5.0.1 --admin http://broker:8080
+        ackwell upgrade-check --to 5.0.1 --from 4.2.4 dumps/
+        ackwell upgrade-check --to 5.0.1 --to-setting broker.conf dumps/
+        ackwell upgrade-check --to 4.2.4 --from 5.0.1 --format json dumps/
+
+    Only GET requests are sent. The rolling restart closes each topic gracefully
+    on the old broker, once or more often. `ackwell doctor` judges crashes.
+
+    Exit code: 0 fine or unproven, 3 at risk, 4 losing or unwritable, 5 a source
+    could not be read, 1 an error, 2 a wrong command line.
+    """
+    from ackwell.cluster.collect import collected_facts
+    from ackwell.diagnosis.upgrade import UpgradeCheck
+
+    if not sources and client is None:
+        raise typer.BadParameter("give files or folders, or --admin URL")
+    if client is None and (count_backlogs or every_topic):
+        raise typer.BadParameter("--count-backlogs and --every-topic ask a live broker: give --admin URL")
+    before, after = (
+        Given(list(options.assignments(each)), options.DEFAULTS in (each or ()))
+        for each in (broker_setting, to_setting)
+    )
+
+    def upgrade(owner: str | None) -> BrokerUpgrade:
+        facts = collected_facts(sources or (), owner) if client is None else client.facts(owner)
+        return _broker_upgrade(facts, from_, to, before, after, metadata_node_bytes)
+
+    try:
+        # A wrong version or setting is reported before the broker is asked for every topic.
+        source = upgrade(None).source
+        if client is not None:
+            client.count_backlogs = count_backlogs and counts_safely(source.version)
+        found = _read(sources or (), client, every_topic=every_topic)
+        check = UpgradeCheck.of(progress(found, "reading"), upgrade, moves=moves)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    if output is UpgradeFormat.JSON:
+        print_json(check.to_json(), "subscriptions", (each.to_json() for each in check.subscriptions))
+    else:
+        _show(check, "URL" if client is None else client.endpoint.shown_url)
+    for unread in check.unread:
+        report_unread(unread)
+    code = EXIT_CODES[check.verdict]
+    raise typer.Exit(code if code == EXIT_CODES["losing"] or not check.unread else EXIT_UNREAD)
+
+
+class Given(NamedTuple):
+    """The settings of a command line."""
+
+    assignments: list[str]
+    others_are_defaults: bool
+
+
+def _read(
+    sources: Sequence[str], client: Admin | None, *, every_topic: bool
+) -> Iterator[SubscriptionStats | UnreadableSource]:
+    from ackwell.broker.stats import read_each
+
+    if client is None:
+        return read_each(sources)
+    return client.read(sources) if every_topic else client.survey(sources)
+
+
+def _broker_upgrade(
+    facts: BrokerFacts | None,
+    version: str | None,
+    to: str,
+    before: Given,
+    after: Given,
+    metadata_node_bytes: int,
+) -> BrokerUpgrade:
+    """Return the upgrade of a broker that reports these facts."""
+    from ackwell.diagnosis.checkup import JudgedBroker
+    from ackwell.diagnosis.upgrade import BrokerUpgrade
+
+    configured = dict((facts.settings if facts is not None else None) or {})
+    configured |= dict(each.split("=", 1) for each in before.assignments)
+    defaults = before.others_are_defaults
+    if facts is None:
+        source = JudgedBroker.of(version, before.assignments, others_are_defaults=defaults)
+    else:
+        source = JudgedBroker.from_facts(facts, version, before.assignments, others_are_defaults=defaults)
+    return BrokerUpgrade.of(
+        source.with_node_bytes(metadata_node_bytes),
+        to,
+        configured=configured,
+        assignments=after.assignments,
+        others_are_defaults=after.others_are_defaults,
+    )
+
+
+def _show(check: UpgradeCheck, url: str) -> None:
+    for upgrade in check.upgrades:
+        source, target = upgrade.source, upgrade.target
+        out.print(
+            Text(
+                f"before: broker {source.version}, settings from {source.source}; "
+                f"after: broker {target.version}, settings from {target.source}"
+            )
+        )
+        for assumption in dict.fromkeys((*source.assumed, *target.assumed)):
+            out.print(Text(f"assumed: {assumption}"))
+    print_subscriptions(
+        (
+            "verdict",
+            "rolling restart",
+            "restart before",
+            "restart after",
+            "crash before",
+            "crash after",
+            "ranges",
+        ),
+        map(_row, check.subscriptions[:ROWS]),
+    )
+    if len(check.subscriptions) > ROWS:
+        out.print(f"… and {len(check.subscriptions) - ROWS:,} more; --format json shows all", highlight=False)
+    for each in [each for each in check.subscriptions if each.verdict != "fine"][:EXPLAINED]:
+        out.print(Text("\n".join(_explanation(each))))
+    if not check.subscriptions:
+        out.print("nothing was judged", highlight=False)
+    for title, lines in (
+        ("changes", _changes(check)),
+        ("before the rolling restart", _before(check)),
+        ("for each broker", _during(check, url)),
+        ("after the rolling restart", _after(check, url)),
+    ):
+        found = list(lines)
+        if found:
+            out.print(Text("\n".join([f"\n{title}:", *(f"  {line}" for line in found)])))
+
+
+def _row(each: SubscriptionUpgrade) -> Row:
+    stats = each.stats
+    values = [
+        Text(each.verdict, COLOURS[each.verdict]),
+        Text(str(each.lost)),
+        *(Text(str(lost(restart))) for restart in RESTARTS for lost in (each.lost_now, each.lost_after)),
+        Text("unknown" if stats.range_count is None else f"{stats.range_count:,}"),
+    ]
+    return stats.topic, stats.subscription, values
+
+
+def _explanation(each: SubscriptionUpgrade) -> Iterator[str]:
+    stats, target = each.stats, each.upgrade.target
+    yield f"\n{shown_name(stats.topic)} · {shown_name(stats.subscription)}"
+    for name, found in zip(("moved once", "moved again without an acknowledgment"), each.moves, strict=False):
+        if found.verdict != "fine":
+            yield f"  {name}: {found.verdict}, acknowledged messages redelivered: {found.messages_lost}"
+            yield from (f"    {reason}" for reason in found.reasons)
+    if each.is_worse:
+        yield f"  later restarts of {target.version} are worse than now:"
+        reasons = {reason.code: str(reason) for found in each.after for reason in found.reasons}
+        yield from (f"    {reason}" for reason in reasons.values())
+    yield from (f"  cause: {_change(change)}" for change in each.changes)
+    yield from (f"  set {setting}" for setting in each.settings)
+
+
+def _changes(check: UpgradeCheck) -> Iterator[str]:
+    """Yield a line for each change that matters, and for each rule of consumers."""
+    others = 0
+    for change, count in check.changes.items():
+        if count:
+            yield f"{_change(change)} (matters for {count:,} subscription{'' if count == 1 else 's'})"
+        others += not count
+    yield from (
+        f"{name} is removed: its value {value!r} has no effect" for name, value in check.removed.items()
+    )
+    yield from check.consumer_rules
+    if others:
+        yield f"{others} other changes have no effect on these subscriptions; --format json lists them"
+
+
+def _change(change: Change) -> str:
+    return change.text or f"{change.name}: {change.before} becomes {change.after}"
+
+
+def _before(check: UpgradeCheck) -> Iterator[str]:
+    if check.settings:
+        yield "set in the broker.conf of the new release, before its first start:"
+        yield from (f"  {setting}" for setting in check.settings)
+    if check.removed:
+        yield f"remove from broker.conf: {', '.join(check.removed)}"
+    if any(found.verdict == "unwritable" for each in check.subscriptions for found in each.moves):
+        yield (
+            "raise jute.maxbuffer of ZooKeeper and of the brokers: a close cannot write the record of an "
+            "unwritable subscription"
+        )
+
+
+def _during(check: UpgradeCheck, url: str) -> Iterator[str]:
+    if check.losing:
+        yield f"ackwell rescue begin --admin {url} --owner HOST:PORT --output HOST --yes"
+    yield "stop the broker HOST:PORT gracefully, and start it with the new release"
+    if check.losing:
+        yield f"ackwell rescue end HOST --admin {url} --yes"
+
+
+def _after(check: UpgradeCheck, url: str) -> Iterator[str]:
+    if check.subscriptions:
+        yield f"ackwell doctor --admin {url}"

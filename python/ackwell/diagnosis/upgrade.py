@@ -1,0 +1,436 @@
+"""Predict the effect of a rolling upgrade, or downgrade, on each subscription.
+
+A rolling restart closes each topic on its old broker and loads it on another one. The old broker writes the
+cursor by its rules and settings, and the broker that loads the topic last reads it back. A topic moves once,
+or again if it moved to a broker that is restarted later. Without an acknowledgment in between, the second
+close writes to the metadata store, as after any load.
+
+All predictions are those of the doctor (`ackwell.diagnosis.doctor`), with the settings of two brokers. A
+change of a rule or a default matters if the prediction differs when only that change is undone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property, reduce
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from ackwell.broker.batch_sizes import Bounds
+from ackwell.broker.broker_settings import MACHINE, BrokerSettings, defaults
+from ackwell.broker.stats import SubscriptionStats, UnreadableSource, newest
+from ackwell.broker.writes import RESTARTS
+from ackwell.diagnosis.assumptions import VERSION
+from ackwell.diagnosis.checkup import JudgedBroker
+from ackwell.diagnosis.doctor import Diagnosis, Verdict, count_to_json, diagnose
+from ackwell.diagnosis.upgrade_rules import CONSUMER_RULES, RULES
+from ackwell.releases import full_release, known_release, release_number
+from ackwell.subscription import SubscriptionSettings
+
+if TYPE_CHECKING:
+    from ackwell.broker.writes import Restart
+
+SCHEMA_VERSION: Final = 1
+"""The version of the JSON; it grows when a reader of an older one could misread a value."""
+
+_EMPTY: Final = {"(empty)": "", "null": ""}
+"""The table's values of a setting that a broker reports as an empty text or not at all."""
+
+
+class Change(NamedTuple):
+    """A rule or a default that the upgrade changes."""
+
+    attribute: str
+    """The field of `BrokerSettings`."""
+    name: str
+    """The broker's name of a setting; of a rule, the field."""
+    before: str
+    after: str
+    text: str
+    """The rule after the upgrade; of a setting, empty."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the change as JSON values."""
+        kind = "rule" if self.text else "default"
+        return {
+            "name": self.name,
+            "kind": kind,
+            "before": self.before,
+            "after": self.after,
+            "text": self.text or None,
+        }
+
+
+@dataclass(frozen=True)
+class BrokerUpgrade:
+    """One broker before and after its upgrade.
+
+    `configured` are the settings that the broker reports, or that are known otherwise. A setting that differs
+    from the default of the old release stays as it is; all others get the default of the new release.
+    """
+
+    source: JudgedBroker
+    target: JudgedBroker
+    removed: Mapping[str, str]
+    """The settings that were changed from their defaults and that the new release does not have."""
+
+    @classmethod
+    def of(
+        cls,
+        source: JudgedBroker,
+        to: str,
+        *,
+        configured: Mapping[str, str] | None = None,
+        assignments: Iterable[str] = (),
+        others_are_defaults: bool = False,
+    ) -> BrokerUpgrade:
+        """Return the upgrade of a broker to a release.
+
+        `assignments` are settings of the new broker, as `name=value`. If a present setting is only assumed,
+        so is that of the new broker, unless it is given or `others_are_defaults`. Raises `ValueError` for an
+        unknown release or setting.
+        """
+        target_settings = BrokerSettings.of(to)
+        changed = _changed(configured or {}, source.version)
+        known = known_release(to)
+        assert known is not None
+        has = defaults(known)
+        assignments = list(assignments)
+        given = {each.partition("=")[0].strip() for each in assignments}
+        target = JudgedBroker(
+            version=full_release(to),
+            settings=target_settings.with_known(changed).with_values(assignments),
+            source="the command line" if assignments else "the present ones",
+            assumed=JudgedBroker.of(to, others_are_defaults=True).assumed,
+            assumed_settings=frozenset()
+            if others_are_defaults
+            else source.assumed_settings - {VERSION, *given},
+        ).with_node_bytes(source.settings.metadata_node_bytes)
+        removed = {name: value for name, value in changed.items() if name not in has}
+        return cls(source, target, removed)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the broker already has the release."""
+        return full_release(self.source.version) == self.target.version
+
+    @property
+    def is_downgrade(self) -> bool:
+        """Whether the new release is the older one."""
+        return release_number(self.target.version) < release_number(full_release(self.source.version))
+
+    @cached_property
+    def changes(self) -> tuple[Change, ...]:
+        """Every rule and setting of the doctor that differs afterwards."""
+        names = {each.name: each.metadata.get("name") for each in fields(BrokerSettings)}
+        names["cursor_info_compression"] = "managedCursorInfoCompressionType"
+        found = []
+        for attribute, name in names.items():
+            before, after = (getattr(each.settings, attribute) for each in (self.source, self.target))
+            if before != after:
+                text = "" if name else RULES[attribute][after]
+                found.append(Change(attribute, name or attribute, _shown(before), _shown(after), text))
+        return tuple(found)
+
+    @cached_property
+    def consumer_rules(self) -> tuple[str, ...]:
+        """The rules of delivery and acknowledgment that differ afterwards, as sentences."""
+        before, after = (_model(each.version) for each in (self.source, self.target))
+        if before is None or after is None:
+            return ()
+        return tuple(
+            sentences[getattr(new, attribute)]
+            for old, new in ((before, after), (before.cursor, after.cursor))
+            for attribute, sentences in CONSUMER_RULES.items()
+            if hasattr(new, attribute) and getattr(old, attribute) != getattr(new, attribute)
+        )
+
+    def without(self, change: Change) -> BrokerSettings:
+        """Return the settings afterwards, with one change undone."""
+        before = getattr(self.source.settings, change.attribute)
+        return replace(self.target.settings, **{change.attribute: before})
+
+
+def _model(version: str) -> SubscriptionSettings | None:
+    return None if known_release(version) is None else SubscriptionSettings.pulsar(version)
+
+
+def _shown(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _changed(configured: Mapping[str, str], version: str) -> dict[str, str]:
+    """Return the settings that differ from the defaults of a release."""
+    known = known_release(version)
+    ours = {} if known is None else defaults(known)
+    return {
+        name: value
+        for name, value in configured.items()
+        if name in ours and ours[name] not in (value, MACHINE) and _EMPTY.get(ours[name], ours[name]) != value
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionUpgrade:
+    """The effect of an upgrade on one subscription."""
+
+    upgrade: BrokerUpgrade
+    now: Diagnosis
+    """The restarts of the old broker."""
+    moves: tuple[Diagnosis, ...]
+    """The rolling restart: if the topic moves once, and if it moves again without an acknowledgment in
+    between. Empty if the broker already has the release."""
+    after: tuple[Diagnosis, Diagnosis]
+    """The restarts of the new broker, if the rolling restart lost nothing: with an acknowledgment since the
+    topic was loaded, and without one."""
+    changes: tuple[Change, ...]
+    """The changes without which the prediction would differ."""
+
+    @property
+    def stats(self) -> SubscriptionStats:
+        """The present state."""
+        return self.now.stats
+
+    @property
+    def lost(self) -> Bounds:
+        """The acknowledged messages that the rolling restart redelivers."""
+        bounds = [_lost([each], "graceful") for each in self.moves]
+        return bounds[0].or_else(bounds[-1]) if bounds else Bounds(0, 0)
+
+    def lost_now(self, restart: Restart) -> Bounds:
+        """Return the acknowledged messages that a restart of the old broker redelivers."""
+        return _lost([self.now], restart)
+
+    def lost_after(self, restart: Restart) -> Bounds:
+        """Return the acknowledged messages that a restart of the new broker redelivers."""
+        return _lost(self.after, restart)
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether a restart afterwards is worse than a restart now."""
+        return _worst(self.after).severity > self.now.verdict.severity or any(
+            self.lost_after(restart).at_least > self.lost_now(restart).at_least for restart in RESTARTS
+        )
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict on the rolling restart, or on a later restart if that becomes worse."""
+        return _worst([*self.moves, *(self.after if self.is_worse else ())])
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """Settings of the new broker that reduce the loss of later restarts, tried on the present state."""
+        found = [remedy.settings for each in self.after for remedy in each.remedies]
+        return tuple(dict.fromkeys(setting for each in found for setting in each))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the effect as JSON values."""
+        stats = self.stats
+        return {
+            "topic": stats.topic,
+            "subscription": stats.subscription,
+            "verdict": str(self.verdict),
+            "ackedMessagesRedelivered": count_to_json(self.lost),
+            "moves": [_to_json([each], ("graceful",)) for each in self.moves],
+            "restartNow": _to_json([self.now], RESTARTS),
+            "restartAfter": _to_json(self.after, RESTARTS),
+            "changes": [each.name for each in self.changes],
+            "settings": list(self.settings),
+            "markDeletePosition": str(stats.mark_delete_position) if stats.shows_acknowledgments else None,
+            "ranges": stats.range_count,
+            "backlogEntries": stats.backlog_entries,
+            "owner": stats.owner,
+            "source": stats.source,
+            "notes": list(self.now.notes),
+        }
+
+
+def _worst(found: Iterable[Diagnosis]) -> Verdict:
+    return max((each.verdict for each in found), key=lambda each: each.severity, default=Verdict.FINE)
+
+
+def _lost(found: Sequence[Diagnosis], restart: Restart) -> Bounds:
+    """Return the loss of one kind of restart over several states; the last changes count as written."""
+    if any(not each.is_known for each in found):
+        return Bounds(0, None)
+    losses = [loss.messages for each in found for loss in each.restarts if loss.restart == restart]
+    return reduce(Bounds.or_else, losses) if losses else Bounds(0, 0)
+
+
+def _to_json(found: Sequence[Diagnosis], restarts: Sequence[Restart]) -> dict[str, Any]:
+    reasons = {reason.code: reason for each in found for reason in each.reasons}
+    return {
+        "verdict": str(_worst(found)),
+        "ackedMessagesLost": {restart: count_to_json(_lost(found, restart)) for restart in restarts},
+        "reasons": [{"code": each.code, "text": each.text} for each in reasons.values()],
+    }
+
+
+def upgrade_of(stats: SubscriptionStats, upgrade: BrokerUpgrade, *, moves: int = 2) -> SubscriptionUpgrade:
+    """Return the effect of an upgrade on a subscription; O((ranges + ack sets) * changes).
+
+    `moves` is the most times that the rolling restart moves a topic.
+    """
+    source, target = upgrade.source, upgrade.target
+    last_close = source.settings.read_by(target.settings)
+    closes: list[tuple[BrokerSettings, Sequence[BrokerSettings]]] = [(last_close, ())]
+    if moves > 1:
+        closes.append((source.settings, (last_close,)))
+    rolling = [
+        diagnose(
+            stats,
+            first,
+            restarts=("graceful",),
+            version=source.version,
+            assumed=source.assumed_settings,
+            later=later,
+        )
+        for first, later in closes
+    ]
+    places = [loss.place for each in rolling[:1] for loss in each.restarts]
+    loaded = replace(
+        stats, cursor_ledger="read-only" if places == ["cursor ledger"] else "none", untouched=True
+    )
+    after = _after(stats, loaded, target.settings, target)
+    return SubscriptionUpgrade(
+        upgrade=upgrade,
+        now=diagnose(stats, source.settings, version=source.version, assumed=source.assumed_settings),
+        moves=() if upgrade.is_done else tuple(rolling),
+        after=after,
+        changes=tuple(
+            change
+            for change in upgrade.changes
+            if _result(_after(stats, loaded, upgrade.without(change), target)) != _result(after)
+        ),
+    )
+
+
+def _after(
+    stats: SubscriptionStats, loaded: SubscriptionStats, settings: BrokerSettings, target: JudgedBroker
+) -> tuple[Diagnosis, Diagnosis]:
+    """Return the diagnosis after an acknowledgment, and of a cursor that was only read since its load."""
+    version, assumed = target.version, target.assumed_settings
+    return (
+        diagnose(stats, settings, version=version, assumed=assumed),
+        diagnose(loaded, settings, restarts=("graceful",), version=version, assumed=assumed),
+    )
+
+
+def _result(found: Iterable[Diagnosis]) -> list[tuple[object, ...]]:
+    return [
+        (each.verdict, each.messages_lost, each.delivery.verdict, each.delivery.code.code) for each in found
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpgradeCheck:
+    """The effect of an upgrade on every subscription."""
+
+    subscriptions: Sequence[SubscriptionUpgrade]
+    """The worst first."""
+    unread: Sequence[UnreadableSource]
+    upgrades: Sequence[BrokerUpgrade]
+    """The brokers that own the topics, each version and settings once; at least one."""
+
+    @classmethod
+    def of(
+        cls,
+        found: Iterable[SubscriptionStats | UnreadableSource],
+        upgrade: Callable[[str | None], BrokerUpgrade],
+        *,
+        moves: int = 2,
+    ) -> UpgradeCheck:
+        """Check every subscription. `upgrade` returns the upgrade of the broker at an admin address.
+
+        The address is None for topics without an owner. Of several dumps of a subscription the newest counts.
+        """
+        unread: list[UnreadableSource] = []
+        owners: dict[str | None, BrokerUpgrade] = {}
+        subscriptions = []
+        for stats in newest(found, unread).values():
+            if stats.owner not in owners:
+                owners[stats.owner] = upgrade(stats.owner)
+            subscriptions.append(upgrade_of(stats, owners[stats.owner], moves=moves))
+        upgrades = list(owners.values()) or [upgrade(None)]
+        return cls(
+            subscriptions=sorted(subscriptions, key=_worst_first),
+            unread=unread,
+            upgrades=[each for number, each in enumerate(upgrades) if each not in upgrades[:number]],
+        )
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst verdict; fine without a subscription."""
+        return max(
+            (each.verdict for each in self.subscriptions),
+            key=lambda each: each.severity,
+            default=Verdict.FINE,
+        )
+
+    @property
+    def changes(self) -> Mapping[Change, int]:
+        """Every rule and default that changes, and the number of subscriptions for which it matters."""
+        found = {change: 0 for upgrade in self.upgrades for change in upgrade.changes}
+        for each in self.subscriptions:
+            for change in each.changes:
+                found[change] += 1
+        return found
+
+    @property
+    def removed(self) -> Mapping[str, str]:
+        """The changed settings that the new release does not have."""
+        return {name: value for upgrade in self.upgrades for name, value in upgrade.removed.items()}
+
+    @property
+    def consumer_rules(self) -> tuple[str, ...]:
+        """The rules of delivery and acknowledgment that differ afterwards, as sentences."""
+        return tuple(dict.fromkeys(rule for upgrade in self.upgrades for rule in upgrade.consumer_rules))
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """The settings of the new brokers that keep the acknowledgments of all subscriptions."""
+        largest: dict[str, str] = {}
+        for assignment in dict.fromkeys(s for each in self.subscriptions for s in each.settings):
+            name, _, value = assignment.partition("=")
+            before = largest.get(name)
+            if before is None or not value.isdecimal():
+                largest[name] = value
+            elif name.endswith("InMetadataStore"):
+                largest[name] = min(before, value, key=int)
+            else:
+                largest[name] = max(before, value, key=int)
+        return tuple(f"{name}={value}" for name, value in largest.items())
+
+    @property
+    def losing(self) -> list[SubscriptionUpgrade]:
+        """The subscriptions for which the rolling restart may redeliver acknowledged messages."""
+        return [each for each in self.subscriptions if each.lost.at_most != 0]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return everything except for the subscriptions as JSON values."""
+        return {
+            "schemaVersion": SCHEMA_VERSION,
+            "verdict": str(self.verdict),
+            "brokers": [
+                {"before": each.source.to_json(), "after": each.target.to_json()} for each in self.upgrades
+            ],
+            "changes": [
+                {**change.to_json(), "subscriptions": count} for change, count in self.changes.items()
+            ],
+            "removedSettings": dict(self.removed),
+            "consumerRules": list(self.consumer_rules),
+            "settings": list(self.settings),
+            "unread": [
+                {"source": each.source, "topic": each.topic, "reason": each.reason} for each in self.unread
+            ],
+        }
+
+
+def _worst_first(each: SubscriptionUpgrade) -> tuple[int, int, int, str, str]:
+    return (
+        -each.verdict.severity,
+        -max((move.messages_lost.at_least for move in each.moves), default=0),
+        -each.lost_after("graceful").at_least,
+        each.stats.topic,
+        each.stats.subscription,
+    )

@@ -1,0 +1,129 @@
+"""A cluster of brokers on one ZooKeeper and one bookie, each of which can be started with another release."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+import urllib.request
+from contextlib import contextmanager
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+from urllib.error import HTTPError
+
+from tests.pulsar import kit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+MOVE_S = 60.0
+"""How long the move of a topic may take on a busy machine."""
+WHOLE = "0x00000000_0xffffffff"
+"""The bundle of a namespace with one bundle."""
+
+
+class ClusterBroker(kit.Broker):
+    """One broker of a cluster."""
+
+    def __init__(self, folder: Path, version: str, zookeeper: str) -> None:
+        super().__init__(folder, version)
+        folder.mkdir()
+        self._environment["ACKWELL_PULSAR_ZOOKEEPER"] = zookeeper
+
+    @property
+    def admin_url(self) -> str:
+        """The address of its admin API."""
+        return f"http://127.0.0.1:{self.ports.admin}"
+
+    def lookup(self, topic: str) -> str:
+        """Return the service address of the broker that serves a topic; the topic may be assigned by this."""
+        url = f"{self.admin_url}/lookup/v2/topic/{topic.replace('://', '/')}"
+        deadline = time.monotonic() + MOVE_S
+        while True:
+            try:
+                with urllib.request.urlopen(url, timeout=30) as answer:
+                    found: str = json.loads(answer.read())["brokerUrl"]
+            except HTTPError:
+                # While a bundle moves, a lookup may fail.
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.3)
+            else:
+                return found
+
+    def change_release(self, version: str) -> None:
+        """Start with another release from the next start on."""
+        self.version = version
+        self._environment["ACKWELL_PULSAR_VERSION"] = version
+
+
+class Cluster:
+    """Brokers of one cluster."""
+
+    def __init__(self, folder: Path, version: str, count: int = 2) -> None:
+        ports = kit.Ports.free()
+        self._store_ports = str(ports.binary), str(ports.bookie)
+        self._environment = {
+            **os.environ,
+            "ACKWELL_PULSAR_VERSION": version,
+            "ACKWELL_PULSAR_DATA": str(folder / "store"),
+        }
+        zookeeper = f"127.0.0.1:{ports.binary}"
+        self.brokers = [ClusterBroker(folder / f"broker{n}", version, zookeeper) for n in range(count)]
+
+    def start(self, **settings: str) -> None:
+        """Start the store and every broker."""
+        self._store("start", *self._store_ports)
+        for broker in self.brokers:
+            broker.start(**settings)
+
+    def stop(self) -> None:
+        """Stop every broker, then the store."""
+        for broker in self.brokers:
+            broker.stop()
+        self._store("stop")
+
+    def owner(self, topic: str, asked: ClusterBroker) -> ClusterBroker:
+        """Return the broker that serves a topic; `asked` is a running one."""
+        found = asked.lookup(topic)
+        return next(each for each in self.brokers if each.service_url == found)
+
+    def move(self, namespace: str, topic: str, target: ClusterBroker) -> None:
+        """Move a namespace of one bundle to a broker."""
+        deadline = time.monotonic() + MOVE_S
+        while (owner := self.owner(topic, target)) is not target:
+            # The leader may assign the bundle to another broker before it uses the destination.
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{topic} did not move to {target.admin_url} in {MOVE_S} s")
+            destination = f"127.0.0.1:{target.ports.admin}"
+            path = f"admin/v2/namespaces/{namespace}/{WHOLE}/unload"
+            _put(f"{owner.admin_url}/{path}?destinationBroker={destination}")
+
+    def _store(self, *arguments: str) -> None:
+        sink = subprocess.DEVNULL
+        command = [str(kit.BIN / "store.sh"), *arguments]
+        subprocess.run(command, env=self._environment, stdout=sink, stderr=sink, check=True)
+
+
+def _put(url: str) -> None:
+    """Send a PUT request, and follow redirects: to the leader, then to the owner of a bundle."""
+    request = urllib.request.Request(url, method="PUT", headers={"Content-Type": "application/json"})
+    try:
+        urllib.request.urlopen(request, timeout=30).close()
+    except HTTPError as error:
+        if error.code != HTTPStatus.TEMPORARY_REDIRECT:
+            raise
+        _put(error.headers["Location"])
+
+
+@contextmanager
+def running_cluster(folder: Path, version: str, **settings: Any) -> Iterator[Cluster]:
+    """Run a cluster of two brokers for the length of a `with` block."""
+    cluster = Cluster(folder, version)
+    cluster.start(**settings)
+    try:
+        yield cluster
+    finally:
+        cluster.stop()

@@ -1,0 +1,32 @@
+"""The predictions of `ackwell upgrade-check` equal a rolling upgrade of two brokers, and the downgrade back.
+
+`make lab-test-pulsar UPGRADES=16 SEED=1`: 16 states for each direction and each of three sets of settings.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from tests.pulsar.upgrades import compared, summary
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+UPGRADES = int(os.environ.get("UPGRADES", "4"))
+SEED = int(os.environ.get("SEED", "1"))
+
+
+def test_a_rolling_upgrade_redelivers_what_was_predicted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = []
+    for name, outcomes in compared(tmp_path, "4.2.4", "5.0.1", UPGRADES, SEED):
+        with capsys.disabled():
+            print(f"\n{name}: {summary(outcomes)}")
+        found += outcomes
+    assert any(each.lost for each in found)
+    wrong = [str(each) for each in found if each.is_wrong]
+    assert not wrong, "\n".join(wrong)
