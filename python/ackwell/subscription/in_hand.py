@@ -14,6 +14,7 @@ An entry that counted a try in this way is a *suspect*, which `quarantine` deliv
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
 from ackwell.equality import EqualByState
@@ -45,7 +46,7 @@ class InHand(EqualByState):
     """The deliveries of one consumer that reports, in their order; or the entries that it has started.
 
     An acknowledgment costs nothing: removed entries are dropped in a later scan. Each operation is amortised
-    O(1), except `positions`.
+    O(1), except `positions`, and the return of an entry while another one is late.
     """
 
     __slots__ = ("_late", "_order", "concurrency")
@@ -55,11 +56,11 @@ class InHand(EqualByState):
         """The number of entries that the consumer works on at once; `None` if it reports each start."""
         self._order: dict[Position, None] = {}
         self._late: set[Position] = set()
-        """The entries that timed out in hand. Each counts among the N until the consumer proceeds."""
+        """The entries that timed out in hand. Each counts among the N until the consumer finishes a later one."""
 
     def deliver(self, position: Position, pending: PendingAcks) -> None:
         """Record a delivery; `pending` are the pending entries of the consumer."""
-        self.put_down(position)
+        self.finish(position)
         if self.concurrency is not None:
             self._order[position] = None
             if len(self._order) > 2 * len(pending) + GONE_MIN:
@@ -69,8 +70,14 @@ class InHand(EqualByState):
         """Record that the consumer has started an entry."""
         self._order[position] = None
 
+    def finish(self, position: Position) -> None:
+        """Record that the consumer has returned an entry, or gets it again after that."""
+        if self._late and position in self._order and position not in self._late:
+            self._late.difference_update(takewhile(position.__ne__, self._order))
+        self.put_down(position)
+
     def put_down(self, position: Position) -> None:
-        """Record that the consumer has returned an entry."""
+        """Remove an entry that the consumer did not finish."""
         self._order.pop(position, None)
         self._late.discard(position)
 
@@ -85,8 +92,15 @@ class InHand(EqualByState):
         self._late.clear()
 
     def positions(self, pending: PendingAcks) -> list[Position]:
-        """Return the entries in hand. O(entries in hand), plus the removed entries since the last call."""
-        return self._scan(pending, len(self._order) if self.concurrency is None else self.concurrency)
+        """Return the entries in hand. O(entries in hand), plus the removed entries since the last call.
+
+        O(deliveries) while an entry is late.
+        """
+        if self.concurrency is None:
+            return self._scan(pending, len(self._order))
+        if self._late:
+            self._scan(pending, len(self._order))
+        return self._scan(pending, self.concurrency)
 
     def _scan(self, pending: PendingAcks, limit: int) -> list[Position]:
         """Return the first `limit` pending entries, fewer by the late ones; drop the removed ones.
@@ -123,7 +137,7 @@ def in_hand_of(state: State, consumer: Consumer) -> list[Position]:
         return []
     if tracker.concurrency is not None:
         return outstanding(state, tracker.concurrency)
-    started = tracker.positions(_Outstanding(state))  # type: ignore[arg-type]
+    started = tracker.positions(_Undone(state))  # type: ignore[arg-type]
     return sorted(started)
 
 
@@ -213,14 +227,16 @@ def _summed(differences: Iterable[int]) -> Iterator[int]:
         yield entry_id
 
 
-class _Outstanding:
-    """The entries of an active consumer, in the place of pending entries."""
+class _Undone:
+    """The entries that need delivery, in the place of the pending entries of an active consumer.
+
+    A read that begins again does not take a started entry out of the consumer's hand.
+    """
 
     def __init__(self, state: State) -> None:
         self._state = state
 
     def contains(self, ledger_id: int, entry_id: int) -> bool:
-        """Return whether the consumer has an entry."""
-        unread, place = self._state.unread, (ledger_id, entry_id)
-        waits = place in self._state.backoffs.due_ms
-        return place < unread.position and not waits and unread.needs_delivery(ledger_id, entry_id)
+        """Return whether an entry is neither acknowledged nor in its back-off."""
+        waits = (ledger_id, entry_id) in self._state.backoffs.due_ms
+        return not waits and self._state.unread.needs_delivery(ledger_id, entry_id)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ackwell.errors import ErrorCode, ProtocolError
 from ackwell.position import Position
-from ackwell.subscription.in_hand import count_tries, in_hand_of
+from ackwell.subscription.in_hand import count_tries, in_hand_of, outstanding
 
 if TYPE_CHECKING:
     from ackwell.subscription.consumer import Consumer
@@ -28,7 +28,7 @@ class Redelivery:
         state.consumers.drop(consumer)
         state.give_back_many(ledger_ids, entry_ids, hashes)
         if state.policy.leave(consumer):
-            state.read_again()
+            state.change_active()
         if not len(state.consumers):
             if state.settings.idle_clears_counts:
                 state.counts.clear()
@@ -41,6 +41,9 @@ class Redelivery:
         state = self._state
         if not state.policy.individual:
             if state.policy.active is consumer:
+                state.counts.clear_suspicion_of(outstanding(state) if state.counts.suspecting else ())
+                if consumer.in_hand is not None:
+                    consumer.in_hand.clear()
                 state.read_again()
             return 0
         if positions is not None:
@@ -50,8 +53,7 @@ class Redelivery:
             if counted:
                 state.counts.increment_many(ledger_ids, entry_ids)
             if state.counts.suspecting:
-                for pair in zip(ledger_ids.tolist(), entry_ids.tolist(), strict=True):
-                    state.counts.clear_suspicion(*pair)
+                state.counts.clear_suspicion_of(zip(ledger_ids.tolist(), entry_ids.tolist(), strict=True))
             state.give_back_many(ledger_ids, entry_ids, hashes)
             returned = len(ledger_ids)
         if returned or positions is None or state.settings.empty_redelivery_unblocks:
@@ -71,7 +73,7 @@ class Redelivery:
         if has:
             state.counts.clear_suspicion(*position)
             if consumer.in_hand is not None:
-                consumer.in_hand.put_down(position)
+                consumer.in_hand.finish(position)
             state.backoffs.start(position, now_ms, state.counts.count(*position))
         return has
 

@@ -134,6 +134,11 @@ class RedeliveryCounts:
             self._suspects.remove(ledger_id, entry_id)
             self.suspecting = self._suspects.cardinality > 0
 
+    def clear_suspicion_of(self, positions: Iterable[tuple[int, int]]) -> None:
+        """Make entries no suspects."""
+        for position in positions:
+            self.clear_suspicion(*position)
+
     @property
     def suspects(self) -> PositionRangeSet:
         """The suspects. Do not change the set; it is not a copy."""

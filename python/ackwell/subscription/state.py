@@ -162,6 +162,14 @@ class State:
         self.unread.rewind()
         self.counts.forget_dead()
 
+    def change_active(self) -> None:
+        """Read everything again for another active consumer, which has nothing in its back-off or in hand."""
+        self.backoffs.clear()
+        for consumer in self.consumers:
+            if consumer.in_hand is not None:
+                consumer.in_hand.clear()
+        self.read_again()
+
     def key_waits(self, ledger_id: int, entry_id: int, sticky_key_hash: int) -> bool:
         """Return whether an older message of this hash must be delivered first."""
         if self.retrying.active and self.retrying.has_earlier(ledger_id, entry_id, sticky_key_hash):

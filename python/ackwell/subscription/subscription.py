@@ -251,7 +251,7 @@ ActiveChange(consumer='a', active=True)])
             state.consumers.drop(consumer)
             raise
         if start_over:
-            state.read_again()
+            state.change_active()
         return self._active_changes(before, consumer)
 
     def remove_consumer(self, consumer: ConsumerKey) -> Removal:
