@@ -27,12 +27,11 @@ from ackwell.subscription import (
     Undelivered,
 )
 from ackwell.subscription.sticky_key import FROM_ONE
-from tests.subscription.forks import fork
+from tests.subscription.exploring import BrokenError, Explored, Operation, Silent, Way, visit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ackwell import Position
     from ackwell.subscription import ConsumerKey
     from ackwell.subscription.sticky_key import HashRange
 
@@ -99,10 +98,6 @@ class Message(NamedTuple):
     redelivered: int = 0
 
 
-class BrokenError(AssertionError):
-    """A delivery overtook, a message never came, or a counter is wrong."""
-
-
 class Rule(NamedTuple):
     """Which order is promised, under which settings."""
 
@@ -123,8 +118,6 @@ OURS = Rule(waiting_holds_key=True, nack_holds_until_acked=False)
 PIP_493 = Rule(waiting_holds_key=False, nack_holds_until_acked=True)
 BOTH = Rule(waiting_holds_key=True, nack_holds_until_acked=True)
 
-Operation = tuple[str, int]
-Way = tuple[Operation, ...]
 START: Way = (("join", 0), ("flow", 0), ("flow", 0), ("deliver", 0))
 """Before that nothing can go wrong."""
 Prepare = Callable[[Subscription], None]
@@ -133,8 +126,10 @@ Prepare = Callable[[Subscription], None]
 class World:
     """A subscription and the expected state of each message. `keys[i]` is the key of entry i."""
 
-    def __init__(self, keys: tuple[int, ...], rule: Rule, prepare: Prepare | None = None) -> None:
-        self.keys, self.rule, self.prepare = keys, rule, prepare
+    def __init__(
+        self, keys: tuple[int, ...], rule: Rule, prepare: Prepare | None = None, *, client_holds: bool = False
+    ) -> None:
+        self.keys, self.rule, self.prepare, self.client_holds = keys, rule, prepare, client_holds
         self.ledgers = LEDGERS[len(keys)]
         self.store = MemoryStore(MemoryLedger())
         self.messages = [Message() for _ in keys]
@@ -226,10 +221,10 @@ class World:
         beside = World.__new__(World)
         beside.__dict__.update(self.__dict__)
         beside.messages, beside.permits, beside.reads = [*self.messages], {**self.permits}, [*self.reads]
-        beside.subscription = _Silent(self.subscription.read_position)  # type: ignore[assignment]
+        beside.subscription = Silent(self.subscription.read_position)  # type: ignore[assignment]
         return beside
 
-    def rounds_to_drain(self, known: dict[int, int], *, client_holds: bool = False) -> int:
+    def rounds_to_drain(self, known: dict[int, int]) -> int:
         """Continue without faults; return the number of rounds until everything is acknowledged.
 
         In each round every back-off ends, every consumer gets permits, and acknowledges its
@@ -244,7 +239,7 @@ class World:
             self._begin_to_drain()
             if hash(self.state()) != name:
                 raise BrokenError(f"{self.state()} is not what a round begins with")
-            known[name] = self._rounds(client_holds=client_holds)
+            known[name] = self._rounds()
         return known[name]
 
     def _begin_to_drain(self) -> None:
@@ -253,15 +248,15 @@ class World:
             self._join(0)
         self._begin_round()
 
-    def _rounds(self, *, client_holds: bool) -> int:
+    def _rounds(self) -> int:
         rounds = 0
         if any(message.place == HELD for message in self.messages):
             behind = {index for index in range(len(self.keys)) if self._is_behind_held(index)}
-            rounds += self._drain(set(range(len(self.keys))) - behind, client_holds=client_holds)
+            rounds += self._drain(set(range(len(self.keys))) - behind)
             self._abort(0)
-        return rounds + self._drain(set(range(len(self.keys))), client_holds=client_holds)
+        return rounds + self._drain(set(range(len(self.keys))))
 
-    def _drain(self, wanted: set[int], *, client_holds: bool) -> int:
+    def _drain(self, wanted: set[int]) -> int:
         for rounds in range(2 + 2 * len(self.keys)):
             left = [index for index in wanted if self.messages[index].place not in (ACKED, HELD)]
             if not left:
@@ -269,7 +264,7 @@ class World:
             self._begin_round()
             self._deliver_one_by_one()
             for index, message in enumerate(self.messages):
-                held_back = client_holds and self._is_behind(index)
+                held_back = self.client_holds and self._is_behind(index)
                 if message.place == DEAD or (message.place == OUT and not held_back):
                     self._ack(index)
         raise BrokenError(f"{left} are never delivered: {self.messages}")
@@ -484,25 +479,6 @@ class World:
         )
 
 
-class _Silent:
-    """In the place of a subscription: agrees to everything."""
-
-    def __init__(self, read_position: Position) -> None:
-        self.read_position = read_position
-
-    def __getattr__(self, name: str) -> Callable[..., bool]:
-        return lambda *_, **__: True
-
-
-class Explored(NamedTuple):
-    """The counts of an exploration."""
-
-    states: int
-    transitions: int
-    rounds: int
-    """The most rounds after which nothing was left."""
-
-
 def explore(
     keys: tuple[int, ...],
     rule: Rule,
@@ -514,77 +490,9 @@ def explore(
     audits: bool = True,
     on_depth: Callable[[Explored], None] = lambda _: None,
 ) -> Explored:
-    """Visit every state within `depth` operations of a start, breadth first, and drain each once.
+    """Visit every state within `depth` operations of a start (see `visit`)."""
 
-    Raises `BrokenError`, with the operations that lead there, at the first wrong state. With `audits` the
-    counters of the subscription are recomputed as well. `on_depth` gets the counts up to each depth.
-    """
-    trail = _Trail(World(keys, rule, prepare))
-    seen = {hash(trail.world(start).state())}
-    drained: dict[int, int] = {}
-    frontier: list[Way] = [start]
-    transitions = rounds = 0
-    for _ in range(depth):
-        found: list[Way] = []
-        for way in frontier:
-            for operation in [*trail.world(way).operations()]:
-                transitions += 1
-                after = (*way, operation)
-                try:
-                    expected = trail.world(way).name_after(operation)
-                    if expected in seen:
-                        continue
-                    world = trail.fork(way)
-                    world.do(operation)
-                    name = hash(world.state())
-                    if expected not in (None, name):
-                        raise BrokenError(f"{world.state()} is not what this leads to")
-                    if name in seen:
-                        continue
-                    seen.add(name)
-                    found.append(after)
-                    if audits and (problems := world.subscription.audit()):
-                        raise BrokenError("; ".join(problems))
-                    rounds = max(rounds, world.rounds_to_drain(drained, client_holds=client_holds))
-                except AssertionError as error:
-                    error.add_note(f"keys {keys}: {', '.join(f'{name} {index}' for name, index in after)}")
-                    raise
-        frontier = found
-        on_depth(Explored(len(seen), transitions, rounds))
-    return Explored(len(seen), transitions, rounds)
+    def make() -> World:
+        return World(keys, rule, prepare, client_holds=client_holds)
 
-
-class _Trail:
-    """The worlds on the way to the present one: the next way has most of it in common."""
-
-    def __init__(self, world: World) -> None:
-        self._way: list[Operation] = []
-        self._worlds = [world]
-
-    def world(self, way: Way) -> World:
-        """Return the world at the end of a way. The caller must not change it."""
-        common = 0
-        while common < len(self._way) and self._way[common : common + 1] == [*way[common : common + 1]]:
-            common += 1
-        del self._way[common:], self._worlds[common + 1 :]
-        for operation in way[common:]:
-            world = self._fork()
-            world.do(operation)
-            self._way.append(operation)
-            self._worlds.append(world)
-        return self._worlds[-1]
-
-    def fork(self, way: Way) -> World:
-        """Return the world at the end of a way, to be changed."""
-        self.world(way)
-        return self._fork()
-
-    def _fork(self) -> World:
-        last = self._worlds[-1]
-        if last.prepare is None:
-            return fork(last)
-        # An injected defect is bound to one subscription, so a fork repeats the whole way.
-        world = World(last.keys, last.rule, last.prepare)
-        for operation in self._way:
-            world.do(operation)
-        return world
+    return visit(make, start, depth, forks=prepare is None, audits=audits, on_depth=on_depth)

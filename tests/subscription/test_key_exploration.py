@@ -6,18 +6,9 @@ import time
 
 import pytest
 
+from tests.subscription.exploring import BrokenError, Explored, Way
 from tests.subscription.key_defects import DEFECTS
-from tests.subscription.key_worlds import (
-    BOTH,
-    OURS,
-    PIP_493,
-    START,
-    BrokenError,
-    Explored,
-    Rule,
-    Way,
-    explore,
-)
+from tests.subscription.key_worlds import BOTH, OURS, PIP_493, START, Rule, explore
 
 RULES = {"ours": OURS, "PIP-493": PIP_493, "both": BOTH}
 KEYS = (1, 1, 1, 2)

@@ -56,7 +56,7 @@ class InHand(EqualByState):
         """The number of entries that the consumer works on at once; `None` if it reports each start."""
         self._order: dict[Position, None] = {}
         self._late: set[Position] = set()
-        """The entries that timed out in hand. Each counts among the N until the consumer finishes a later one."""
+        """The entries that timed out in hand. Each counts among the N until a later one is finished."""
 
     def deliver(self, position: Position, pending: PendingAcks) -> None:
         """Record a delivery; `pending` are the pending entries of the consumer."""
