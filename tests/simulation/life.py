@@ -44,6 +44,9 @@ OUTCOMES: Final = (
     "saves in parts",
     "receipts",
     "deliveries",
+    "suspects delivered",
+    "tries counted when a consumer was lost",
+    "tries counted by a load",
     "loads",
     "owners killed between operations",
     "owners replaced",
@@ -167,7 +170,7 @@ class Life:
     def save(self, owner: Owner) -> None:
         """Save. A confirmed state must survive from then on."""
         store = self.store_of(owner)
-        attempt = Save(owner.model.state(), owner)
+        attempt = Save(owner.model.state(), owner, owner.model.all_in_hand())
         before, store.author = store.appended, attempt
         self.saves.append(attempt)
         try:
@@ -408,6 +411,7 @@ class Life:
         self.confirmed = save
         self.lied = False
         self.owner.model.check(subscription, self.topic.now_ms)
+        self.seen["tries counted by a load"] += len(save.in_hand)
 
     def own(self, owner: Owner) -> None:
         """Make this owner the owner of the store. The previous one may not have noticed yet."""

@@ -91,6 +91,8 @@ class Save:
 
     state: State
     owner: Owner | None = None
+    in_hand: frozenset[Position] = frozenset()
+    """The entries that a load counts a try of."""
     returned: bool = False
     entry_id: int = -1
 
@@ -123,18 +125,22 @@ class Owner:
         name = self.topic.random.choice(CONSUMERS)
         if name in self.model.permits:
             removed = self.subscription.remove_consumer(name)
+            self.seen["tries counted when a consumer was lost"] += len(self.model.in_hand(name))
             entries = self.model.leave(name)
             assert removed.entries == entries, f"{removed.entries} entries went back, not {entries}"
             self.receipts = [each for each in self.receipts if each[0] != name]
             return "leaves", name, entries
+        concurrency = self.topic.random.choice((None, 1, 2, 3)) if self.topic.individual else None
         try:
-            self.subscription.add_consumer(name)
+            self.subscription.add_consumer(name, concurrency=concurrency)
         except ProtocolError:
             assert self.topic.kind == "Exclusive"
             return "may not join", name
         self.model.permits[name] = 0
+        if concurrency is not None:
+            self.model.concurrency[name] = concurrency
         self.flow(name, 40)
-        return "joins", name
+        return "joins", name, concurrency
 
     def more_permits(self) -> tuple[object, ...]:
         if not self.model.permits:
@@ -154,6 +160,7 @@ class Owner:
         reads = self.subscription.next_reads(topic.random.randint(1, 8), topic.now_ms)
         model.advance(topic.now_ms)
         told = []
+        waiting = model.suspects & model.queue
         for position in reads:
             message = topic.log[position]
             who = self.subscription.dispatch(
@@ -165,13 +172,16 @@ class Owner:
             )
             self.told(position, who)
             told.append((position, who))
+        starved = waiting & model.queue if self.topic.kind == "Shared" and model.permits else ()
+        served = {who for position, who in told if position not in model.suspects}
+        assert not (starved and served >= model.permits.keys()), f"no consumer makes room for {starved}"
         return "dispatches", *told
 
     def told(self, position: Position, who: object) -> None:
-        by_key = self.topic.kind == "Key_Shared"
-        read_position = self.subscription.read_position if by_key else None
+        read_position = self.subscription.read_position if self.topic.individual else None
         self.model.answered(position, who, self.topic.now_ms, read_position=read_position)
         self.seen["deliveries"] += isinstance(who, str)
+        self.seen["suspects delivered"] += isinstance(who, str) and position in self.model.suspects
 
     def time_passes(self) -> tuple[object, ...]:
         topic = self.topic

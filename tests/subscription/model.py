@@ -31,11 +31,12 @@ class Message:
 
 
 class State(NamedTuple):
-    """The saved state. It omits entries without acknowledgment, held message or count."""
+    """The saved state, as a load finds it. It omits entries without acknowledgment, held message or count."""
 
     acked: dict[Position, int]
     counts: dict[Position, int]
     held: dict[TransactionId, dict[Position, int]]
+    suspects: frozenset[Position] = frozenset()
 
 
 def observed(subscription: Subscription, log: dict[Position, Message]) -> State:
@@ -62,7 +63,7 @@ def observed(subscription: Subscription, log: dict[Position, Message]) -> State:
                 position: log[position].bits if each.acked_bits == WHOLE else each.acked_bits
                 for position, each in content.entries.items()
             }
-    return State(acked, counts, held)
+    return State(acked, counts, held, frozenset(subscription.suspects))
 
 
 @dataclass
@@ -87,20 +88,30 @@ class Model:
     dead: set[Position] = field(default_factory=set)
     read: set[Position] = field(default_factory=set)
     permits: dict[ConsumerKey, int] = field(default_factory=dict)
+    concurrency: dict[ConsumerKey, int] = field(default_factory=dict)
+    """How many entries each consumer that reports works on at once."""
+    suspects: set[Position] = field(default_factory=set)
+    """The entries that were in hand when their consumer was lost."""
 
     # What follows from the state
 
     def state(self) -> State:
-        """Return the state that a save keeps. After a restart no acknowledged entry is held."""
+        """Return the state that a load finds.
+
+        Entries in hand have one try more, and no acknowledged entry is held.
+        """
+        in_hand = self.all_in_hand()
+        counts = {p: self.counts.get(p, 0) + (p in in_hand) for p in (*self.counts, *in_hand)}
         held = {
             transaction: {p: bits for p, bits in entries.items() if not self.is_acked(p)}
             for transaction, entries in self.held.items()
         }
-        return State(dict(self.acked), dict(self.counts), held)
+        return State(dict(self.acked), counts, held, frozenset(self.suspects | in_hand))
 
     def restore(self, state: State) -> None:
         """Restore a saved state: no consumer is connected, and every entry is unread."""
         self.acked, self.counts = dict(state.acked), dict(state.counts)
+        self.suspects = set(state.suspects)
         self.held = {transaction: dict(entries) for transaction, entries in state.held.items()}
 
     def is_acked(self, position: Position) -> bool:
@@ -118,6 +129,18 @@ class Model:
         """Return the messages that are neither acknowledged nor held."""
         bits = self.log[position].bits & ~self.acked.get(position, 0)
         return bits & ~self.held_bits(position) if self.held else bits
+
+    def held_by(self, consumer: ConsumerKey) -> list[Position]:
+        """Return the entries of a consumer in the order of delivery, without those in their back-off."""
+        return [p for p, holder in self.holder.items() if holder == consumer and p not in self.due]
+
+    def in_hand(self, consumer: ConsumerKey) -> list[Position]:
+        """Return the entries that a consumer has in hand: the oldest ones."""
+        return self.held_by(consumer)[: self.concurrency.get(consumer, 0)]
+
+    def all_in_hand(self) -> frozenset[Position]:
+        """Return the entries that any consumer has in hand."""
+        return frozenset(p for name in self.concurrency for p in self.in_hand(name))
 
     def ack_sets(self) -> dict[Position, tuple[int, ...]]:
         """Return the words that a cursor keeps of the entries which are acknowledged in part."""
@@ -145,7 +168,7 @@ class Model:
             self.waits(position, now_ms)
         else:
             assert answer is not Undelivered.ACKNOWLEDGED, f"{position} was read, and is {answer}"
-            # On Key_Shared it is passed over, so that other keys go on.
+            # On Key_Shared it is passed over, so that other keys go on; a suspect on Shared as well.
             if position not in self.read and read_position is not None and read_position > position:
                 self.kept_back(position)
 
@@ -165,6 +188,11 @@ class Model:
             at_ms = self.log[position].deliver_at_ms
             assert at_ms <= now_ms, f"{position} was delivered {at_ms - now_ms} ms before its time"
             assert not self.is_dead(position), f"{position} was delivered, and is a dead letter"
+            others = self.held_by(consumer)
+            alone = not others or (position not in self.suspects and self.suspects.isdisjoint(others))
+            assert alone, (
+                f"{position} was delivered to {consumer}, which has {others}; suspects: {self.suspects}"
+            )
             self._in_order_of_its_key(position)
             self.queue.discard(position)
             self.returned.discard(position)
@@ -188,8 +216,8 @@ class Model:
     def died(self, position: Position) -> None:
         """Record that the subscription reported an entry as a dead letter."""
         assert self.is_dead(position), f"{position} was not redelivered too often"
-        self.queue.discard(position)
-        self.returned.discard(position)
+        for places in (self.queue, self.returned, self.suspects):
+            places.discard(position)
         self.passed(position)
         self.dead.add(position)
 
@@ -259,6 +287,7 @@ class Model:
         """Start the back-off of an entry; return whether this consumer has it."""
         has = self.holder.get(position) == consumer
         if has:
+            self.suspects.discard(position)
             self.due[position] = now_ms + self.backoff.delay_ms(self.counts.get(position, 0))
         return has
 
@@ -278,11 +307,16 @@ class Model:
         if positions is not None:
             mine = [p for p in mine if p in positions]
         for position in mine:
+            self.suspects.discard(position)
             self.give_back(position, counted=True)
         return len(mine)
 
     def leave(self, consumer: ConsumerKey) -> int:
-        """Remove a consumer; queue its entries with unchanged counts."""
+        """Remove a consumer; queue its entries. Those in hand count one try and become suspects."""
+        for position in self.in_hand(consumer):
+            self.counts[position] = self.counts.get(position, 0) + 1
+            self.suspects.add(position)
+        self.concurrency.pop(consumer, None)
         mine = [p for p, holder in self.holder.items() if holder == consumer]
         for position in mine:
             self.give_back(position, counted=False)
@@ -293,7 +327,7 @@ class Model:
         """Acknowledge exactly the entries before a position."""
         for places in (self.acked, self.counts, self.holder, self.due, self.delayed):
             places.clear()
-        for positions in (self.queue, self.returned, self.dead, self.read):
+        for positions in (self.queue, self.returned, self.dead, self.read, self.suspects):
             positions.clear()
         self.acked.update({p: m.bits for p, m in self.log.items() if p < position})
 
@@ -307,6 +341,7 @@ class Model:
         if self.is_acked(position):
             self.counts.pop(position, None)
             self.dead.discard(position)
+            self.suspects.discard(position)
 
     # What must be alike
 
@@ -332,6 +367,11 @@ class Model:
                 "entries to redeliver": (summary.to_redeliver, len(self.queue)),
                 "delayed": (summary.delayed, len(self.delayed)),
                 "backing off": (summary.backing_off, len(self.due)),
+                "suspects": (set(subscription.suspects), self.suspects),
+                "in hand": (
+                    {each.consumer: each.in_hand for each in summary.consumers if each.in_hand},
+                    {name: len(mine) for name in self.permits if (mine := self.in_hand(name))},
+                ),
                 "dead letters": (set(subscription.dead_letters), self.dead),
                 "counts": ({p: n for p in self.log if (n := subscription.redelivery_count(*p))}, self.counts),
                 "pending": (

@@ -6,7 +6,15 @@ import pytest
 
 from ackwell import Ledgers, Position
 from ackwell.store import MemoryStore
-from ackwell.subscription import LostCounts, Subscription, SubscriptionSettings, Undelivered
+from ackwell.subscription import (
+    CommandAck,
+    LostCounts,
+    MessageId,
+    Subscription,
+    SubscriptionSettings,
+    TransactionId,
+    Undelivered,
+)
 from tests.subscription.helpers import deliver
 
 INDIVIDUAL = ("Shared", "Key_Shared")
@@ -119,3 +127,77 @@ def test_the_setting_chooses(kind: str, rule: str, expected: list[int]) -> None:
     deliver(subscription)
     subscription.remove_consumer("a")
     assert counts(subscription)[:2] == expected
+
+
+@pytest.mark.parametrize("kind", ["Exclusive", "Failover"])
+def test_a_back_off_of_the_consumer_before_hides_no_entry_in_hand(kind: str) -> None:
+    subscription = of(kind, "a")
+    deliver(subscription)
+    subscription.nack("a", 3, 0, now_ms=0)
+    subscription.remove_consumer("a")
+    join(subscription, "b")
+    deliver(subscription)
+    assert 0 in [position.entry_id for position in subscription.in_hand("b")]
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_an_entry_that_was_started_and_returned_is_not_in_hand_when_it_is_delivered_again(kind: str) -> None:
+    subscription = of(kind, "a", concurrency=None)
+    deliver(subscription)
+    subscription.started("a", 3, 0)
+    subscription.redeliver("a", counted=False)
+    deliver(subscription)
+    assert subscription.in_hand("a") == []
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_an_entry_that_was_started_and_acknowledged_in_a_transaction_is_not_in_hand_after_the_abort(
+    kind: str,
+) -> None:
+    subscription = of(kind, "a", concurrency=None)
+    deliver(subscription)
+    subscription.started("a", 3, 0)
+    command = CommandAck(0, message_ids=(MessageId(3, 0),), transaction=TransactionId(0, 1))
+    subscription.handle("a", command)
+    subscription.abort(TransactionId(0, 1))
+    deliver(subscription)
+    assert subscription.in_hand("a") == []
+
+
+@pytest.fixture
+def late() -> Subscription:
+    """Return a subscription whose consumer `a` timed out with entry 0 in hand, which `b` has now."""
+    subscription = of("Shared", ack_timeout_ms=1_000)
+    subscription.add_consumer("a", priority=1, concurrency=1)
+    subscription.flow("a", 100)
+    deliver(subscription, limit=4)
+    return subscription
+
+
+def time_out(subscription: Subscription) -> list[int]:
+    """Time out the deliveries; return the entries that `a` has then."""
+    subscription.add_consumer("b")
+    subscription.flow("b", 1)
+    assert 0 in deliver(subscription, now_ms=5_000)["b"]
+    assert subscription.in_hand("a") == []
+    return [position.entry_id for position in subscription.pending("a")]
+
+
+def test_a_late_consumer_has_nothing_else_in_hand_until_it_finishes_another_entry(late: Subscription) -> None:
+    held = time_out(late)
+    late.ack("a", 3, held[0])
+    assert [position.entry_id for position in late.in_hand("a")] == held[1:2]
+
+
+def test_a_negative_acknowledgment_finishes_an_entry_like_an_acknowledgment(late: Subscription) -> None:
+    held = time_out(late)
+    late.nack("a", 3, held[0], now_ms=5_000)
+    assert [position.entry_id for position in late.in_hand("a")] == held[1:2]
+
+
+def test_an_entry_that_was_finished_before_the_timeout_does_not_show_that_it_ended(
+    late: Subscription,
+) -> None:
+    late.ack("a", 3, 2)
+    time_out(late)
+    late.validate()

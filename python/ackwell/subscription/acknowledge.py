@@ -260,6 +260,9 @@ class Acknowledgments:
         else:
             self._keep_waiting(position)
             state.consumers.take_back(*position, consumer)
+            active = state.policy.active
+            if active is not None and active.in_hand is not None:
+                active.in_hand.finish(position)
             state.backoffs.stop(*position)
             state.replay.discard(*position)
 

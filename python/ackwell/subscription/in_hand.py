@@ -64,7 +64,7 @@ class InHand(EqualByState):
         if self.concurrency is not None:
             self._order[position] = None
             if len(self._order) > 2 * len(pending) + GONE_MIN:
-                self._scan(pending, len(self._order))
+                self.drop_removed(pending)
 
     def start(self, position: Position) -> None:
         """Record that the consumer has started an entry."""
@@ -99,8 +99,12 @@ class InHand(EqualByState):
         if self.concurrency is None:
             return self._scan(pending, len(self._order))
         if self._late:
-            self._scan(pending, len(self._order))
+            self.drop_removed(pending)
         return self._scan(pending, self.concurrency)
+
+    def drop_removed(self, pending: PendingAcks) -> None:
+        """Drop the removed entries, so that only later ones count as finished. O(deliveries)."""
+        self._scan(pending, len(self._order))
 
     def _scan(self, pending: PendingAcks, limit: int) -> list[Position]:
         """Return the first `limit` pending entries, fewer by the late ones; drop the removed ones.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from ackwell.errors import ErrorCode, ProtocolError
@@ -146,13 +146,14 @@ class Redelivery:
             self._state.counts.clear_suspicion(*position)
         return released
 
-    def _time_out(self, consumer: Consumer, due: Iterable[Position]) -> int:
+    def _time_out(self, consumer: Consumer, due: Sequence[Position]) -> int:
         """Return the entries whose ack timeout ended; return their number.
 
         If the consumer reports its entries in hand, the prefetched ones keep their counts.
         """
-        if consumer.in_hand is None:
+        if not due or consumer.in_hand is None:
             return sum(self._release(position, consumer) for position in due)
+        consumer.in_hand.drop_removed(consumer.pending)
         state, in_hand = self._state, {*in_hand_of(self._state, consumer)}
         returned = 0
         for position in due:

@@ -158,13 +158,16 @@ class State:
             self._forget_waiting_up_to(Position(trimmed_before - 1, INT64_MAX))
 
     def read_again(self) -> None:
-        """Read everything unacknowledged again. Dead letters are found again when they are read."""
+        """Read everything unacknowledged again, also entries in their back-off, on Exclusive and Failover.
+
+        Dead letters are found again when they are read.
+        """
         self.unread.rewind()
+        self.backoffs.clear()
         self.counts.forget_dead()
 
     def change_active(self) -> None:
-        """Read everything again for another active consumer, which has nothing in its back-off or in hand."""
-        self.backoffs.clear()
+        """Read everything again for another active consumer, which has nothing in hand."""
         for consumer in self.consumers:
             if consumer.in_hand is not None:
                 consumer.in_hand.clear()
@@ -185,7 +188,6 @@ class State:
         for consumer in self.consumers:
             self.consumers.take_all(consumer)
         self.replay.clear()
-        self.backoffs.clear()
         self.retrying.clear()
         if self.delayed is not None:
             self.delayed.clear()
