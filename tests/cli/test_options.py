@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -111,3 +112,10 @@ def test_what_is_beyond_a_limit_is_a_wrong_command_line(line: str) -> None:
     done = ackwell(*line.split())
     assert (done.code, done.out) == (2, "")
     assert "is not in the range" in done.err
+
+
+def test_an_answer_of_a_broker_is_not_a_file_of_settings(tmp_path: Path) -> None:
+    (tmp_path / "stats.json").write_text('{"cursors": {}}')
+    refused = ackwell("doctor", "x", "--broker-setting", str(tmp_path / "stats.json"))
+    assert refused.code == 2
+    assert "is not a file of settings" in " ".join(refused.err.replace("│", " ").split())

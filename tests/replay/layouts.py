@@ -155,7 +155,9 @@ def zstandard_lines(events: list[Event], folder: Path) -> None:
         out.write(lines(events).encode())
 
 
-PARQUET: Final[dict[str, Callable[[list[Event], Path], None]]] = {
+Layout = Callable[[list["Event"], Path], None]
+
+PARQUET: Final[dict[str, Layout]] = {
     each.__name__: each
     for each in (
         parquet,
@@ -175,6 +177,6 @@ PARQUET: Final[dict[str, Callable[[list[Event], Path], None]]] = {
         evolved,
     )
 }
-LINES: Final[dict[str, Callable[[list[Event], Path], None]]] = {
+LINES: Final[dict[str, Layout]] = {
     each.__name__: each for each in (json_lines, zipped_lines, zstandard_lines)
 }

@@ -420,9 +420,9 @@ def test_kinds_are_found_in_slices_and_dictionaries_only_in_one_row(
     sizes: list[int] = []
 
     class Watched(ParquetEvents):
-        def _batches(self, groups: Iterable[int], names: list[str], *, rows: int) -> Iterator[pa.RecordBatch]:
+        def batches(self, groups: Iterable[int], names: list[str], *, rows: int) -> Iterator[pa.RecordBatch]:
             sizes.append(rows)
-            return super()._batches(groups, names, rows=rows)
+            return super().batches(groups, names, rows=rows)
 
     for encoded in (True, False):
         layouts.parquet(events, tmp_path, use_dictionary=encoded, store_schema=False)

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql import functions as F  # noqa: N812
 
 from ackwell import PositionInfo, SchemaError
 from ackwell.replay.columns import cursor_batches
@@ -202,3 +203,12 @@ def test_arrow_batches_of_events_keep_every_field() -> None:
     assert [each._asdict() | {"ack_set": list(each.ack_set or ()) or None} for each in given] == (
         batch.to_pylist()
     )
+
+
+@pytest.mark.connect
+def test_a_column_of_the_path_that_is_null_in_every_file_is_read(spark: SparkSession) -> None:
+    table = frame(spark, [event(1, Kind.PUBLISH, ledger_id=3, entry_id=0)]).withColumn(
+        "batch_size", F.lit(None)
+    )
+    (row,) = replay(table).collect()
+    assert row.backlog_entries == 1

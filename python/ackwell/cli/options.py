@@ -288,6 +288,7 @@ def assignments(given: Sequence[str] | None) -> Iterator[str]:
     """
     from ackwell.broker.broker_settings import is_setting, suggestion
     from ackwell.regular_files import read_regular
+    from ackwell.sources import SourceKind, source_kind
 
     for value in given or ():
         path = Path(value)
@@ -297,7 +298,10 @@ def assignments(given: Sequence[str] | None) -> Iterator[str]:
             yield value
             continue
         try:
-            text = read_regular(path).decode()
+            data = read_regular(path)
+            if (kind := source_kind(data)) not in (SourceKind.TEXT, SourceKind.EMPTY, SourceKind.BINARY):
+                raise typer.BadParameter(f"{value!r} is not a file of settings: {kind}")
+            text = data.decode()
         except OSError as error:
             raise typer.BadParameter(
                 f"{value!r} is neither NAME=VALUE nor a file that can be read: {error.strerror}"

@@ -189,7 +189,9 @@ class EventFiles:
 
         arrow, parquet = _pyarrow()
         hidden = self._path.with_name(f"_{self._path.stem}.parquet")
-        rows, self._rows = [event._asdict() for event in self._rows], []
+        # A later run into the same folder numbers its events from 1 again, so the name orders the files.
+        rows = [event._replace(file=self._path.stem)._asdict() for event in self._rows]
+        self._rows = []
         parquet.write_table(
             arrow.Table.from_pylist(rows, schema=arrow_schema(EVENTS)), hidden, compression="zstd"
         )

@@ -49,6 +49,9 @@ def _columns(path: Path) -> Iterator[Problem]:
 
     from ackwell.replay.parquet import errors_naming
 
+    if not path.stat().st_size:
+        # Spark leaves such files, and every reader skips them.
+        return
     try:
         with errors_naming(str(path)):
             schema = pq.read_schema(path)

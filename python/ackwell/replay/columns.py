@@ -70,7 +70,7 @@ class BatchReader:
         constants = constants or {}
 
         def integers(name: str) -> Ints | None:
-            return _constant(batch, constants[name]) if name in constants else _integers(batch, name)
+            return _constant(batch, name, constants[name]) if name in constants else _integers(batch, name)
 
         sequences = integers("sequence")
         if sequences is None and ("sequence" in constants or batch.schema.get_field_index("sequence") >= 0):
@@ -241,9 +241,11 @@ def _filled(column: pa.Array, value: int) -> NDArray[Any]:
     return ndarray_of(column.fill_null(array_of(np.array([value], str(column.type)))[0]))
 
 
-def _constant(batch: pa.RecordBatch, value: str | int | None) -> Ints | None:
+def _constant(batch: pa.RecordBatch, name: str, value: str | int | None) -> Ints | None:
     """Return a value for each row, in the memory of one."""
-    return None if value is None else np.broadcast_to(np.int64(int(value)), batch.num_rows)
+    if isinstance(value, str):
+        value = table_schemas.path_value(name, value)
+    return None if value is None else np.broadcast_to(np.int64(value), batch.num_rows)
 
 
 def _nulls(batch: pa.RecordBatch) -> Ints:

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from ackwell.errors import EventError
 from ackwell.regular_files import file_kind, require_regular
-from ackwell.replay.events import Kind, event_from_fields
+from ackwell.replay.events import Event, Kind
 from ackwell.replay.fold import Fold
 from ackwell.replay.jobs import Job, fold_jobs, usable_cores
 from ackwell.replay.resets import NO_RESETS, RESETTING, find_resets
@@ -19,11 +19,12 @@ from ackwell.sources import SourceKind, wrong_kind
 
 if TYPE_CHECKING:
     from ackwell.replay.event_columns import Columns
-    from ackwell.replay.events import Event
     from ackwell.replay.parquet import RowGroups
 
 Progress = Callable[[Path], None]
 _SUFFIXES: Final = (*SUFFIXES, ".parquet")
+
+_NAMES: Final = frozenset(Event._fields)
 
 _SHARES: Final = 4
 """Shares for each thread. With several, no thread waits long for the last one."""
@@ -84,27 +85,26 @@ def read_events(
 ) -> Iterator[Event]:
     """Read the events of files and folders in order. `on_file` is called with each file before it is read.
 
-    Memory: one event for JSON lines, one row group for Parquet (which needs `pyarrow`).
+    Memory: one event for JSON lines. Parquet needs `pyarrow`, and the memory of `parquet_events`: all Parquet
+    files are one table, at the place of the first.
     """
-    for path in event_files(sources):
+    files = event_files(sources)
+    parts = [path for path in files if path.suffix == ".parquet"]
+    for path in files:
         on_file(path)
-        yield from _parquet_events(path) if path.suffix == ".parquet" else trace_events(path)
+        if path.suffix != ".parquet":
+            yield from trace_events(path)
+        elif path == parts[0]:
+            yield from _parquet_events(parts)
 
 
-def _parquet_events(path: Path) -> Iterator[Event]:
+def _parquet_events(files: list[Path]) -> Iterator[Event]:
     from ackwell.extras import require
 
-    require("pyarrow", f"{path}: reading Parquet")
-    import pyarrow.parquet
+    require("pyarrow", f"{files[0]}: reading Parquet")
+    from ackwell.replay.parquet_rows import parquet_events
 
-    from ackwell.replay.parquet import errors_naming
-
-    line = 0
-    with errors_naming(str(path)):
-        for batch in pyarrow.parquet.ParquetFile(path).iter_batches():
-            for fields in batch.to_pylist():
-                line += 1
-                yield event_from_fields(fields, file=str(path), line=line)
+    yield from parquet_events([(path, path_columns(path)) for path in files])
 
 
 def fold_files(
@@ -272,11 +272,9 @@ def _limited(batches: Iterator[Columns], at: int | None) -> Iterator[Columns]:
 
 def path_columns(path: Path) -> dict[str, str | None]:
     """Return the columns in a file's path, in Hive's form: `topic=t/kind=ack/part-0.parquet`."""
-    from ackwell.replay.columns import COLUMNS
-
     found: dict[str, str | None] = {}
     for part in path.parts[:-1]:
         name, separator, value = part.partition("=")
-        if separator and name.lower() in COLUMNS:
+        if separator and name.lower() in _NAMES:
             found[name.lower()] = None if value == "__HIVE_DEFAULT_PARTITION__" else unquote(value)
     return found

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from ackwell.errors import EventError, SchemaError
+from ackwell.integers import INT64_MAX
 from ackwell.replay import table_schemas
 from ackwell.replay.columns import COLUMNS, BatchReader, array_of, texts_of
 from ackwell.replay.resets import RESETTING
@@ -183,7 +184,7 @@ class ParquetEvents:
         groups = range(self._parquet.metadata.num_row_groups) if indexes is None else indexes
         found: set[str] = set()
         for index in groups:
-            for batch in self._batches([index], [kind], rows=1 if dictionaries_only else _SLICE_VALUES):
+            for batch in self.batches([index], [kind], rows=1 if dictionaries_only else _SLICE_VALUES):
                 column = batch.column(0)
                 is_encoded = pa.types.is_dictionary(column.type)
                 with errors_naming(self._path):
@@ -238,7 +239,7 @@ class ParquetEvents:
                 continue
             is_one = not chosen.read.keys() & _NAMES
             values = _SLICE_VALUES_OF_ONE if is_one else _SLICE_VALUES
-            for batch in self._batches([index], names, rows=values // len(names)):
+            for batch in self.batches([index], names, rows=values // len(names)):
                 if batch.num_rows:
                     with errors_naming(self._path):
                         batch = self._number_rows(chosen.named(batch), row)
@@ -246,10 +247,19 @@ class ParquetEvents:
                     yield columns
                     row += batch.num_rows
 
-    def _batches(self, groups: Iterable[int], names: list[str], *, rows: int) -> Iterator[pa.RecordBatch]:
+    @property
+    def schema(self) -> pa.Schema | None:
+        """The columns of the file; None for a file without bytes."""
+        return None if self._parquet is None else self._parquet.schema_arrow
+
+    def batches(
+        self, groups: Iterable[int] | None, names: list[str], *, rows: int
+    ) -> Iterator[pa.RecordBatch]:
+        """Read some columns of row groups, by default of all, at most `rows` at a time."""
         assert self._parquet is not None
+        indexes = None if groups is None else list(groups)
         with errors_naming(self._path):
-            yield from self._parquet.iter_batches(rows, list(groups), names, use_threads=False)
+            yield from self._parquet.iter_batches(rows, indexes, names, use_threads=False)
 
     def _number_rows(self, batch: pa.RecordBatch, rows_before: int) -> pa.RecordBatch:
         """Number the rows by their position if the file has no sequence."""
@@ -325,18 +335,21 @@ def row_group_columns(
         yield from events.columns(groups.indexes, lean=lean, ordered=ordered)
 
 
-def check_columns(schema: pa.Schema, path: str, constants: Mapping[str, str | None]) -> None:
-    """Raise `SchemaError` unless the columns are event columns. Names may differ in case."""
+def check_columns(
+    schema: pa.Schema, path: str, constants: Mapping[str, str | None], types: Mapping[str, str] = _TYPES
+) -> None:
+    """Raise `SchemaError` unless the columns are event columns, of some types. Names may differ in case."""
     wrong = []
     found = set()
     for field in schema:
         name = field.name.lower()
-        if name not in _TYPES:
+        if name not in types:
             continue
         if name in found:
             wrong.append(f"two columns {name!r} differ in case only")
-        if not table_schemas.can_read(field.type, _TYPES[name]):
-            wrong.append(f"column {field.name!r} is {field.type}, expected {_TYPES[name]}")
+        is_time = name.endswith("_ms") and pa.types.is_timestamp(field.type)
+        if not is_time and not table_schemas.can_read(field.type, types[name]):
+            wrong.append(f"column {field.name!r} is {field.type}, expected {types[name]}")
         found.add(name)
     wrong += [
         f"column {name!r} is missing" for name in _REQUIRED if name not in found and name not in constants
@@ -423,7 +436,8 @@ def _one_value(name: str, statistics: Any) -> str | int | None:
         return _one_name(statistics)
     if name not in _OFTEN_CONSTANT or not _is_count(statistics) or statistics.min != statistics.max:
         return None
-    return statistics.min if isinstance(statistics.min, int) else None
+    # A larger value is read, and reported with its column.
+    return statistics.min if isinstance(statistics.min, int) and statistics.min <= INT64_MAX else None
 
 
 def _one_name(statistics: Any) -> str | None:

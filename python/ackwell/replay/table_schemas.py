@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
+from ackwell.errors import EventError
+from ackwell.integers import INT64_MAX
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -251,6 +254,22 @@ def arrow_schema(table: Table) -> pa.Schema:
             for column in table
         ]
     )
+
+
+def path_value(name: str, text: str | None) -> str | int | None:
+    """Return the value of an event column that a path contains; `EventError` if it is not an integer."""
+    if text is None or _TYPES[name] != "bigint":
+        return text
+    try:
+        value = int(text)
+    except ValueError:
+        value = INT64_MAX + 1
+    if abs(value) > INT64_MAX:
+        raise EventError(f"{name} contains a value that is not a 64-bit integer: {text!r} in the path")
+    return value
+
+
+_TYPES: Final = {column.name: column.type for column in EVENTS}
 
 
 def can_read(kind: pa.DataType, name: str) -> bool:

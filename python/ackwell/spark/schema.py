@@ -20,6 +20,7 @@ from pyspark.sql.types import (
     IntegerType,
     LongType,
     MapType,
+    NullType,
     ShortType,
     StringType,
     StructField,
@@ -156,6 +157,9 @@ def _is_time(present: DataType) -> bool:
 
 
 def _fits(present: DataType, expected: DataType) -> bool:
+    if isinstance(present, NullType):
+        # A column of the path that is null in every file.
+        return True
     if isinstance(expected, ArrayType):
         return isinstance(present, ArrayType) and _fits(present.elementType, expected.elementType)
     if isinstance(expected, MapType):

@@ -1,0 +1,124 @@
+"""Parquet files of events, row by row: the files that a fold accepts, with all fields of an event."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ackwell.errors import EventError
+from ackwell.replay import table_schemas
+from ackwell.replay.columns import array_of, ndarray_of
+from ackwell.replay.events import Event, event_from_fields
+from ackwell.replay.parquet import ParquetEvents, check_columns, errors_naming
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TYPES: Final = {column.name: column.type for column in table_schemas.EVENTS}
+_SCHEMA: Final = table_schemas.arrow_schema(table_schemas.EVENTS)
+_ROWS: Final = 4_096
+"""Rows that are converted to events at a time."""
+
+_ORDER: Final = [("file", "ascending"), ("sequence", "ascending")]
+
+
+def parquet_events(files: Sequence[tuple[Path, Mapping[str, str | None]]]) -> Iterator[Event]:
+    """Read the events of files, each with the columns from its path, in the order of `file` and `sequence`.
+
+    The rows are streamed if they are in this order. Otherwise all rows are in memory.
+    """
+    if _are_in_order(files):
+        for path, constants in files:
+            for batch in _batches(path, constants):
+                yield from _events(batch)
+        return
+    rows = pa.Table.from_batches([batch for each in files for batch in _batches(*each)], _ROW_SCHEMA)
+    for batch in rows.take(pc.sort_indices(rows, _ORDER)).to_batches(_ROWS):
+        yield from _events(batch)
+
+
+_ROW_SCHEMA: Final = _SCHEMA.append(pa.field("path", pa.string())).append(pa.field("row", pa.int64()))
+"""An event, its file and its row there, from 1."""
+
+
+def _are_in_order(files: Sequence[tuple[Path, Mapping[str, str | None]]]) -> bool:
+    """Return whether the rows of files are in the order of `_ORDER`; reads only these columns."""
+    names = [name for name, _ in _ORDER]
+    last: tuple[str, int] | None = None
+    for batch in (batch for each in files for batch in _batches(*each, names)):
+        with errors_naming(batch.column("path")[0].as_py() if batch.num_rows else ""):
+            keys = [batch.column(name).to_pylist() for name in names]
+        for file, sequence in zip(*keys, strict=True):
+            # Arrow sorts nulls last.
+            key = "\U0010ffff" if file is None else file, 2**63 if sequence is None else sequence
+            if last is not None and key < last:
+                return False
+            last = key
+    return True
+
+
+def _batches(
+    path: Path, constants: Mapping[str, str | None], names: Sequence[str] = tuple(TYPES)
+) -> Iterator[pa.RecordBatch]:
+    """Read the rows of a file in the types of `EVENTS`; columns that are not in `names` are null."""
+    with ParquetEvents(str(path), constants) as opened:
+        schema = opened.schema
+        if schema is None:
+            return
+        check_columns(schema, str(path), constants, TYPES)
+        own = {field.name.lower(): field.name for field in schema if field.name.lower() in TYPES}
+        # Any column gives the batches their number of rows.
+        read = [own[name] for name in names if name in own] or schema.names[:1]
+        before = 0
+        for batch in opened.batches(None, read, rows=_ROWS):
+            with errors_naming(str(path)):
+                columns = {name: _column(batch, name, own.get(name), constants) for name in TYPES}
+            numbers = array_of(np.arange(before + 1, before + batch.num_rows + 1, dtype=np.int64))
+            if not opened.has_sequence:
+                # The position of a row orders it, and the path orders the files.
+                columns["sequence"] = numbers
+                if columns["file"].null_count:
+                    columns["file"] = _repeated(str(path), batch.num_rows)
+            columns |= {"path": _repeated(str(path), batch.num_rows), "row": numbers}
+            yield pa.record_batch(list(columns.values()), schema=_ROW_SCHEMA)
+            before += batch.num_rows
+
+
+def _column(
+    batch: pa.RecordBatch, name: str, own: str | None, constants: Mapping[str, str | None]
+) -> pa.Array:
+    """Return a column in the type of an event's field."""
+    kind = _SCHEMA.field(name).type
+    if name in constants:
+        return _repeated(table_schemas.path_value(name, constants[name]), batch.num_rows, kind)
+    index = -1 if own is None else batch.schema.get_field_index(own)
+    if index < 0:
+        return pa.nulls(batch.num_rows, kind)
+    column = batch.column(index)
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pa.types.is_timestamp(column.type):
+        # Parts of a millisecond are dropped.
+        column = column.cast(pa.timestamp("ms", column.type.tz), safe=False)
+    try:
+        return column.cast(kind)
+    except pa.ArrowInvalid as error:
+        what = "a 64-bit integer" if kind == pa.int64() else str(kind)
+        raise EventError(f"{name} contains a value that is not {what}: {error}") from None
+
+
+def _repeated(value: str | int | None, count: int, kind: Any = None) -> pa.Array:
+    return pa.repeat(pa.scalar(value, kind or pa.string()), count)
+
+
+def _events(batch: pa.RecordBatch) -> Iterator[Event]:
+    paths, rows = batch.column("path").to_pylist(), ndarray_of(batch.column("row")).tolist()
+    with errors_naming(paths[0] if paths else ""):
+        # Text that is not Unicode.
+        found = batch.select(list(TYPES)).to_pylist()
+    for fields, path, row in zip(found, paths, rows, strict=True):
+        yield event_from_fields(fields, file=path, line=row)
