@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from itertools import pairwise
 from math import ceil
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -41,6 +42,9 @@ STATES: Final = (
     "DeletingLedger",
 )
 """The states of a cursor."""
+
+MEAN_SIZES_RATIO_MAX: Final = 5
+"""Consumers may get some messages twice and others never, so the mean sizes differ a little."""
 
 CLOCK_SKEW_MS: Final = 1_000
 """Times of one broker may differ by the duration of a request."""
@@ -134,10 +138,14 @@ class DumpFields:
     @cached_property
     def backlog_entries(self) -> int:
         """The existing entries that are neither at or before the mark-delete position nor in a range."""
+        return self.entries_beyond - self._existing_ranges.cardinality if self.entries_beyond else 0
+
+    @cached_property
+    def entries_beyond(self) -> int:
+        """The existing entries after the mark-delete position."""
         if self.last is None or self.mark_delete >= self.last:
             return 0
-        beyond = self.ledgers.entries_between(self.mark_delete, self.last)
-        return beyond - self._existing_ranges.cardinality
+        return self.ledgers.entries_between(self.mark_delete, self.last)
 
     @cached_property
     def _existing_ranges(self) -> PositionRangeSet:
@@ -153,9 +161,14 @@ class DumpFields:
         return None if added is None or consumed is None else added - consumed
 
     @property
-    def ledgers_add_up(self) -> bool:
-        """Whether the topic's own count of entries proves the list of ledgers."""
-        return self.number(self.internal, "numberOfEntries") == self.entries
+    def counters_agree(self) -> bool:
+        """Whether no counter contradicts the backlog of the cursor."""
+        return _counted_backlog(self) is None and _shown_backlog(self) is None
+
+    @property
+    def ledgers_are_proven(self) -> bool:
+        """Whether the topic's count of entries proves the list of ledgers, and no counter contradicts it."""
+        return self.number(self.internal, "numberOfEntries") == self.entries and self.counters_agree
 
     @property
     def consumers(self) -> Sequence[Mapping[str, Any]]:
@@ -175,6 +188,25 @@ def _sum_of_ledgers(fields: DumpFields) -> Found | None:
         f"numberOfEntries is {counted:,}, and the ledgers have {fields.entries:,} entries",
         (Part.LEDGERS, Part.BATCH_SIZES),
     )
+
+
+def _sum_of_sizes(fields: DumpFields) -> Found | None:
+    total = fields.number(fields.internal, "totalSize")
+    listed = fields.internal["ledgers"]
+    sizes = [fields.number(each, "size") or 0 for each in listed]
+    if total is None or not listed or fields.changes_within(ONE_ANSWER_SECONDS):
+        return None
+    summed = sum(sizes) + (0 if sizes[-1] else fields.number(fields.internal, "currentLedgerSize") or 0)
+    if total == summed:
+        return None
+    return f"totalSize is {total:,}, and the ledgers have {summed:,} bytes", (Part.LEDGERS,)
+
+
+def _order_of_ledgers(fields: DumpFields) -> Found | None:
+    listed = [each["ledgerId"] for each in fields.internal["ledgers"]]
+    if all(first < second for first, second in pairwise(listed)):
+        return None
+    return "the ids of the ledgers do not grow", (Part.ACKNOWLEDGMENTS, Part.LEDGERS)
 
 
 def _last_confirmed_entry(fields: DumpFields) -> Found | None:
@@ -224,9 +256,10 @@ def _mark_delete_in_a_ledger(fields: DumpFields) -> Found | None:
         return None
     size = fields.sizes.get(ledger_id)
     if size is None:
+        is_old = fields.ledgers_are_proven and ledger_id < max(fields.sizes)
         return (
             f"markDeletePosition is {fields.mark_delete}, in a ledger that is not listed",
-            () if fields.ledgers_add_up else (Part.ACKNOWLEDGMENTS, Part.LEDGERS),
+            () if is_old else (Part.ACKNOWLEDGMENTS, Part.LEDGERS),
         )
     if entry_id < size + fields.changes_within(ONE_ANSWER_SECONDS):
         return None
@@ -269,7 +302,11 @@ def _ranges_in_ledgers(fields: DumpFields) -> Found | None:
     names = ", ".join(str(each) for each in lost[:3]) + (", …" if len(lost) > 3 else "")
     return (
         f"individuallyDeletedMessages has ranges in ledgers that are not listed: {names}",
-        () if fields.ledgers_add_up else (Part.LEDGERS,),
+        ()
+        if fields.ledgers_are_proven
+        else (Part.LEDGERS,)
+        if fields.counters_agree
+        else (Part.ACKNOWLEDGMENTS, Part.LEDGERS),
     )
 
 
@@ -307,18 +344,18 @@ def _number_of_ranges(fields: DumpFields) -> Found | None:
 def _counted_backlog(fields: DumpFields) -> Found | None:
     """Compare the counters with the cursor.
 
-    A broker adds to its counters and never derives them again (apache/pulsar#5202). If its own number of
-    ranges proves the text of the ranges, the counters are at fault.
+    A broker adds to its counters and never derives them again (apache/pulsar#5202). A counter that no ranges
+    can explain is at fault. Without ranges, the mark-delete position alone gives the backlog.
     """
     backlog, counted = fields.backlog_entries, fields.counted_backlog
     slack = fields.changes_within(ONE_ANSWER_SECONDS)
     if counted is None or abs(counted - backlog) <= slack or not fields.sizes:
         return None
-    proven = fields.number(fields.cursor, "totalNonContiguousDeletedMessagesRange") == len(fields.ranges)
+    is_possible = 0 <= counted <= fields.entries_beyond and len(fields.ranges) > 0
     return (
         f"entriesAddedCounter - messagesConsumedCounter is {counted:,}, and the cursor has a backlog of "
         f"{backlog:,} entries",
-        () if proven else (Part.ACKNOWLEDGMENTS,),
+        (Part.ACKNOWLEDGMENTS,) if is_possible else (),
     )
 
 
@@ -358,7 +395,7 @@ def _read_position(fields: DumpFields) -> Found | None:
     if read <= fields.mark_delete:
         return (
             f"readPosition {read} is not after markDeletePosition {fields.mark_delete}",
-            (Part.DELIVERY,),
+            (Part.ACKNOWLEDGMENTS, Part.DELIVERY),
         )
     size = fields.sizes.get(read.ledger_id)
     if size is None or read.entry_id <= size + fields.changes_within(ONE_ANSWER_SECONDS):
@@ -383,25 +420,39 @@ def _state_and_cursor_ledger(fields: DumpFields) -> Found | None:
 
 
 def _times(fields: DumpFields) -> Found | None:
-    if fields.time_ms is None:
-        return None
     names = ("lastAckedTimestamp", "lastConsumedTimestamp", "lastMarkDeleteAdvancedTimestamp")
     for values in (fields.stats, *fields.consumers):
         for name in names:
-            time_ms = fields.number(values, name)
-            if time_ms is not None and time_ms > fields.time_ms + CLOCK_SKEW_MS:
-                return (
-                    f"{name} is {time_ms}, after the time of the answer, {fields.time_ms}",
-                    (Part.WRITES,),
-                )
+            time_ms, now_ms = fields.number(values, name), fields.time_ms
+            if time_ms is not None and now_ms is not None and time_ms > now_ms + CLOCK_SKEW_MS:
+                return f"{name} is {time_ms}, after the time of the answer, {now_ms}", (Part.WRITES,)
+    return None
+
+
+def _last_acknowledgment(fields: DumpFields) -> Found | None:
     shown = fields.number(fields.stats, "lastAckedTimestamp")
     acked = [fields.number(each, "lastAckedTimestamp") or 0 for each in fields.consumers]
-    if shown and acked and shown != max(acked):
-        return (
-            f"lastAckedTimestamp is {shown}, and the latest of the consumers is {max(acked)}",
-            (Part.WRITES,),
-        )
-    return None
+    if not shown or not acked or shown == max(acked):
+        return None
+    return (
+        f"lastAckedTimestamp is {shown}, and the latest of the consumers is {max(acked)}",
+        (Part.WRITES,),
+    )
+
+
+def _counted_messages(fields: DumpFields) -> Found | None:
+    counted, entries = fields.batch_sizes.backlog_messages, fields.batch_sizes.backlog_entries
+    if counted is None or entries is None:
+        return None
+    if counted < entries:
+        return f"the counted backlog has {counted:,} messages in {entries:,} entries", (Part.BATCH_SIZES,)
+    unacked = sum(fields.number(each, "unackedMessages") or 0 for each in fields.consumers)
+    if unacked <= counted + fields.changes_within(TWO_ANSWERS_SECONDS):
+        return None
+    return (
+        f"the counted backlog has {counted:,} messages, and the consumers have {unacked:,} of them",
+        (Part.BATCH_SIZES,),
+    )
 
 
 def _one_message_per_entry(fields: DumpFields) -> Found | None:
@@ -420,6 +471,23 @@ def _one_message_per_entry(fields: DumpFields) -> Found | None:
             (Part.BATCH_SIZES, Part.DELIVERY),
         )
     return None
+
+
+def _bytes_per_message(fields: DumpFields) -> Found | None:
+    """Compare the mean size of the published messages with that of the delivered ones."""
+    names = ("bytesInCounter", "msgInCounter"), ("bytesOutCounter", "msgOutCounter")
+    means = []
+    for values, (size, messages) in zip((fields.topic_stats, fields.stats), names, strict=True):
+        counts = fields.number(values, size) or 0, fields.number(values, messages) or 0
+        if min(counts) <= 0:
+            return None
+        means.append(counts[0] / counts[1])
+    if max(means) <= MEAN_SIZES_RATIO_MAX * min(means):
+        return None
+    return (
+        f"a published message has {means[0]:,.0f} bytes on average, and a delivered one {means[1]:,.0f}",
+        (Part.BATCH_SIZES, Part.WRITES),
+    )
 
 
 def _sums_of_consumers(fields: DumpFields) -> Found | None:
@@ -443,6 +511,8 @@ def _sums_of_consumers(fields: DumpFields) -> Found | None:
 
 INVARIANTS: Final[Mapping[str, Callable[[DumpFields], Found | None]]] = {
     "sum of ledgers": _sum_of_ledgers,
+    "sum of sizes": _sum_of_sizes,
+    "order of ledgers": _order_of_ledgers,
     "last confirmed entry": _last_confirmed_entry,
     "open ledger": _open_ledger,
     "added entries": _added_entries,
@@ -458,7 +528,10 @@ INVARIANTS: Final[Mapping[str, Callable[[DumpFields], Found | None]]] = {
     "read position": _read_position,
     "state and cursor ledger": _state_and_cursor_ledger,
     "times": _times,
+    "last acknowledgment": _last_acknowledgment,
+    "counted messages": _counted_messages,
     "one message per entry": _one_message_per_entry,
+    "bytes per message": _bytes_per_message,
     "sums of consumers": _sums_of_consumers,
 }
 """Every invariant between fields of a healthy dump, by its name. Each is O(ranges) or faster."""

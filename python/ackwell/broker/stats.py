@@ -524,7 +524,7 @@ def _subscription(answer: _Answer, name: str, cursor: Mapping[str, Any]) -> Subs
         else None,
         delayed_messages=None if unreadable else known_count(shown, "msgDelayed"),
         subscription_type=text(shown, "type"),
-        durable=flag(shown, "isDurable" if "isDurable" in shown else "durable") is not False,
+        durable=_is_durable(shown, cursor),
         time_ms=answer.time_ms,
         mark_delete_moved_ms=_time(shown, "lastMarkDeleteAdvancedTimestamp") or None,
         dispatch=dispatch,
@@ -620,6 +620,12 @@ def _position(text: Any) -> Position:
     if not (-1 <= position.ledger_id < INT64_MAX and -1 <= position.entry_id < INT64_MAX):
         raise ValueError(f"position {text}: ids are from -1 to 2^63 - 2")
     return position
+
+
+def _is_durable(shown: Mapping[str, Any], cursor: Mapping[str, Any]) -> bool:
+    """Return False only if every field says so: the acknowledgments of such a cursor do not matter."""
+    flags = [flag(shown, name) for name in ("isDurable", "durable")]
+    return False not in flags or True in flags or (known_integer(cursor, "cursorLedger") or -1) >= 0
 
 
 def _read_position(text: Any) -> Position:
