@@ -17,6 +17,7 @@ from ackwell.cluster.credentials import Token
 from ackwell.cluster.endpoint import Endpoint
 from ackwell.errors import StatsError
 from tests.cluster.fake_admin import FakeBroker, broker, served
+from tests.commands import ackwell
 
 TOPIC = "persistent://shop/eu/orders"
 LIMIT = "managedLedgerMaxUnackedRangesToPersist"
@@ -539,3 +540,49 @@ def test_an_owner_whose_name_does_not_resolve_is_reached_by_a_map_of_names() -> 
                 assert not unreads
                 assert found.owner == "broker-0.invalid:8080"
             assert {token for _, _, token in asked} == {None, "Bearer secret"}
+
+
+def scalable_cluster() -> dict[str, Any]:
+    """Return the answers of 5.0.1 with one persistent and one scalable topic in shop/eu, as it gives them."""
+    answers = served()
+    answers["/admin/v2/brokers/version"] = b"5.0.1"
+    answers["/admin/v2/scalable/shop/eu"] = ["topic://shop/eu/events"]
+    subscriptions = {"billing": {"type": "STREAM", "msgBacklog": 98, "segments": {}, "consumers": []}}
+    layout = {"epoch": 1, "segments": {"0": {"state": "ACTIVE"}, "1": {"state": "ACTIVE"}}}
+    stats = {"layout": layout, "subscriptions": subscriptions}
+    answers["/admin/v2/scalable/shop/eu/events/stats"] = stats
+    return answers
+
+
+def test_a_scalable_topic_is_not_judged_by_any_command() -> None:
+    text = "not judged: the admin API does not show the cursors of a scalable topic; 2 segments; "
+    with broker(scalable_cluster()) as (url, asked):
+        for command in (["doctor"], ["holes"], ["upgrade-check", "--to", "5.0.1"]):
+            for wanted in ("topic://shop/eu/events", "shop/eu", "shop/eu/events"):
+                done = ackwell(*command, "--admin", url, wanted)
+                shown = " ".join((done.out + done.err).split())
+                assert f"{text}subscription billing: backlog 98" in shown, (command, wanted)
+                assert done.code in (4, 5), "a topic that is not judged is an error"
+                assert "all is acknowledged" not in shown
+    assert {method for method, _, _ in asked} == {"GET"}
+
+
+def test_a_segment_and_a_scalable_topic_without_statistics_are_not_judged() -> None:
+    answers = scalable_cluster()
+    answers["/admin/v2/scalable/shop/eu/events/stats"] = 500
+    with broker(answers) as (url, _):
+        for name in ("topic://shop/eu/events", "segment://shop/eu/events/0000-ffff-0"):
+            done = ackwell("doctor", "--admin", url, name)
+            assert done.code == 5
+            assert "its statistics cannot be read, either" in " ".join((done.out + done.err).split())
+
+
+@pytest.mark.parametrize(("version", "code"), [(b"4.2.4", 0), (b"5.0.1", 5)])
+def test_scalable_topics_are_listed_from_5_0_on(version: bytes, code: int) -> None:
+    answers = served()
+    answers["/admin/v2/brokers/version"] = version
+    answers["/admin/v2/persistent/shop/eu"] = []
+    with broker(answers) as (url, asked):
+        # A broker of 5.0 that cannot list them may have some.
+        assert ackwell("doctor", "--admin", url, "shop/eu").code == code
+    assert any("scalable" in path for _, path, _ in asked) == (version == b"5.0.1")

@@ -22,6 +22,7 @@ from ackwell.broker.documents import json_document
 from ackwell.broker.names import encoded_name
 from ackwell.broker.overview import TopicOverview, overviews_of
 from ackwell.broker.stats import SubscriptionStats, UnreadableSource, from_answer
+from ackwell.cluster import scalable
 from ackwell.cluster.endpoint import OwnerError
 from ackwell.errors import StatsError
 from ackwell.position import Position
@@ -140,20 +141,18 @@ class Admin:
                 return
             wanted = tenants
         for name in wanted:
-            domain, scheme, local = name.rpartition("://")
-            if scheme and domain != "persistent":
-                yield UnreadableSource(name, name, f"a {domain} topic keeps no acknowledgments")
-            elif local.count("/") >= 2:
-                yield from self._partitions(local)
+            local = name.rpartition("://")[2]
+            if local.count("/") >= 2:
+                yield from self._named(name)
             elif "/" in local:
-                yield from self._all_of(f"persistent/{_quote(local)}")
+                yield from self._all_in(local)
             else:
                 namespaces = self._names(f"namespaces/{_quote(local)}")
                 for namespace in [namespaces] if isinstance(namespaces, UnreadableSource) else namespaces:
                     if isinstance(namespace, UnreadableSource):
                         yield namespace
                     else:
-                        yield from self._all_of(f"persistent/{_quote(namespace)}")
+                        yield from self._all_in(namespace)
 
     def answers(
         self,
@@ -403,6 +402,41 @@ class Admin:
                 yield UnreadableSource(self.endpoint.address(path), name, reason)
             else:
                 yield name
+
+    def _named(self, name: str) -> Iterator[str | UnreadableSource]:
+        """Yield a topic, or its partitions. A name without a domain may also be that of a scalable topic."""
+        domain, scheme, local = name.rpartition("://")
+        if domain in scalable.DOMAINS:
+            yield self._scalable(name)
+        elif scheme and domain != "persistent":
+            yield UnreadableSource(name, name, f"a {domain} topic keeps no acknowledgments")
+        else:
+            yield from self._partitions(local)
+            if not scheme and self._is_scalable(local):
+                yield self._scalable(f"topic://{local}")
+
+    def _all_in(self, namespace: str) -> Iterator[str | UnreadableSource]:
+        """Yield the topics of a namespace."""
+        yield from self._all_of(f"persistent/{_quote(namespace)}")
+        if not scalable.may_exist(self.facts().version):
+            return
+        found = self._names(f"scalable/{_quote(namespace)}")
+        if not isinstance(found, UnreadableSource):
+            yield from map(self._scalable, found)
+        elif self.facts().version is not None:
+            yield found
+
+    def _scalable(self, name: str) -> UnreadableSource:
+        """Return the line of a scalable topic."""
+        path = f"scalable/{_quote(name.partition('://')[2])}/stats"
+        return scalable.not_judged(name, lambda: self._json(path))
+
+    def _is_scalable(self, local: str) -> bool:
+        """Return whether a scalable topic has the name of a topic without its domain."""
+        if not scalable.may_exist(self.facts().version):
+            return False
+        found = self._names(f"scalable/{_quote(local.rpartition('/')[0])}")
+        return not isinstance(found, UnreadableSource) and f"topic://{local}" in found
 
     def _names(self, path: str) -> list[str] | UnreadableSource:
         try:
