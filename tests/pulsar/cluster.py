@@ -29,6 +29,7 @@ class ClusterBroker(kit.Broker):
 
     def __init__(self, folder: Path, version: str, zookeeper: str) -> None:
         super().__init__(folder, version)
+        self.folder = folder
         folder.mkdir()
         self._environment["ACKWELL_PULSAR_ZOOKEEPER"] = zookeeper
 
@@ -80,9 +81,10 @@ class Cluster:
             broker.start(**settings)
 
     def stop(self) -> None:
-        """Stop every broker, then the store."""
+        """Stop every broker that runs, then the store."""
         for broker in self.brokers:
-            broker.stop()
+            if (broker.folder / "broker.pid").exists():
+                broker.stop()
         self._store("stop")
 
     def owner(self, topic: str, asked: ClusterBroker) -> ClusterBroker:
@@ -122,8 +124,8 @@ def _put(url: str) -> None:
 def running_cluster(folder: Path, version: str, **settings: Any) -> Iterator[Cluster]:
     """Run a cluster of two brokers for the length of a `with` block."""
     cluster = Cluster(folder, version)
-    cluster.start(**settings)
     try:
+        cluster.start(**settings)
         yield cluster
     finally:
         cluster.stop()
