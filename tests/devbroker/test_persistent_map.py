@@ -246,6 +246,10 @@ def tenant_is_there(at: Running, _: Broker) -> None:
 
 
 PERSISTENT_ATTRIBUTES: dict[str, tuple[Set, Check]] = {
+    "dynamic setting": (
+        sent("POST", "brokers/configuration/dispatchThrottlingRateInMsg/5"),
+        asked("brokers/configuration/values", {"dispatchThrottlingRateInMsg": "5"}),
+    ),
     "tenant": (sent("PUT", "tenants/acme", {"allowedClusters": ["standalone"]}), tenant_is_there),
     "namespace": (sent("PUT", "namespaces/public/live", {}), asked("namespaces/public/live/topics", [])),
     "policy": (
@@ -403,7 +407,7 @@ NOT_KEPT = {
     }
     # State of connected consumers.
     | {"key_shared_mode", "had_consumer", "read_compacted", "_active", "_changing", "_reopening"}
-    | {"trimmed_before", "cursor_writes", "_throttle"},
+    | {"trimmed_before", "cursor_writes", "_throttle", "created_ms"},
 }
 """By class, the attributes that a restart does not recover."""
 

@@ -196,13 +196,17 @@ def test_internal_statistics_are_ledgers_and_cursors(broker: Offline, client: Cl
             {"ledgerId": 1, "entries": 4, "size": 4 * one, "offloaded": False, "underReplicated": False},
             {"ledgerId": 2, "entries": 0, "size": 0, "offloaded": False, "underReplicated": False},
         ],
-        "compactedLedger": {"ledgerId": -1, "entries": -1, "size": -1, "offloaded": False},
+        "lastLedgerCreatedTimestamp": "2023-11-14T22:13:20.000Z", "compactedLedger": {
+            "ledgerId": -1, "entries": -1, "size": -1, "offloaded": False, "underReplicated": False,
+        },
     }  # fmt: skip
     assert cursors == {
         "s": {
             "markDeletePosition": "0:1", "readPosition": "2:2", "waitingReadOp": True, "pendingReadOps": 0,
             "messagesConsumedCounter": 4, "cursorLedger": 0, "cursorLedgerLastEntry": 0,
             "individuallyDeletedMessages": "[(0:2..0:3],(1:-1..1:0]]", "state": "Open", "active": True,
+            "lastLedgerSwitchTimestamp": "2023-11-14T22:13:20.000Z", "subscriptionHavePendingRead": True,
+            "subscriptionHavePendingReplayRead": False,
             "numberOfEntriesSinceFirstNotAckedMessage": 9, "totalNonContiguousDeletedMessagesRange": 2,
             "properties": {},
         }
@@ -435,7 +439,8 @@ def test_entries_older_than_the_given_seconds_expire(broker: Offline, client: Cl
     broker.events()
     # The last was published now, the first nine seconds ago.
     for seconds, expected in ((9, "0:-1"), (8, "0:0"), (5, "0:3"), (0, "2:0")):
-        assert on_s(broker, "POST", f"expireMessages/{seconds}") is None
+        answer = on_s(broker, "POST", f"expireMessages/{seconds}")
+        assert answer is None if seconds < 9 else answer[0] == 409
         assert mark(broker) == expected
     assert [str(event.kind) for event in broker.events()].count("expire") >= 3
     assert mark(broker, "t") == "0:-1"
@@ -663,7 +668,7 @@ def test_every_policy_is_set_read_and_removed(broker: Offline, policy: Policy) -
         unset = broker.admin("GET", f"{path}/{name}")
         assert policy.unset in (unset, None) or not policy.name or path == PATH
         setter = next(each for each in ("POST", "PUT") if (route, each) in known)
-        assert broker.admin(setter, f"{path}/{name}", value) is None
+        assert broker.admin(setter, f"{path}/{name}", value) in (None, (b"", {}))
         found = broker.admin("GET", f"{path}/{name}")
         assert found == (
             {key: each for key, each in value.items() if each is not None}
@@ -865,7 +870,7 @@ def test_a_backlog_is_analyzed_trimmed_and_truncated(broker: Offline, client: Cl
     stored = broker.topics("GET", "orders/internal-info")
     assert [each["ledgerId"] for each in stored["ledgers"]] == [0, 1, 2]
     assert stored["cursors"]["s"]["markDelete"] == {"ledgerId": 0, "entryId": 0}
-    assert broker.topics("POST", "orders/trim") is None
+    assert broker.topics("POST", "orders/trim") == (b"", {})
     assert broker.topics("DELETE", "orders/truncate") is None
     assert broker.topics("GET", "orders/internalStats")["numberOfEntries"] == 0
     assert broker.topics("GET", "orders/getMessageIdByIndex")[0] == 412
@@ -974,6 +979,19 @@ def test_metrics_are_the_text_of_prometheus(broker: Offline, client: Client) -> 
     assert len(lines) == len(set(lines)) > 10
 
 
+def test_requests_of_a_bundle_change_only_its_topics(broker: Offline, client: Client) -> None:
+    found = broker.admin("GET", "lookup/v2/topic/persistent/public/default/orders/bundle")[0].decode()
+    (other, *_) = {"0x00000000_0x40000000", "0x40000000_0x80000000"} - {found}
+    assert broker.admin("POST", f"{SPACE}/{other}/clearBacklog/s") is None
+    assert broker.admin("DELETE", f"{SPACE}/{other}") is None
+    assert broker.admin("DELETE", f"{SPACE}/{found}")[0] == 409
+    assert broker.topics("GET", "orders/stats")["subscriptions"]["s"]["msgBacklog"] == 10
+    broker.admin("POST", f"{SPACE}/{found}/clearBacklog")
+    assert broker.topics("GET", "orders/stats")["subscriptions"]["s"]["msgBacklog"] == 0
+    assert broker.admin("PUT", f"{SPACE}/0x0_0x1/unload")[0] == 412
+    assert broker.admin("POST", f"{SPACE}/{found}/unsubscribe/s")[0] == 412
+
+
 # The routes
 
 
@@ -1012,7 +1030,8 @@ def test_every_function_of_the_admin_api_has_a_route() -> None:
         and list(inspect.signature(found).parameters) == ["request"]
     }
     helpers = {"existing_namespace", "existing_tenant", "with_partitions", "subscriptions"}
-    aliases = {"clear_namespace_backlog_for_subscription", "is_ready"}
+    aliases = {"is_ready", *(name for name in public if name.startswith("clear_namespace_"))}
+    aliases |= {"unsubscribe_namespace_bundle", "unload_namespace_bundle"}
     assert public - bound - helpers - aliases == set()
 
 
@@ -1067,9 +1086,17 @@ def test_a_lookup_over_http_names_every_address(broker: Offline) -> None:
 def test_a_broker_reports_its_version_and_its_restart_settings(broker: Offline) -> None:
     """The doctor reads both; without them it uses defaults."""
     settings = broker.broker.settings
-    assert broker.admin("GET", "admin/v2/brokers/version")[0] == settings.version.encode()
+    assert broker.admin("GET", "admin/v2/brokers/version")[0] == b"4.2.4"
     said = broker.admin("GET", "admin/v2/brokers/configuration/runtime")
-    assert broker.admin("GET", "admin/v2/brokers/configuration/values") == {}
+    values = "admin/v2/brokers/configuration/values"
+    assert broker.admin("GET", values) == {}
+    (name, *others) = broker.admin("GET", "admin/v2/brokers/configuration")
+    assert len(others) > 100
+    broker.admin("POST", f"admin/v2/brokers/configuration/{name}/5")
+    assert broker.admin("GET", values) == {name: "5"}
+    broker.admin("DELETE", f"admin/v2/brokers/configuration/{name}")
+    assert broker.admin("GET", values) == {}
+    assert broker.admin("POST", "admin/v2/brokers/configuration/none/5")[0] == 412
     assert BrokerSettings.of(settings.version).with_known(said) == settings.broker
     assert "managedLedgerMaxUnackedRangesToPersist" in said
 

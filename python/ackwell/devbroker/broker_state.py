@@ -58,6 +58,8 @@ class BrokerState:
         """The names of the persistent topics."""
         self.partitioned = PersistentMap[int](file, "partitions")
         self.made_tenants = PersistentMap[dict[str, Any]](file, "tenant")
+        self.dynamic_settings = PersistentMap[str](file, "dynamic setting")
+        """The settings that were changed at run time; they have no effect."""
         self.schemas = Schemas(file)
         self.saved_clock = PersistentMap[dict[str, int | None]](file, "clock")
         """The state of the clock if it was moved, under `clock`."""
@@ -83,8 +85,10 @@ class BrokerState:
         self.watchers.clear()
         for topic in list(self.topics.values()):
             self.delete_topic(topic.name)
+        shared = self.shared
         kept = self.partitioned, self.made_tenants, self.schemas.versions, self.coordinator.open
-        for each in (*kept, self.shared.policies, self.shared.topic_policies, self.shared.counters):
+        stored = shared.policies, shared.topic_policies, shared.counters, self.dynamic_settings
+        for each in (*kept, *stored):
             each.clear()
         self._names = self._consumers = 0
         self.shared.clear()

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from ackwell.broker.broker_settings import BrokerSettings
 from ackwell.protocol.constants import MAX_MESSAGE_BYTES
+from ackwell.releases import release_number
 from ackwell.subscription import SubscriptionSettings
 
 VERSION: Final = "4.2"
@@ -67,6 +68,11 @@ class DevBrokerSettings:
     def __post_init__(self) -> None:
         """Raise `ValueError` for an unknown version."""
         _ = self.broker, self.subscription
+
+    @cached_property
+    def is_5(self) -> bool:
+        """Whether the version is 5.0 or later, whose admin API has other fields."""
+        return release_number(self.version) >= (5,)
 
     @cached_property
     def subscription(self) -> SubscriptionSettings:

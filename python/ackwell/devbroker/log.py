@@ -44,6 +44,7 @@ class Log:
         """Whether any entry is delayed."""
         self.sizes = {ledger_id: _bytes_of(entries)[0] for ledger_id, entries in self.entries.items()}
         """The bytes of each ledger."""
+        self._begun_ms = shared.clock.now_ms()
         self._closed_ms = {
             ledger_id: _last_published_ms(entries) for ledger_id, entries in self.entries.items()
         }
@@ -109,6 +110,11 @@ class Log:
     def closed_ms(self, ledger_id: int) -> int | None:
         """Return the time at which a ledger was closed; None if it is open."""
         return self._closed_ms.get(ledger_id)
+
+    def created_ms(self, ledger_id: int) -> int:
+        """Return the time at which a ledger was opened: when the previous one was closed."""
+        earlier = [closed_ms for each, closed_ms in self._closed_ms.items() if each < ledger_id]
+        return max(earlier, default=self._begun_ms)
 
     def first_retained(self, before: int, kept: Retention) -> int:
         """Return the first ledger that the retention keeps; all ledgers before `before` are consumed."""

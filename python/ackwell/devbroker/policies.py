@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 if TYPE_CHECKING:
+    from ackwell.devbroker.devbroker_settings import DevBrokerSettings
     from ackwell.subscription import SubscriptionSettings
 
 MB: Final = 1 << 20
@@ -319,6 +320,10 @@ def checked(policy: Policy, value: Any) -> Any:
         _check_retention(value)
     if policy is AUTO_TOPICS:
         _check_auto_topics(value)
+    if policy.name == "entryFilters" and value["entryFilterNames"]:
+        raise RefusedPolicyError(
+            f"The entry filter {value['entryFilterNames']!r} is not loaded", is_shape=True
+        )
     if policy is PERSISTENCE:
         quorums = [value[f"bookkeeper{each}"] for each in ("Ensemble", "WriteQuorum", "AckQuorum")]
         if quorums != sorted(quorums, reverse=True):
@@ -327,6 +332,58 @@ def checked(policy: Policy, value: Any) -> Any:
                 is_shape=True,
             )
     return value
+
+
+def applied_default(policy: Policy, settings: DevBrokerSettings) -> Any:
+    """Return the value with which a broker works if neither a topic nor its namespace has the policy."""
+    match policy.topic:
+        case "delayedDelivery":
+            return {
+                "tickTime": settings.delayed_delivery_tick_ms,
+                "active": True,
+                "maxDeliveryDelayInMillis": 0,
+            }
+        case "deduplicationEnabled":
+            return settings.deduplication
+        case "maxUnackedMessagesOnConsumer":
+            return settings.subscription.max_unacked_per_consumer
+        case "maxUnackedMessagesOnSubscription":
+            return settings.subscription.max_unacked_per_subscription
+    return _APPLIED.get(policy.topic)
+
+
+_NO_RATE: Final = _DISPATCH.example | {"dispatchThrottlingRateInMsg": 0, "dispatchThrottlingRateInByte": 0}
+
+_APPLIED: Final = {
+    "autoSubscriptionCreation": {"allowAutoSubscriptionCreation": True},
+    "compactionThreshold": 0,
+    "dispatchRate": _NO_RATE,
+    "dispatcherPauseOnAckStatePersistent": False,
+    "entryFilters": {"entryFilterNames": ""},
+    "inactiveTopicPolicies": {
+        "inactiveTopicDeleteMode": "delete_when_no_subscriptions",
+        "maxInactiveDurationSeconds": 60,
+        "deleteWhileInactive": False,
+    },
+    "maxConsumers": 0,
+    "maxProducers": 0,
+    "messageTTL": 0,
+    "persistence": {
+        "bookkeeperEnsemble": 1,
+        "bookkeeperWriteQuorum": 1,
+        "bookkeeperAckQuorum": 1,
+        "managedLedgerMaxMarkDeleteRate": 1.0,
+    },
+    "replication": ["standalone"],
+    "replicatorDispatchRate": _NO_RATE,
+    "retention": dict.fromkeys(_LIMITS, 0),
+    "schemaCompatibilityStrategy": "FULL",
+    "schemaValidationEnforced": False,
+    "subscribeRate": {"subscribeThrottlingRatePerConsumer": 0, "ratePeriodInSecond": 30},
+    "subscriptionDispatchRate": _NO_RATE,
+    "subscriptionExpirationTime": 0,
+}
+"""By topic policy, the value of a standalone Pulsar broker."""
 
 
 def _shaped(name: str, example: Any, value: Any) -> Any:  # noqa: C901 - one case for each JSON type
@@ -402,8 +459,10 @@ def namespace_json(stored: dict[str, Any]) -> dict[str, Any]:
     for field, value in stored.items():
         policy = next((each for each in POLICIES if each.field == field), None)
         known[field] = {CLUSTER: value} if policy is not None and policy.per_cluster else value
-    # Pulsar stores these two in another place.
-    return {name: value for name, value in known.items() if name not in ("bookie_affinity", "anti_affinity")}
+    known["clusterDispatchRate"] = known[DISPATCH_RATE.field]
+    # Pulsar stores these in another place.
+    elsewhere = ("bookie_affinity", "anti_affinity", "offload_deletion_lag_ms")
+    return {name: value for name, value in known.items() if name not in elsewhere}
 
 
 def from_namespace_json(given: dict[str, Any]) -> dict[str, Any]:

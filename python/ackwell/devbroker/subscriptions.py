@@ -103,6 +103,8 @@ class TopicSubscription:
         self.messages_out = 0
         self.bytes_out = 0
         self.key_shared_mode = ""
+        self.created_ms = content.clock.now_ms()
+        """The time at which the subscription was created or loaded."""
         self.had_consumer = False
         """Whether a consumer has connected since the topic was loaded; before that, a broker has no type."""
         self.read_compacted = False
@@ -412,14 +414,16 @@ class TopicSubscription:
         # A Pulsar broker's search may end before that position.
         self._moved(Kind.EXPIRE, self.cursor.mark_delete_position)
 
-    def expire_older_than(self, seconds: int) -> None:
-        """Acknowledge the entries that were published more than `seconds` ago."""
+    def expire_older_than(self, seconds: int) -> bool:
+        """Acknowledge the entries that were published more than `seconds` ago; return whether any was."""
         log = self.content.log
         last = log.ledgers.previous_valid(
             *log.first_published_at(self.content.clock.now_ms() - 1000 * seconds)
         )
-        if last.entry_id >= 0:
-            self.expire(last)
+        if last.entry_id < 0 or last <= self.cursor.mark_delete_position:
+            return False
+        self.expire(last)
+        return True
 
     def clear_backlog(self) -> None:
         """Acknowledge all entries."""

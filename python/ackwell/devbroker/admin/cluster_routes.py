@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from functools import cache
 from http import HTTPStatus
+from importlib.resources import files
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
-from zlib import crc32
+from typing import TYPE_CHECKING, Any, Final
 
-from ackwell.devbroker.admin.namespace_routes import existing_tenant
-from ackwell.devbroker.admin.requests import HttpError, Raw
+from ackwell.devbroker.admin.namespace_routes import bundle_of, existing_tenant
+from ackwell.devbroker.admin.requests import NO_CONTENT, OK, STORED_ONLY, HttpError, Raw
 from ackwell.devbroker.admin.topic_stats import stats
 from ackwell.devbroker.policies import BUNDLES, CLUSTER
+from ackwell.releases import known_release
 
 if TYPE_CHECKING:
     from ackwell.devbroker.admin.requests import Request
@@ -92,14 +94,23 @@ def get_cluster(request: Request) -> Any:
         "brokerClientTlsEnabledWithKeyStore": False,
         "brokerClientTlsTrustStoreType": "JKS",
         "brokerClientTlsKeyStoreType": "JKS",
-        "brokerClientSslFactoryPlugin": "org.apache.pulsar.common.util.DefaultPulsarSslFactory",
+        **({} if request.state.settings.is_5 else {"brokerClientSslFactoryPlugin": _SSL_FACTORY}),
     }
+
+
+_SSL_FACTORY: Final = "org.apache.pulsar.common.util.DefaultPulsarSslFactory"
 
 
 def get_failure_domains(request: Request) -> Any:
     """Return the failure domains; there are none."""
     _existing_cluster(request)
     return {}
+
+
+def get_namespace_isolation_policies(request: Request) -> None:
+    """Answer 404, as a broker without such policies; the dev broker does not accept them."""
+    _existing_cluster(request)
+    raise HttpError(HTTPStatus.NOT_FOUND, "NamespaceIsolationPolicies for cluster does not exist")
 
 
 def get_peer_cluster(request: Request) -> None:
@@ -134,8 +145,9 @@ def get_owned_namespaces(request: Request) -> Any:
 
 
 def version(request: Request) -> Any:
-    """Return the emulated version, as text without quotes."""
-    return Raw(request.state.settings.version.encode(), {})
+    """Return the emulated release, as text without quotes."""
+    version = request.state.settings.version
+    return Raw((known_release(version) or version).encode(), {})
 
 
 def health_check(_request: Request) -> Any:
@@ -146,24 +158,64 @@ def health_check(_request: Request) -> Any:
 is_ready = health_check
 
 
+def get_internal_configuration_data(_request: Request) -> Any:
+    """Return the addresses of the metadata stores; the dev broker is its own store."""
+    return {
+        "metadataStoreUrl": "memory:dev-broker",
+        "configurationMetadataStoreUrl": "memory:dev-broker",
+        "ledgersRootPath": "/ledgers",
+        # The older names of the two stores.
+        "zookeeperServers": "memory:dev-broker",
+        "configurationStoreServers": "memory:dev-broker",
+    }
+
+
 def get_runtime_configuration(request: Request) -> Any:
     """Return the settings that determine the loss of a restart; `ackwell doctor` reads them."""
     return {name: str(value).lower() for name, value in request.state.settings.broker.named().items()}
 
 
-def get_all_dynamic_configurations(_request: Request) -> Any:
-    """Return the settings that were changed at run time; there are none."""
-    return {}
+def get_all_dynamic_configurations(request: Request) -> Any:
+    """Return the settings that were changed at run time."""
+    return dict(request.state.dynamic_settings)
+
+
+@cache
+def _dynamic_settings() -> tuple[str, ...]:
+    """Return the names of the settings that Pulsar 4.2.4 changes at run time."""
+    return tuple((files("ackwell.devbroker.admin") / "dynamic_settings.txt").read_text().split())
 
 
 def get_dynamic_configuration_name(_request: Request) -> Any:
-    """List the settings that can be changed at run time; there are none."""
-    return []
+    """List the settings that can be changed at run time."""
+    return list(_dynamic_settings())
 
 
-def backlog_quota_check(request: Request) -> None:
+def _dynamic_setting(request: Request) -> str:
+    """Return the name of the path; 412 for a setting that does not change at run time."""
+    name = request.names["configName"]
+    if name not in _dynamic_settings():
+        raise HttpError(HTTPStatus.PRECONDITION_FAILED, f"{name} is a non-dynamic configuration")
+    request.notes |= STORED_ONLY
+    return name
+
+
+def update_dynamic_configuration(request: Request) -> Raw:
+    """Store the new value of a setting; it has no effect."""
+    request.state.dynamic_settings[_dynamic_setting(request)] = request.names["configValue"]
+    return OK
+
+
+def delete_dynamic_configuration(request: Request) -> Raw:
+    """Remove the value of a setting."""
+    request.state.dynamic_settings.pop(_dynamic_setting(request), None)
+    return OK
+
+
+def backlog_quota_check(request: Request) -> Raw:
     """Apply the backlog quotas now."""
     request.state.check_backlog_quotas()
+    return NO_CONTENT
 
 
 def get_topics2(request: Request) -> Any:
@@ -194,15 +246,10 @@ def lookup_topic_async(request: Request) -> Any:
         "nativeUrl": request.service.url,
         "brokerUrlSsl": request.service.tls_url or "",
     }
-    return urls | ({"brokerUrlTls": request.service.tls_url} if request.service.tls_url else {})
+    urls |= {"brokerUrlTls": request.service.tls_url} if request.service.tls_url else {}
+    return urls | ({"brokerId": _broker_id(request)} if request.state.settings.is_5 else {})
 
 
 def get_namespace_bundle(request: Request) -> Any:
     """Return the bundle of a topic, as text without quotes."""
     return Raw(bundle_of(str(request.topic)).encode(), {})
-
-
-def bundle_of(topic: str) -> str:
-    """Return the bundle of a topic by the CRC-32 of its name, as Pulsar does."""
-    index = crc32(topic.encode()) >> 30
-    return f"{BUNDLES[index]}_{BUNDLES[index + 1]}"

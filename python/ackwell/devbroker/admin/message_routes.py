@@ -6,7 +6,7 @@ import json
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from ackwell.devbroker.admin.requests import HttpError, Raw, number
+from ackwell.devbroker.admin.requests import HttpError, Raw, message_id, number
 from ackwell.devbroker.admin.subscription_routes import subscriptions
 from ackwell.devbroker.admin.topic_routes import existing
 from ackwell.devbroker.admin.topic_stats import timestamp
@@ -82,14 +82,7 @@ def examine_message(request: Request) -> Raw:
 
 
 def _message_id(content: TopicContent, position: tuple[int, int]) -> dict[str, int]:
-    ledger_id, entry_id = position
-    return {
-        "ledgerId": ledger_id,
-        "entryId": entry_id,
-        "partitionIndex": content.partition,
-        "batchIndex": -1,
-        "batchSize": 0,
-    }
+    return message_id(*position, content.partition)
 
 
 def _entry(content: TopicContent, position: Position | tuple[int, int]) -> Raw:

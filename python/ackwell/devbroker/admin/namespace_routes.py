@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from http import HTTPStatus
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 from ackwell.devbroker.admin.requests import HttpError
 from ackwell.devbroker.policies import (
@@ -16,6 +18,8 @@ from ackwell.devbroker.policies import (
 
 if TYPE_CHECKING:
     from ackwell.devbroker.admin.requests import Request
+    from ackwell.devbroker.subscriptions import TopicSubscription
+    from ackwell.devbroker.topic import Topic
 
 
 def existing_namespace(request: Request) -> str:
@@ -81,7 +85,9 @@ def delete_namespace(request: Request) -> None:
 
 def get_policies(request: Request) -> Any:
     """Return all policies."""
-    return namespace_json(request.state.shared.policies[existing_namespace(request)])
+    described = namespace_json(request.state.shared.policies[existing_namespace(request)])
+    newer = {"is_allow_auto_update_schema_with_replicator": True} if request.state.settings.is_5 else {}
+    return described | newer
 
 
 def get_bundles_data(request: Request) -> Any:
@@ -90,34 +96,68 @@ def get_bundles_data(request: Request) -> Any:
     return {"boundaries": list(BUNDLES), "numBundles": len(BUNDLES) - 1}
 
 
+def _topics(request: Request) -> list[Topic]:
+    """Return the topics of the namespace of the path, or of a bundle of it; 412 for an unknown bundle."""
+    namespace, bundle = existing_namespace(request), request.names.get("bundle")
+    if bundle is not None and bundle not in (f"{low}_{high}" for low, high in pairwise(BUNDLES)):
+        raise HttpError(HTTPStatus.PRECONDITION_FAILED, f"Invalid bundle range {bundle}")
+    return [
+        each
+        for each in request.state.topics.values()
+        if each.content.namespace == namespace and bundle in (None, bundle_of(each.content.full_name))
+    ]
+
+
+def _subscriptions(request: Request) -> list[TopicSubscription]:
+    """Return the subscriptions of these topics, or those of one name."""
+    return [
+        each
+        for topic in _topics(request)
+        for each in topic.subscriptions.values()
+        if each.name == request.names.get("subscription", each.name)
+    ]
+
+
+def bundle_of(topic: str) -> str:
+    """Return the bundle of a topic by the CRC-32 of its name, as Pulsar does."""
+    index = crc32(topic.encode()) >> 30
+    return f"{BUNDLES[index]}_{BUNDLES[index + 1]}"
+
+
 def clear_namespace_backlog(request: Request) -> None:
     """Acknowledge all entries, for every subscription or for those of one name."""
-    namespace = existing_namespace(request)
-    for each in request.state.subscriptions():
-        if each.content.namespace == namespace and each.name == request.names.get("subscription", each.name):
-            each.clear_backlog()
+    for each in _subscriptions(request):
+        each.clear_backlog()
 
 
 clear_namespace_backlog_for_subscription = clear_namespace_backlog
+clear_namespace_bundle_backlog = clear_namespace_backlog
+clear_namespace_bundle_backlog_for_subscription = clear_namespace_backlog
+clear_namespace_bundle_subscription_backlog = clear_namespace_backlog
+
+
+def delete_namespace_bundle(request: Request) -> None:
+    """Refuse to delete a bundle with topics; without them there is nothing to delete."""
+    if _topics(request):
+        raise HttpError(HTTPStatus.CONFLICT, "Cannot delete non empty bundle")
 
 
 def unsubscribe_namespace(request: Request) -> None:
     """Delete the subscriptions of one name; refused if one of them has consumers."""
-    namespace = existing_namespace(request)
-    found = [
-        each
-        for each in request.state.subscriptions()
-        if each.content.namespace == namespace and each.name == request.names["subscription"]
-    ]
+    found = _subscriptions(request)
     if any(each.consumers for each in found):
         raise HttpError(HTTPStatus.PRECONDITION_FAILED, "Subscription has active connected consumers")
     for each in found:
         each.delete()
 
 
+unsubscribe_namespace_bundle = unsubscribe_namespace
+
+
 def unload_namespace(request: Request) -> None:
     """Close every topic and load it again."""
-    namespace = existing_namespace(request)
-    for topic in list(request.state.topics.values()):
-        if topic.content.namespace == namespace:
-            request.state.unload(topic)
+    for topic in _topics(request):
+        request.state.unload(topic)
+
+
+unload_namespace_bundle = unload_namespace

@@ -7,14 +7,16 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.devbroker.admin.namespace_routes import existing_namespace
-from ackwell.devbroker.admin.requests import HttpError
+from ackwell.devbroker.admin.requests import NO_CONTENT, OK, STORED_ONLY, HttpError, Raw
 from ackwell.devbroker.admin.topic_routes import with_partitions
 from ackwell.devbroker.policies import (
     BACKLOG_QUOTA,
     OF_NAMESPACES,
     OF_TOPICS,
+    TYPES,
     Policy,
     RefusedPolicyError,
+    applied_default,
     checked,
 )
 
@@ -22,9 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ackwell.devbroker.admin.requests import Request
-
-STORED_ONLY: Final = {"X-Ackwell-Policy": "stored only"}
-"""The header of an answer for a policy that the dev broker does not apply."""
 
 _NAMESPACE: Final = "/admin/v2/namespaces/{tenant}/{namespace}/"
 _TOPIC: Final = "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/"
@@ -56,13 +55,25 @@ def _get(request: Request, *, policy: Policy, is_topic: bool) -> Any:
         request.notes |= STORED_ONLY
     if not is_topic:
         return stored.get(policy.field, policy.unset)
+    found = stored.get(policy.topic)
     if request.flag("applied"):
         found = request.state.shared.policy(request.topic, policy)
-        return policy.unset if found is None else found
-    return stored.get(policy.topic, policy.unset if policy.unset is False else None)
+        found = applied_default(policy, request.state.settings) if found is None else found
+        # The types of a broker's own setting are not a policy.
+        return NO_CONTENT if found is None and policy.topic in (*ABSENT, TYPES.topic) else found
+    if found is None:
+        return NO_CONTENT if policy.topic in ABSENT else UNSET.get(policy.topic)
+    return found
 
 
-def _set(request: Request, *, policy: Policy, is_topic: bool) -> None:
+ABSENT: Final = ("maxConsumersPerSubscription", "maxMessageSize", "maxSubscriptionsPerTopic", "publishRate")
+"""The policies for which a Pulsar broker answers 204 if a topic does not have them."""
+
+UNSET: Final = {"subscriptionTypesEnabled": [], "schemaValidationEnforced": False}
+"""The answers for a topic without a policy, unless they are empty."""
+
+
+def _set(request: Request, *, policy: Policy, is_topic: bool) -> Raw | None:
     value = request.json()
     if value is None:
         # Two policies of topics have their value in the query; a flag without a body is set.
@@ -73,6 +84,8 @@ def _set(request: Request, *, policy: Policy, is_topic: bool) -> None:
         status = HTTPStatus.BAD_REQUEST if error.is_shape else HTTPStatus.PRECONDITION_FAILED
         raise HttpError(status, str(error)) from None
     _write(request, policy, value, is_topic=is_topic)
+    # A Pulsar broker answers this one with 200.
+    return OK if policy.name == "replication" and not is_topic else None
 
 
 def _remove(request: Request, *, policy: Policy, is_topic: bool) -> None:
@@ -113,21 +126,32 @@ def _write_field(request: Request, field: str, value: Any) -> None:
 
 def get_backlog_quota_map(request: Request) -> Any:
     """Return the backlog quotas by type."""
-    return _quotas(request)
+    stored = _quotas(request)
+    if request.flag("applied"):
+        unlimited = {"limit": -1, "limitSize": -1, "limitTime": -1, "policy": "producer_request_hold"}
+        of_namespace = request.state.shared.policies[request.namespace].get(BACKLOG_QUOTA, {})
+        return dict.fromkeys(_QUOTA_TYPES, unlimited) | of_namespace | stored
+    return stored
 
 
 def set_backlog_quota(request: Request) -> None:
     """Set the backlog quota of a type."""
     given = request.json()
-    kind = request.query.get("backlogQuotaType", _QUOTA_TYPES[0])
+    kind = request.query.get("backlogQuotaType")
+    # Without a type, a namespace's request sets both, and a topic's request the first.
+    kinds = [kind] if kind else _QUOTA_TYPES if "topic" not in request.names else _QUOTA_TYPES[:1]
     policies = ("producer_request_hold", "producer_exception", "consumer_backlog_eviction")
-    if not isinstance(given, dict) or given.get("policy") not in policies or kind not in _QUOTA_TYPES:
+    if (
+        not isinstance(given, dict)
+        or given.get("policy") not in policies
+        or not set(kinds) <= set(_QUOTA_TYPES)
+    ):
         raise HttpError(HTTPStatus.BAD_REQUEST, f"the attribute policy is one of {', '.join(policies)}")
     size, seconds = (_integer(given.get(name, 0)) for name in ("limitSize", "limitTime"))
     # Older clients name the size `limit`, and the Go client sends both.
     size = _integer(given["limit"]) if "limitSize" not in given and "limit" in given else size
     quota = {"limit": size, "limitSize": size, "limitTime": seconds, "policy": given["policy"]}
-    _write_field(request, BACKLOG_QUOTA, _quotas(request) | {kind: quota})
+    _write_field(request, BACKLOG_QUOTA, _quotas(request) | dict.fromkeys(kinds, quota))
 
 
 def _integer(value: Any) -> int:

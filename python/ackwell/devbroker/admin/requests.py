@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ackwell.devbroker.broker_state import parse_topic_name
 
@@ -25,6 +25,18 @@ class Raw(NamedTuple):
 
     body: bytes
     headers: dict[str, str]
+    status: HTTPStatus = HTTPStatus.OK
+
+
+OK: Final = Raw(b"", {})
+"""The answer 200 without a body, which Pulsar gives to some requests that change something."""
+
+NO_CONTENT: Final = Raw(b"", {}, HTTPStatus.NO_CONTENT)
+"""The answer 204, which Pulsar gives to some requests for a missing value."""
+
+
+STORED_ONLY: Final = {"X-Ackwell-Policy": "stored only"}
+"""The header of an answer for a policy or a setting that the dev broker does not apply."""
 
 
 class HttpError(Exception):
@@ -88,6 +100,17 @@ class Request:
     def namespace(self) -> str:
         """The namespace of the path."""
         return f"{self.names['tenant']}/{self.names['namespace']}"
+
+
+def message_id(ledger_id: int, entry_id: int, partition: int) -> dict[str, int]:
+    """Return a message id in the JSON of Pulsar."""
+    return {
+        "ledgerId": ledger_id,
+        "entryId": entry_id,
+        "partitionIndex": partition,
+        "batchIndex": -1,
+        "batchSize": 0,
+    }
 
 
 def number(text: str) -> int:

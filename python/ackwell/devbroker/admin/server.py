@@ -112,6 +112,8 @@ class AdminServer:
             return HTTPStatus.INTERNAL_SERVER_ERROR, {"reason": reason}, {}
         finally:
             self._broker.state.shared.run_woken()
+        if isinstance(answer, Raw):
+            return answer.status, answer, request.notes
         # As a Pulsar broker, answer a missing value with 200 and an empty body.
         empty = answer is None and request.method != "GET"
         return (HTTPStatus.NO_CONTENT if empty else HTTPStatus.OK), answer, request.notes
@@ -142,7 +144,7 @@ def _body_of(answer: Any) -> bytes:
     match answer:
         case None:
             return b""
-        case Raw(body, _):
+        case Raw(body):
             return body
     return json.dumps(answer).encode()
 

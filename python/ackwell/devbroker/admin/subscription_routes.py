@@ -98,12 +98,15 @@ def skip_messages(request: Request) -> None:
 def expire_topic_messages(request: Request) -> None:
     """Acknowledge the entries older than a number of seconds, or all entries up to a message id.
 
+    As a Pulsar broker, answer 409 if no unacknowledged entry is old enough.
+
     If the message id is excluded, the entries expire up to the next one, as in a Pulsar broker.
     """
     seconds, given = request.names.get("expireTimeInSeconds"), request.json()
     for each in subscriptions(request):
         if seconds is not None:
-            each.expire_older_than(number(seconds))
+            if not each.expire_older_than(number(seconds)):
+                raise HttpError(HTTPStatus.CONFLICT, f"{each.name} has no message older than {seconds} s")
             continue
         position = _position(each.content, given)
         ledgers = each.content.log.ledgers
@@ -176,9 +179,10 @@ def update_subscription_properties(request: Request) -> None:
 
 def expire_messages_for_all_subscriptions(request: Request) -> None:
     """Acknowledge the entries older than a number of seconds, for every subscription."""
-    for each in with_partitions(request):
-        for subscription in each.subscriptions.values():
-            subscription.expire_older_than(number(request.names["expireTimeInSeconds"]))
+    seconds = number(request.names["expireTimeInSeconds"])
+    found = [each for topic in with_partitions(request) for each in topic.subscriptions.values()]
+    if found and not sum(each.expire_older_than(seconds) for each in found):
+        raise HttpError(HTTPStatus.CONFLICT, f"no message is older than {seconds} s")
 
 
 def _position(content: TopicContent, given: Any) -> tuple[int, int]:

@@ -6,7 +6,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from ackwell.devbroker.admin.namespace_routes import existing_namespace
-from ackwell.devbroker.admin.requests import HttpError
+from ackwell.devbroker.admin.requests import OK, HttpError, Raw, message_id
 from ackwell.devbroker.admin.topic_stats import internal_stats, managed_ledger_info, merged_stats, stats
 
 if TYPE_CHECKING:
@@ -116,6 +116,8 @@ def get_partitioned_metadata(request: Request) -> Any:
 
 def delete_partitioned_topic(request: Request) -> None:
     """Delete a partitioned topic with its partitions."""
+    if str(request.topic) in request.state.topics:
+        raise HttpError(HTTPStatus.CONFLICT, f"{request.topic} is not a partitioned topic")
     for topic in _partitions_of(request):
         _delete(request, topic)
     request.state.partitioned.pop(str(request.topic), None)
@@ -190,19 +192,14 @@ def terminate_partitioned_topic(request: Request) -> Any:
 
 def _terminated(topic: Topic) -> dict[str, int]:
     ledger_id, entry_id = topic.terminate()
-    return {
-        "ledgerId": ledger_id,
-        "entryId": entry_id,
-        "partitionIndex": topic.name.partition,
-        "batchIndex": -1,
-        "batchSize": 0,
-    }
+    return message_id(ledger_id, entry_id, topic.name.partition)
 
 
-def trim_topic(request: Request) -> None:
+def trim_topic(request: Request) -> Raw:
     """Delete the consumed ledgers that the retention does not keep."""
     for topic in with_partitions(request):
         topic.trim()
+    return OK
 
 
 def truncate_topic(request: Request) -> None:
@@ -215,8 +212,17 @@ def truncate_topic(request: Request) -> None:
 
 
 def get_managed_ledger_info(request: Request) -> Any:
-    """Describe the stored ledgers and cursors of a topic."""
-    return managed_ledger_info(existing(request))
+    """Describe the stored ledgers and cursors of a topic, or of each partition."""
+    described = {str(topic.name): managed_ledger_info(topic) for topic in with_partitions(request)}
+    if str(request.topic) in request.state.partitioned:
+        return {"version": 0, "partitions": described}
+    return described[str(request.topic)]
+
+
+def offload_status(request: Request) -> Any:
+    """Answer that no ledger was offloaded; the dev broker has no second storage."""
+    existing(request)
+    return {"status": "NOT_RUN", "lastError": "", "firstUnoffloadedMessage": message_id(-1, -1, -1)}
 
 
 def compact(request: Request) -> None:

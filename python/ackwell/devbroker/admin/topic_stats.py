@@ -25,6 +25,7 @@ def internal_stats(topic: Topic) -> dict[str, Any]:
         "totalSize": log.nbytes,
         "currentLedgerEntries": log.end.entry_id + 1,
         "currentLedgerSize": log.sizes[open_id],
+        "lastLedgerCreatedTimestamp": timestamp(log.created_ms(open_id)),
         "waitingCursorsCount": sum(1 for each in topic.subscriptions.values() if each.consumers),
         "pendingAddEntriesCount": 0,
         "lastConfirmedEntry": str(log.last_confirmed or log.ledgers.last_position or log.end),
@@ -43,7 +44,13 @@ def internal_stats(topic: Topic) -> dict[str, Any]:
         "cursors": {encoded_name(name): _cursor(each) for name, each in topic.subscriptions.items()},
         "properties": {},
         "schemaLedgers": [],
-        "compactedLedger": {"ledgerId": -1, "entries": -1, "size": -1, "offloaded": False},
+        "compactedLedger": {
+            "ledgerId": -1,
+            "entries": -1,
+            "size": -1,
+            "offloaded": False,
+            "underReplicated": False,
+        },
     }
 
 
@@ -59,10 +66,13 @@ def _cursor(subscription: TopicSubscription) -> dict[str, Any]:
         "cursorLedger": -1 if subscription.cursor_writes.ledger == "none" else 0,
         "cursorLedgerLastEntry": 0 if written else -1,
         "individuallyDeletedMessages": str(cursor.individually_deleted),
+        "lastLedgerSwitchTimestamp": timestamp(subscription.created_ms),
         "state": "Open" if written else "NoLedger",
         "active": bool(subscription.consumers),
         "numberOfEntriesSinceFirstNotAckedMessage": _since_first_hole(subscription),
         "totalNonContiguousDeletedMessagesRange": len(cursor.individually_deleted),
+        "subscriptionHavePendingRead": bool(subscription.consumers),
+        "subscriptionHavePendingReplayRead": False,
         "properties": dict(cursor.properties),
     }
 
@@ -73,7 +83,10 @@ def managed_ledger_info(topic: Topic) -> dict[str, Any]:
     return {
         "version": 1,
         **dates,
-        "ledgers": [{"ledgerId": each, "isOffloaded": False} for each in topic.content.log.entries],
+        "ledgers": [
+            {"ledgerId": each, "isOffloaded": False, "timestamp": topic.content.log.closed_ms(each) or 0}
+            for each in topic.content.log.entries
+        ],
         "cursors": {
             name: {
                 "version": 1,
@@ -171,7 +184,7 @@ def _subscription(subscription: TopicSubscription) -> dict[str, Any]:
         "isReplicated": subscription.is_replicated,
         "replicated": subscription.is_replicated,
         "allowOutOfOrderDelivery": False,
-        "consumersAfterMarkDeletePosition": {},
+        **({} if subscription.content.settings.is_5 else {"consumersAfterMarkDeletePosition": {}}),
         "nonContiguousDeletedMessagesRanges": len(subscription.cursor.individually_deleted),
         "subscriptionProperties": subscription.properties,
     }
