@@ -182,3 +182,22 @@ def test_no_recorded_dump_of_a_healthy_broker_contradicts_itself() -> None:
     assert len(answers) > 100
     for answer in answers:
         assert not subscription_of(answer).contradictions
+
+
+@pytest.mark.parametrize(
+    ("counted", "unknown"),
+    [({"totalNonContiguousDeletedMessagesRange": 1}, ()), ({}, (Part.ACKNOWLEDGMENTS,))],
+)
+def test_another_number_of_ranges_in_stats_is_a_change_if_the_cursor_proves_its_ranges(
+    counted: dict[str, int], unknown: tuple[Part, ...]
+) -> None:
+    told = {
+        "numberOfEntries": 10,
+        "ledgers": [{"ledgerId": 5, "entries": 10}],
+        "cursors": cursor("5:2", "5:10", "[(5:4..5:6]]", **counted),
+    }
+    stats = {"subscriptions": {"s": {"nonContiguousDeletedMessagesRanges": 20, "consumers": []}}}
+    (found,) = from_answer({"internalStats": told, "stats": stats}, "t", "dump")
+    assert isinstance(found, SubscriptionStats)
+    (only,) = [each for each in found.contradictions if each.name == "number of ranges"]
+    assert only.unknown == frozenset(unknown)

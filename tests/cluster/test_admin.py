@@ -458,6 +458,26 @@ def test_topics_are_answered_in_their_order_however_many_are_asked_at_once(at_on
         Admin(Endpoint(url="http://x:1"), requests_at_once=0)
 
 
+@pytest.mark.parametrize("moves", [0, 1, 100])
+def test_a_topic_that_changes_between_its_two_answers_is_requested_again(moves: int) -> None:
+    base = "/admin/v2/persistent/shop/eu/orders"
+    told = served()
+    counted = told[f"{base}/internalStats"]["cursors"]["sub"] | {"totalNonContiguousDeletedMessagesRange": 5}
+    told[f"{base}/internalStats"] = told[f"{base}/internalStats"] | {"cursors": {"sub": counted}}
+    left = [moves]
+
+    def stats(handler: FakeBroker) -> None:
+        changed = left[0] > 0
+        left[0] -= 1
+        shown = {"nonContiguousDeletedMessagesRanges": 5 + changed}
+        handler.answer(served()[f"{base}/stats"] | {"subscriptions": {"sub": shown}})
+
+    with broker(told | {f"{base}/stats": stats}) as (url, asked):
+        (found,) = admin(url).answers([TOPIC])
+    assert isinstance(found, TopicAnswer)
+    assert sum(path.endswith("/internalStats") for _, path, _ in asked) == min(moves + 1, 3)
+
+
 def test_the_position_at_a_time_and_the_name_of_the_cluster_are_the_brokers() -> None:
     base = "/admin/v2/persistent/shop/eu/orders/messageid"
     told = served() | {f"{base}/5": {"ledgerId": 3, "entryId": "7"}, f"{base}/6": {"ledgerId": 3}}

@@ -85,7 +85,7 @@ def test_a_job_that_is_given_back_holds_back_its_key_and_no_other(tmp_path: Path
 def test_a_delayed_job_comes_at_its_time_and_others_pass_it(tmp_path: Path) -> None:
     async def run() -> list[bytes]:
         async with queue_of(tmp_path) as queue:
-            await queue.put(b"late", delay_seconds=0.05)
+            await queue.put(b"late", delay_seconds=2)
             await queue.put(b"now")
             return payloads(await take(queue, "a", 2))
 

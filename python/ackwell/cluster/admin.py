@@ -36,6 +36,9 @@ PARTITIONS_MAX: Final = 100_000
 OVERVIEW_SECONDS_MAX: Final = 10.0
 """How long a broker may take to connect and to answer with its overview; an unreachable one is left out."""
 
+CHANGED_TOPIC_REQUESTS: Final = 3
+"""How often a topic is requested whose acknowledgments change between its two answers."""
+
 _MOVE_POLL_SECONDS: Final = 1.0
 """How often a topic of an unreachable broker is requested."""
 
@@ -454,11 +457,7 @@ class Admin:
         path = topic_path(topic)
         source = self.endpoint.address(path)
         try:
-            answer = self._get(f"{path}/internalStats")
-            internal, stats = self._parse(answer, source), self._json(f"{path}/stats")
-            for part in (internal, stats):
-                if not isinstance(part, dict):
-                    raise StatsError(f"expected a JSON object, got {type(part).__name__}", source)
+            answer, internal, stats = self._statistics(path, source)
         except OwnerError as error:
             return _Unreached(topic, error)
         except StatsError as error:
@@ -466,6 +465,18 @@ class Admin:
         policies, backlogs = self._policies(path, internal, stats), self._backlogs(path, stats)
         owner = self._owner(topic, answer)
         return TopicAnswer(topic, source, answer.time_ms, internal, stats, policies, backlogs, owner)
+
+    def _statistics(self, path: str, source: str) -> tuple[Answer, dict[str, Any], dict[str, Any]]:
+        """Request `stats-internal` and `stats`, and again if the acknowledgments changed in between."""
+        for _ in range(CHANGED_TOPIC_REQUESTS):
+            answer = self._get(f"{path}/internalStats")
+            internal, stats = self._parse(answer, source), self._json(f"{path}/stats")
+            for part in (internal, stats):
+                if not isinstance(part, dict):
+                    raise StatsError(f"expected a JSON object, got {type(part).__name__}", source)
+            if not _changed_between(internal, stats):
+                break
+        return answer, internal, stats
 
     def _owner(self, topic: str, answer: Answer) -> str:
         """Return the broker that owns a topic.
@@ -587,6 +598,20 @@ def _suggested(shown: Mapping[str, Any], cursor: Mapping[str, Any]) -> Iterator[
     reads = cursor.get("waitingReadOp") or cursor.get("pendingReadOps")
     if each and shown.get("msgBacklog") and not reads:
         yield PAUSES
+
+
+def _changed_between(internal: Mapping[str, Any], stats: Mapping[str, Any]) -> bool:
+    """Return whether the number of ranges of a subscription differs between the two answers of a topic."""
+    shown = stats.get("subscriptions")
+    if not isinstance(shown, dict):
+        return False
+    for name, of in shown.items():
+        counted = _cursor_of(internal, name).get("totalNonContiguousDeletedMessagesRange")
+        if counted is not None and isinstance(of, dict):
+            later = of.get("nonContiguousDeletedMessagesRanges")
+            if later is not None and later != counted:
+                return True
+    return False
 
 
 def _cursor_of(internal: Mapping[str, Any], subscription: str) -> Mapping[str, Any]:
