@@ -388,3 +388,26 @@ def test_what_was_never_published_need_not_come() -> None:
         assert not any(
             position > 3 for _, position in broken({"kind": kind, "entry_id": 9}, *whole, at_rest=True)
         )
+
+
+def test_keys_of_deliveries_are_used_if_the_events_of_publishing_have_none() -> None:
+    published = [{name: value for name, value in each.items() if name != "key"} for each in PUBLISHED]
+
+    def found(*lines: dict[str, Any]) -> list[tuple[Rule, int]]:
+        keyed = [{**each, "key": "k"} if each["kind"] == "dispatch" else each for each in lines]
+        return [
+            (each.rule, each.position.entry_id) for each in check_history(events(*published, *OPEN, *keyed))
+        ]
+
+    assert found(got(0), said("nack", 0), got(1)) == [(Rule.OVERTAKEN, 1)]
+    assert found(got(1), got(0)) == [(Rule.OUT_OF_ORDER, 0)]
+    assert found(got(0), said("nack", 0), got(0), got(1)) == []
+    # A key in the event of publishing is not replaced.
+    other = [{**each, "key": f"k{each['entry_id']}"} for each in published]
+    lines = [got(0, key="x"), said("nack", 0), got(1, key="x")]
+    assert check_history(events(*other, *OPEN, *lines)) == []
+
+
+def test_an_acknowledged_message_has_no_redelivery_count() -> None:
+    again = [got(0, redelivery_count=1), said("ack", 0), got(0)]
+    assert broken(*again) == AGAIN

@@ -17,7 +17,7 @@ from ackwell import CorruptStateError, FencedError, PositionInfo, StoreError
 from ackwell.saving.journal import Journal
 from ackwell.store import MemoryLedger, MemoryStore, SqliteStore, Store
 from ackwell.store.sqlite import APPLICATION_ID, TABLES, VERSION, is_sqlite, ledger_names
-from ackwell.store.witness import SLOT_BYTES, Witness, confirmed_writes, witness_path
+from ackwell.store.witness import SLOT_BYTES, Confirmed, Witness, confirmed_writes, witness_path
 from ackwell.testing.stores import Opener, StoreConformance
 
 
@@ -364,18 +364,18 @@ def test_another_process_that_closes_leaves_the_log_to_a_process_with_two_stores
 
 def test_a_late_confirmation_of_a_fenced_owner_does_not_lower_the_witness(tmp_path: Path) -> None:
     fenced, newer = (Witness(tmp_path / "acks.db", 7) for _ in range(2))
-    fenced.confirm(4)
-    newer.confirm(6)
-    fenced.confirm(5)
-    assert confirmed_writes(tmp_path / "acks.db") == {7: 6}
-    assert fenced.writes() == newer.writes() == 6
-    newer.confirm(7)
-    assert confirmed_writes(tmp_path / "acks.db") == {7: 7}
+    fenced.confirm(Confirmed(1, 4))
+    newer.confirm(Confirmed(1, 6))
+    fenced.confirm(Confirmed(1, 5))
+    assert confirmed_writes(tmp_path / "acks.db") == {7: Confirmed(1, 6)}
+    assert fenced.confirmed() == newer.confirmed() == Confirmed(1, 6)
+    newer.confirm(Confirmed(1, 7))
+    assert confirmed_writes(tmp_path / "acks.db") == {7: Confirmed(1, 7)}
     # A damaged slot is ignored and written again.
     with witness_path(tmp_path / "acks.db").open("r+b") as file:
         file.write(b"x")
-    newer.confirm(8)
-    assert confirmed_writes(tmp_path / "acks.db") == {7: 8}
+    newer.confirm(Confirmed(1, 8))
+    assert confirmed_writes(tmp_path / "acks.db") == {7: Confirmed(1, 8)}
     fenced.close()
     newer.close()
 
@@ -385,7 +385,7 @@ def test_both_readings_of_a_witness_agree_whatever_is_in_it(tmp_path: Path) -> N
     slots = []
     for key, writes in [(7, 5), (8, 1), (7, 3), (7, 9), (7, 4)]:
         witness_path(path).unlink(missing_ok=True)
-        Witness(path, key).confirm(writes)
+        Witness(path, key).confirm(Confirmed(1, writes))
         slots.append(witness_path(path).read_bytes())
     zero = bytes(SLOT_BYTES)
     cases = {
@@ -401,28 +401,29 @@ def test_both_readings_of_a_witness_agree_whatever_is_in_it(tmp_path: Path) -> N
     }
     for data, writes in cases.items():
         witness_path(path).write_bytes(data)
-        assert Witness(path, 7).writes() == confirmed_writes(path).get(7, 0) == writes, data
+        expected = Confirmed(1, writes) if writes else Confirmed()
+        assert Witness(path, 7).confirmed() == confirmed_writes(path).get(7, Confirmed()) == expected, data
 
 
-@pytest.mark.parametrize("room_bytes", [0, 9, 19, 33])
+@pytest.mark.parametrize("room_bytes", [0, 9, 19, 27, 33])
 def test_a_witness_for_which_the_disk_has_no_room_is_an_error_of_ours(
     tmp_path: Path, room_bytes: int
 ) -> None:
     resource = pytest.importorskip("resource")
     path = tmp_path / "acks.db"
     if room_bytes > SLOT_BYTES:
-        Witness(path, 1).confirm(3)
+        Witness(path, 1).confirm(Confirmed(1, 3))
     witness, before = Witness(path, 7), confirmed_writes(path)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (room_bytes, limits[1]))
     try:
         with pytest.raises(StoreError, match=r"acks\.db-witness: (No space left on device|File too large)"):
-            witness.confirm(5)
+            witness.confirm(Confirmed(1, 5))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert confirmed_writes(path) == before
-    witness.confirm(5)
-    assert confirmed_writes(path) == {**before, 7: 5}
+    witness.confirm(Confirmed(1, 5))
+    assert confirmed_writes(path) == {**before, 7: Confirmed(1, 5)}
     witness.close()
 
 
@@ -486,3 +487,40 @@ def before_it(store: SqliteStore, statement: str, act: Callable[[], object]) -> 
             waiting.pop()()
 
     store._connection.set_trace_callback(look)
+
+
+@pytest.mark.parametrize("suffix", ["", "-wal"])
+@pytest.mark.parametrize("writes", [1, 5])
+def test_the_file_or_the_log_of_another_store_is_refused(tmp_path: Path, suffix: str, writes: int) -> None:
+    """Both stores have a ledger of the same name. The other one has fewer, or more, confirmed writes."""
+    stores, copies = {}, {}
+    for name, count in (("ours", 3), ("other", writes)):
+        (tmp_path / name).mkdir()
+        path = tmp_path / name / "acks.db"
+        with SqliteStore(path) as first:
+            first.own()
+        stores[name] = SqliteStore(path)
+        for number in range(count):
+            stores[name].append(b"%d" % number)
+        # As a killed process leaves them: the log holds the writes.
+        copies[name] = {
+            each: path.with_name(f"acks.db{each}").read_bytes() for each in ("", "-wal", "-witness")
+        }
+    for store in stores.values():
+        store.close()
+    path = tmp_path / "acks.db"
+    for each, data in copies["ours"].items():
+        path.with_name(f"acks.db{each}").write_bytes(data)
+    path.with_name(f"acks.db{suffix}").write_bytes(copies["other"][suffix])
+    if not suffix:
+        path.with_name("acks.db-wal").write_bytes(copies["other"]["-wal"])
+    for opened in (
+        lambda: SqliteStore(path),
+        lambda: SqliteStore(path, read_only=True),
+        lambda: ledger_names(path),
+    ):
+        with pytest.raises(StoreError, match="was replaced by one of another store"):
+            opened()
+    (tmp_path / "acks.db-witness").unlink()
+    with SqliteStore(path) as store:
+        assert store.last_id == writes - 1

@@ -273,8 +273,9 @@ class _Checker:
         if event.ledger_id is not None and event.entry_id is not None:
             position = Position(event.ledger_id, event.entry_id)
         topic = self._topics.setdefault(event.topic, _PublishedEntries())
-        if position is not None and event.key is not None:
-            topic.keys.setdefault(position, event.key)
+        if position is not None and event.key is not None and topic.keys.get(position) is None:
+            # The event of publishing may lack the key.
+            topic.keys[position] = event.key
         if event.kind is Kind.PUBLISH and position is not None:
             topic.publish(event, position)
         elif event.kind is Kind.ABORT and not event.subscription:

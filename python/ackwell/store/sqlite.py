@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import secrets
 import sqlite3
 import zlib
 from contextlib import closing, contextmanager
@@ -35,7 +36,7 @@ from ackwell.store.base import (
     checked_name,
     require_writable,
 )
-from ackwell.store.witness import Witness, confirmed_writes
+from ackwell.store.witness import Confirmed, Witness, confirmed_writes
 
 if TYPE_CHECKING:
     import os
@@ -46,13 +47,14 @@ JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
 PAGES_BEFORE = slice(16, 20)
 # "ackw": SQLite's `application_id` of ackwell's files.
 APPLICATION_ID = 0x61636B77
-VERSION = 1
+VERSION = 2
 
 #: The exact statements of the tables: a file with other statements is damaged.
 TABLES: Final = {
     "ledger": """CREATE TABLE ledger (
     key INTEGER PRIMARY KEY,
     name TEXT NOT NULL,
+    identity INTEGER NOT NULL,
     generation INTEGER NOT NULL,
     first_id INTEGER NOT NULL,
     last_id INTEGER NOT NULL,
@@ -75,6 +77,8 @@ class Row(NamedTuple):
 
     key: int
     name: str
+    identity: int = 0
+    """A random number from the first write, which the witness file has, too."""
     generation: int = 0
     first_id: int = 0
     last_id: int = -1
@@ -152,7 +156,7 @@ class SqliteStore(Store):
                 self._connection.execute("PRAGMA synchronous = FULL")
                 self._connection.execute("PRAGMA fullfsync = ON")
                 self._connection.execute("PRAGMA cell_size_check = ON")
-            confirmed = self._witness.writes()
+            confirmed = self._witness.confirmed()
             if read_only:
                 # One transaction until `close`, so that all reads show the same moment.
                 self._connection.execute("BEGIN")
@@ -177,7 +181,7 @@ class SqliteStore(Store):
         self._create_tables()
 
         def take() -> Row:
-            row = self._checked(self._witness.writes()) or Row(self._key, self._name)
+            row = self._checked(self._witness.confirmed()) or self._new_row()
             return row._replace(generation=row.generation + 1)
 
         self._generation = self._write(take).generation
@@ -309,7 +313,10 @@ class SqliteStore(Store):
             raise self._damaged("its row is missing")
         return row or Row(self._key, self._name)
 
-    def _checked(self, confirmed: int) -> Row | None:
+    def _new_row(self) -> Row:
+        return Row(self._key, self._name, secrets.randbits(63))
+
+    def _checked(self, confirmed: Confirmed) -> Row | None:
         """Return the row after a comparison with the entries and with the confirmed writes."""
         row = self._row()
         last_id = -1 if row is None else row.last_id
@@ -356,12 +363,12 @@ class SqliteStore(Store):
             connection.execute(
                 f"INSERT OR REPLACE INTO ledger VALUES ({', '.join('?' * len(values))})", values
             )
-        self._confirm(row.writes)
+        self._confirm(Confirmed(row.identity, row.writes))
         return row
 
-    def _confirm(self, writes: int) -> None:
+    def _confirm(self, confirmed: Confirmed) -> None:
         """Confirm a durable write in the witness file."""
-        self._witness.confirm(writes)
+        self._witness.confirm(confirmed)
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -391,27 +398,27 @@ class _Joined(SqliteStore):
 
     def __init__(self, whole: SqliteStore, name: str) -> None:
         self._whole = whole
-        self._confirmed = 0
+        self._confirmed = Confirmed()
         super().__init__(whole._path, name)  # noqa: SLF001
 
     def _begin(self) -> None:
         self._connection = self._whole._connection  # noqa: SLF001
-        self._checked(self._witness.writes())
+        self._checked(self._witness.confirmed())
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         with _errors(self._path):
             yield self._connection
 
-    def _confirm(self, writes: int) -> None:
-        self._confirmed = writes
+    def _confirm(self, confirmed: Confirmed) -> None:
+        self._confirmed = confirmed
 
     def close(self) -> None:
         self._closed = True
 
     def committed(self) -> None:
         """Confirm the writes after the commit of the transaction."""
-        if self._confirmed:
+        if self._confirmed.writes:
             self._witness.confirm(self._confirmed)
         self._witness.close()
 
@@ -499,14 +506,20 @@ def _whole_row(path: Path, values: tuple[object, ...]) -> Row:
     return row
 
 
-def _require_confirmed(path: Path, ledger: str, row: Row | None, confirmed: int) -> None:
-    """Check that a ledger has all confirmed writes; `StoreError` otherwise."""
+def _require_confirmed(path: Path, ledger: str, row: Row | None, confirmed: Confirmed) -> None:
+    """Check that a ledger has all confirmed writes, and its identity; `StoreError` otherwise."""
     writes = 0 if row is None else row.writes
-    if writes < confirmed:
+    if row is not None and confirmed.writes and row.identity != confirmed.identity:
         raise StoreError(
-            f"{path}: {ledger} is older than its last confirmed write: write {confirmed} was confirmed, but "
-            f"the last write in the file is {writes}. The file or its log ({path.name}-wal) is damaged, "
-            f"missing or an older copy. Restore it, or delete {path.name}-witness to accept the file"
+            f"{path}: {ledger} is not the ledger of {path.name}-witness, although it has the same name: the "
+            f"file or its log ({path.name}-wal) was replaced by one of another store. Restore it, or delete "
+            f"{path.name}-witness to accept the file"
+        )
+    if writes < confirmed.writes:
+        raise StoreError(
+            f"{path}: {ledger} is older than its last confirmed write: write {confirmed.writes} was "
+            f"confirmed, but the last write in the file is {writes}. The file or its log ({path.name}-wal) "
+            f"is damaged, missing or an older copy. Restore it, or delete {path.name}-witness to accept it"
         )
 
 

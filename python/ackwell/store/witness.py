@@ -1,10 +1,11 @@
-"""The witness file: the number of the last confirmed write of each ledger of an SQLite file.
+"""The witness file: the identity and the number of the last confirmed write of each ledger of an SQLite file.
 
 SQLite reads a write-ahead log up to the first damaged frame, and treats a missing log as an empty one.
 Without a second file, a flipped bit in the log, or its deletion after a crash, would silently give an older
 ledger. The witness file is written after each commit and is not synced, because it must survive the process,
 not a power failure. It is written after the commit is on the disk, so it is never ahead of the ledger.
-Damaged slots are ignored.
+Damaged slots are ignored. The identity is a random number, which differs in another file, or the log of
+another file, with a ledger of the same name.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import errno
 import os
 import struct
 import zlib
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ackwell.errors import StoreError
 from ackwell.regular_files import read_regular
@@ -22,9 +23,18 @@ if TYPE_CHECKING:
     from io import FileIO
     from pathlib import Path
 
-NUMBERS: Final = struct.Struct(">qQ")
+KEY: Final = struct.Struct(">q")
+CONFIRMED: Final = struct.Struct(">QQ")
 CHECKSUM: Final = struct.Struct(">I")
-SLOT_BYTES: Final = NUMBERS.size + CHECKSUM.size
+SLOT_BYTES: Final = KEY.size + CONFIRMED.size + CHECKSUM.size
+
+
+class Confirmed(NamedTuple):
+    """The last confirmed write of a ledger."""
+
+    identity: int = 0
+    writes: int = 0
+    """The number of the write; 0 if none is confirmed."""
 
 
 def witness_path(path: Path) -> Path:
@@ -32,19 +42,20 @@ def witness_path(path: Path) -> Path:
     return path.with_name(f"{path.name}-witness")
 
 
-def confirmed_writes(path: Path) -> dict[int, int]:
-    """Return the number of the last confirmed write of each ledger, by the ledger's key."""
+def confirmed_writes(path: Path) -> dict[int, Confirmed]:
+    """Return the last confirmed write of each ledger, by the ledger's key."""
     data = _read(witness_path(path))
-    confirmed: dict[int, int] = {}
+    found: dict[int, Confirmed] = {}
     for at in range(0, len(data) - SLOT_BYTES + 1, SLOT_BYTES):
-        key, writes = NUMBERS.unpack_from(data, at)
-        if data[at : at + SLOT_BYTES] == _slot(key, writes):
-            confirmed[key] = max(confirmed.get(key, 0), writes)
-    return confirmed
+        (key,) = KEY.unpack_from(data, at)
+        confirmed = _confirmed(data[at : at + SLOT_BYTES], key)
+        if confirmed.writes > found.get(key, _NOTHING).writes:
+            found[key] = confirmed
+    return found
 
 
 class Witness:
-    """The slot of one ledger: its key, the number of its last confirmed write, and their CRC-32."""
+    """The slot of one ledger: its key, its identity, the number of its last confirmed write, and a CRC-32."""
 
     def __init__(self, path: Path, key: int) -> None:
         self._path = witness_path(path)
@@ -52,19 +63,20 @@ class Witness:
         self._file: FileIO | None = None
         self._at = 0
 
-    def writes(self) -> int:
-        """Return the number of the last confirmed write, or 0. O(ledgers of the file)."""
-        return max((writes for _, writes in self._slots()), default=0)
+    def confirmed(self) -> Confirmed:
+        """Return the last confirmed write. O(ledgers of the file)."""
+        found = (confirmed for _, confirmed in self._slots())
+        return max(found, key=lambda confirmed: confirmed.writes, default=_NOTHING)
 
-    def confirm(self, writes: int) -> None:
+    def confirm(self, confirmed: Confirmed) -> None:
         """Record a durable write, unless a newer owner recorded a later one."""
-        data = _slot(self._key, writes)
+        data = _slot(self._key, confirmed)
         try:
             if self._file is None:
                 self._open(data)
             assert self._file is not None
             self._file.seek(self._at)
-            if _recorded(self._file.read(SLOT_BYTES), self._key) < writes:
+            if _confirmed(self._file.read(SLOT_BYTES), self._key).writes < confirmed.writes:
                 self._file.seek(self._at)
                 _write_whole(self._file, data)
         except OSError as error:
@@ -85,31 +97,34 @@ class Witness:
         self._at = self._slots()[0][0]
         self._file = self._path.open("r+b", buffering=0)
 
-    def _slots(self) -> list[tuple[int, int]]:
-        """Return the offset and the number of each undamaged slot of the ledger."""
+    def _slots(self) -> list[tuple[int, Confirmed]]:
+        """Return the offset and the content of each undamaged slot of the ledger."""
         data = _read(self._path)
         slots = []
-        key = NUMBERS.pack(self._key, 0)[: NUMBERS.size // 2]
+        key = KEY.pack(self._key)
         at = data.find(key)
         while at >= 0:
-            writes = _recorded(data[at : at + SLOT_BYTES], self._key)
-            if at % SLOT_BYTES == 0 and writes:
-                slots.append((at, writes))
+            confirmed = _confirmed(data[at : at + SLOT_BYTES], self._key)
+            if at % SLOT_BYTES == 0 and confirmed.writes:
+                slots.append((at, confirmed))
             at = data.find(key, at + 1)
         return slots
 
 
-def _slot(key: int, writes: int) -> bytes:
-    numbers = NUMBERS.pack(key, writes)
+_NOTHING: Final = Confirmed()
+
+
+def _slot(key: int, confirmed: Confirmed) -> bytes:
+    numbers = KEY.pack(key) + CONFIRMED.pack(*confirmed)
     return numbers + CHECKSUM.pack(zlib.crc32(numbers))
 
 
-def _recorded(slot: bytes, key: int) -> int:
-    """Return the number in a ledger's slot; 0 if the slot is damaged or belongs to another ledger."""
+def _confirmed(slot: bytes, key: int) -> Confirmed:
+    """Return the content of a ledger's slot; nothing if the slot is damaged or belongs to another ledger."""
     if len(slot) < SLOT_BYTES:
-        return 0
-    _, writes = NUMBERS.unpack_from(slot)
-    return writes if slot == _slot(key, writes) else 0
+        return _NOTHING
+    confirmed = Confirmed(*CONFIRMED.unpack_from(slot, KEY.size))
+    return confirmed if slot == _slot(key, confirmed) else _NOTHING
 
 
 def _write_whole(file: FileIO, data: bytes) -> None:
