@@ -145,6 +145,7 @@ MUTABLE = [
     "BitSet",
     "PendingAcks",
     "PositionRangeSet",
+    "AckSets",
     "TripleLongHeap",
     "TimeBuckets",
     "TimeWheel",

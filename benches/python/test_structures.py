@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from ackwell import (
+    AckSets,
     BitSet,
     Ledgers,
     LongMap,
@@ -31,6 +32,7 @@ PENDING = PendingAcks.from_arrays(LEDGERS, ENTRIES, (ENTRIES & 15) + 1, HASHES)
 MAP = LongMap.from_arrays(ENTRIES, HASHES)
 BITS = BitSet(range(0, ROWS, 2))
 HOLES = PositionRangeSet((ledger, at - 1, at) for ledger in range(20) for at in range(1, 5_000, 2))
+SETS = AckSets.from_arrays(LEDGERS, 2 * ENTRIES, np.arange(ROWS + 1), 1_000 + (ENTRIES & 15))
 STATE = PositionInfo(0, -1, HOLES)
 RECORD = ManagedCursorInfo(-1, STATE)
 BYTES = STATE.encode("pulsar-ranges")
@@ -48,11 +50,14 @@ CALLS: dict[str, Callable[[], object]] = {
     "PendingAcks.get_remaining": lambda: PENDING.get_remaining(2, 25_000),
     "PendingAcks[…]": lambda: PENDING[2, 25_000],
     "PositionRangeSet.contains": lambda: HOLES.contains(7, 2_501),
+    "AckSets.intersect": lambda: SETS.intersect(2, 50_000, [1_015]),
+    "AckSets.unacked_bits": lambda: SETS.unacked_bits(2, 50_000),
     "TripleLongHeap.add + pop": lambda: HEAP.add(1, 2, 3) and HEAP.pop(),
     "TimeBuckets.add + remove": lambda: BUCKETS.add(1, 2, 3) and BUCKETS.remove(1, 2, 3),
     "TimeWheel.add + remove": lambda: WHEEL.add(1, 2, 3) and WHEEL.remove(1, 2, 3),
 }
 
+SETS_COLUMNS = SETS.to_arrays()
 ONE_NAME = np.zeros(len(ENTRIES), np.int32), np.array([1], np.int32)
 ACKS = np.zeros(len(ENTRIES), np.int32), np.array([3], np.int32)
 OFFSETS = np.arange(0, 5 * (ROWS + 1), 5, dtype=np.int32)
@@ -67,6 +72,8 @@ BATCHES: dict[str, Callable[[], object]] = {
     "list(PendingAcks)": lambda: list(PENDING),
     "PositionRangeSet.add_many": lambda: PositionRangeSet().add_many(LEDGERS, ENTRIES),
     "PositionRangeSet.contains_many": lambda: HOLES.contains_many(LEDGERS, ENTRIES),
+    "AckSets.intersect_many": lambda: SETS.intersect_many(*SETS_COLUMNS),
+    "AckSets.to_arrays": SETS.to_arrays,
     "TripleLongHeap.add_many": lambda: TripleLongHeap().add_many(TIMES, LEDGERS, ENTRIES),
     "TimeBuckets.add_many": lambda: TimeBuckets(10).add_many(TIMES, LEDGERS, ENTRIES),
     "TimeWheel.add_many": lambda: TimeWheel(1).add_many(TIMES, LEDGERS, ENTRIES),

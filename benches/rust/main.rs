@@ -9,6 +9,7 @@ mod long_map;
 mod bit_set;
 mod pending_acks;
 mod range_set;
+mod ack_sets;
 mod triple_heap;
 mod time_buckets;
 mod time_wheel;
@@ -25,6 +26,7 @@ fn main() {
     bit_set::benches(&mut criterion);
     pending_acks::benches(&mut criterion);
     range_set::benches(&mut criterion);
+    ack_sets::benches(&mut criterion);
     triple_heap::benches(&mut criterion);
     time_buckets::benches(&mut criterion);
     time_wheel::benches(&mut criterion);

@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from ackwell._native import (
+    AckSets,
     BitSet,
     Ledgers,
     LongMap,
@@ -42,6 +43,7 @@ from ackwell.pending_ack import PendingAck
 from ackwell.position import Position
 
 __all__ = [
+    "AckSets",
     "AckwellError",
     "BitSet",
     "CorruptStateError",
@@ -82,6 +84,7 @@ __all__ = [
 # A native class cannot inherit from these classes.
 MutableMapping.register(LongMap)
 Mapping.register(PendingAcks)
+Mapping.register(AckSets)
 
 
 def _drawing(ranges: PositionRangeSet) -> "Drawing":

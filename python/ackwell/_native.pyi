@@ -26,6 +26,7 @@ from ackwell.pending_ack import (
 from ackwell.position import Position
 
 __all__ = [
+    "AckSets",
     "BitSet",
     "Ledgers",
     "LongMap",
@@ -799,6 +800,134 @@ class _DelayedIndex:
         """Return an independent copy."""
     def __reduce__(self) -> tuple[object, ...]: ...
 
+_Sets = (
+    Mapping[_Pair, Sequence[int]]
+    | Mapping[Position, Sequence[int]]
+    | Iterable[tuple[tuple[int, int], Sequence[int]]]
+)
+
+@final
+class AckSets(Mapping[Position, tuple[int, ...]]):
+    """The ack sets of partly acknowledged batches: a mapping from `Position` to a tuple of words.
+
+    Words are signed 64-bit integers, least significant bit first, without zero words at the end; a set bit marks a
+    message that is not acknowledged. Methods accept signed and unsigned words, at most 16,384 for each set
+    (`LimitError`). A batch of up to 64 messages costs 12 to 24 bytes; empty and full words of larger batches cost
+    nothing. Iteration is in order of position, over the sets as they are when it begins.
+
+    The sets that changed since the last save are marked. A set is removed because its entry is acknowledged, so removed
+    sets are not changes, except those that `clear` removes.
+
+    Parameters
+    ----------
+    sets : mapping or iterable of pairs, optional
+        The initial positions and words. A later pair replaces an earlier one.
+
+    Examples
+    --------
+    >>> from ackwell import AckSets
+    >>> sets = AckSets({(3, 5): [0b1111]})
+    >>> sets.intersect(3, 5, [0b1010]), sets.intersect(3, 5, [0b1110]), sets[3, 5]
+    (2, -1, (10,))
+    >>> sets.intersect(3, 5, [0b0101]), len(sets)
+    (0, 0)
+    """
+    __hash__: ClassVar[None]  # type: ignore[assignment]
+    def __new__(cls, sets: _Sets | None = None, /) -> Self: ...
+    @staticmethod
+    def from_arrays(
+        ledger_ids: ArrayLike, entry_ids: ArrayLike, starts: ArrayLike, words: ArrayLike
+    ) -> AckSets:
+        """Build the sets of int64 arrays: ledger ids, entry ids, the start of each set's words and the end of all, words."""
+    def to_arrays(
+        self,
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Return int64 arrays: ledger ids, entry ids, the start of each set's words and the end of all, words."""
+    @overload
+    def get(self, position: _Pair, default: None = None, /) -> tuple[int, ...] | None:
+        """Return the words of a position, or `default`."""
+    @overload
+    def get(self, position: _Pair, default: _T, /) -> tuple[int, ...] | _T:
+        """Return the words of a position, or `default`."""
+    def __getitem__(self, position: _Pair, /) -> tuple[int, ...]: ...
+    def unacked_bits(self, ledger_id: int, entry_id: int, /) -> int | None:
+        """Return the messages of an entry that are not acknowledged as bits of an integer; None without a set."""
+    def contains(self, ledger_id: int, entry_id: int, /) -> bool:
+        """Return whether an entry has a set."""
+    def __contains__(self, position: object, /) -> bool: ...
+    def set(self, ledger_id: int, entry_id: int, words: Iterable[int]) -> bool:
+        """Set the words of an entry; return whether this changed them."""
+    def intersect(self, ledger_id: int, entry_id: int, words: Iterable[int]) -> int:
+        """Acknowledge the messages of an entry whose bit is clear. An entry without a set gets the words.
+
+        Return the number of messages that are left, or -1 if nothing changed. With 0 left, the set is removed.
+        """
+    def intersect_many(
+        self, ledger_ids: ArrayLike, entry_ids: ArrayLike, starts: ArrayLike, words: ArrayLike
+    ) -> NDArray[np.int64]:
+        """Do the same as `intersect` for each row of int64 arrays, in order; return the results.
+
+        `starts` has the start of each row's words and the end of all. An entry without messages left is acknowledged,
+        so later rows of it change nothing. Nothing changes if an argument is refused.
+        """
+    def replace_if_later(self, ledger_id: int, entry_id: int, words: Iterable[int]) -> bool:
+        """Set the words of an entry if their first message has a higher batch index than that of its set, or if it has
+        none; return whether this changed the set. Brokers before 5.0 treat cumulative acknowledgments like this.
+        """
+    def remove(self, ledger_id: int, entry_id: int, /) -> bool:
+        """Remove the set of an entry; return whether it had one."""
+    def remove_many(self, ledger_ids: ArrayLike, entry_ids: ArrayLike) -> int:
+        """Remove the sets of the positions of two int64 arrays; return how many there were."""
+    def remove_up_to(self, ledger_id: int, entry_id: int, /) -> int:
+        """Remove the sets of entries at or before a position; return how many there were."""
+    def remove_range(
+        self, ledger_id: int, lower_entry_exclusive: int, upper_entry_inclusive: int
+    ) -> int:
+        """Remove the sets of entries after `lower` and up to `upper`; return how many there were."""
+    def remove_ranges(self, acked: PositionRangeSet, /) -> int:
+        """Remove the sets of acknowledged entries; return how many there were. O(sets)."""
+    def remove_empty(self) -> int:
+        """Remove the sets without messages; return how many there were. O(sets)."""
+    def update(self, sets: _Sets, /) -> None:
+        """Set the words of many entries, of a mapping or an iterable of pairs."""
+    def changed_from(self, older: AckSets, /) -> AckSets:
+        """Return the sets that `older` does not have, or has with other words. O(sets)."""
+    def clear(self) -> None:
+        """Remove every set. If there was one, the changes since the last save are unknown."""
+    def ledger_ids(self) -> list[int]:
+        """Return the ids of the ledgers with sets, in order."""
+    def longest(self) -> int:
+        """Return the number of words of the longest set. O(sets)."""
+    def begin_save(self) -> AckSets | None:
+        """Begin a save. Return the sets that changed since the previous save; None if they are unknown or more than
+        65,536. O(changes).
+        """
+    def end_save(self) -> None:
+        """End a save that succeeded: the changes before it began are saved."""
+    @property
+    def moved(self) -> bool:
+        """Whether a set changed since the last save began."""
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[Position]: ...
+    def keys(self) -> KeysView[Position]:
+        """Return a view of the keys."""
+    def values(self) -> ValuesView[tuple[int, ...]]:
+        """Return a view of the values."""
+    def items(self) -> ItemsView[Position, tuple[int, ...]]:
+        """Return a view of the entries as pairs of key and value."""
+    @property
+    def nbytes(self) -> int:
+        """The bytes allocated on the heap."""
+    def __sizeof__(self) -> int: ...
+    def validate(self) -> None:
+        """Check the invariants; raise `AssertionError` if one does not hold."""
+    def __eq__(self, other: object, /) -> bool: ...
+    def copy(self) -> Self:
+        """Return the same sets. The copy has no saves, so its changes are unknown."""
+    def __copy__(self) -> Self: ...
+    def __deepcopy__(self, memo: object, /) -> Self: ...
+    def __reduce__(self) -> tuple[object, ...]: ...
+
 @final
 class TripleLongHeap(_DelayedIndex):
     """An exact min-heap of `(deliver_at_ms, ledger_id, entry_id)`, ordered by all three.
@@ -981,7 +1110,7 @@ class PositionInfo:
         The mark-delete position: everything up to here, inclusive, is acknowledged. The entry may be -1.
     individually_deleted : PositionRangeSet or iterable of (int, int, int)
         Whole entries acknowledged beyond it.
-    batch_deleted : mapping of Position to sequence of int
+    batch_deleted : AckSets or mapping of Position to sequence of int
         Entries of which a part is acknowledged: signed 64-bit words of a Java `BitSet`, lowest bit first,
         bit set = not yet acknowledged.
     properties : mapping of str to int
@@ -1004,8 +1133,8 @@ class PositionInfo:
     >>> data = info.encode("pulsar-ranges")
     >>> PositionInfo.decode(data) == info, PositionInfo.decode(data).form
     (True, 'pulsar-ranges')
-    >>> info.position, str(info.individually_deleted), info.batch_deleted
-    (Position(ledger_id=3, entry_id=5), '[(3:6..3:8]]', {Position(ledger_id=3, entry_id=10): (10,)})
+    >>> info.position, str(info.individually_deleted), info.batch_deleted[3, 10]
+    (Position(ledger_id=3, entry_id=5), '[(3:6..3:8]]', (10,))
     """
     __hash__: ClassVar[None]  # type: ignore[assignment]
     def __new__(
@@ -1013,7 +1142,7 @@ class PositionInfo:
         ledger_id: int,
         entry_id: int,
         individually_deleted: PositionRangeSet | Iterable[tuple[int, int, int]] | None = None,
-        batch_deleted: Mapping[_Pair, Sequence[int]] | Mapping[Position, Sequence[int]] | None = None,
+        batch_deleted: _Sets | None = None,
         properties: Mapping[str, int] | None = None,
         *,
         redelivery_counts: Mapping[_Pair, int] | Mapping[Position, int] | None = None,
@@ -1098,7 +1227,7 @@ class PositionInfo:
     def individually_deleted(self) -> PositionRangeSet:
         """Whole entries acknowledged beyond it; a copy."""
     @property
-    def batch_deleted(self) -> dict[Position, tuple[int, ...]]:
+    def batch_deleted(self) -> AckSets:
         """Entries of which a part is acknowledged, in order, with their words; a copy."""
     @property
     def properties(self) -> dict[str, int]:

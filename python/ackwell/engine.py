@@ -59,6 +59,7 @@ class Engine(Protocol):
     BitSet: type[Any]
     PendingAcks: type[Any]
     PositionRangeSet: type[Any]
+    AckSets: type[Any]
     TripleLongHeap: type[Any]
     TimeBuckets: type[Any]
     TimeWheel: type[Any]

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from ackwell import BitSet, Ledgers, LongMap, PendingAcks, PositionRangeSet
+from ackwell import AckSets, BitSet, Ledgers, LongMap, PendingAcks, PositionRangeSet
 
 CASES: list[tuple[Any, Callable[[Any], object]]] = [
+    (AckSets({(3, 5): [6]}), lambda sets: sets.set(3, 6, [1])),
     (BitSet([1, 5]), lambda bits: bits.set(7)),
     (Ledgers({3: 5}), lambda ledgers: ledgers.add(4)),
     (LongMap({1: 2}), lambda numbers: numbers.put(3, 4)),

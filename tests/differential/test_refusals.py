@@ -46,7 +46,9 @@ GOOD: dict[str, Any] = {
     "position": (3, 5),
     "properties": {"p": 1},
     "remaining": 2,
+    "sets": {(3, 5): [1]},
     "start": 3,
+    "starts": [0, 1, 2],
     "sticky_key_hash": 9,
     "sticky_key_hashes": [9, 9],
     "text": "[(3:4..3:5]]",
@@ -84,11 +86,13 @@ BAD = [
 ]
 #: Methods whose arguments are ackwell's objects; other tests cover wrong types.
 ELSEWHERE = {
+    "changed_from",
     "difference",
     "from_position_info",
     "load",
     "pulsar",
     "recovered",
+    "remove_ranges",
     "save",
     "union",
 }
@@ -110,6 +114,8 @@ def _filled(name: str, engine: ModuleType) -> Any:
             return filled
         case "PositionRangeSet":
             return engine.PositionRangeSet([(3, 4, 9), (4, 1, 2)])
+        case "AckSets":
+            return engine.AckSets({(3, 5): [6], (3, 6): [5, 0, 7], (4, 1): [1]})
         case "Cursor":
             cursor = Cursor(engine.Ledgers({3: 16, 4: 10}), engine=engine)
             cursor.ack(3, 7)
@@ -126,6 +132,7 @@ def _filled(name: str, engine: ModuleType) -> Any:
 
 
 STRUCTURES = (
+    "AckSets",
     "BitSet",
     "Cursor",
     "DelayedDeliveryTracker",

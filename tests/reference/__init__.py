@@ -4,6 +4,7 @@ Tests compare the native engine with it, and pass it as `engine=reference` to cu
 replays. It imports ackwell, so it cannot replace a missing native module.
 """
 
+from tests.reference.ack_sets import AckSets
 from tests.reference.bit_set import BitSet
 from tests.reference.ledgers import Ledgers
 from tests.reference.long_map import LongMap
@@ -21,6 +22,7 @@ from tests.reference.time_wheel import TimeWheel
 from tests.reference.triple_heap import TripleLongHeap
 
 __all__ = [
+    "AckSets",
     "BitSet",
     "Ledgers",
     "LongMap",

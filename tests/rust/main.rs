@@ -5,6 +5,7 @@ mod long_map;
 mod bit_set;
 mod pending_acks;
 mod range_set;
+mod ack_sets;
 mod delayed;
 mod triple_heap;
 mod time_buckets;

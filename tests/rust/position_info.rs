@@ -1,6 +1,5 @@
 //! The codec: every form decodes to the encoded state, and refuses bytes that are not a state.
 
-mod ack_sets;
 mod ranges;
 mod sizes;
 mod states;

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ackwell.cursor.ack_sets import from_words, last_unacked
-from ackwell.cursor.cursor_state import AckSets
+from ackwell.cursor.cursor_state import AckSetMapping
 
 if TYPE_CHECKING:
     from ackwell import PositionRangeSet
@@ -21,11 +21,11 @@ class PositionSet(Protocol):
         """Return whether the set contains a position."""
 
 
-class CountedAckSets(AckSets, ABC):
+class CountedAckSets(AckSetMapping, ABC):
     """Ack sets whose acknowledged messages are already counted."""
 
     @abstractmethod
-    def first(self, count: int) -> AckSets:
+    def first(self, count: int) -> AckSetMapping:
         """Return the first sets."""
 
     @abstractmethod
@@ -116,7 +116,7 @@ class BatchSizes:
     def acked(
         self,
         entries: int,
-        partial: AckSets | None = None,
+        partial: AckSetMapping | None = None,
         *,
         within: PositionSet | None = None,
     ) -> Bounds:

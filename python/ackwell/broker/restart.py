@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
     from ackwell import PositionRangeSet
     from ackwell.broker.stats import SubscriptionStats
-    from ackwell.cursor.cursor_state import AckSets, CursorState
+    from ackwell.cursor.cursor_state import AckSetMapping, CursorState
     from ackwell.position import Position
 
 
@@ -120,7 +120,7 @@ def restart_loss(
 
     lost = held.existing - persisted.ranges
     entries = lost.cardinality
-    partial: AckSets
+    partial: AckSetMapping
     if isinstance(held.batch_deleted, CountedAckSets):
         # The first ack sets survive.
         partial = held.batch_deleted.behind(len(persisted.ack_sets))

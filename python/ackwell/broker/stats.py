@@ -29,7 +29,7 @@ from ackwell.broker.documents import HOW_TO, LongRanges, documents_of
 from ackwell.broker.fields import count, flag, integer, known_count, known_integer, object_of, shortened, text
 from ackwell.broker.names import INTERNAL_SUBSCRIPTIONS, decoded_name, subscription_name
 from ackwell.cursor.ack_sets import from_words, to_words
-from ackwell.cursor.cursor_state import AckSets, CursorState
+from ackwell.cursor.cursor_state import AckSetMapping, CursorState
 from ackwell.cursor.rules import existing
 from ackwell.errors import CorruptStateError, LimitError, StatsError
 from ackwell.integers import INT64_MAX
@@ -651,7 +651,7 @@ def _cursor_ledger(cursor: Mapping[str, Any]) -> CursorLedger:
     return "read-only" if integer(cursor, "cursorLedger", -1) >= 0 else "none"
 
 
-def _ack_sets(memory: Mapping[str, Any]) -> AckSets | None:
+def _ack_sets(memory: Mapping[str, Any]) -> AckSetMapping | None:
     """Return the ack sets that a memory dump shows; None without one: the admin API shows none."""
     if "batchDeletedIndexes" in memory:
         shown = object_of(memory, "batchDeletedIndexes")

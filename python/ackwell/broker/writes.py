@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ackwell import Ledgers, PositionRangeSet
     from ackwell.broker.batch_sizes import BatchSizes
     from ackwell.broker.broker_settings import BrokerSettings
-    from ackwell.cursor.cursor_state import AckSets
+    from ackwell.cursor.cursor_state import AckSetMapping
 
 Restart = Literal["graceful", "crash"]
 """A graceful restart, or a topic unload, closes the cursor; a crash leaves the last written state."""
@@ -74,7 +74,7 @@ class Reason:
 class MemoryState(CursorState):
     """The state in the broker's memory: the ack sets are in order, without the obsolete ones."""
 
-    batch_deleted: AckSets
+    batch_deleted: AckSetMapping
     existing: PositionRangeSet = field(kw_only=True)
     """The ranges, cut to the entries that exist after the mark-delete position. Limits count all ranges."""
     covered: tuple[Position, ...] = field(default=(), kw_only=True)
@@ -131,8 +131,8 @@ class Persisted:
     place: Literal["cursor ledger", "metadata store"]
     form: Literal["pulsar-ranges", "pulsar-long-array"]
     ranges: PositionRangeSet
-    ack_sets: AckSets = field(default_factory=dict)
-    uncertain_ack_sets: AckSets = field(default_factory=dict)
+    ack_sets: AckSetMapping = field(default_factory=dict)
+    uncertain_ack_sets: AckSetMapping = field(default_factory=dict)
     """Ack sets that may or may not have been written; the state does not show it."""
     may_be_empty: bool = False
     """Whether it depends on more than the state whether anything is read back."""

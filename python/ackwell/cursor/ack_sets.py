@@ -52,11 +52,16 @@ def from_words(words: Iterable[int]) -> int:
         unsigned.append(word & UINT64_MAX)
     if len(unsigned) <= 1:
         return unsigned[0] if unsigned else 0
-    if len(unsigned) > WORDS_MAX:
+    check_word_count(len(unsigned))
+    return int.from_bytes(struct.pack(f"<{len(unsigned)}Q", *unsigned), "little")
+
+
+def check_word_count(count: int) -> None:
+    """Raise `LimitError` for an ack set of more than `WORDS_MAX` words."""
+    if count > WORDS_MAX:
         raise LimitError(
             f"an ack set of more than {WORDS_MAX:,} words; a batch holds at most {BATCH_SIZE_MAX:,} messages"
         )
-    return int.from_bytes(struct.pack(f"<{len(unsigned)}Q", *unsigned), "little")
 
 
 def to_words(bits: int) -> tuple[int, ...]:

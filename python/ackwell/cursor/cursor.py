@@ -97,7 +97,7 @@ class Cursor(CursorRules):
         if self.journal is None or self.journal.store is not store:
             self.journal = Journal(store, form=form, compression=compression, engine=self._engine)
         self.journal.use(form, compression)
-        state = Tracked(self, self._engine, self._ack_sets.changed)
+        state = Tracked(self, self._engine, self._ack_sets)
         result = self.journal.save_source(state, replace=replace)
         state.check_unmoved()
         return result

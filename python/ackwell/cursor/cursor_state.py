@@ -12,7 +12,7 @@ from ackwell.position import Position
 if TYPE_CHECKING:
     from ackwell._native import Ledgers, PositionInfo, PositionRangeSet
 
-AckSets = Mapping[Position, Sequence[int]]
+AckSetMapping = Mapping[Position, Sequence[int]]
 """Partly acknowledged entries: signed 64-bit words for each; a set bit marks an unacknowledged message."""
 
 
@@ -29,7 +29,7 @@ class CursorState:
     """All entries at or before this position are acknowledged."""
     individually_deleted: PositionRangeSet
     """The acknowledged positions beyond it."""
-    batch_deleted: AckSets | None = None
+    batch_deleted: AckSetMapping | None = None
     """The ack sets; None if the source does not show them, such as the admin API."""
     ledgers: Ledgers | None = None
     """The entries of each ledger; None if the source does not show them, such as a persisted state."""

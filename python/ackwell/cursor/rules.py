@@ -17,13 +17,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from operator import index
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from ackwell.arrays import as_int64
-from ackwell.cursor.ack_sets import first_unacked, from_words, to_words
+from ackwell.cursor.ack_sets import check_word_count, from_words
 from ackwell.cursor.carried import Loaded
-from ackwell.cursor.changes import TrackedDict
 from ackwell.cursor.cursor_settings import CursorSettings
 from ackwell.cursor.cursor_state import CursorState
 from ackwell.drawing import Drawing, Drawn
@@ -35,7 +33,7 @@ from ackwell.position import Position
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from ackwell._native import Ledgers, PositionInfo, PositionRangeSet
+    from ackwell._native import AckSets, Ledgers, PositionInfo, PositionRangeSet
     from ackwell.arrays import Int64s
     from ackwell.cursor.carried import Carried
     from ackwell.engine import Engine
@@ -65,7 +63,7 @@ class CursorRules(Drawn):
         self._individually_deleted: PositionRangeSet = self._engine.PositionRangeSet()
         # Recovered positions that no ledger holds; kept apart, so that no count includes them.
         self._missing: PositionRangeSet | None = None
-        self._ack_sets = TrackedDict()
+        self._ack_sets: AckSets = self._engine.AckSets()
         self._consumed_before = 0
         self.properties: dict[str, int] = {}
         """Named int64 values of the mark-delete position; they are saved with the cursor."""
@@ -97,15 +95,13 @@ class CursorRules(Drawn):
         return both
 
     @property
-    def batch_deleted(self) -> Mapping[Position, tuple[int, ...]]:
-        """The ack sets of partly acknowledged batches, as signed 64-bit words, in position order."""
-        # A copy, because listing the items can run a garbage collection, and with it another thread.
-        bits_of = self._ack_sets.copy()
-        return MappingProxyType({position: to_words(bits) for position, bits in sorted(bits_of.items())})
+    def batch_deleted(self) -> AckSets:
+        """The ack sets of partly acknowledged batches; a copy."""
+        return self._ack_sets.copy()
 
     def unacked_bits(self, ledger_id: int, entry_id: int) -> int | None:
-        """Return the unacknowledged messages of a partly acknowledged entry as bits; else `None`. O(1)."""
-        return self._ack_sets.get(Position(ledger_id, entry_id))
+        """Return the unacknowledged messages of a partly acknowledged entry as bits; else `None`."""
+        return self._ack_sets.unacked_bits(ledger_id, entry_id)
 
     @property
     def partly_acked(self) -> int:
@@ -162,7 +158,7 @@ class CursorRules(Drawn):
             return False
         deleted = self._individually_deleted
         if self._ack_sets:
-            self._ack_sets.pop(Position(ledger_id, entry_id), None)
+            self._ack_sets.remove(ledger_id, entry_id)
         elif (ledger_id, entry_id - 1) == mark_delete and not deleted.cardinality:
             # The next entry, and no ranges: skip the range set. The named tuple's own constructor would take
             # half of this method's time.
@@ -185,11 +181,8 @@ class CursorRules(Drawn):
             self._require_all(ledgers, entries)
         added = self._individually_deleted.add_many(ledgers, entries)
         added -= self._individually_deleted.remove_up_to(*self._mark_delete)
-        if len(entries) < len(self._ack_sets):
-            for position in zip(ledgers.tolist(), entries.tolist(), strict=True):
-                self._ack_sets.pop(Position(*position), None)
-        elif self._ack_sets:
-            self._drop_ack_sets_of_acked()
+        if self._ack_sets:
+            self._ack_sets.remove_many(ledgers, entries)
         self._advance()
         return added
 
@@ -201,18 +194,21 @@ class CursorRules(Drawn):
         is ANDed with the stored one; an empty result acknowledges the whole entry. Raises the errors of
         `ack` and `ack_sets.from_words`. O(words).
         """
-        position = Position(index(ledger_id), index(entry_id))
-        bits = from_words(ack_set)
-        if not self._settings.batch_index_acks and bits:
-            self._require_passed(position)
-            return False
-        if bits and self._ledgers.contains(*position) and not self.is_acked(*position):
-            before = self._ack_sets.get(position)
-            after = bits if before is None else before & bits
-            if after:
-                self._ack_sets[position] = after
-                return after != before
-        return self.ack(*position)
+        return self.ack_part(ledger_id, entry_id, ack_set) >= 0
+
+    def ack_part(self, ledger_id: int, entry_id: int, ack_set: Iterable[int]) -> int:
+        """Do the same as `ack_batch`; return the number of messages that are left, -1 if nothing changed."""
+        if self._settings.batch_index_acks:
+            if self._ledgers.contains(ledger_id, entry_id) and not self.is_acked(ledger_id, entry_id):
+                left = self._ack_sets.intersect(ledger_id, entry_id, ack_set)
+                if left:
+                    return left
+            else:
+                from_words(ack_set)
+        elif from_words(ack_set):
+            self._require_passed(Position(index(ledger_id), index(entry_id)))
+            return -1
+        return 0 if self.ack(ledger_id, entry_id) else -1
 
     def ack_cumulative(
         self,
@@ -253,7 +249,7 @@ class CursorRules(Drawn):
         if not inside:
             return self._mark_delete_up_to(position)
         changed = self._mark_delete_up_to(self._ledgers.previous_valid(*position))
-        return self._cumulative_bits(position, bits) or changed
+        return self._ack_inside(position, words) or changed
 
     def add_properties(self, properties: Mapping[str, int]) -> None:
         """Merge the properties of an individual acknowledgment; see `CursorSettings`.
@@ -281,12 +277,14 @@ class CursorRules(Drawn):
         self._mark_delete = mark_delete
         self._individually_deleted = self._engine.PositionRangeSet()
         self._missing = None
+        # A save is a full one only if a set beyond the new mark-delete position is removed.
+        self._ack_sets.remove_up_to(*mark_delete)
         self._ack_sets.clear()
         self.properties = {}
         self.carried.clear_counts()
         if words and self._settings.batch_index_acks and self._ledgers.contains(*position):
             if bits or self._settings.seek_keeps_empty_ack_set:
-                self._ack_sets[position] = bits
+                self._ack_sets.set(*position, words)
             else:
                 self._mark_delete = position
         self._consumed_before = added - self.backlog_entries
@@ -294,7 +292,7 @@ class CursorRules(Drawn):
     def to_state(self) -> CursorState:
         """Return the acknowledgments as an immutable value. O(ranges + ack sets)."""
         return CursorState(
-            self._mark_delete, self.individually_deleted.copy(), dict(self.batch_deleted), self._ledgers
+            self._mark_delete, self.individually_deleted.copy(), self.batch_deleted, self._ledgers
         )
 
     def to_position_info(self) -> PositionInfo:
@@ -338,11 +336,7 @@ class CursorRules(Drawn):
         cursor._join(existing)
         for lower, upper in info.spanning_ranges:
             cursor._join(cursor._between(lower, upper))
-        for position, words in info.batch_deleted.items():
-            bits = from_words(words)
-            exists = keep or ledgers.contains(*position)
-            if exists and not cursor.is_acked(*position) and (bits or cursor._settings.replace_ack_sets):
-                cursor._ack_sets[Position(*position)] = bits
+        cursor._ack_sets = cursor._recovered_ack_sets(info)
         cursor._consumed_before = -cursor.backlog_entries - cursor._individually_deleted.cardinality
         cursor.properties = dict(info.properties)
         cursor.carried = Loaded(info.redelivery_counts, info.idle_since, info.unknown_fields)
@@ -358,11 +352,12 @@ class CursorRules(Drawn):
             assert self._ledgers.entries_between(self._mark_delete, (ledger_id, lower)) > 0, (
                 "no entry between mark-delete and the first range"
             )
-        for position, bits in self._ack_sets.items():
+        self._ack_sets.validate()
+        for position, words in self._ack_sets.items():
             assert position > self._mark_delete, f"ack set of {position} at or before mark-delete"
             assert position not in self._individually_deleted, f"ack set of {position}, acked"
             may_be_empty = self._settings.replace_ack_sets or self._settings.seek_keeps_empty_ack_set
-            assert bits > 0 or may_be_empty, f"empty ack set of {position}"
+            assert words or may_be_empty, f"empty ack set of {position}"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, CursorRules):
@@ -446,23 +441,32 @@ class CursorRules(Drawn):
         if position > self._mark_delete or min(position) < 0:
             self._require(position)
 
-    def _cumulative_bits(self, position: Position, bits: int) -> bool:
+    def _ack_inside(self, position: Position, words: tuple[int, ...]) -> bool:
         """Apply the ack set of a cumulative acknowledgment to an entry beyond the mark-delete position."""
         if not self._settings.batch_index_acks or self.is_acked(*position):
             return False
         if not self._settings.replace_ack_sets:
-            return self.ack_batch(*position, to_words(bits))
-        before = self._ack_sets.get(position)
-        if before is not None and first_unacked(bits) <= first_unacked(before):
-            return False
-        self._ack_sets[position] = bits
-        return bits != before
+            return self.ack_batch(*position, words)
+        return self._ack_sets.replace_if_later(*position, words)
+
+    def _recovered_ack_sets(self, info: PositionInfo) -> AckSets:
+        """Return the ack sets of a persisted state that apply to entries which are not acknowledged."""
+        sets: AckSets = self._engine.AckSets(info.batch_deleted)
+        check_word_count(sets.longest())
+        if not self._settings.keep_missing_positions:
+            entries = dict(self._ledgers)
+            for ledger_id in sets.ledger_ids():
+                sets.remove_range(ledger_id, entries.get(ledger_id, 0) - 1, INT64_MAX)
+        sets.remove_up_to(*self._mark_delete)
+        sets.remove_ranges(self.individually_deleted)
+        if not self._settings.replace_ack_sets:
+            sets.remove_empty()
+        return sets
 
     def _join(self, ranges: PositionRangeSet) -> None:
         """Acknowledge existing positions."""
         self._individually_deleted |= ranges
         self._drop_up_to_mark_delete()
-        self._drop_ack_sets_of_acked()
         self._advance()
 
     def _remove_missing(self, positions: PositionRangeSet) -> int:
@@ -496,20 +500,12 @@ class CursorRules(Drawn):
         # Inside a ledger it passes only acknowledged entries, which have no ack sets. Between ledgers, a
         # recovered state may have ack sets of entries that do not exist.
         if self._ack_sets and self._mark_delete.ledger_id != start_ledger_id:
-            self._drop_ack_sets()
+            self._ack_sets.remove_up_to(*self._mark_delete)
 
     def _drop_up_to_mark_delete(self) -> None:
         self._individually_deleted.remove_up_to(*self._mark_delete)
         if self._ack_sets:
-            self._drop_ack_sets()
-
-    def _drop_ack_sets(self) -> None:
-        for position in [p for p in self._ack_sets if p <= self._mark_delete]:
-            del self._ack_sets[position]
-
-    def _drop_ack_sets_of_acked(self) -> None:
-        for position in [p for p in self._ack_sets if p in self._individually_deleted]:
-            del self._ack_sets[position]
+            self._ack_sets.remove_up_to(*self._mark_delete)
 
 
 def acknowledged(

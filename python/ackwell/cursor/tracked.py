@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ackwell.cursor.ack_sets import to_words
 from ackwell.errors import ProtocolError
 from ackwell.saving.delta import Change, difference
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ackwell._native import PositionInfo, PositionRangeSet
-    from ackwell.cursor.changes import Changed
+    from ackwell._native import AckSets, PositionInfo, PositionRangeSet
     from ackwell.cursor.rules import CursorRules
     from ackwell.engine import Engine
     from ackwell.position import Position
@@ -40,7 +38,7 @@ class Tracked:
     `ProtocolError` if another thread moves the cursor at the same time.
     """
 
-    def __init__(self, cursor: CursorRules, engine: Engine, changed_sets: Changed) -> None:
+    def __init__(self, cursor: CursorRules, engine: Engine, ack_sets: AckSets) -> None:
         self._cursor, self._engine, self._carried = cursor, engine, cursor.carried
         mark_delete = cursor.mark_delete_position
         self.now = Baseline(
@@ -50,8 +48,9 @@ class Tracked:
             self._carried.idle_since,
             self._carried.unknown_fields,
         )
-        self._changed = changed_sets, self._carried.changed_counts
-        self._changed_sets, self._changed_counts = (changed.begin() for changed in self._changed)
+        self._ack_sets, self._changed_sets = ack_sets, ack_sets.begin_save()
+        self._counts = self._carried.changed_counts
+        self._changed_counts = self._counts.begin()
         if cursor.mark_delete_position is not mark_delete:
             raise _moved()
 
@@ -60,7 +59,8 @@ class Tracked:
         cursor, now = self._cursor, self.now
         if (
             cursor.mark_delete_position is not now.mark_delete
-            or any(changed.moved for changed in self._changed)
+            or self._ack_sets.moved
+            or self._counts.moved
             or cursor.individually_deleted.cardinality != now.acked.cardinality
         ):
             raise _moved()
@@ -81,8 +81,8 @@ class Tracked:
 
     def baseline(self) -> Baseline:
         """Return the saved state, and forget the changes before it."""
-        for changed in self._changed:
-            changed.saved()
+        self._ack_sets.end_save()
+        self._counts.saved()
         return self.now
 
     def change_since(self, baseline: Baseline | PositionInfo) -> Change | None:
@@ -97,16 +97,15 @@ class Tracked:
         taken_back = kept.cardinality + new.cardinality != now.acked.cardinality
         if taken_back or mark_delete < baseline.mark_delete:
             return None
-        bits = self._values(self._changed_sets, lambda position: self._cursor.unacked_bits(*position))
         counts = self._values(self._changed_counts, self._carried.count_of)
-        if bits is None or counts is None:
+        if self._changed_sets is None or counts is None:
             return None
         properties = now.properties != baseline.properties
         others = now[3:] != baseline[3:]
         changes = self._engine.PositionInfo(
             *mark_delete,
             individually_deleted=new,
-            batch_deleted={position: to_words(each) for position, each in bits.items()},
+            batch_deleted=self._changed_sets,
             redelivery_counts=counts,
             properties=now.properties if properties else None,
             idle_since=now.idle_since if others else None,

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import numpy as np
 
 from ackwell._native import Ledgers, PositionRangeSet
-from ackwell.cursor.cursor_state import AckSets, CursorState
+from ackwell.cursor.cursor_state import AckSetMapping, CursorState
 from ackwell.cursor.rules import acknowledged, existing
 from ackwell.errors import AckwellError, StatsError
 from ackwell.position import Position
@@ -68,7 +68,7 @@ class Plan:
     """The live state when the plan was made."""
     missing: PositionRangeSet
     """The entries that were acknowledged and are not."""
-    ack_sets: AckSets = field(default_factory=dict)
+    ack_sets: AckSetMapping = field(default_factory=dict)
     """The acknowledged parts of batches; the live state does not show them."""
     passed: tuple[str, ...] = ()
     """The checks that passed, in words."""
@@ -202,7 +202,7 @@ def plan(
     )
 
 
-def remaining(plan: Plan, live: Snapshot) -> tuple[PositionRangeSet, AckSets]:
+def remaining(plan: Plan, live: Snapshot) -> tuple[PositionRangeSet, AckSetMapping]:
     """Return the entries and ack sets of a plan that are still missing. O(ranges).
 
     Raises `RefusedError` if the live state no longer matches the plan.
@@ -225,7 +225,7 @@ def remaining(plan: Plan, live: Snapshot) -> tuple[PositionRangeSet, AckSets]:
     return existing(plan.missing, ledgers) - live.acked, parts
 
 
-def commands(entries: PositionRangeSet, ack_sets: AckSets) -> Iterator[Acknowledgment]:
+def commands(entries: PositionRangeSet, ack_sets: AckSetMapping) -> Iterator[Acknowledgment]:
     """Yield the positions of each acknowledgment."""
     ids: Acknowledgment = []
     for position in entries.positions():
@@ -444,7 +444,7 @@ def age(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"
 
 
-def _parts(shown: CursorState | None, before: Snapshot, now: Snapshot) -> AckSets:
+def _parts(shown: CursorState | None, before: Snapshot, now: Snapshot) -> AckSetMapping:
     """Return the ack sets of entries that exist and are not wholly acknowledged."""
     if shown is None:
         return {}

@@ -13,7 +13,7 @@ from ackwell.rescue.planning import Plan, attachable_type, commands, plan, remai
 
 if TYPE_CHECKING:
     from ackwell._native import PositionRangeSet
-    from ackwell.cursor.cursor_state import AckSets
+    from ackwell.cursor.cursor_state import AckSetMapping
     from ackwell.rescue.planning import Acknowledgment
     from ackwell.rescue.snapshot import Snapshot
 
@@ -89,7 +89,9 @@ def restore_after_unload(before: Snapshot, connection: Cluster) -> Report:
     return _report(made, connection, sent)
 
 
-def send(connection: Cluster, name: tuple[str, str], entries: PositionRangeSet, ack_sets: AckSets) -> int:
+def send(
+    connection: Cluster, name: tuple[str, str], entries: PositionRangeSet, ack_sets: AckSetMapping
+) -> int:
     """Acknowledge positions while the helper is attached; return their number."""
     positions = entries.cardinality + len(ack_sets)
     if positions:

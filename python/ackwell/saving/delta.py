@@ -10,16 +10,14 @@ the caller saves the whole state.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from ackwell._native import PositionInfo, PositionRangeSet
+    from ackwell._native import AckSets, PositionInfo, PositionRangeSet
     from ackwell.position import Position
 
-# The fields with values of entries; a whole acknowledgment of an entry removes its values.
-BY_POSITION = ("batch_deleted", "redelivery_counts")
 # Replaced together, under one flag, because they are small and rarely change.
 OTHERS = ("idle_since", "unknown_fields")
 # Only states of brokers before 2.4 have this field, and a cursor resolves it when it loads such a state.
@@ -68,15 +66,15 @@ def difference(before: PositionInfo, after: PositionInfo) -> Change | None:
         or any(getattr(before, name) != getattr(after, name) for name in NOT_IN_DELTAS)
     ):
         return None
-    parts: dict[str, Mapping[Position, Any]] = {}
-    for name in BY_POSITION:
-        old, new = getattr(before, name), getattr(after, name)
-        if (
-            _uncovered(new, mark_delete, acked) != new
-            or _uncovered(old, mark_delete, acked).keys() - new.keys()
-        ):
-            return None
-        parts[name] = {position: value for position, value in new.items() if old.get(position) != value}
+    old_sets, sets = _open_sets(before.batch_deleted, mark_delete, acked), after.batch_deleted
+    counts, old_counts = after.redelivery_counts, before.redelivery_counts
+    if (
+        len(_open_sets(after.batch_deleted, mark_delete, acked)) != len(sets)
+        or any(position not in sets for position in old_sets.changed_from(sets))
+        or _uncovered(counts, mark_delete, acked) != counts
+        or _uncovered(old_counts, mark_delete, acked).keys() - counts.keys()
+    ):
+        return None
     properties = before.properties != after.properties
     others = any(getattr(before, name) != getattr(after, name) for name in OTHERS)
     changes = after.replace(
@@ -84,7 +82,10 @@ def difference(before: PositionInfo, after: PositionInfo) -> Change | None:
         properties=after.properties if properties else {},
         idle_since=after.idle_since if others else None,
         unknown_fields=after.unknown_fields if others else b"",
-        **parts,
+        batch_deleted=sets.changed_from(old_sets),
+        redelivery_counts={
+            position: count for position, count in counts.items() if old_counts.get(position) != count
+        },
     )
     return Change(changes, properties, others, mark_delete != before.position)
 
@@ -99,16 +100,15 @@ def merge(first: Change, second: Change) -> Change:
     newest_others = second if second.others else first
     position = second.changes.position
     acked.remove_up_to(*position)
+    sets = first.changes.batch_deleted
+    sets.update(second.changes.batch_deleted)
+    counts = {**first.changes.redelivery_counts, **second.changes.redelivery_counts}
     changes = second.changes.replace(
         individually_deleted=acked,
         properties=newest_properties.changes.properties,
         **{name: getattr(newest_others.changes, name) for name in OTHERS},
-        **{
-            name: _uncovered(
-                {**getattr(first.changes, name), **getattr(second.changes, name)}, position, acked
-            )
-            for name in BY_POSITION
-        },
+        batch_deleted=_open_sets(sets, position, acked),
+        redelivery_counts=_uncovered(counts, position, acked),
     )
     return Change(changes, first.properties or second.properties, first.others or second.others)
 
@@ -119,7 +119,7 @@ def replay(before: PositionInfo, changes: Iterable[Change]) -> PositionInfo:
     Acknowledged entries stay acknowledged, so their values are removed once, at the end.
     """
     position, acked, properties = before.position, before.individually_deleted, before.properties
-    parts = {name: dict(getattr(before, name)) for name in BY_POSITION}
+    sets, counts = before.batch_deleted, before.redelivery_counts
     others = before
     for change in changes:
         state = change.changes
@@ -127,8 +127,8 @@ def replay(before: PositionInfo, changes: Iterable[Change]) -> PositionInfo:
         acked |= state.individually_deleted
         properties = state.properties if change.properties else properties
         others = state if change.others else others
-        for name, part in parts.items():
-            part.update(getattr(state, name))
+        sets.update(state.batch_deleted)
+        counts.update(state.redelivery_counts)
     acked.remove_up_to(*position)
     return before.replace(
         ledger_id=position.ledger_id,
@@ -136,16 +136,24 @@ def replay(before: PositionInfo, changes: Iterable[Change]) -> PositionInfo:
         individually_deleted=acked,
         properties=properties,
         **{name: getattr(others, name) for name in OTHERS},
-        **{name: _uncovered(part, position, acked) for name, part in parts.items()},
+        batch_deleted=_open_sets(sets, position, acked),
+        redelivery_counts=_uncovered(counts, position, acked),
     )
 
 
+def _open_sets(sets: AckSets, mark_delete: Position, acked: PositionRangeSet) -> AckSets:
+    """Remove the ack sets of wholly acknowledged entries, and return the others."""
+    sets.remove_up_to(*mark_delete)
+    sets.remove_ranges(acked)
+    return sets
+
+
 def _uncovered(
-    part: Mapping[Position, Any], mark_delete: Position, acked: PositionRangeSet
-) -> dict[Position, Any]:
-    """Return the values of the entries that are not wholly acknowledged."""
+    counts: Mapping[Position, int], mark_delete: Position, acked: PositionRangeSet
+) -> dict[Position, int]:
+    """Return the redelivery counts of the entries that are not wholly acknowledged."""
     return {
         position: value
-        for position, value in part.items()
+        for position, value in counts.items()
         if position > mark_delete and position not in acked
     }

@@ -312,7 +312,7 @@ class Journal:
         acked = state.individually_deleted
         batches = state.batch_deleted
         items = len(batches) + len(state.redelivery_counts) + len(state.properties) + len(acked.ledger_ids())
-        words = sum(map(len, batches.values()))
+        words = len(batches.to_arrays()[3])
         ranges = acked.nbytes + 64 * len(acked)
         total = ITEM_BYTES_MAX * (items + 10) + 8 * words + ranges + len(state.unknown_fields)
         return 4 * total + 256 * len(save.body) <= self._max_bytes

@@ -14,6 +14,7 @@ pub mod long_map;
 pub mod bit_set;
 pub mod pending_acks;
 pub mod range_set;
+pub mod ack_sets;
 pub mod delayed;
 mod frame;
 mod nbytes;
@@ -28,6 +29,7 @@ pub mod partials;
 pub mod trace;
 pub mod crc32c;
 
+pub use ack_sets::{AckSet, AckSets};
 pub use bit_set::BitSet;
 pub use command_ack::CommandAck;
 pub use delayed::{Delayed, DelayedColumns, DelayedIndex};

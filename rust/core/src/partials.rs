@@ -358,7 +358,7 @@ impl Partials {
         }
         if let Some(words) = ack_set.filter(|words| words.iter().any(|word| *word != 0)) {
             let ledger = self.ledger(pair, position.ledger_id);
-            self.ledgers[ledger as usize].batches.join_words(position.entry_id, words, NULL);
+            self.ledgers[ledger as usize].batches.join_words(position.entry_id, &words, NULL);
             if self.ordered {
                 self.widen_acked(pair, order, order);
             }
@@ -443,14 +443,17 @@ impl Partials {
                 ledger.acked.add_range(lower, upper);
             }
         }
-        for (position, words) in info.batch_deleted.iter() {
+        let mut words = Vec::new();
+        for (position, set) in info.batch_deleted.iter() {
+            words.clear();
+            words.extend(set.words());
             let ledger = self.ledger(pair, position.ledger_id);
             let ledger = &mut self.ledgers[ledger as usize];
             if ledgers.is_empty() {
                 ledger.note_entry(position.entry_id);
             }
             if position.entry_id < ledger.entries {
-                ledger.batches.join_words(position.entry_id, words, NULL);
+                ledger.batches.join_words(position.entry_id, &words, NULL);
             }
         }
     }

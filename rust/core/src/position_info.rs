@@ -5,7 +5,6 @@
 //! `managed_cursor_info` (the outer messages), `compact` (the compact form), `budget` (the memory that hostile bytes
 //! may request).
 
-mod ack_sets;
 mod range_frame;
 mod budget;
 mod compact;
@@ -20,13 +19,13 @@ pub(crate) mod wire;
 
 use std::collections::BTreeMap;
 
-pub use ack_sets::AckSets;
 pub use budget::RESULT_BYTES_MAX;
 pub use compression::Compression;
 pub use form::{Form, FormChoice};
 pub use limits::{Limits, Loss};
 pub use managed_cursor_info::ManagedCursorInfo;
 
+use crate::ack_sets::AckSets;
 use crate::error::{Error, Result, Validity, invariant};
 use crate::position::Position;
 use crate::range_set::PositionRangeSet;

@@ -13,6 +13,7 @@ mod long_map;
 mod bit_set;
 mod pending_acks;
 mod range_set;
+mod ack_sets;
 mod delayed;
 mod triple_heap;
 mod time_buckets;
@@ -33,6 +34,8 @@ mod _native {
         crate::forks::register(module.py())
     }
 
+    #[pymodule_export]
+    use crate::ack_sets::AckSets;
     #[pymodule_export]
     use crate::bit_set::BitSet;
     #[pymodule_export]

@@ -5,11 +5,12 @@ pub(crate) mod managed_cursor_info;
 
 use std::collections::BTreeMap;
 
-use ackwell_core::position_info::{AckSets, FormChoice, Limits, Loss};
+use ackwell_core::position_info::{FormChoice, Limits, Loss};
 use ackwell_core::{self as core, Form, Position};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple, PyType};
 
+use crate::ack_sets::AckSets;
 use crate::convert::{Int, Pair, bound, natural, position, raise, valid};
 use crate::range_set::PositionRangeSet;
 
@@ -34,7 +35,7 @@ pub(crate) fn decode_without_limit<'py>(class: &Bound<'py, PyType>) -> PyResult<
 ///     The mark-delete position: everything up to here, inclusive, is acknowledged. The entry may be -1.
 /// individually_deleted : PositionRangeSet or iterable of (int, int, int)
 ///     Whole entries acknowledged beyond it.
-/// batch_deleted : mapping of Position to sequence of int
+/// batch_deleted : AckSets or mapping of Position to sequence of int
 ///     Entries of which a part is acknowledged: signed 64-bit words of a Java `BitSet`, lowest bit first,
 ///     bit set = not yet acknowledged.
 /// properties : mapping of str to int
@@ -57,8 +58,8 @@ pub(crate) fn decode_without_limit<'py>(class: &Bound<'py, PyType>) -> PyResult<
 /// >>> data = info.encode("pulsar-ranges")
 /// >>> PositionInfo.decode(data) == info, PositionInfo.decode(data).form
 /// (True, 'pulsar-ranges')
-/// >>> info.position, str(info.individually_deleted), info.batch_deleted
-/// (Position(ledger_id=3, entry_id=5), '[(3:6..3:8]]', {Position(ledger_id=3, entry_id=10): (10,)})
+/// >>> info.position, str(info.individually_deleted), info.batch_deleted[3, 10]
+/// (Position(ledger_id=3, entry_id=5), '[(3:6..3:8]]', (10,))
 #[pyclass(frozen, module = "ackwell")]
 pub(crate) struct PositionInfo {
     state: core::PositionInfo,
@@ -115,12 +116,14 @@ impl PositionInfo {
         if let Some(ranges) = individually_deleted {
             state.individually_deleted = range_set(py, ranges)?;
         }
-        let mut sets = Vec::new();
-        each_item(batch_deleted, |(position, words): (Pair, Vec<Int>)| {
-            sets.push((entry(position)?, words.into_iter().map(|word| word.0).collect()));
-            Ok(())
-        })?;
-        state.batch_deleted = sets.into_iter().collect();
+        match batch_deleted.map(|sets| sets.cast::<AckSets>()) {
+            Some(Ok(sets)) => state.batch_deleted = sets.get().core(py),
+            _ => each_item(batch_deleted, |(position, words): (Pair, Vec<Int>)| {
+                let words: Vec<i64> = words.into_iter().map(|word| word.0).collect();
+                state.batch_deleted.insert(entry(position)?, &words);
+                Ok(())
+            })?,
+        }
         each_item(properties, |(name, value): (String, Int)| {
             state.properties.insert(name, value.0);
             Ok(())
@@ -277,8 +280,8 @@ impl PositionInfo {
 
     /// Entries of which a part is acknowledged, in order, with their words; a copy.
     #[getter]
-    fn batch_deleted<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        words_dict(py, &self.state.batch_deleted)
+    fn batch_deleted(&self) -> AckSets {
+        AckSets::of(self.state.batch_deleted.clone())
     }
 
     /// The properties that the client sent with its last cumulative ack; a copy.
@@ -391,14 +394,6 @@ fn entry(position: Pair) -> PyResult<Position> {
     Position::entry(position.0.0, position.1.0).map_err(raise)
 }
 
-fn words_dict<'py>(py: Python<'py>, sets: &AckSets) -> PyResult<Bound<'py, PyDict>> {
-    let dict = PyDict::new(py);
-    for (key, words) in sets.iter() {
-        dict.set_item(position(py, key)?, PyTuple::new(py, words)?)?;
-    }
-    Ok(dict)
-}
-
 fn counts_dict<'py>(
     py: Python<'py>,
     counts: &BTreeMap<Position, i64>,
@@ -426,7 +421,7 @@ fn loss_report(py: Python<'_>, loss: Loss) -> PyResult<Bound<'_, PyAny>> {
     py.import("ackwell.loss")?.getattr("LossReport")?.call1((
         PositionRangeSet::of(loss.individually_deleted),
         spanning_tuple(py, &loss.spanning_ranges)?,
-        words_dict(py, &loss.batch_deleted)?,
+        AckSets::of(loss.batch_deleted),
         counts_dict(py, &loss.redelivery_counts)?,
         PyTuple::new(py, loss.reasons)?,
     ))

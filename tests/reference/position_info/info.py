@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ackwell.errors import CorruptStateError, LimitError, StateTooLargeError
 from ackwell.position import Position
+from tests.reference.ack_sets import AckSets, unlimited
 from tests.reference.position_info import compact, pulsar
 from tests.reference.position_info.limits import BROKER_ENTRY_BYTES_MAX, Limits, encode_within
 from tests.reference.position_info.messages import trimmed
@@ -180,9 +181,9 @@ class PositionInfo:
         return self._state.individually_deleted.copy()
 
     @property
-    def batch_deleted(self) -> dict[Position, tuple[int, ...]]:
+    def batch_deleted(self) -> AckSets:
         """Partly acknowledged entries; a copy."""
-        return dict(self._state.batch_deleted)
+        return unlimited(self._state.batch_deleted)
 
     @property
     def properties(self) -> dict[str, int]:

@@ -20,7 +20,7 @@ from ackwell.replay.files import path_columns, read_events
 
 if TYPE_CHECKING:
     from ackwell import PositionRangeSet
-    from ackwell.cursor.cursor_state import AckSets
+    from ackwell.cursor.cursor_state import AckSetMapping
     from ackwell.position import Position
     from ackwell.replay.events import Event
 
@@ -95,7 +95,9 @@ def _saved_row(save: Inspection | _NoState, number: int, names: dict[str, str | 
     return row | _acknowledged(save.info.position, save.info.individually_deleted, save.info.batch_deleted)
 
 
-def _acknowledged(mark_delete: Position, deleted: PositionRangeSet, sets: AckSets | None) -> dict[str, Any]:
+def _acknowledged(
+    mark_delete: Position, deleted: PositionRangeSet, sets: AckSetMapping | None
+) -> dict[str, Any]:
     """Return the columns of the acknowledged positions."""
     return {
         "mark_delete_ledger_id": mark_delete.ledger_id,

@@ -168,20 +168,19 @@ impl CursorColumns {
             self.batch_sizes.append(packed);
         }
         self.batch_acked.extend(cursor.acked_in_batches());
-        for (position, _) in info.batch_deleted.iter() {
+        for (position, set) in info.batch_deleted.iter() {
             let keys = &mut self.batch_keys;
             put_decimal(&mut keys.bytes, position.ledger_id);
             keys.bytes.push(b':');
             put_decimal(&mut keys.bytes, position.entry_id);
             keys.end();
+            self.words.extend(set.words());
+            self.word_offsets.push(self.words.len() as i32);
         }
-        let start = self.words.len();
-        self.word_offsets.extend(info.batch_deleted.ends().iter().map(|end| (start + end) as i32));
         for (ledger_id, entries) in cursor.ledgers.iter() {
             self.ledger_ids.push(ledger_id);
             self.entries.push(entries);
         }
-        append(&mut self.words, cursor.info.batch_deleted.into_words());
         Ok(())
     }
 

@@ -7,10 +7,11 @@ use flate2::Compression;
 use flate2::write::ZlibEncoder;
 
 use super::{Batch, Ledger, Pair, Partials, TOPIC};
+use crate::ack_sets::{AckSet, AckSets};
 use crate::error::{Error, Result};
 use crate::ledgers::Ledgers;
 use crate::position::Position;
-use crate::position_info::{AckSets, PositionInfo};
+use crate::position_info::PositionInfo;
 use crate::range_set::PositionRangeSet;
 
 /// Entries of one ledger that follow each other and hold batches of one size.
@@ -69,7 +70,7 @@ impl Cursor {
     pub fn unacked_messages(&self) -> i64 {
         let partly = self.info.batch_deleted.iter();
         let mut left = self.backlog_entries();
-        left += partly.clone().map(|(_, words)| ones(words) - 1).sum::<i64>();
+        left += partly.clone().map(|(_, set)| ones(set) - 1).sum::<i64>();
         let mut partly = partly.map(|(position, _)| position).peekable();
         let mut acked = self.info.individually_deleted.ranges().peekable();
         for run in self.sizes_beyond() {
@@ -116,15 +117,13 @@ impl Cursor {
     /// ack set, only a lower bound n is known, written as -n - 1 (-4: at least 3).
     pub fn acked_in_batches(&self) -> impl Iterator<Item = i64> + '_ {
         let mut sizes = self.sizes_beyond().peekable();
-        self.info.batch_deleted.iter().map(move |(position, words)| {
+        self.info.batch_deleted.iter().map(move |(position, set)| {
             while sizes.next_if(|run| run.is_before(position)).is_some() {}
             let size = sizes.peek().filter(|run| run.contains(position)).map_or(1, |run| run.size);
-            let last = words.last().map_or(0, |word| i64::from(word.leading_zeros()));
-            // The index of the last message that is not acknowledged, -1 without one.
-            let last_left = 64 * words.len() as i64 - 1 - last;
+            let last_left = set.last_message();
             match size > last_left.max(1) {
-                true => size - ones(words),
-                false => -(last_left + 1 - ones(words)).max(1) - 1,
+                true => size - ones(set),
+                false => -(last_left + 1 - ones(set)).max(1) - 1,
             }
         })
     }
@@ -168,8 +167,8 @@ fn zlib(bytes: &[u8]) -> Vec<u8> {
     stored
 }
 
-fn ones(words: &[i64]) -> i64 {
-    words.iter().map(|word| i64::from(word.count_ones())).sum()
+fn ones(set: AckSet<'_>) -> i64 {
+    set.message_count() as i64
 }
 
 impl Partials {
@@ -227,7 +226,7 @@ impl Partials {
             let is_open = |position: Position| {
                 position > mark_delete && !acked.contains(position.ledger_id, position.entry_id)
             };
-            partly.retain(is_open);
+            partly.retain(|position, _| is_open(position));
             info.batch_deleted = partly;
         }
         info.individually_deleted = acked;
@@ -394,7 +393,7 @@ fn batches_of(parts: &[Part<'_>], acked: &mut PositionRangeSet) -> Result<(AckSe
             if words.is_empty() {
                 acked.add(position.ledger_id, position.entry_id)?;
             } else {
-                partly.push(position, &words);
+                partly.insert(position, &words);
             }
         }
     }

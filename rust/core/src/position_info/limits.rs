@@ -5,7 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{AckSets, Form, PositionInfo};
+use super::{Form, PositionInfo};
+use crate::ack_sets::AckSets;
 use crate::error::{Error, Result};
 use crate::position::Position;
 use crate::range_set::PositionRangeSet;

@@ -200,7 +200,6 @@ fn decode_message(bytes: &[u8], max_bytes: usize) -> Result<ManagedCursorInfo> {
     let (_, acks) = deleted.finish(&budget)?;
     info.individually_deleted = acks.set;
     info.spanning_ranges = acks.spanning;
-    info.batch_deleted.sort();
     let position_info = match (ledger_id, entry_id) {
         (Some(ledger_id), Some(entry_id)) => {
             info.mark_delete = checked_position(0, ledger_id, entry_id, -1)?;

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::AckSets;
 use super::budget::Budget;
 use super::wire::{
     Reader, Value, put_bytes_field, put_int_field, put_length, put_varint, tag_length,
     varint_length,
 };
+use crate::ack_sets::AckSets;
 use crate::error::{Error, Result};
 use crate::position::Position;
 
@@ -218,8 +218,8 @@ pub(crate) fn each_int(value: Value<'_>, mut each: impl FnMut(i64) -> Result<()>
     }
 }
 
-/// `BatchedEntryDeletionIndexInfo{position=1, deleteSet=2}`, in any order; [`AckSets::sort`] comes last. If a
-/// position occurs twice, the last set counts.
+/// `BatchedEntryDeletionIndexInfo{position=1, deleteSet=2}`, in any order. If a position occurs twice,
+/// the last set counts.
 pub(crate) fn read_batch(
     mut message: Reader<'_>,
     batch_deleted: &mut AckSets,
@@ -238,22 +238,25 @@ pub(crate) fn read_batch(
     let position =
         position.ok_or_else(|| Error::corrupt(offset, "batch indexes without a position"))?;
     budget.spend(MAP_ENTRY_BYTES)?;
-    batch_deleted.push(position, &set.words);
+    batch_deleted.insert(position, &set.words);
     Ok(())
 }
 
 /// Appends the batch-index sets as fields `number`, their words unpacked as Pulsar writes them.
 pub(crate) fn put_batches(out: &mut Vec<u8>, number: u32, batch_deleted: &AckSets) {
-    for (position, words) in batch_deleted.iter() {
+    let mut words = Vec::new();
+    for (position, set) in batch_deleted.iter() {
+        words.clear();
+        words.extend(set.words());
         let position_bytes = position_length(position);
         put_length(
             out,
             number,
-            1 + varint_length(position_bytes as u64) + position_bytes + unpacked_length(words),
+            1 + varint_length(position_bytes as u64) + position_bytes + unpacked_length(&words),
         );
         put_length(out, 1, position_bytes);
         put_position(out, position);
-        put_words(out, words);
+        put_words(out, &words);
     }
 }
 

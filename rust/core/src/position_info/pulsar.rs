@@ -122,7 +122,6 @@ pub(crate) fn decode(bytes: &[u8], max_bytes: usize) -> Result<(PositionInfo, Fo
     let (form, acks) = deleted.finish(&budget)?;
     info.individually_deleted = acks.set;
     info.spanning_ranges = acks.spanning;
-    info.batch_deleted.sort();
     Ok((info, form))
 }
 

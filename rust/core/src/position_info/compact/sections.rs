@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use super::bits::{BitReader, BitWriter};
 use super::column::Code;
+use crate::ack_sets::AckSets;
 use crate::error::Result;
 use crate::position::Position;
-use crate::position_info::AckSets;
 use crate::position_info::budget::Budget;
 use crate::position_info::messages::MAP_ENTRY_BYTES;
 
@@ -81,10 +81,10 @@ fn each_row<const N: usize>(
 pub(super) fn put_batches(bits: &mut BitWriter, batches: &AckSets) {
     let rows = position_numbers(batches.iter().map(|(position, _)| position))
         .zip(batches.iter())
-        .map(|([ledger, entry], (_, words))| [ledger, entry, words.len() as u64]);
+        .map(|([ledger, entry], (_, set))| [ledger, entry, set.word_count() as u64]);
     put_rows(bits, batches.len(), rows);
-    let words = batches.words();
-    put_rows(bits, words.len(), words.iter().map(|word| [word.cast_unsigned()]));
+    let words = batches.iter().flat_map(|(_, set)| set.words());
+    put_rows(bits, words.clone().count(), words.map(|word| [word.cast_unsigned()]));
 }
 
 /// Reads partly acknowledged entries.
@@ -107,7 +107,7 @@ pub(super) fn take_batches(bits: &mut BitReader<'_>, budget: &mut Budget) -> Res
         let set = usize::try_from(length).ok().and_then(|length| left.split_at_checked(length));
         match set {
             Some((own, rest)) if own.last() != Some(&0) => {
-                batches.push(position, own);
+                batches.insert(position, own);
                 left = rest;
             }
             _ => return Err(bits.refuse("words are missing or end in zeros")),

@@ -1,0 +1,238 @@
+//! Up to [`SETS_MAX`] ack sets of one ledger, as columns.
+
+use super::ack_set::AckSet;
+
+/// Ack sets of a chunk: as many as a mask of changes has bits.
+pub(super) const SETS_MAX: usize = 128;
+
+/// Stored words of a chunk, unless it has only one set. An insertion moves at most as many.
+const WORDS_MAX: usize = 1024;
+
+/// A chunk; its ids are `base` plus an offset, so an entry costs 4 bytes and its word.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Chunk {
+    /// At or before the first entry.
+    base: i64,
+    offsets: Vec<u32>,
+    /// The end of each set's stored words; empty if each set has exactly one.
+    ends: Vec<u32>,
+    words: Vec<i64>,
+    /// Which sets changed since the last save, and since the current one began.
+    pub(super) changed: u128,
+    pub(super) since: u128,
+}
+
+/// Grows by half, up to `most` at once, so that a full chunk has no spare capacity.
+fn grow<T>(items: &mut Vec<T>, more: usize, most: usize) {
+    let needed = items.len() + more;
+    if needed > items.capacity() {
+        let wanted = (items.len() * 3 / 2).clamp(4.min(most), most).max(needed);
+        items.reserve_exact(wanted - items.len());
+    }
+}
+
+/// A mask with a clear bit inserted at `at`.
+fn with_gap(mask: u128, at: usize) -> u128 {
+    let below = (1 << at) - 1;
+    mask & below | (mask & !below) << 1
+}
+
+/// A mask without the bit at `at`.
+fn without(mask: u128, at: usize) -> u128 {
+    let below = (1 << at) - 1;
+    mask & below | mask >> 1 & !below
+}
+
+impl Chunk {
+    pub(super) fn new(entry_id: i64) -> Self {
+        Self { base: entry_id, ..Self::default() }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.offsets.len()
+    }
+
+    /// No entry of this chunk is before it, and every entry of the chunk before is.
+    pub(super) fn base(&self) -> i64 {
+        self.base
+    }
+
+    pub(super) fn entry_id(&self, at: usize) -> i64 {
+        self.base.wrapping_add(i64::from(self.offsets[at]))
+    }
+
+    /// The place of an entry, or the place at which it would be inserted.
+    #[inline]
+    pub(super) fn find(&self, entry_id: i64) -> Result<usize, usize> {
+        if entry_id < self.base {
+            return Err(0);
+        }
+        match u32::try_from(entry_id.abs_diff(self.base)) {
+            Ok(offset) => self.offsets.binary_search(&offset),
+            Err(_) => Err(self.len()),
+        }
+    }
+
+    fn start(&self, at: usize) -> usize {
+        match self.ends.is_empty() {
+            true => at,
+            false if at == 0 => 0,
+            false => self.ends[at - 1] as usize,
+        }
+    }
+
+    #[inline]
+    pub(super) fn set(&self, at: usize) -> AckSet<'_> {
+        AckSet::of(&self.words[self.start(at)..self.start(at + 1)])
+    }
+
+    /// The word of a set that is stored as one.
+    #[inline]
+    pub(super) fn word_mut(&mut self, at: usize) -> Option<&mut i64> {
+        let (start, end) = (self.start(at), self.start(at + 1));
+        if end == start + 1 { self.words.get_mut(start) } else { None }
+    }
+
+    /// Whether there is room for one more set with these stored words.
+    pub(super) fn has_room(&self, entry_id: i64, words: usize) -> bool {
+        if self.len() == 0 {
+            return true;
+        }
+        let first = self.base.min(entry_id);
+        let last = self.entry_id(self.len() - 1).max(entry_id);
+        self.len() < SETS_MAX
+            && self.words.len() + words <= WORDS_MAX
+            && last.abs_diff(first) <= u64::from(u32::MAX)
+    }
+
+    pub(super) fn insert(&mut self, at: usize, entry_id: i64, stored: &[i64]) {
+        if entry_id < self.base {
+            let by = self.base.abs_diff(entry_id) as u32;
+            self.offsets.iter_mut().for_each(|offset| *offset += by);
+            self.base = entry_id;
+        }
+        grow(&mut self.offsets, 1, SETS_MAX);
+        self.offsets.insert(at, entry_id.abs_diff(self.base) as u32);
+        if stored.len() != 1 {
+            self.give_ends();
+        }
+        let start = self.start(at);
+        if !self.ends.is_empty() || stored.len() != 1 {
+            grow(&mut self.ends, 1, SETS_MAX);
+            self.ends.insert(at, start as u32);
+        }
+        self.replace_words(at, start, start, stored);
+        (self.changed, self.since) = (with_gap(self.changed, at), with_gap(self.since, at));
+    }
+
+    pub(super) fn replace(&mut self, at: usize, stored: &[i64]) {
+        if stored.len() != 1 {
+            self.give_ends();
+        }
+        let (start, end) = (self.start(at), self.start(at + 1));
+        self.replace_words(at, start, end, stored);
+    }
+
+    /// Writes the ends of sets that had one word each.
+    fn give_ends(&mut self) {
+        if self.ends.is_empty() {
+            self.ends = (1..=self.words.len() as u32).collect();
+        }
+    }
+
+    /// Replaces the words from `start` to `end` by those of the set at `at`.
+    fn replace_words(&mut self, at: usize, start: usize, end: usize, stored: &[i64]) {
+        if stored.len() == end - start {
+            self.words[start..end].copy_from_slice(stored);
+            return;
+        }
+        let more = stored.len().saturating_sub(end - start);
+        let most = if self.ends.is_empty() { SETS_MAX } else { WORDS_MAX };
+        grow(&mut self.words, more, most);
+        self.words.splice(start..end, stored.iter().copied());
+        let (old, new) = (end - start, stored.len());
+        for end in self.ends.iter_mut().skip(at) {
+            *end = *end + new as u32 - old as u32;
+        }
+    }
+
+    pub(super) fn remove(&mut self, at: usize) {
+        let (start, end) = (self.start(at), self.start(at + 1));
+        self.replace_words(at, start, end, &[]);
+        self.offsets.remove(at);
+        if !self.ends.is_empty() {
+            self.ends.remove(at);
+        }
+        (self.changed, self.since) = (without(self.changed, at), without(self.since, at));
+        if self.offsets.capacity() > 2 * self.len() + 4 {
+            self.shrink();
+        }
+    }
+
+    /// Keeps the sets of a mask.
+    pub(super) fn keep(&mut self, mask: u128) {
+        let mut kept = Self::new(self.base);
+        for at in (0..self.len()).filter(|at| mask >> at & 1 == 1) {
+            kept.push(self, at);
+        }
+        kept.shrink();
+        *self = kept;
+    }
+
+    /// Appends a set of another chunk, with its marks.
+    fn push(&mut self, other: &Self, at: usize) {
+        let to = self.len();
+        self.insert(to, other.entry_id(at), other.set(at).stored());
+        self.changed |= (other.changed >> at & 1) << to;
+        self.since |= (other.since >> at & 1) << to;
+    }
+
+    /// Moves the sets from `at` on into a new chunk.
+    pub(super) fn split_off(&mut self, at: usize) -> Self {
+        let mut right = Self::new(self.entry_id(at));
+        for from in at..self.len() {
+            right.push(self, from);
+        }
+        right.shrink();
+        self.keep((1 << at) - 1);
+        right
+    }
+
+    /// Whether the sets of the next chunk fit into this one with room left.
+    pub(super) fn can_take(&self, next: &Self) -> bool {
+        next.entry_id(next.len() - 1).abs_diff(self.base) <= u64::from(u32::MAX)
+            && self.len() + next.len() <= SETS_MAX / 4 * 3
+            && self.words.len() + next.words.len() <= WORDS_MAX
+    }
+
+    pub(super) fn take(&mut self, next: &Self) {
+        for at in 0..next.len() {
+            self.push(next, at);
+        }
+    }
+
+    /// Raises the base to the first entry.
+    pub(super) fn tighten(&mut self) {
+        let first = self.offsets[0];
+        self.base = self.entry_id(0);
+        self.offsets.iter_mut().for_each(|offset| *offset -= first);
+    }
+
+    fn shrink(&mut self) {
+        if self.words.len() == self.len() && self.ends.iter().enumerate().all(is_single) {
+            self.ends = Vec::new();
+        }
+        self.offsets.shrink_to_fit();
+        self.ends.shrink_to_fit();
+        self.words.shrink_to_fit();
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        4 * (self.offsets.capacity() + self.ends.capacity()) + 8 * self.words.capacity()
+    }
+}
+
+/// Whether a set and all before it have one word each.
+fn is_single((at, end): (usize, &u32)) -> bool {
+    *end as usize == at + 1
+}

@@ -1,0 +1,488 @@
+//! The class `AckSets`.
+
+use ackwell_core::ack_sets::{AckSet, Effect};
+use ackwell_core::{Position, command_ack};
+use pyo3::exceptions::{PyKeyError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyBytes, PyTuple};
+
+use crate::arrays::{Array, Ints, Rows, array};
+use crate::convert::{self, Int, LimitError, Pair, pairs, position, raise};
+use crate::range_set::PositionRangeSet;
+use crate::shared::Shared;
+
+/// Ledger ids, entry ids, the start of each set's words and the end of all, the words.
+type Columns<'py> = (Array<'py, i64>, Array<'py, i64>, Array<'py, i64>, Array<'py, i64>);
+
+/// The words of the largest ack set.
+const WORDS_MAX: usize = command_ack::BATCH_SIZE_MAX as usize / 64;
+
+/// Batches of at most this many rows run attached, because detaching takes longer than the batch.
+const ATTACHED_ROWS: usize = 64;
+
+/// The ack sets of partly acknowledged batches: a mapping from `Position` to a tuple of words.
+///
+/// Words are signed 64-bit integers, least significant bit first, without zero words at the end; a set bit marks a
+/// message that is not acknowledged. Methods accept signed and unsigned words, at most 16,384 for each set
+/// (`LimitError`). A batch of up to 64 messages costs 12 to 24 bytes; empty and full words of larger batches cost
+/// nothing. Iteration is in order of position, over the sets as they are when it begins.
+///
+/// The sets that changed since the last save are marked. A set is removed because its entry is acknowledged, so removed
+/// sets are not changes, except those that `clear` removes.
+///
+/// Parameters
+/// ----------
+/// sets : mapping or iterable of pairs, optional
+///     The initial positions and words. A later pair replaces an earlier one.
+///
+/// Examples
+/// --------
+/// >>> from ackwell import AckSets
+/// >>> sets = AckSets({(3, 5): [0b1111]})
+/// >>> sets.intersect(3, 5, [0b1010]), sets.intersect(3, 5, [0b1110]), sets[3, 5]
+/// (2, -1, (10,))
+/// >>> sets.intersect(3, 5, [0b0101]), len(sets)
+/// (0, 0)
+#[pyclass(frozen, mapping, module = "ackwell")]
+pub(crate) struct AckSets(Shared<ackwell_core::AckSets>);
+
+/// The words of an ack set, in an argument.
+enum Words {
+    /// Those of a batch of up to 64 messages, without an allocation.
+    One([i64; 1]),
+    Many(Vec<i64>),
+}
+
+impl Words {
+    fn as_slice(&self) -> &[i64] {
+        match self {
+            Self::One(word) => word,
+            Self::Many(words) => words,
+        }
+    }
+}
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Words {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        if let Ok(tuple) = object.cast::<PyTuple>()
+            && tuple.len() == 1
+        {
+            return Ok(Self::One([word(&tuple.get_item(0)?)?]));
+        }
+        let mut words = Vec::new();
+        for item in object.try_iter()?.take(WORDS_MAX + 1) {
+            words.push(word(&item?)?);
+        }
+        check_word_count(words.len())?;
+        Ok(Self::Many(words))
+    }
+}
+
+/// A signed or unsigned 64-bit word as a signed one.
+fn word(item: &Bound<'_, PyAny>) -> PyResult<i64> {
+    if let Ok(Int(word)) = item.extract() {
+        return Ok(word);
+    }
+    let number = item.py().import("operator")?.call_method1("index", (item,))?;
+    match number.extract::<u64>() {
+        Ok(word) => Ok(word.cast_signed()),
+        Err(_) => {
+            Err(PyValueError::new_err(format!("{number} in an ack set; expected a 64-bit word")))
+        }
+    }
+}
+
+fn check_word_count(count: usize) -> PyResult<()> {
+    if count > WORDS_MAX {
+        return Err(LimitError::new_err(format!(
+            "an ack set of more than {WORDS_MAX} words; a batch holds at most {} messages",
+            command_ack::BATCH_SIZE_MAX
+        )));
+    }
+    Ok(())
+}
+
+fn entry(ledger_id: Int, entry_id: Int) -> PyResult<Position> {
+    Position::entry(ledger_id.0, entry_id.0).map_err(raise)
+}
+
+fn words_of<'py>(py: Python<'py>, set: AckSet<'_>) -> PyResult<Bound<'py, PyTuple>> {
+    let words: Vec<i64> = set.words().collect();
+    PyTuple::new(py, words)
+}
+
+/// The set as one integer whose bit i is batch index i.
+fn bits_of<'py>(py: Python<'py>, set: AckSet<'_>) -> PyResult<Bound<'py, PyAny>> {
+    let mut words = set.words();
+    let first = words.next().unwrap_or(0).cast_unsigned();
+    if words.next().is_none() {
+        return Ok(first.into_pyobject(py)?.into_any());
+    }
+    let bytes: Vec<u8> = set.words().flat_map(i64::to_le_bytes).collect();
+    let int = py.get_type::<pyo3::types::PyInt>();
+    int.call_method1("from_bytes", (PyBytes::new(py, &bytes), "little"))
+}
+
+impl AckSets {
+    pub(crate) fn of(sets: ackwell_core::AckSets) -> Self {
+        Self(Shared::new(sets))
+    }
+
+    /// A copy, so that no call holds two locks.
+    pub(crate) fn core(&self, py: Python<'_>) -> ackwell_core::AckSets {
+        self.0.locked(py).clone()
+    }
+
+    /// The sets of a mapping or an iterable of pairs, all of them checked; a copy of another `AckSets`.
+    fn core_of(sets: &Bound<'_, PyAny>) -> PyResult<ackwell_core::AckSets> {
+        if let Ok(sets) = sets.cast::<Self>() {
+            return Ok(sets.get().core(sets.py()));
+        }
+        let mut all = ackwell_core::AckSets::new();
+        for item in pairs(sets)? {
+            let ((ledger_id, entry_id), words): (Pair, Words) = item?.extract()?;
+            all.insert(entry(ledger_id, entry_id)?, words.as_slice());
+        }
+        Ok(all)
+    }
+
+    fn get_with<'py, R>(
+        &self,
+        py: Python<'py>,
+        (ledger_id, entry_id): Pair,
+        read: impl FnOnce(AckSet<'_>) -> PyResult<R>,
+    ) -> PyResult<Option<R>> {
+        let sets = self.0.locked(py);
+        sets.get(Position::new(ledger_id.0, entry_id.0)).map(read).transpose()
+    }
+}
+
+crate::methods::mapping_methods! { AckSets, 0,
+    "Return the same sets. The copy has no saves, so its changes are unknown.", {
+    #[new]
+    #[pyo3(signature = (sets = None, /))]
+    fn new(sets: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+        sets.map_or(Ok(ackwell_core::AckSets::new()), Self::core_of).map(Self::of)
+    }
+
+    /// Build the sets of int64 arrays: ledger ids, entry ids, the start of each set's words and the end of all, words.
+    #[staticmethod]
+    fn from_arrays(
+        py: Python<'_>,
+        ledger_ids: Ints<'_>,
+        entry_ids: Ints<'_>,
+        starts: Ints<'_>,
+        words: Ints<'_>,
+    ) -> PyResult<Self> {
+        let batch = Batch::new(ledger_ids, entry_ids, &starts, &words)?;
+        let sets = Self::of(ackwell_core::AckSets::new());
+        sets.0.detached(py, |sets| batch.each(|position, words| { sets.insert(position, words); }));
+        Ok(sets)
+    }
+
+    /// Return int64 arrays: ledger ids, entry ids, the start of each set's words and the end of all, words.
+    fn to_arrays<'py>(&self, py: Python<'py>) -> Columns<'py> {
+        let columns = self.0.detached(py, |sets| {
+            let mut columns = [const { Vec::new() }; 4];
+            let [ledger_ids, entry_ids, starts, words] = &mut columns;
+            starts.push(0);
+            for (position, set) in sets.iter() {
+                ledger_ids.push(position.ledger_id);
+                entry_ids.push(position.entry_id);
+                words.extend(set.words());
+                starts.push(words.len() as i64);
+            }
+            columns
+        });
+        columns.map(|column| array(py, column)).into()
+    }
+
+    /// Return the words of a position, or `default`.
+    #[pyo3(signature = (position, default = None, /))]
+    fn get<'py>(
+        &self,
+        py: Python<'py>,
+        position: Pair,
+        default: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        Ok(self.get_with(py, position, |set| words_of(py, set))?.map(Bound::into_any).or(default))
+    }
+
+    fn __getitem__<'py>(&self, py: Python<'py>, position: Pair) -> PyResult<Bound<'py, PyTuple>> {
+        let words = self.get_with(py, position, |set| words_of(py, set))?;
+        words.ok_or_else(|| PyKeyError::new_err((position.0.0, position.1.0)))
+    }
+
+    /// Return the messages of an entry that are not acknowledged as bits of an integer; None without a set.
+    #[pyo3(signature = (ledger_id, entry_id, /))]
+    fn unacked_bits<'py>(
+        &self,
+        py: Python<'py>,
+        ledger_id: Int,
+        entry_id: Int,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.get_with(py, (ledger_id, entry_id), |set| bits_of(py, set))
+    }
+
+    /// Return whether an entry has a set.
+    #[pyo3(signature = (ledger_id, entry_id, /))]
+    fn contains(&self, py: Python<'_>, ledger_id: Int, entry_id: Int) -> bool {
+        self.0.locked(py).get(Position::new(ledger_id.0, entry_id.0)).is_some()
+    }
+
+    /// False for an object that is not a position.
+    fn __contains__(&self, py: Python<'_>, position: &Bound<'_, PyAny>) -> bool {
+        position.extract::<Pair>().is_ok_and(|position| self.contains(py, position.0, position.1))
+    }
+
+    /// Set the words of an entry; return whether this changed them.
+    fn set(&self, py: Python<'_>, ledger_id: Int, entry_id: Int, words: Words) -> PyResult<bool> {
+        let position = entry(ledger_id, entry_id)?;
+        Ok(self.0.locked(py).insert(position, words.as_slice()))
+    }
+
+    /// Acknowledge the messages of an entry whose bit is clear. An entry without a set gets the words.
+    ///
+    /// Return the number of messages that are left, or -1 if nothing changed. With 0 left, the set is removed.
+    fn intersect(
+        &self,
+        py: Python<'_>,
+        ledger_id: Int,
+        entry_id: Int,
+        words: Words,
+    ) -> PyResult<i64> {
+        let position = entry(ledger_id, entry_id)?;
+        Ok(self.0.locked(py).intersect(position, words.as_slice()).code())
+    }
+
+    /// Do the same as `intersect` for each row of int64 arrays, in order; return the results.
+    ///
+    /// `starts` has the start of each row's words and the end of all. An entry without messages left is acknowledged,
+    /// so later rows of it change nothing. Nothing changes if an argument is refused.
+    fn intersect_many<'py>(
+        &self,
+        py: Python<'py>,
+        ledger_ids: Ints<'py>,
+        entry_ids: Ints<'py>,
+        starts: Ints<'py>,
+        words: Ints<'py>,
+    ) -> PyResult<Array<'py, i64>> {
+        let Batch { ledger_ids, entry_ids, starts, words } =
+            Batch::new(ledger_ids, entry_ids, &starts, &words)?;
+        let run = |sets: &mut ackwell_core::AckSets| {
+            sets.intersect_many(&ledger_ids, &entry_ids, &starts[1..], &words)
+        };
+        let effects = match ledger_ids.len() <= ATTACHED_ROWS {
+            true => run(&mut self.0.locked(py)),
+            false => self.0.detached(py, run),
+        };
+        Ok(array(py, effects.map_err(raise)?.into_iter().map(Effect::code).collect()))
+    }
+
+    /// Set the words of an entry if their first message has a higher batch index than that of its set, or if it has
+    /// none; return whether this changed the set. Brokers before 5.0 treat cumulative acknowledgments like this.
+    fn replace_if_later(
+        &self,
+        py: Python<'_>,
+        ledger_id: Int,
+        entry_id: Int,
+        words: Words,
+    ) -> PyResult<bool> {
+        let position = entry(ledger_id, entry_id)?;
+        Ok(self.0.locked(py).replace_if_later(position, words.as_slice()))
+    }
+
+    /// Remove the set of an entry; return whether it had one.
+    #[pyo3(signature = (ledger_id, entry_id, /))]
+    fn remove(&self, py: Python<'_>, ledger_id: Int, entry_id: Int) -> bool {
+        self.0.locked(py).remove(Position::new(ledger_id.0, entry_id.0))
+    }
+
+    /// Remove the sets of the positions of two int64 arrays; return how many there were.
+    fn remove_many(
+        &self,
+        py: Python<'_>,
+        ledger_ids: Ints<'_>,
+        entry_ids: Ints<'_>,
+    ) -> PyResult<usize> {
+        let mut removed = 0;
+        self.0.batch_of_any(py, &Rows::new([ledger_ids, entry_ids])?, |sets, [ledgers, entries]| {
+            for (ledger_id, entry_id) in ledgers.iter().zip(entries) {
+                removed += usize::from(sets.remove(Position::new(*ledger_id, *entry_id)));
+            }
+        })?;
+        Ok(removed)
+    }
+
+    /// Remove the sets of entries at or before a position; return how many there were.
+    #[pyo3(signature = (ledger_id, entry_id, /))]
+    fn remove_up_to(&self, py: Python<'_>, ledger_id: Int, entry_id: Int) -> usize {
+        self.0.locked(py).remove_up_to(Position::new(ledger_id.0, entry_id.0))
+    }
+
+    /// Remove the sets of entries after `lower` and up to `upper`; return how many there were.
+    fn remove_range(
+        &self,
+        py: Python<'_>,
+        ledger_id: Int,
+        lower_entry_exclusive: Int,
+        upper_entry_inclusive: Int,
+    ) -> usize {
+        let (lower, upper) = (lower_entry_exclusive.0, upper_entry_inclusive.0);
+        self.0.locked(py).remove_range(ledger_id.0, lower, upper)
+    }
+
+    /// Remove the sets of acknowledged entries; return how many there were. O(sets).
+    #[pyo3(signature = (acked, /))]
+    fn remove_ranges(&self, py: Python<'_>, acked: &Bound<'_, PositionRangeSet>) -> usize {
+        // A copy, so that no call holds two locks.
+        let acked = acked.get().0.locked(py).clone();
+        self.0.detached(py, |sets| sets.remove_ranges(&acked))
+    }
+
+    /// Remove the sets without messages; return how many there were. O(sets).
+    fn remove_empty(&self, py: Python<'_>) -> usize {
+        self.0.detached(py, |sets| sets.remove_empty())
+    }
+
+    /// Set the words of many entries, of a mapping or an iterable of pairs.
+    #[pyo3(signature = (sets, /))]
+    fn update(&self, py: Python<'_>, sets: &Bound<'_, PyAny>) -> PyResult<()> {
+        let newer = Self::core_of(sets)?;
+        self.0.detached(py, |sets| sets.update(&newer));
+        Ok(())
+    }
+
+    /// Return the sets that `older` does not have, or has with other words. O(sets).
+    #[pyo3(signature = (older, /))]
+    fn changed_from(&self, py: Python<'_>, older: &Bound<'_, Self>) -> Self {
+        let older = older.get().core(py);
+        Self::of(self.0.detached(py, |sets| sets.changed_from(&older)))
+    }
+
+    /// Remove every set. If there was one, the changes since the last save are unknown.
+    fn clear(&self, py: Python<'_>) {
+        self.0.locked(py).clear();
+    }
+
+    /// Return the ids of the ledgers with sets, in order.
+    fn ledger_ids(&self, py: Python<'_>) -> Vec<i64> {
+        self.0.locked(py).ledger_ids().collect()
+    }
+
+    /// Return the number of words of the longest set. O(sets).
+    fn longest(&self, py: Python<'_>) -> usize {
+        self.0.locked(py).longest()
+    }
+
+    /// Begin a save. Return the sets that changed since the previous save; None if they are unknown or more than
+    /// 65,536. O(changes).
+    fn begin_save(&self, py: Python<'_>) -> Option<Self> {
+        self.0.locked(py).begin_save().map(Self::of)
+    }
+
+    /// End a save that succeeded: the changes before it began are saved.
+    fn end_save(&self, py: Python<'_>) {
+        self.0.locked(py).end_save();
+    }
+
+    /// Whether a set changed since the last save began.
+    #[getter]
+    fn moved(&self, py: Python<'_>) -> bool {
+        self.0.locked(py).is_moved()
+    }
+
+    fn __len__(&self, py: Python<'_>) -> usize {
+        self.0.locked(py).len()
+    }
+
+    /// Iterate over the positions as they are now, in order.
+    fn __iter__(&self, py: Python<'_>) -> AckSetsIterator {
+        let positions: Vec<Position> = self.0.locked(py).iter().map(|(at, _)| at).collect();
+        AckSetsIterator(Shared::new(positions.into_iter()))
+    }
+
+    fn __eq__<'py>(
+        slf: &Bound<'py, Self>,
+        other: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        let Ok(sets) = other.cast::<Self>() else { return convert::equals_mapping(slf, other) };
+        let other = sets.get().core(py);
+        let equal = *slf.get().0.locked(py) == other;
+        Ok(PyBool::new(py, equal).to_owned().into_any())
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        format!("<AckSets of {} entries>", self.__len__(py))
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Columns<'py>)> {
+        let restore = slf.get_type().getattr("from_arrays")?;
+        Ok((restore, slf.get().to_arrays(slf.py())))
+    }
+} }
+
+/// The arguments of a batch, copied and checked.
+struct Batch {
+    ledger_ids: Vec<i64>,
+    entry_ids: Vec<i64>,
+    starts: Vec<i64>,
+    words: Vec<i64>,
+}
+
+impl Batch {
+    fn new(
+        ledger_ids: Ints<'_>,
+        entry_ids: Ints<'_>,
+        starts: &Ints<'_>,
+        words: &Ints<'_>,
+    ) -> PyResult<Self> {
+        let [ledger_ids, entry_ids] = Rows::new([ledger_ids, entry_ids])?.to_vecs();
+        let (starts, words) = (starts.to_vec(), words.to_vec());
+        let is_valid = starts.len() == ledger_ids.len() + 1
+            && starts.is_sorted()
+            && (starts.first(), starts.last()) == (Some(&0), Some(&(words.len() as i64)));
+        if !is_valid {
+            return Err(PyValueError::new_err(
+                "starts: expected the start of each set's words and the number of all words",
+            ));
+        }
+        for (ledger_id, entry_id) in ledger_ids.iter().zip(&entry_ids) {
+            Position::entry(*ledger_id, *entry_id).map_err(raise)?;
+        }
+        let counts = starts.windows(2).map(|pair| (pair[1] - pair[0]) as usize);
+        check_word_count(counts.max().unwrap_or(0))?;
+        Ok(Self { ledger_ids, entry_ids, starts, words })
+    }
+
+    fn each(&self, mut visit: impl FnMut(Position, &[i64])) {
+        let positions = self.ledger_ids.iter().zip(&self.entry_ids);
+        for ((ledger_id, entry_id), ends) in positions.zip(self.starts.windows(2)) {
+            let words = &self.words[ends[0] as usize..ends[1] as usize];
+            visit(Position::new(*ledger_id, *entry_id), words);
+        }
+    }
+}
+
+/// Iterates over the positions as they were when it was made.
+#[pyclass(frozen, module = "ackwell")]
+struct AckSetsIterator(Shared<std::vec::IntoIter<Position>>);
+
+#[pymethods]
+impl AckSetsIterator {
+    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let next = self.0.locked(py).next();
+        next.map(|at| position(py, at)).transpose()
+    }
+
+    fn __length_hint__(&self, py: Python<'_>) -> usize {
+        self.0.locked(py).len()
+    }
+}
