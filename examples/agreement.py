@@ -23,7 +23,7 @@ from ackwell.replay.states import Replay, SubscriptionState
 
 if TYPE_CHECKING:
     from ackwell._native import PositionRangeSet
-    from ackwell.cursor.cursor_state import AckSets
+    from ackwell.cursor.cursor_state import AckSetMapping
     from ackwell.position import Position
 
 
@@ -121,12 +121,12 @@ def _compare(state: SubscriptionState, answer: SubscriptionStats, restarted: boo
     return (Verdict.FORGOT if restarted and part_of_ours else Verdict.DIFFERS), forgotten
 
 
-def _owed(ack_sets: AckSets, position: Position) -> int:
+def _owed(ack_sets: AckSetMapping, position: Position) -> int:
     """Return the indexes that are not acknowledged; ones without end if none was acknowledged."""
     return from_words(ack_sets[position]) if position in ack_sets else -1
 
 
-def _messages(state: SubscriptionState, acked: PositionRangeSet, ack_sets: AckSets) -> int:
+def _messages(state: SubscriptionState, acked: PositionRangeSet, ack_sets: AckSetMapping) -> int:
     """Count acknowledged messages: an entry is one, or as many as its batch holds."""
     sizes = BatchSizes(of=state.batch_sizes)
     return sizes.acked(acked.cardinality, ack_sets, within=acked).at_least

@@ -18,7 +18,7 @@ from ackwell.broker.batch_sizes import BatchSizes, Bounds
 from ackwell.broker.broker_settings import BrokerSettings
 from ackwell.broker.restart import RestartLoss, restart_loss
 from ackwell.broker.stats import SubscriptionStats, read_stats
-from ackwell.cursor.cursor_state import AckSets, CursorState
+from ackwell.cursor.cursor_state import AckSetMapping, CursorState
 from tests.shared import shared_path
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def settings_of(config: dict[str, Any]) -> BrokerSettings:
 def acknowledged(
     mark_delete: tuple[int, int],
     ranges: PositionRangeSet,
-    ack_sets: AckSets | None = None,
+    ack_sets: AckSetMapping | None = None,
     ledgers: Ledgers | None = None,
 ) -> CursorState:
     return CursorState(Position(*mark_delete), ranges, ack_sets, ledgers)
