@@ -200,7 +200,7 @@ FIRST_SEEDS: dict[str, int] = {
     "a part of a save is taken for a save": 1,
     "an owner that was fenced writes": 9,
     "a save in the middle of a load is lost": 0,
-    "the second base is deleted": 24,
+    "the second base is deleted": 38,
     "a delta holds no open transactions": 3,
     "a delta holds no redelivery counts": 12,
     "a delta holds no parts of batches": 0,
