@@ -403,7 +403,7 @@ def _read_position(fields: DumpFields) -> Found | None:
     if read <= fields.mark_delete:
         return (
             f"readPosition {read} is not after markDeletePosition {fields.mark_delete}",
-            (Part.ACKNOWLEDGMENTS, Part.DELIVERY),
+            (Part.DELIVERY,) if fields.counters_agree else (Part.ACKNOWLEDGMENTS, Part.DELIVERY),
         )
     size = fields.sizes.get(read.ledger_id)
     if size is None or read.entry_id <= size + fields.changes_within(ONE_ANSWER_SECONDS):

@@ -5,7 +5,7 @@ The content of a file decides its kind. Each kind may be gzipped or pasted by ha
 - the answer of `pulsar-admin topics stats-internal` or `partitioned-stats-internal`;
 - several answers in one file: one after the other, each optionally under a line with its topic; as an array;
   or as an object from topic to answer;
-- the two answers about one topic in one file;
+- the two answers about one topic in one file, and the answer of `info-internal`, the persisted cursors;
 - recorded objects `{internalStats, stats, cursor}`.
 
 A value that the file does not show is `None` in `SubscriptionStats`, never a guess.
@@ -16,7 +16,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -27,6 +27,7 @@ from ackwell.broker.contradictions import Contradiction, DumpFields, Part, contr
 from ackwell.broker.dispatch import DispatchStats, dispatch_of
 from ackwell.broker.documents import HOW_TO, LongRanges, documents_of
 from ackwell.broker.fields import count, flag, integer, known_count, known_integer, object_of, shortened, text
+from ackwell.broker.info import is_info, ledgers_of, persisted_cursor
 from ackwell.broker.names import INTERNAL_SUBSCRIPTIONS, decoded_name, subscription_name
 from ackwell.cursor.ack_sets import from_words, to_words
 from ackwell.cursor.cursor_state import AckSetMapping, CursorState
@@ -79,7 +80,7 @@ class SubscriptionStats(CursorState):
     cursor_ledger: CursorLedger
     batch_sizes: BatchSizes
     persisted_mark_delete: Position | None
-    """None if the source does not show it: the admin API does not."""
+    """None if the source does not show it: of the admin API, only `info-internal` does."""
     delayed_messages: int | None
     subscription_type: str | None
     durable: bool
@@ -102,6 +103,10 @@ class SubscriptionStats(CursorState):
     """The errors of fields that show the delivery. `dispatch` is then None."""
     shows_cursor: bool = True
     """False for an answer of `stats` alone: positions, ranges and ledgers are unknown and empty."""
+    persisted: CursorState | None = None
+    """The acknowledgments in the metadata store, from `info-internal`; None if it does not have them."""
+    persisted_only: bool = False
+    """True for an answer of `info-internal` alone: the acknowledgments are the persisted ones."""
     owner: str | None = None
     """The admin address of the broker that owns the topic; None if the source does not show it."""
     cursor_state: str | None = None
@@ -120,7 +125,11 @@ class SubscriptionStats(CursorState):
     @property
     def unknown(self) -> frozenset[Part]:
         """The parts of the dump that are missing or contradictory."""
-        missing = () if self.shows_cursor else (Part.LEDGERS, Part.ACKNOWLEDGMENTS, Part.WRITES)
+        missing: tuple[Part, ...] = ()
+        if not self.shows_cursor:
+            missing = (Part.LEDGERS, Part.ACKNOWLEDGMENTS, Part.WRITES)
+        elif self.persisted_only:
+            missing = (Part.LEDGERS, Part.WRITES)
         return frozenset(missing).union(*(each.unknown for each in self.contradictions))
 
     @property
@@ -142,6 +151,12 @@ class SubscriptionStats(CursorState):
             raise StatsError(
                 f"subscription {shortened(self.subscription)}: an answer of `topics stats` alone does not "
                 f"show the cursor; {HOW_TO}",
+                self.source,
+            )
+        if self.persisted_only:
+            raise StatsError(
+                f"subscription {shortened(self.subscription)}: `info-internal` shows only the persisted "
+                f"acknowledgments; {HOW_TO}",
                 self.source,
             )
         if not (self.shows_acknowledgments and self.shows_ledgers):
@@ -307,18 +322,36 @@ _READABLE: Final = (
 
 
 def _of_one_topic(documents: Iterator[tuple[str | None, Any]]) -> Iterator[tuple[str | None, Any]]:
-    """Join the two answers about one topic if a file contains only these two, in either order."""
-    first = list(islice(documents, 3))
-    if len(first) == 2 and all(isinstance(document, dict) for _, document in first):
-        (above, one), (below, other) = first
-        internal, stats = (one, other) if "cursors" in one else (other, one)
-        shown, cursors = stats.get("subscriptions"), internal.get("cursors")
-        if isinstance(shown, dict) and isinstance(cursors, dict) and shown and shown.keys() <= cursors.keys():
-            headings = {heading for heading in (above, below) if heading is not None}
-            if len(headings) < 2:
-                first = [(next(iter(headings), None), {"internalStats": internal, "stats": stats})]
+    """Join the answers about one topic if a file contains only these, in any order."""
+    first = list(islice(documents, 4))
+    parts: dict[str, Any] = {}
+    headings = {heading for heading, _ in first if heading is not None}
+    if 1 < len(first) < 4 and len(headings) < 2:
+        parts = {kind: document for _, document in first if (kind := _kind_of(document)) is not None}
+    if len(parts) == len(first) and "internalStats" in parts and _names_agree(parts):
+        first = [(next(iter(headings), None), parts)]
     yield from first
     yield from documents
+
+
+def _kind_of(document: Any) -> str | None:
+    """Return the name of an answer in a dump; None for another document."""
+    if not isinstance(document, dict):
+        return None
+    if isinstance(document.get("subscriptions"), dict) and document["subscriptions"]:
+        return "stats"
+    if not isinstance(document.get("cursors"), dict):
+        return None
+    return "info" if is_info(document) else "internalStats"
+
+
+def _names_agree(parts: Mapping[str, Any]) -> bool:
+    """Return whether the answers can be about one topic: the cursors contain all subscriptions."""
+    cursors: Set[str] = parts["internalStats"]["cursors"].keys()
+    names = set(map(decoded_name, cursors)) | cursors
+    info: Set[str] = parts.get("info", {}).get("cursors", {}).keys()
+    shown: Set[str] = parts.get("stats", {}).get("subscriptions", {}).keys()
+    return shown <= names and info <= cursors
 
 
 def from_answer(
@@ -345,7 +378,9 @@ def answers_of(value: Any, topic: str) -> Iterator[tuple[str, Mapping[str, Any]]
             left += [(item, topic) for item in reversed(value)]
         elif isinstance(value, dict):
             internal = value.get("internalStats", value)
-            if isinstance(internal, dict) and isinstance(internal.get("cursors"), dict):
+            if is_info(value):
+                yield topic, {"info": value, "internalStats": {"ledgers": [], "cursors": value["cursors"]}}
+            elif isinstance(internal, dict) and isinstance(internal.get("cursors"), dict):
                 # A dump of `ackwell collect` names its topic.
                 named = value.get("topic")
                 yield named if isinstance(named, str) else topic, value
@@ -393,6 +428,9 @@ class _Answer:
     """A dump of one cursor's memory, which names its subscription."""
     policies: Mapping[str, Any]
     backlogs: Mapping[str, Any]
+    info: Mapping[str, Any]
+    """The answer of `info-internal`."""
+    persisted_only: bool
     sizes: tuple[LedgerSize, ...]
     ledgers: Ledgers
     time_ms: int | None
@@ -401,7 +439,10 @@ class _Answer:
     @classmethod
     def of(cls, answer: Mapping[str, Any], name: str, source: str) -> _Answer:
         """Split an answer. Raises an error of `_UNREADABLE` if a part has the wrong type."""
-        internal = object_of(answer, "internalStats") or answer
+        internal, info = object_of(answer, "internalStats") or answer, object_of(answer, "info")
+        persisted_only = bool(info) and internal.get("cursors") is info.get("cursors")
+        if persisted_only:
+            internal = {"ledgers": ledgers_of(info), "cursors": info["cursors"]}
         sizes = ledger_sizes(internal)
         return cls(
             topic_of(internal) or name,
@@ -411,6 +452,8 @@ class _Answer:
             object_of(answer, "cursor"),
             object_of(answer, "policies"),
             object_of(answer, "backlogs"),
+            info,
+            persisted_only,
             sizes,
             _ledgers(sizes),
             _time(answer, "t"),
@@ -500,6 +543,8 @@ def _subscription(answer: _Answer, name: str, cursor: Mapping[str, Any]) -> Subs
     memory = answer.memory if answer.memory.get("name", name) in (name, subscription) else {}
     policies, backlog = object_of(answer.policies, subscription), object_of(answer.backlogs, subscription)
     shown = _shown(answer, subscription)
+    if answer.persisted_only:
+        cursor = persisted_cursor(cursor)
     mark_delete = _mark_delete(cursor["markDeletePosition"], ledgers)
     ranges, split_ranges = _ranges(cursor["individuallyDeletedMessages"], answer.sizes)
     persisted = object_of(memory, "persistentMarkDelete")
@@ -522,6 +567,8 @@ def _subscription(answer: _Answer, name: str, cursor: Mapping[str, Any]) -> Subs
         persisted_mark_delete=Position(integer(persisted, "ledger"), integer(persisted, "entry"))
         if persisted
         else None,
+        persisted=_persisted(answer, name),
+        persisted_only=answer.persisted_only,
         delayed_messages=None if unreadable else known_count(shown, "msgDelayed"),
         subscription_type=text(shown, "type"),
         durable=_is_durable(shown, cursor),
@@ -540,6 +587,17 @@ def _subscription(answer: _Answer, name: str, cursor: Mapping[str, Any]) -> Subs
         entries_added=known_count(answer.internal, "entriesAddedCounter"),
         split_ranges=split_ranges,
     )
+
+
+def _persisted(answer: _Answer, name: str) -> CursorState | None:
+    """Return the acknowledgments of a cursor in the metadata store."""
+    cursor = object_of(object_of(answer.info, "cursors"), name)
+    if not cursor or integer(cursor, "cursorsLedgerId", -1) >= 0:
+        return None
+    found = persisted_cursor(cursor)
+    ranges, _ = _ranges(found["individuallyDeletedMessages"], answer.sizes)
+    mark_delete = _mark_delete(found["markDeletePosition"], answer.ledgers)
+    return CursorState(mark_delete, ranges, ledgers=answer.ledgers)
 
 
 def _delivery(

@@ -63,6 +63,8 @@ class TopicAnswer(NamedTuple):
     """The answer of `analyze-backlog` by subscription, if it was requested."""
     owner: str | None = None
     """The admin address of the broker that owns the topic, `host:port`."""
+    info: Mapping[str, Any] = {}
+    """The answer of `info-internal`, if a cursor has no open ledger."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the dump that `ackwell.broker.stats` reads."""
@@ -73,6 +75,7 @@ class TopicAnswer(NamedTuple):
             "internalStats": self.internal,
             "stats": self.stats,
             "policies": self.policies,
+            "info": self.info,
             "backlogs": self.backlogs,
             "owner": self.owner,
         }
@@ -463,8 +466,20 @@ class Admin:
         except StatsError as error:
             return UnreadableSource(error.source, topic, error.reason)
         policies, backlogs = self._policies(path, internal, stats), self._backlogs(path, stats)
-        owner = self._owner(topic, answer)
-        return TopicAnswer(topic, source, answer.time_ms, internal, stats, policies, backlogs, owner)
+        owner, info = self._owner(topic, answer), self._info(path, internal)
+        return TopicAnswer(topic, source, answer.time_ms, internal, stats, policies, backlogs, owner, info)
+
+    def _info(self, path: str, internal: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Get the persisted cursors if a cursor has no open ledger: its state may be in memory only."""
+        cursors = internal.get("cursors")
+        shown = cursors.values() if isinstance(cursors, dict) else ()
+        if all(isinstance(each, dict) and each.get("state") == "Open" for each in shown):
+            return {}
+        with suppress(StatsError):
+            found = self._json(f"{path}/internal-info")
+            if isinstance(found, dict):
+                return found
+        return {}
 
     def _statistics(self, path: str, source: str) -> tuple[Answer, dict[str, Any], dict[str, Any]]:
         """Request `stats-internal` and `stats`, and again if the acknowledgments changed in between."""

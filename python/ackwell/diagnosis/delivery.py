@@ -409,7 +409,8 @@ def _without_dispatch(stats: SubscriptionStats) -> str:
         return "idle"
     if stats.unreadable:
         return "unreadable-field"
-    return "contradiction" if stats.backlog_entries is None else "no-stats"
+    is_unknown = stats.backlog_entries is None and not stats.persisted_only
+    return "contradiction" if is_unknown else "no-stats"
 
 
 def _is_idle(stats: SubscriptionStats) -> bool:

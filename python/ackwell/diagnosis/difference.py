@@ -253,7 +253,7 @@ def difference(before: CursorState, after: CursorState) -> Difference:
     """
     _refuse_two_topics(before, after)
     for state in (before, after):
-        if isinstance(state, SubscriptionStats):
+        if isinstance(state, SubscriptionStats) and not state.persisted_only:
             state.required()
     ledgers = _ledgers((before, after))
     first, second = (

@@ -84,7 +84,8 @@ class Diagnosis:
     def is_known(self) -> bool:
         """Whether the acknowledgments are known, or the broker stores none."""
         stats = self.stats
-        return stats.shows_acknowledgments or not stats.durable or stats.overview is not None
+        in_memory = stats.shows_acknowledgments and not stats.persisted_only
+        return in_memory or not stats.durable or stats.overview is not None
 
     @property
     def reasons(self) -> tuple[Reason, ...]:
@@ -178,6 +179,9 @@ def diagnose(
         return _of_overview(stats, restarts, delivery)
     if not stats.durable:
         note = "not durable: the broker stores no state of it; a reader keeps its position itself"
+        return Diagnosis(stats=stats, restarts=(), usage=(), remedies=(), notes=(note,), delivery=delivery)
+    if stats.persisted_only:
+        note = "`info-internal` shows only the persisted acknowledgments: the loss of a restart is unknown"
         return Diagnosis(stats=stats, restarts=(), usage=(), remedies=(), notes=(note,), delivery=delivery)
     if not stats.shows_cursor:
         note = "an answer of `topics stats` alone has no ranges: the loss of a restart is unknown"

@@ -33,7 +33,7 @@ def predicted_losses(
     """
     held_back = withheld(stats, settings, before)
     written = written_losses(stats, settings, restarts, unwritten(stats, settings, before), later)
-    return tuple(_with_withheld(loss, held_back) for loss in written)
+    return tuple(_with_withheld(loss, held_back, stats, settings) for loss in written)
 
 
 def predict(
@@ -84,13 +84,19 @@ def predict(
     return loss
 
 
-def _with_withheld(loss: RestartLoss, held_back: Withheld) -> RestartLoss:
+def _with_withheld(
+    loss: RestartLoss, held_back: Withheld, stats: SubscriptionStats, settings: BrokerSettings
+) -> RestartLoss:
     """Return the loss together with acknowledgments that may be in memory only.
 
     A close writes to the metadata store. Only a proof that writes fail makes its result uncertain.
     """
     if held_back.messages.at_most == 0 or (loss.restart == "graceful" and not held_back.sign):
         return loss
+    if held_back.is_certain and loss.restart == "crash":
+        reason = not_written_reason(held_back.messages, held_back.sign)
+        lost = held_back.messages.plus_up_to(hidden_parts(stats, settings).at_most)
+        return replace(loss, messages=lost, messages_before_flush=lost, reasons=(*loss.reasons, reason))
     more = held_back.messages.at_most
     at_most = None if more is None or loss.messages.at_most is None else max(more, loss.messages.at_most)
     messages = Bounds(0, at_most)

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from ackwell.broker.batch_sizes import Bounds
 from ackwell.broker.contradictions import Part
 from ackwell.broker.writes import entries_up_to
-from ackwell.cursor.rules import existing
+from ackwell.cursor.rules import acknowledged, existing
 
 if TYPE_CHECKING:
     from ackwell.broker.broker_settings import BrokerSettings
     from ackwell.broker.stats import SubscriptionStats
+    from ackwell.cursor.cursor_state import CursorState
 
 WRITE_MS: Final = 1_000
 """A cursor is written at most once a second."""
@@ -95,6 +96,8 @@ class Withheld(NamedTuple):
     messages: Bounds
     sign: str
     """The fields that prove an acknowledgment since the last write; empty without a proof."""
+    is_certain: bool = False
+    """Whether `info-internal` shows the persisted acknowledgments, so a crash loses exactly the others."""
 
 
 NOTHING: Final = Withheld(Bounds(0, 0), "")
@@ -107,6 +110,8 @@ def withheld(
 
     O(ranges + ledgers).
     """
+    if stats.persisted is not None and stats.cursor_ledger == "none":
+        return _not_persisted(stats, stats.persisted, settings)
     if stats.cursor_state == "SwitchingLedger":
         sign = _sign_between(before, stats)
         return Withheld(_acked(stats, settings), sign) if sign else NOTHING
@@ -118,6 +123,24 @@ def withheld(
     if not sign and _acknowledged_nothing(stats):
         return NOTHING
     return Withheld(_acked(stats, settings), sign)
+
+
+def _not_persisted(stats: SubscriptionStats, persisted: CursorState, settings: BrokerSettings) -> Withheld:
+    """Count the acknowledged messages that the metadata store does not have."""
+    if not stats.shows_ledgers:
+        return Withheld(_acked(stats, settings), "")
+    then, now = (
+        existing(
+            acknowledged(stats.ledgers, each.mark_delete_position, each.individually_deleted), stats.ledgers
+        )
+        for each in (persisted, stats)
+    )
+    missing = (now - then).cardinality
+    if not missing:
+        return NOTHING
+    messages = stats.batch_sizes.acked(missing)
+    sign = f"info-internal shows that {missing:,} acknowledged entries are not persisted"
+    return Withheld(messages, sign, is_certain=not len(then - now))
 
 
 def _acknowledged_nothing(stats: SubscriptionStats) -> bool:

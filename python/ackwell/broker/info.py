@@ -1,0 +1,64 @@
+"""Read `topics info-internal`: the ledgers and cursors as the metadata store has them.
+
+For each cursor it shows either the persisted acknowledgments, or the cursor ledger that contains them. The
+acknowledgments in the memory of the broker, and the entries of the open ledger, are not in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ackwell.broker.fields import integer, object_of, objects
+
+
+def is_info(value: Mapping[str, Any]) -> bool:
+    """Return whether a document is an answer of `info-internal`."""
+    cursors = value.get("cursors")
+    return (
+        isinstance(cursors, dict)
+        and bool(cursors)
+        and all(isinstance(each, dict) and "cursorsLedgerId" in each for each in cursors.values())
+    )
+
+
+def persisted_cursor(cursor: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a persisted cursor under the names of `stats-internal`.
+
+    Raises `ValueError` if its acknowledgments are in a cursor ledger.
+    """
+    ledger_id = integer(cursor, "cursorsLedgerId", -1)
+    if ledger_id >= 0:
+        raise ValueError(
+            f"the persisted acknowledgments are in cursor ledger {ledger_id}; `ackwell inspect` reads them"
+        )
+    mark_delete = object_of(cursor, "markDelete")
+    ranges = (
+        f"({_position(each, 'from')}..{_position(each, 'to')}]"
+        for each in objects(cursor, "individualDeletedMessages")
+    )
+    return {
+        "markDeletePosition": _position(cursor, "markDelete") if mark_delete else "-1:-1",
+        "individuallyDeletedMessages": f"[{','.join(ranges)}]",
+        "cursorLedger": -1,
+    }
+
+
+def ledgers_of(info: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the ledgers. The last one ends at the greatest persisted position: its size is unknown."""
+    listed = [dict(each) for each in objects(info, "ledgers")]
+    for each in listed:
+        each["entries"] = integer(each, "entries", 0)
+    if listed:
+        last = listed[-1]
+        for cursor in object_of(info, "cursors").values():
+            ends = [object_of(each, "to") for each in objects(cursor, "individualDeletedMessages")]
+            for end in (*ends, object_of(cursor, "markDelete")):
+                if end.get("ledgerId") == last["ledgerId"]:
+                    last["entries"] = max(last["entries"], integer(end, "entryId") + 1)
+    return listed
+
+
+def _position(values: Mapping[str, Any], name: str) -> str:
+    position = object_of(values, name)
+    return f"{integer(position, 'ledgerId')}:{integer(position, 'entryId')}"
