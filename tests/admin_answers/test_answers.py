@@ -84,7 +84,6 @@ UNKNOWN_FIGURES: Final = frozenset(
         "lastOffloadFailureTimeStamp",
         "lastOffloadLedgerId",
         "lastOffloadSuccessTimeStamp",
-        "lastPublishTimeStamp",
         "msgChunkPublished",
         "msgExpired",
         "msgRateExpired",
@@ -95,7 +94,6 @@ UNKNOWN_FIGURES: Final = frozenset(
         "ownerBroker",
         "publishRateLimitedTimes",
         "systemTopicBytesInCounter",
-        "topicCreationTimeStamp",
         "totalMsgExpired",
     }
 )

@@ -386,7 +386,7 @@ NOT_KEPT = {
         "schemas",
         "coordinator",
     },
-    "Schemas": set[str](),
+    "Schemas": {"_clock"},
     "Coordinator": {"_shared"},
     "TopicContent": {"shared", "name", "full_name", "namespace", "partition", "settings", "clock", "file"}
     # Derived from the entries, their markers and the compaction horizon.
@@ -395,7 +395,17 @@ NOT_KEPT = {
     | {"throttle"},
     "Producers": {"_content", "by_name", "_waiting", "_exclusive"},
     # Counters since the start of the broker are 0 again, as in Pulsar.
-    "Topic": {"content", "name", "producers", "messages_in", "entries_added", "bytes_in", "publish_throttle"},
+    "Topic": {
+        "content",
+        "name",
+        "producers",
+        "messages_in",
+        "entries_added",
+        "bytes_in",
+        "publish_throttle",
+        "created_ms",
+        "published_ms",
+    },
     "TopicSubscription": {
         "content",
         "name",

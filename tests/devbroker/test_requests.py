@@ -82,7 +82,7 @@ def test_topics_are_made_once_and_listed(broker: Offline) -> None:
     assert broker.admin("GET", namespace) == persistent
     assert broker.admin("GET", namespace, mode="NON_PERSISTENT") == others
     assert sorted(broker.admin("GET", namespace, mode="ALL")) == sorted(persistent + others)
-    assert broker.admin("GET", "admin/v2/persistent/public/none") == (404, "Namespace public/none not found")
+    assert broker.admin("GET", "admin/v2/persistent/public/none") == (404, "Namespace does not exist")
     assert broker.admin("PUT", "admin/v2/persistent/public/none/t")[0] == "TOPIC_NOT_FOUND"
 
 
@@ -178,7 +178,8 @@ def test_statistics_are_those_of_the_topic(broker: Offline, client: Client) -> N
         "consumerName": "c1", "bytesOutCounter": size, "msgOutCounter": 10, "availablePermits": 90,
         "unackedMessages": 6, "avgMessagesPerEntry": 1, "blockedConsumerOnUnackedMsgs": False,
         "address": "/10.0.0.1:5000", "connectedSince": "2023-11-14T22:13:20.000Z", "clientVersion": "test",
-        "metadata": {},
+        "metadata": {}, "lastConsumedFlowTimestamp": BEGUN_MS, "lastConsumedTimestamp": BEGUN_MS,
+        "lastAckedTimestamp": BEGUN_MS,
     }  # fmt: skip
 
 
@@ -557,8 +558,8 @@ def test_a_message_has_its_metadata_as_headers(broker: Offline) -> None:
 
 def test_namespaces_are_made_in_tenants_and_deleted_when_empty(broker: Offline) -> None:
     assert broker.admin("GET", "admin/v2/tenants") == ["public", "pulsar"]
-    assert broker.admin("PUT", "admin/v2/namespaces/acme/a") == (404, "Tenant acme not found")
-    assert broker.admin("GET", "admin/v2/tenants/acme") == (404, "Tenant acme not found")
+    assert broker.admin("PUT", "admin/v2/namespaces/acme/a") == (404, "Tenant does not exist")
+    assert broker.admin("GET", "admin/v2/tenants/acme") == (404, "Tenant does not exist")
     assert broker.admin("PUT", "admin/v2/tenants/acme", TENANT) is None
     assert broker.admin("PUT", "admin/v2/tenants/acme", TENANT) == (409, "Tenant already exists")
     assert broker.admin("GET", "admin/v2/tenants/acme") == TENANT
@@ -587,7 +588,7 @@ def test_namespaces_are_made_in_tenants_and_deleted_when_empty(broker: Offline) 
     )
     assert broker.admin("DELETE", "admin/v2/namespaces/acme/b", force="true")[0] == 405
     assert broker.admin("DELETE", "admin/v2/namespaces/acme/b") is None
-    assert broker.admin("DELETE", "admin/v2/namespaces/acme/b") == (404, "Namespace acme/b not found")
+    assert broker.admin("DELETE", "admin/v2/namespaces/acme/b") == (404, "Namespace does not exist")
     assert broker.admin("DELETE", "admin/v2/tenants/acme") == (
         409,
         "The tenant still has active namespaces",
@@ -710,7 +711,7 @@ def test_the_policies_of_a_namespace_have_the_fields_of_pulsar(broker: Offline) 
         assert broker.admin("PUT", "admin/v2/namespaces/public/third", wrong)[0] == status
     none = "admin/v2/namespaces/public/none"
     for method, path in (("GET", ""), ("POST", "/deduplication"), ("DELETE", "/deduplication")):
-        assert broker.admin(method, none + path, True) == (404, "Namespace public/none not found")
+        assert broker.admin(method, none + path, True) == (404, "Namespace does not exist")
 
 
 def test_a_policy_of_a_topic_has_priority_over_its_namespace(broker: Offline) -> None:
@@ -979,6 +980,38 @@ def test_metrics_are_the_text_of_prometheus(broker: Offline, client: Client) -> 
     assert len(lines) == len(set(lines)) > 10
 
 
+def test_topics_are_created_with_properties(broker: Offline) -> None:
+    broker.topics("PUT", "orders", {"a": 1})
+    broker.topics("PUT", "parts/partitions", {"partitions": 2, "properties": {"b": "c"}})
+    assert broker.topics("GET", "orders/properties") == {"a": "1"}
+    assert broker.topics("GET", "parts/partitions")["properties"] == {"b": "c"}
+
+
+def test_a_peek_creates_a_missing_subscription_at_the_first_message(broker: Offline, client: Client) -> None:
+    body, headers = broker.topics("GET", "orders/subscription/new/position/2")
+    assert headers["X-Pulsar-Message-ID"] == "0:1"
+    assert broker.topics("GET", "orders/subscriptions") == ["new", "s"]
+
+
+def test_the_times_of_partitions_are_merged(broker: Offline) -> None:
+    broker.topics("PUT", "parts/partitions", 2)
+    broker.run(lambda: broker.clock.advance(1_000))
+    client = broker.connect()
+    client.produce("parts-partition-1")
+    client.publish()
+    found = broker.topics("GET", "parts/partitioned-stats")
+    assert found["topicCreationTimeStamp"] == BEGUN_MS
+    assert found["lastPublishTimeStamp"] == BEGUN_MS + 1_000
+
+
+def test_a_missing_tenant_is_named_if_permissions_are_checked() -> None:
+    broker = Offline(super_users=("admin",))
+    for name, missing in (("public/none", "Namespace"), ("none/default", "Tenant")):
+        answer = broker.admin("GET", f"admin/v2/namespaces/{name}/messageTTL")
+        assert answer == (404, f"{missing} does not exist")
+    broker.close()
+
+
 def test_requests_of_a_bundle_change_only_its_topics(broker: Offline, client: Client) -> None:
     found = broker.admin("GET", "lookup/v2/topic/persistent/public/default/orders/bundle")[0].decode()
     (other, *_) = {"0x00000000_0x40000000", "0x40000000_0x80000000"} - {found}
@@ -1163,7 +1196,13 @@ def test_schemas_are_put_read_and_deleted(broker: Offline) -> None:
             "POST", path, {"type": "AVRO", "schema": text, "properties": {"p": str(version)}}
         )
         assert added == {"version": {"version": version}}
-    newest = {"version": 1, "type": "AVRO", "timestamp": 0, "data": '"bytes"', "properties": {"p": "1"}}
+    newest = {
+        "version": 1,
+        "type": "AVRO",
+        "timestamp": BEGUN_MS,
+        "data": '"bytes"',
+        "properties": {"p": "1"},
+    }
     assert broker.admin("GET", path) == newest
     assert broker.admin("GET", f"{path}/0") == newest | {
         "version": 0, "data": '"string"', "properties": {"p": "0"},

@@ -60,7 +60,7 @@ class BrokerState:
         self.made_tenants = PersistentMap[dict[str, Any]](file, "tenant")
         self.dynamic_settings = PersistentMap[str](file, "dynamic setting")
         """The settings that were changed at run time; they have no effect."""
-        self.schemas = Schemas(file)
+        self.schemas = Schemas(file, clock)
         self.saved_clock = PersistentMap[dict[str, int | None]](file, "clock")
         """The state of the clock if it was moved, under `clock`."""
         if "clock" in self.saved_clock:
@@ -86,9 +86,10 @@ class BrokerState:
         for topic in list(self.topics.values()):
             self.delete_topic(topic.name)
         shared = self.shared
-        kept = self.partitioned, self.made_tenants, self.schemas.versions, self.coordinator.open
+        kept = self.partitioned, self.made_tenants, self.coordinator.open
+        schemas = self.schemas.versions, self.schemas.times
         stored = shared.policies, shared.topic_policies, shared.counters, self.dynamic_settings
-        for each in (*kept, *stored):
+        for each in (*kept, *schemas, *stored):
             each.clear()
         self._names = self._consumers = 0
         self.shared.clear()

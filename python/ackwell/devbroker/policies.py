@@ -310,7 +310,7 @@ def checked(policy: Policy, value: Any) -> Any:
         return None
     value = _shaped(name, form.example, value)
     if form.least is not None and value < form.least:
-        raise RefusedPolicyError(f"{name} must be {form.least} or more")
+        raise RefusedPolicyError(_REFUSALS.get(name, f"{name} must be {form.least} or more"))
     if form.choices and isinstance(value, str):
         # A Pulsar broker reads an unknown text as null.
         return value if value in form.choices else None
@@ -332,6 +332,10 @@ def checked(policy: Policy, value: Any) -> Any:
                 is_shape=True,
             )
     return value
+
+
+_REFUSALS: Final = {"subscriptionExpirationTime": "Invalid value for subscription expiration time"}
+"""The errors of a Pulsar broker that clients compare."""
 
 
 def applied_default(policy: Policy, settings: DevBrokerSettings) -> Any:
@@ -430,6 +434,8 @@ def _check_retention(value: dict[str, int]) -> None:
 def _check_auto_topics(value: dict[str, Any]) -> None:
     why = "Invalid configuration for autoTopicCreationOverride. the detail is "
     kind, partitions = value["topicType"], value.get("defaultNumPartitions")
+    if not value["allowAutoTopicCreation"] and not kind:
+        return
     if kind not in ("partitioned", "non-partitioned"):
         raise RefusedPolicyError(f"{why}Unknown topic type [{kind}]")
     if kind == "partitioned" and (not isinstance(partitions, int) or partitions < 1):

@@ -169,6 +169,7 @@ def _count(
     source: TopicSubscription, consumer: ConnectedConsumer, entries: int, messages: int, nbytes: int
 ) -> None:
     consumer.messages_out += messages
+    consumer.consumed_ms = source.content.clock.now_ms()
     average = messages / entries
     consumer.messages_per_entry = (
         round(0.9 * consumer.messages_per_entry + 0.1 * average)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ackwell.devbroker.broker_file import BrokerFile
+    from ackwell.devbroker.clock import Clock
 
 _COMPARED_TYPES: Final = (SchemaType.AVRO, SchemaType.JSON)
 """The types whose versions are compared; for other types every version is compatible."""
@@ -30,7 +31,10 @@ DEFAULT_STRATEGY: Final = "FULL"
 class Schemas:
     """The schemas of all topics; the partitions of a topic share them."""
 
-    def __init__(self, file: BrokerFile | None) -> None:
+    def __init__(self, file: BrokerFile | None, clock: Clock) -> None:
+        self._clock = clock
+        self.times = PersistentMap[list[int]](file, "schema times")
+        """Maps a topic to the times at which its versions were added, milliseconds since the epoch."""
         self.versions = PersistentMap[list[str]](file, "schema")
         """Maps a topic to its versions, as hexadecimal digits."""
 
@@ -49,6 +53,7 @@ class Schemas:
                 return version(number)
         self._may_follow(versions, schema, strategy)
         self.versions[topic] = [*self.versions.get(topic, []), schema.SerializeToString().hex()]
+        self.times[topic] = [*self.times.get(topic, []), self._clock.now_ms()]
         return version(len(versions))
 
     def get(self, topic: str, wanted: bytes | None = None) -> tuple[Any, bytes] | None:
@@ -76,6 +81,7 @@ class Schemas:
     def delete(self, topic: str) -> None:
         """Delete a topic's schemas."""
         self.versions.pop(topic, None)
+        self.times.pop(topic, None)
 
     def _read(self, topic: str) -> list[Any]:
         return [messages.parse("Schema", bytes.fromhex(each)) for each in self.versions.get(topic, [])]

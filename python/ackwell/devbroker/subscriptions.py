@@ -71,6 +71,12 @@ class ConnectedConsumer:
     messages_per_entry: int = 0
     """A moving average in which each delivery weighs a tenth, as in a Pulsar broker."""
     bytes_out: int = 0
+    flow_ms: int = 0
+    """The time of the last permits; 0 before them."""
+    consumed_ms: int = 0
+    """The time of the last delivery; 0 before it."""
+    acked_ms: int = 0
+    """The time of the last acknowledgment; 0 before it."""
     redelivered: int = 0
     knows_end: bool = False
     """Whether the client was notified that the topic is terminated and has no more messages."""

@@ -38,6 +38,10 @@ class Topic:
         self.messages_in = 0
         self.entries_added = 0
         self.bytes_in = 0
+        self.created_ms = content.clock.now_ms()
+        """The time at which the topic was created or loaded."""
+        self.published_ms = 0
+        """The time of the last message; 0 before it."""
         self.publish_throttle: Throttle | None = None
         self.apply_policies()
 
@@ -64,6 +68,7 @@ class Topic:
         self.entries_added += 1
         self.messages_in += entry.batch_size
         self.bytes_in += size
+        self.published_ms = content.clock.now_ms()
         if entry.transaction is not None and not entry.marker:
             content.transactions.published(entry.transaction, position, is_open=is_open)
         content.shared.recorder.record_publish(content.full_name, position, entry.batch_size)

@@ -7,12 +7,12 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from ackwell.devbroker.admin.requests import HttpError, Raw, message_id, number
-from ackwell.devbroker.admin.subscription_routes import subscriptions
 from ackwell.devbroker.admin.topic_routes import existing
 from ackwell.devbroker.admin.topic_stats import timestamp
 from ackwell.errors import FrameError
 from ackwell.protocol.constants import COMPRESSIONS
 from ackwell.protocol.payload import read_payload, uncompressed
+from ackwell.subscription import SubscriptionType
 
 if TYPE_CHECKING:
     from ackwell.devbroker.admin.requests import Request
@@ -47,7 +47,11 @@ def get_message_id_by_index(request: Request) -> Any:
 
 def peek_nth_message(request: Request) -> Raw:
     """Return the n-th unacknowledged entry of a subscription, counted from 1."""
-    (source,) = subscriptions(request)
+    topic, name = existing(request), request.names["subscription"]
+    if name not in topic.subscriptions:
+        # A Pulsar broker creates a missing subscription.
+        topic.subscribe(name, SubscriptionType.EXCLUSIVE, topic.content.first_position, durable=True)
+    source = topic.subscriptions[name]
     cursor, ledgers = source.cursor, source.content.log.ledgers
     position, wanted = cursor.mark_delete_position, max(number(request.names["messagePosition"]), 1)
     while wanted:

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 def existing_namespace(request: Request) -> str:
     """Return the namespace; 404 if it does not exist."""
     if request.namespace not in request.state.shared.policies:
-        raise HttpError(HTTPStatus.NOT_FOUND, f"Namespace {request.namespace} not found")
+        # A Pulsar broker with authorization looks for the tenant first.
+        is_tenant = request.state.settings.super_users is None or _has_tenant(request)
+        raise HttpError(HTTPStatus.NOT_FOUND, f"{'Namespace' if is_tenant else 'Tenant'} does not exist")
     return request.namespace
 
 
@@ -37,10 +39,13 @@ def get_tenant_namespaces(request: Request) -> Any:
 
 def existing_tenant(request: Request) -> str:
     """Return the tenant of the path; 404 if it does not exist."""
-    tenant = request.names["tenant"]
-    if tenant not in request.state.tenants():
-        raise HttpError(HTTPStatus.NOT_FOUND, f"Tenant {tenant} not found")
-    return tenant
+    if not _has_tenant(request):
+        raise HttpError(HTTPStatus.NOT_FOUND, "Tenant does not exist")
+    return request.names["tenant"]
+
+
+def _has_tenant(request: Request) -> bool:
+    return request.names["tenant"] in request.state.tenants()
 
 
 def get_topics(request: Request) -> Any:

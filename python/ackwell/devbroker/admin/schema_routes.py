@@ -22,7 +22,7 @@ def _described(request: Request, version: int | None = None) -> dict[str, Any]:
     return {
         "version": int.from_bytes(found[1]),
         "type": SchemaType(found[0].type).name,
-        "timestamp": 0,
+        "timestamp": request.state.schemas.times[str(request.topic.partitioned)][int.from_bytes(found[1])],
         "data": found[0].schema_data.decode("utf-8", "replace"),
         "properties": {each.key: each.value for each in found[0].properties},
     }

@@ -51,7 +51,15 @@ def create_non_partitioned_topic(request: Request) -> None:
     if str(name) in request.state.topics or str(name) in request.state.partitioned:
         raise HttpError(HTTPStatus.CONFLICT, "This topic already exists")
     request.state.check_namespace(name)
+    properties = request.json()
     request.state.make_topic(name)
+    _set_properties(request, properties)
+
+
+def _set_properties(request: Request, properties: Any) -> None:
+    if isinstance(properties, dict) and properties:
+        stored = {str(key): str(value) for key, value in properties.items()}
+        request.state.set_topic_policy(request.topic, "properties", stored)
 
 
 def delete_topic(request: Request) -> None:
@@ -76,7 +84,9 @@ def create_partitioned_topic(request: Request) -> None:
     name = request.topic
     if str(name) in request.state.partitioned or str(name) in request.state.topics:
         raise HttpError(HTTPStatus.CONFLICT, "This topic already exists")
+    given = request.json()
     request.state.create_partitioned(name, _partitions(request))
+    _set_properties(request, given.get("properties") if isinstance(given, dict) else None)
 
 
 def update_partitioned_topic(request: Request) -> None:
@@ -111,7 +121,9 @@ def get_partitioned_metadata(request: Request) -> Any:
     found = request.state.partitions_of(name, create=create_)
     if not found and not create_:
         existing(request)
-    return {"partitions": found, "deleted": False}
+    properties = request.state.shared.topic_policies.get(str(name), {}).get("properties")
+    described = {"partitions": found, "deleted": False}
+    return described | ({"properties": properties} if found and properties else {})
 
 
 def delete_partitioned_topic(request: Request) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.broker.dates import date_of
 from ackwell.broker.names import encoded_name
@@ -131,6 +131,8 @@ def stats(topic: Topic) -> dict[str, Any]:
         "msgInCounter": topic.messages_in,
         "bytesOutCounter": sum(each.bytes_out for each in topic.subscriptions.values()),
         "msgOutCounter": sum(each.messages_out for each in topic.subscriptions.values()),
+        "topicCreationTimeStamp": topic.created_ms,
+        "lastPublishTimeStamp": topic.published_ms,
         "averageMsgSize": 0.0,
         "storageSize": topic.content.log.nbytes,
         "backlogSize": topic.content.log.nbytes,
@@ -203,6 +205,10 @@ _NAMES = {"publishers": "producerName", "consumers": "consumerName"}
 """By list, the field that has the same value on every partition."""
 
 
+_NEWEST: Final = {"topicCreationTimeStamp": min, "lastPublishTimeStamp": max}
+"""The figures of which a merge keeps the first or the last time."""
+
+
 def merged_stats(described: list[dict[str, Any]]) -> dict[str, Any]:
     """Merge the figures of several topics: add numbers, and merge publishers and consumers by name."""
     merged: dict[str, Any] = {}
@@ -213,6 +219,8 @@ def merged_stats(described: list[dict[str, Any]]) -> dict[str, Any]:
                 merged[name] = _merged_by_name([*(before or []), *value], _NAMES[name])
             elif isinstance(value, dict):
                 merged[name] = merged_stats([before or {}, value])
+            elif name in _NEWEST:
+                merged[name] = value if before is None else _NEWEST[name](before, value)
             elif before is None or isinstance(value, (bool, str)):
                 merged[name] = value
             else:
@@ -252,6 +260,9 @@ def _consumer(consumer: ConnectedConsumer, summary: ConsumerSummary) -> dict[str
         "address": consumer.connection.address,
         "connectedSince": timestamp(consumer.connected_ms),
         "clientVersion": consumer.connection.client_version,
+        "lastConsumedFlowTimestamp": consumer.flow_ms,
+        "lastConsumedTimestamp": consumer.consumed_ms,
+        "lastAckedTimestamp": consumer.acked_ms,
         "metadata": consumer.metadata,
     }
 

@@ -39,6 +39,7 @@ def acknowledge(connection: ClientConnection, command: Any, _: bytes) -> None:
         refusal = _apply(consumer, columns)
     except CommandRefusedError as error:
         refusal = error
+    consumer.acked_ms = connection.state.clock.now_ms()
     consumer.subscription.wake()
     if columns.request_id is not None:
         connection.shared.call_when_durable(lambda: _answer(connection, columns, refusal))

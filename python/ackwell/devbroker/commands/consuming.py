@@ -108,6 +108,7 @@ def flow(connection: ClientConnection, command: Any, _: bytes) -> None:
     if command.messagePermits > INT32_MAX:
         raise FrameError(f"{command.messagePermits} permits; expected at most {INT32_MAX}")
     consumer.subscription.subscription.flow(consumer.key, command.messagePermits)
+    consumer.flow_ms = connection.state.clock.now_ms()
     consumer.subscription.wake()
 
 
