@@ -1,4 +1,4 @@
-"""Write the generated pages: the commands, the settings, and the tables of the doctor's codes.
+"""Write the generated pages: commands, settings, the dev broker's routes, tables of the doctor's codes.
 
     python docs/pages.py
 
@@ -21,7 +21,9 @@ from ackwell.broker.broker_settings import ABSENT, BrokerSettings, defaults
 from ackwell.broker.codes import codes
 from ackwell.cli import program
 from ackwell.cursor.cursor_settings import CursorSettings
+from ackwell.devbroker.admin.route_table import Route, routes
 from ackwell.devbroker.devbroker_settings import DevBrokerSettings
+from ackwell.devbroker.policies import POLICIES
 from ackwell.releases import RELEASES
 from ackwell.saving.chunks import EntrySettings
 from ackwell.subscription import RedeliveryBackoff, SubscriptionSettings
@@ -176,7 +178,48 @@ def operators_page() -> str:
     )
 
 
-PAGES: Final = {"commands.md": commands_page, "settings.md": settings_page, "operators.md": operators_page}
+def admin_page() -> str:
+    """Return the page of the dev broker's admin API: its policies, and its routes by resource."""
+    found = routes()
+    done = sum(each.handler is not None for each in found)
+    parts = [
+        "# The admin API of the dev broker\n\n"
+        f"The table of the dev broker has the {len(found)} routes of Pulsar 4.2.4 and 5.0.1, from the "
+        f"annotations of the broker's classes. It implements {done} of them and answers the others with 501 "
+        "and the name of the operation.\n"
+        "\n## Policies\n\nEvery policy is stored, returned and deleted. A policy that is only stored has the "
+        "header `X-Ackwell-Policy` in its answers.\n\n| policy of a namespace | of a topic | effect |\n"
+        "|---|---|---|\n"
+        "| `backlogQuota` | `backlogQuota` | enforced |\n"
+    ]
+    parts += [
+        f"| {_code(each.name)} | {_code(each.topic)} | {'enforced' if each.enforced else 'stored only'} |\n"
+        for each in sorted(POLICIES, key=lambda policy: (not policy.enforced, policy.name or policy.topic))
+    ]
+    by_resource: dict[str, list[Route]] = {}
+    for each in found:
+        by_resource.setdefault(each.operation.partition(".")[0], []).append(each)
+    parts.append("\n## Routes\n")
+    for resource, rows in sorted(by_resource.items()):
+        parts.append(f"\n### {resource}\n\n| route | operation | dev broker |\n|---|---|---|\n")
+        parts += [
+            f"| `{each.method} {each.path}` | `{each.operation.partition('.')[2]}` | "
+            f"{'yes' if each.handler else '501'} |\n"
+            for each in sorted(rows, key=lambda row: (row.path, row.method))
+        ]
+    return WRITTEN + "".join(parts)
+
+
+def _code(text: str) -> str:
+    return f"`{text}`" if text else ""
+
+
+PAGES: Final = {
+    "commands.md": commands_page,
+    "settings.md": settings_page,
+    "operators.md": operators_page,
+    "admin-api.md": admin_page,
+}
 
 
 def write_pages(folder: Path) -> None:

@@ -579,7 +579,7 @@ def test_namespaces_are_made_in_tenants_and_deleted_when_empty(broker: Offline) 
         assert broker.admin("PUT", f"admin/v2/namespaces/acme/{name}") is None
     assert broker.admin("PUT", "admin/v2/namespaces/acme/a") == (409, "Namespace already exists")
     assert broker.admin("GET", "admin/v2/namespaces/acme") == ["acme/a", "acme/b"]
-    assert broker.admin("GET", "admin/v2/namespaces/none") == (404, "Tenant none not found")
+    assert broker.admin("GET", "admin/v2/namespaces/none") == (404, "Tenant does not exist")
     assert broker.admin("GET", "admin/v2/namespaces")[0] == 404
     broker.admin("PUT", "admin/v2/persistent/acme/a/t")
     assert broker.admin("DELETE", "admin/v2/namespaces/acme/a") == (
@@ -988,7 +988,7 @@ def test_topics_are_created_with_properties(broker: Offline) -> None:
 
 
 def test_a_peek_creates_a_missing_subscription_at_the_first_message(broker: Offline, client: Client) -> None:
-    body, headers = broker.topics("GET", "orders/subscription/new/position/2")
+    _, headers = broker.topics("GET", "orders/subscription/new/position/2")
     assert headers["X-Pulsar-Message-ID"] == "0:1"
     assert broker.topics("GET", "orders/subscriptions") == ["new", "s"]
 
