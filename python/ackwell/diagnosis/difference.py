@@ -16,6 +16,7 @@ from ackwell.broker.names import same_subscription
 from ackwell.broker.stats import SubscriptionStats, UnreadableSource, newest, parse_stats, read_each
 from ackwell.cursor.cursor_state import CursorState
 from ackwell.cursor.rules import acknowledged
+from ackwell.diagnosis.printed import printed_values
 from ackwell.errors import StatsError
 from ackwell.regular_files import file_kind, read_regular
 from ackwell.sources import SourceKind, wrong_kind
@@ -203,11 +204,12 @@ def _read(
     kind = file_kind(path)
     if kind is SourceKind.STORE:
         return _stored(inspect_store(path, ledger))
-    if kind not in (*_BYTES, *_ANSWERS):
+    if kind not in (*_BYTES, *_ANSWERS, SourceKind.DECODED_CURSOR):
         raise StatsError(wrong_kind(kind, SourceKind.CURSOR, SourceKind.STATS), str(path))
     data = read_regular(path)
-    # Compressed bytes may look like text.
-    if kind in _BYTES or (kind is SourceKind.TEXT and compression is not None):
+    # Compressed bytes may look like text, and a tool may have printed bytes as text.
+    is_text = kind is SourceKind.TEXT and compression is not None
+    if kind in _BYTES or is_text or (compression is None and printed_values(data)):
         inspection = inspect(data, source=str(path), compression=compression)
         if inspection.info is None:
             raise StatsError(

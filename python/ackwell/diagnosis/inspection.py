@@ -17,6 +17,7 @@ from ackwell.broker.batch_sizes import BatchSizes
 from ackwell.broker.restart import RestartLoss, restart_loss
 from ackwell.broker.writes import RESTARTS, Restart
 from ackwell.cursor.cursor_state import CursorState, size_in
+from ackwell.diagnosis.printed import printed_values
 from ackwell.errors import CorruptStateError
 from ackwell.protocol.constants import COMPRESSIONS as COMPRESSION_TYPES
 from ackwell.saving import parts
@@ -127,9 +128,13 @@ def inspect(data: bytes, *, source: str = "", compression: str | None = None) ->
     `compression` (one of `COMPRESSIONS`) is needed for a compressed entry of PIP-381, because the entry does
     not contain it. Raises `CorruptStateError` for bytes that are not a state.
 
+    Of several values that a tool printed, the last one is the newest.
+
     >>> inspect(bytes.fromhex("0803 1005")).info.position
     Position(ledger_id=3, entry_id=5)
     """
+    if compression is None and (printed := printed_values(data)):
+        data = printed[-1].data
     return _inspect(data, source, 1, compression)
 
 
@@ -138,6 +143,7 @@ def inspect_entries(entries: Sequence[StoredEntry], *, compression: str | None =
 
     Each other value is read separately.
     """
+    entries = [each for entry in entries for each in _printed(entry, compression)]
     read: list[Inspection] = []
     alone = 0
     for at, entry in enumerate(entries):
@@ -157,6 +163,21 @@ def inspect_entries(entries: Sequence[StoredEntry], *, compression: str | None =
         read.append(_inspect(joined, source, at - first + 1, compression))
         alone = at + 1
     return read + [_alone(each, compression) for each in entries[alone:]]
+
+
+def _printed(entry: StoredEntry, compression: str | None) -> list[StoredEntry]:
+    """Return the values that a tool printed into a file, or the file itself."""
+    try:
+        # Compressed bytes may look like text.
+        found = [] if compression is not None else printed_values(entry.data)
+    except CorruptStateError as error:
+        raise _within(error, entry, "") from None
+    if len(found) < 2 and not any(each.name for each in found):
+        return [StoredEntry(entry.source, each.data) for each in found] or [entry]
+    names = [each.name or f"value {number}" for number, each in enumerate(found, 1)]
+    return [
+        StoredEntry(f"{entry.source}, {name}", each.data) for name, each in zip(names, found, strict=True)
+    ]
 
 
 def inspect_store(path: Path, ledger: str | None = None) -> list[Inspection]:
