@@ -51,6 +51,8 @@ OPTIONS = {
     "rescue end": f"""window! --restart=graceful(graceful crash both) --load-seconds=120.0≥0 --release-only
         --yes --broker {AUDIT} {ADMIN}""",
     "rescue status": "window!",
+    "rescue watch": f"""namespaces… --every=10s -o/--output=state --listen --rounds≥1 --yes
+        --broker {AUDIT} {ADMIN}""",
     "rescue hold": f"topic! subscription! --journal! --yes --broker {AUDIT} {ADMIN}",
     "rescue release": f"--journal! topic subscription --yes --broker {AUDIT} {ADMIN}",
     "rescue copy": f"topic! subscription! new! --yes --broker {AUDIT} {ADMIN}",

@@ -14,7 +14,7 @@ import pytest
 
 from ackwell.broker.stats import read_stats
 from ackwell.cluster.admin import Admin
-from ackwell.cluster.collect import MANIFEST, _hold_lock, collect, collected_facts
+from ackwell.cluster.collect import MANIFEST, collect, collected_facts, hold_lock
 from ackwell.cluster.endpoint import Endpoint
 from ackwell.errors import StoreError
 from ackwell.rescue.snapshot import Snapshot, read_snapshots
@@ -100,7 +100,7 @@ def test_two_runs_never_share_a_folder(tmp_path: Path) -> None:
     tmp_path.joinpath(".collect.lock").touch()
     with (
         broker(served()) as (url, asked),
-        _hold_lock(tmp_path / ".collect.lock"),
+        hold_lock(tmp_path / ".collect.lock", "ackwell collect"),
         pytest.raises(StoreError, match="another run"),
     ):
         list(collect(Admin(Endpoint(url=url)), tmp_path, (), time_ms=NOON_MS))

@@ -272,6 +272,8 @@ JUDGES: dict[str, list[str]] = {
         "tests/rescue/test_operations.py",
         "tests/rescue/test_rescue.py",
         "tests/rescue/test_windows.py",
+        "tests/rescue/test_watching.py",
+        "tests/rescue/test_watch.py",
         "tests/rescue/test_histories.py",
     ],
     "python/ackwell/replay/columns.py": [

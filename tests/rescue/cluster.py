@@ -47,6 +47,8 @@ class Cluster:
         self.url = url
         self.asked = asked
         """Method and path of each request, in order."""
+        self.own = OWN
+        """The settings that the broker reports."""
         self.rates: dict[str, Any] = {}
         self.pid: int | None = None
         self.kill_at = -1
@@ -109,10 +111,12 @@ class Cluster:
 
 
 @contextmanager
-def cluster() -> Iterator[Cluster]:
+def cluster(limit: int = LIMIT) -> Iterator[Cluster]:
     """Run a cluster for the length of a `with` block."""
-    with Broker(settings=Settings(own=OWN)) as broker:
+    own = OWN | {"managedLedgerMaxUnackedRangesToPersist": limit}
+    with Broker(settings=Settings(own=own)) as broker:
         made = Cluster(broker, "", [])
+        made.own = own
         handler = type("Handler", (_Recorder,), {"cluster": made})
         server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
@@ -134,7 +138,7 @@ class _Recorder(BaseHTTPRequestHandler):
         made.step()
         own = {
             "/admin/v2/brokers/version": "4.2.4",
-            "/admin/v2/brokers/configuration/runtime": {k: str(v).lower() for k, v in OWN.items()},
+            "/admin/v2/brokers/configuration/runtime": {k: str(v).lower() for k, v in made.own.items()},
             "/admin/v2/brokers/configuration/values": {},
             "/admin/v2/brokers/standalone": ["127.0.0.1:8080"],
         }

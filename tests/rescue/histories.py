@@ -28,6 +28,7 @@ from ackwell.rescue.snapshot import Snapshot, snapshots_of
 
 if TYPE_CHECKING:
     from ackwell import PositionRangeSet
+    from ackwell.broker.stats import UnreadableSource
     from ackwell.cursor.cursor_state import CursorState
     from ackwell.devbroker.subscriptions import TopicSubscription
     from ackwell.devbroker.topic import Topic
@@ -97,6 +98,12 @@ class History:
         return self.topic.subscriptions[NAME]
 
     def snapshot(self, *, connected: bool = False) -> Snapshot:
+        found = self.observe(connected=connected)
+        assert isinstance(found, Snapshot), found
+        return found
+
+    def observe(self, *, connected: bool = False) -> Snapshot | UnreadableSource:
+        """Return the snapshot; it is unreadable if a counter contradicts it, as after a seek."""
         self.subscription.had_consumer = connected or self.subscription.had_consumer
         answer = {
             "internalStats": internal_stats(self.topic),
@@ -104,7 +111,6 @@ class History:
             "t": self.state.clock.now_ms(),
         }
         (found,) = snapshots_of(answer, TOPIC, "the dev broker", self.facts, "standalone")
-        assert isinstance(found, Snapshot), found
         return found
 
     def memory(self) -> CursorState:

@@ -27,7 +27,7 @@ from ackwell.rescue.checksums import with_sha256
 from tests.cli.test_help import COMMANDS as SUBCOMMANDS
 from tests.commands import ackwell
 from tests.devbroker.raw import RawClient
-from tests.rescue.cluster import NAME, TOPIC, Cluster, cluster, counted_wire
+from tests.rescue.cluster import LIMIT, NAME, TOPIC, Cluster, cluster, counted_wire
 
 if TYPE_CHECKING:
     from ackwell import Position
@@ -101,8 +101,8 @@ def test_without_yes_every_command_sends_get_requests_only_and_no_binary_command
         assert {method for method, _ in there.asked} == (set() if name == "release" else {"GET"}), name
         # Each request is two steps; further steps are binary frames.
         assert there.steps == 2 * len(there.asked), name
-    # test_windows.py has the same test for the commands of a window.
-    assert {f"rescue {name}" for name in (*COMMANDS, "begin", "end", "status")} == {
+    # test_windows.py and test_watch.py have the same test for their commands.
+    assert {f"rescue {name}" for name in (*COMMANDS, "begin", "end", "status", "watch")} == {
         each for each in SUBCOMMANDS if each.startswith("rescue ")
     }
     assert there.acked() == before
@@ -415,12 +415,14 @@ def test_every_example_of_the_help_runs(there: Cluster) -> None:
 
 
 @contextmanager
-def at_step(at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Cluster, str]]:
+def at_step(
+    at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int = LIMIT
+) -> Iterator[tuple[Cluster, str]]:
     """Make a folder, a cluster, and a proxy that counts its steps."""
     folder = tmp_path / str(at)
     folder.mkdir()
     monkeypatch.chdir(folder)
-    with cluster() as there, counted_wire(there) as wire:
+    with cluster(limit) as there, counted_wire(there) as wire:
         yield there, wire
 
 

@@ -44,6 +44,14 @@ class TopicOverview(NamedTuple):
         except (TypeError, ValueError, AttributeError):
             return True
 
+    @property
+    def has_ranges(self) -> bool:
+        """Whether a subscription has acknowledged ranges, or does not show their number."""
+        return any(
+            not isinstance(each, dict) or each.get("totalNonContiguousDeletedMessagesRange") != 0
+            for each in self.subscriptions.values()
+        )
+
     def stats(self) -> Sequence[SubscriptionStats]:
         """Return the subscriptions of a topic that needs no closer look."""
         return [

@@ -220,6 +220,14 @@ def _reached(text: str) -> tuple[str, str]:
     return owner.lower(), address
 
 
+def listen_address(text: str) -> tuple[str, int]:
+    """Return the host and the port of `--listen`."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > 65_535:
+        raise typer.BadParameter(f"{text!r}: expected HOST:PORT", param_hint="--listen")
+    return host, int(port)
+
+
 def options_from(
     make: Callable[..., object], name: str
 ) -> Callable[[Callable[..., object]], Callable[..., Any]]:

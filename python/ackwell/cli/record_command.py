@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from ackwell.cli import options
 from ackwell.cli.console import out
 
 
@@ -64,9 +65,7 @@ def record(
     from ackwell.recording.recording import Recording
 
     require("google.protobuf", "recording")
-    host, colon, port = listen.rpartition(":")
-    if not colon or not port.isdecimal() or int(port) > 65_535:
-        raise typer.BadParameter(f"{listen!r}: expected HOST:PORT", param_hint="--listen")
+    host, port = options.listen_address(listen)
     try:
         address_of(broker)
     except ValueError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import signal
 import sys
 import time
@@ -16,13 +17,14 @@ import typer
 
 from ackwell.cli import options
 from ackwell.cli.command import Command
-from ackwell.cli.console import EXIT_UNREAD, fail, out, progress, report_unread, warn
+from ackwell.cli.console import EXIT_UNREAD, fail, out, progress, report_unread, utc, warn
 
 if TYPE_CHECKING:
     from ackwell.broker.stats import UnreadableSource
     from ackwell.broker.writes import Restart
     from ackwell.cluster.admin import Admin
     from ackwell.rescue import Connection, Plan, RefusedError, Report
+    from ackwell.rescue.watch import Event
     from ackwell.rescue.windows import Result
     from ackwell.sources import SourceKind
 
@@ -479,6 +481,98 @@ def status(
     folder = Window(window)
     for topic, subscription in folder.names():
         _print_line(f"{subscription!r} of {topic}: {folder.state((topic, subscription))}")
+
+
+@app.command(cls=RescueCommand)
+@with_connection
+def watch(
+    connection: Connection,
+    namespaces: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAMESPACE]…", help="Tenants, namespaces or topics; by default the whole cluster."
+        ),
+    ] = None,
+    every: Annotated[
+        str, typer.Option(metavar="SECONDS", help="The time from one round to the next: 10, 10s or 1m.")
+    ] = "10s",
+    state: Annotated[
+        Path,
+        typer.Option("-o", "--output", metavar="STATE", help="The folder for observations and plans."),
+    ] = Path("state"),
+    listen: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Serve /metrics and /healthz; port 0 takes any free one."),
+    ] = None,
+    rounds: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="End after N rounds; by default never.")
+    ] = None,
+    yes: Yes = False,
+) -> None:
+    r"""Restore within seconds what unplanned loads of topics lose, until it is stopped.
+
+    Examples
+    --------
+        ackwell rescue watch --admin http://broker:8080 shop/eu -o state
+        ackwell rescue watch --admin http://broker:8080 shop/eu -o state \
+          --every 10s --listen 127.0.0.1:9464 --yes
+
+    Each round observes the subscriptions that use 80 % or more of a limit.
+    When a topic was loaded anew, the lost acknowledgments are restored if
+    every check of `rescue plan` excludes a seek. A refused loss is kept in
+    the folder. Without --yes the command only reports and writes plans.
+
+    A crash looks like a seek, so most losses of a crash are refused.
+    Messages that are delivered before the restore are delivered twice.
+    """
+    from contextlib import nullcontext
+
+    from ackwell.cluster.collect import hold_lock
+    from ackwell.rescue.watch import Watch
+    from ackwell.rescue.watch_folder import WatchFolder
+    from ackwell.rescue.watch_server import watch_server
+
+    seconds = _seconds(every)
+    address = None if listen is None else options.listen_address(listen)
+    folder = WatchFolder(state)
+    with hold_lock(state / ".watch.lock", "ackwell rescue watch"):
+        watching = Watch(connection, namespaces or (), folder, restores=yes)
+        server = (
+            nullcontext()
+            if address is None
+            else watch_server(address, watching.counts, every_seconds=seconds, restores=yes)
+        )
+        try:
+            with server as served:
+                if served is not None:
+                    _print_line(f"metrics: http://{served[0]}:{served[1]}/metrics")
+                while rounds is None or watching.counts.rounds < rounds:
+                    if watching.counts.rounds:
+                        time.sleep(max(seconds - watching.counts.round_seconds, 0))
+                    for event in watching.round():
+                        _print_event(event)
+        except KeyboardInterrupt:
+            _print_line(f"stopped after {watching.counts.rounds:,} rounds")
+
+
+def _seconds(text: str) -> float:
+    """Read a time such as 10, 10s or 1m; at least one second."""
+    found = re.fullmatch(r"(\d{1,6})([sm]?)", text)
+    seconds = 0 if found is None else int(found[1]) * (60 if found[2] == "m" else 1)
+    if not seconds:
+        raise typer.BadParameter(f"{text!r}: expected a time such as 10, 10s or 1m", param_hint="--every")
+    return seconds
+
+
+def _print_event(event: Event) -> None:
+    """Print an event with its time; an error goes to standard error."""
+    topic, subscription = event.name
+    name = f"{subscription!r} of {topic}" if subscription else topic
+    line = f"{utc(int(time.time() * 1000))} {name}: {event.text}"
+    if event.is_error:
+        warn(line)
+    else:
+        _print_line(line)
 
 
 @app.command(cls=RescueCommand)

@@ -134,6 +134,12 @@ class Admin:
         self._brokers: Callable[[], frozenset[str]] = cache(self._listed_brokers)
         self._facts: dict[str, BrokerFacts] = {}
 
+    def renewed(self) -> Admin:
+        """Return an admin client with the same options that asks for brokers and their facts again."""
+        other = Admin(self.endpoint, requests_at_once=self._requests_at_once)
+        other.count_backlogs, other.wait_seconds = self.count_backlogs, self.wait_seconds
+        return other
+
     def topics(self, wanted: Sequence[str] = ()) -> Iterator[str | UnreadableSource]:
         """Yield the persistent topics of `wanted`, in its order; without `wanted`, all of the cluster.
 

@@ -54,7 +54,7 @@ def collect(admin: Admin, folder: Path, wanted: Sequence[str], *, time_ms: int) 
     Raises `StoreError` if another run uses the folder. A topic that cannot be read is reported and skipped.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    with _hold_lock(folder / _LOCK):
+    with hold_lock(folder / _LOCK, "ackwell collect"):
         run = _unfinished(folder) or folder / _name(time_ms)
         if run.is_symlink():
             raise StoreError(f"{run}: a symbolic link, which may lead anywhere; remove it")
@@ -117,8 +117,11 @@ def _unfinished(folder: Path) -> Path | None:
 
 
 @contextmanager
-def _hold_lock(path: Path) -> Iterator[None]:
-    """Hold a lock that the operating system releases when the process ends."""
+def hold_lock(path: Path, command: str) -> Iterator[None]:
+    """Hold a lock that the operating system releases when the process ends.
+
+    Raises `StoreError` if another run of the command holds it.
+    """
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | NO_FOLLOW, 0o666)
     except OSError as error:
@@ -127,7 +130,7 @@ def _hold_lock(path: Path) -> Iterator[None]:
         try:
             _lock(file.fileno())
         except OSError:
-            raise StoreError(f"{path.parent}: another run of `ackwell collect` is under way there") from None
+            raise StoreError(f"{path.parent}: another run of `{command}` is under way there") from None
         yield
 
 

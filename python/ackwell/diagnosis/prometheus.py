@@ -18,7 +18,7 @@ Sample = tuple[dict[str, str], float]
 
 def prometheus_text(checkup: Checkup) -> str:
     """Return the checkup in the text exposition format, version 0.0.4."""
-    return "".join(f"{line}\n" for line in _lines(_families(checkup)))
+    return prometheus_lines(_families(checkup))
 
 
 def prometheus_holes(found: Iterable[Blockage]) -> str:
@@ -42,13 +42,21 @@ def prometheus_holes(found: Iterable[Blockage]) -> str:
         (f"{prefix}_seconds", "For how long the mark-delete position has not moved.", age),
         (f"{prefix}_message_age_seconds", "How old the oldest message of the backlog is.", message_age),
     )
+    return prometheus_lines(families)
+
+
+def prometheus_lines(families: Iterable[tuple[str, str, list[Sample]]]) -> str:
+    """Return families, each a name, a text and its samples, in that format.
+
+    A name with the ending `_total` is a counter, every other one a gauge.
+    """
     return "".join(f"{line}\n" for line in _lines(families))
 
 
 def _lines(families: Iterable[tuple[str, str, list[Sample]]]) -> Iterator[str]:
     for name, text, samples in families:
         yield f"# HELP {name} {text}"
-        yield f"# TYPE {name} gauge"
+        yield f"# TYPE {name} {'counter' if name.endswith('_total') else 'gauge'}"
         for labels, value in samples:
             shown = ",".join(f'{key}="{_escaped(label)}"' for key, label in labels.items())
             yield f"{name}{{{shown}}} {_number(value)}" if shown else f"{name} {_number(value)}"

@@ -89,6 +89,12 @@ class Connection:
         self.errors: list[str] = []
         """The errors that the broker sent for acknowledgments."""
 
+    def renewed(self) -> Connection:
+        """Return a new connection with the same options, which asks each broker for its facts again."""
+        return Connection(
+            self.admin.renewed(), broker=self._broker, audit=self._audit, progress=self._progress
+        )
+
     def __enter__(self) -> Connection:
         return self
 

@@ -285,9 +285,14 @@ def refuse_other_cluster(what: str, then: str | None, now: str | None) -> None:
         raise RefusedError("other-cluster", what=what, then=then, now=now)
 
 
+def is_internal(subscription: str) -> bool:
+    """Return whether a subscription is one of the broker itself."""
+    return subscription.startswith(_INTERNAL_PREFIX)
+
+
 def refuse_internal(subscription: str) -> None:
     """Refuse an internal subscription of the broker."""
-    if subscription.startswith(_INTERNAL_PREFIX):
+    if is_internal(subscription):
         raise RefusedError("internal", subscription=subscription)
 
 
@@ -316,8 +321,13 @@ def _check_same_topic(old: Mapping[int, tuple[int, int | None]], now: Snapshot) 
             raise RefusedError("other-entries", ledger=ledger_id, topic=topic, then=then, now=entries)
 
 
+def is_loaded_anew(before: Snapshot, now: Snapshot) -> bool:
+    """Return whether the topic has a newer ledger, which each load opens, and so does a full ledger."""
+    return max(dict(now.stats.ledgers)) > max(dict(before.stats.ledgers))
+
+
 def _check_reloaded(before: Snapshot, now: Snapshot) -> None:
-    if max(dict(now.stats.ledgers)) <= max(dict(before.stats.ledgers)):
+    if not is_loaded_anew(before, now):
         raise RefusedError("not-loaded-anew", topic=now.stats.topic)
 
 
@@ -339,7 +349,7 @@ def _check_graceful(
 ) -> list[str]:
     """Refuse a state that no graceful restart leaves; return the checks that passed."""
     old, new = before.stats, now.stats
-    since = _age(before, now)
+    since = age_between(before, now)
     if _moved_back(old.mark_delete_position, new.mark_delete_position, dict(old.ledgers), now):
         raise RefusedError(
             "mark-delete-back", then=old.mark_delete_position, now=new.mark_delete_position, age=since
@@ -427,7 +437,8 @@ def _writes_ledgers(settings: BrokerSettings, counted: int, before: Snapshot, no
     return ranges_max > settings.metadata_store_ranges
 
 
-def _age(before: Snapshot, now: Snapshot) -> str:
+def age_between(before: Snapshot, now: Snapshot) -> str:
+    """Return the age of a snapshot in words."""
     if before.stats.time_ms is None or now.stats.time_ms is None:
         return "of unknown age"
     return f"{age((now.stats.time_ms - before.stats.time_ms) / 1000)} old"

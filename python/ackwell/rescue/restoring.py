@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -66,18 +66,22 @@ class Report:
         return f"{text}; {self.waiting:,} entries wait to be delivered again" if self.waiting else text
 
 
-def restore(plan: Plan, connection: Cluster) -> Report:
+Check = Callable[["Plan", "Snapshot"], "tuple[PositionRangeSet, AckSetMapping]"]
+"""Returns the entries and ack sets of a plan that are still missing, as `remaining`."""
+
+
+def restore(plan: Plan, connection: Cluster, *, check: Check = remaining) -> Report:
     """Acknowledge the missing entries of a plan; a second call changes nothing.
 
-    Raises `RefusedError`, and sends nothing, if the live state no longer matches the plan.
+    Raises the `RefusedError` of `check`, and sends nothing, if the live state no longer matches the plan.
     """
     sent = 0
-    left, parts = remaining(plan, connection.read_live(*plan.name))
+    left, parts = check(plan, connection.read_live(*plan.name))
     if len(left) or parts:
         assert plan.type is not None
         with connection.attached(*plan.name, plan.type):
             # Check again while the helper is attached: a seek may have happened in between.
-            sent = send(connection, plan.name, *remaining(plan, connection.read_live(*plan.name)))
+            sent = send(connection, plan.name, *check(plan, connection.read_live(*plan.name)))
     return _report(plan, connection, sent)
 
 

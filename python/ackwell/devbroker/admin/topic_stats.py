@@ -103,8 +103,14 @@ def managed_ledger_info(topic: Topic) -> dict[str, Any]:
 
 
 def _read_position(subscription: TopicSubscription) -> Position:
-    """Return the read position; if its ledger is deleted, the start of the next ledger."""
+    """Return the read position; if its ledger is deleted, the start of the next ledger.
+
+    A broker moves it over entries that are acknowledged before they are read.
+    """
     position, log = subscription.subscription.read_position, subscription.content.log
+    mark_delete = subscription.cursor.mark_delete_position
+    if position <= mark_delete:
+        position = log.ledgers.next_valid(*mark_delete)
     if position.ledger_id in log.entries:
         return position
     return log.ledgers.next_valid(position.ledger_id, position.entry_id - 1)

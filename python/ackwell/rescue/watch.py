@@ -1,0 +1,304 @@
+"""The rounds of `ackwell rescue watch`: observe, decide, restore.
+
+Each round asks every broker for its overview, and requests the topics that have ranges or are watched
+already. `ackwell.rescue.watching` decides. Restores run after all observations of a round, several at once.
+Without `restores`, a round sends GET requests only, and writes its plans to the folder.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ackwell.broker.stats import UnreadableSource
+from ackwell.errors import AckwellError, StatsError
+from ackwell.rescue.planning import Plan, is_internal, remaining
+from ackwell.rescue.refusals import RefusedError
+from ackwell.rescue.restoring import Report, restore
+from ackwell.rescue.snapshot import Snapshot, settings_of, snapshots_of
+from ackwell.rescue.watching import Change, Decision, decide, is_at_risk, unchanged_remaining
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ackwell.broker.broker_settings import BrokerSettings
+    from ackwell.cluster.admin import Admin, TopicAnswer
+    from ackwell.rescue.connection import Connection
+    from ackwell.rescue.watch_folder import Name, WatchFolder
+
+_RESTORES_AT_ONCE: Final = 8
+
+
+class Event(NamedTuple):
+    """An event of a round that is worth a line."""
+
+    name: Name
+    text: str
+    is_error: bool = False
+
+
+@dataclass(slots=True)
+class WatchCounts:
+    """The counters of a watch since its start, and the values of its last round."""
+
+    rounds: int = 0
+    round_seconds: float = 0.0
+    round_cpu_seconds: float = 0.0
+    round_ended_ms: int = 0
+    complete_round_ms: int = 0
+    """When the last round ended that read every topic it asked for."""
+    topics: int = 0
+    """The topics that the last round requested."""
+    at_risk: int = 0
+    unread: int = 0
+    pending: int = 0
+    """The subscriptions with a plan that is not carried out."""
+    pending_entries: int = 0
+    losses: int = 0
+    """The loads that lost acknowledgments which can be restored."""
+    moves: int = 0
+    """The seeks that were seen."""
+    restored: int = 0
+    """The restored subscriptions."""
+    restored_entries: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+    """By the code of the refusal."""
+
+
+class Watch:
+    """Watches the subscriptions of namespaces, and restores the acknowledgments that loads lose."""
+
+    def __init__(
+        self, connection: Connection, wanted: Sequence[str], folder: WatchFolder, *, restores: bool
+    ) -> None:
+        self._connection = connection
+        self._wanted = wanted
+        self._folder = folder
+        self._restores = restores
+        self._before = folder.observations()
+        self._written = dict(self._before)
+        """The observations in the folder, which may be older than `_before` but have the same states."""
+        self._plans = folder.plans()
+        self._at_risk: dict[str, int] = {}
+        """The number of subscriptions at risk by topic."""
+        self.counts = WatchCounts()
+
+    def round(self) -> Iterator[Event]:
+        """Observe every watched topic once, and restore; yield the events."""
+        began, began_cpu = time.monotonic(), time.process_time()
+        # The version and the settings of a broker change with a restart, so each round asks again.
+        one = _Round(self._connection.renewed())
+        counts = self.counts
+        counts.unread = counts.topics = 0
+        for answer in one.answers(self._wanted, self._before.keys() | {topic for topic, _ in self._plans}):
+            if isinstance(answer, UnreadableSource):
+                counts.unread += 1
+                yield Event((answer.topic or answer.source, ""), f"not read: {answer.reason}", is_error=True)
+            else:
+                counts.topics += 1
+                try:
+                    yield from self._observe(one, answer)
+                except AckwellError as error:
+                    counts.unread += 1
+                    yield Event((answer.topic, ""), f"not judged: {error}", is_error=True)
+        if not counts.unread:
+            for topic in self._before.keys() - one.listed:
+                self._forget(topic)
+            counts.complete_round_ms = _now_ms()
+        if self._restores:
+            yield from self._restore(one)
+        counts.at_risk = sum(self._at_risk.values())
+        counts.pending = len(self._plans)
+        counts.pending_entries = sum(each.missing.cardinality for each in self._plans.values())
+        counts.rounds += 1
+        counts.round_ended_ms = _now_ms()
+        counts.round_seconds = time.monotonic() - began
+        counts.round_cpu_seconds = time.process_time() - began_cpu
+
+    def _observe(self, one: _Round, answer: TopicAnswer) -> Iterator[Event]:
+        topic, now = answer.topic, {}
+        for found in one.snapshots(answer):
+            if isinstance(found, UnreadableSource):
+                self.counts.unread += 1
+                yield Event((topic, ""), f"not read: {found.reason}", is_error=True)
+            elif found.stats.durable and not is_internal(found.stats.subscription):
+                now[found.stats.subscription] = found
+        before = self._before.get(topic, {})
+        for subscription, live in now.items():
+            name = topic, subscription
+            if name in self._plans:
+                yield from self._check_plan(one, self._plans[name], live)
+            elif subscription in before:
+                brokers = one.brokers if _may_have_moved(before[subscription], live) else ()
+                yield from self._decided(one, name, decide(before[subscription], live, brokers))
+        self._at_risk[topic] = sum(map(is_at_risk, now.values()))
+        if self._at_risk[topic] or any(name[0] == topic for name in self._plans):
+            self._keep(one, answer, now)
+        else:
+            self._forget(topic)
+
+    def _keep(self, one: _Round, answer: TopicAnswer, now: dict[str, Snapshot]) -> None:
+        """Keep the observation of a topic for the next round; the file of an unchanged one may stay."""
+        written = self._written.get(answer.topic, {})
+        if _states(written) != _states(now) or _is_old(written, now):
+            facts = one.admin.facts(answer.owner)
+            self._folder.write_observation(answer, facts, one.admin.cluster)
+            self._written[answer.topic] = now
+        self._before[answer.topic] = now
+
+    def _forget(self, topic: str) -> None:
+        self._at_risk.pop(topic, None)
+        if self._before.pop(topic, None) is not None:
+            del self._written[topic]
+            self._folder.remove_observation(topic)
+
+    def _decided(self, one: _Round, name: Name, decision: Decision) -> Iterator[Event]:
+        if decision.change is Change.MOVED:
+            self.counts.moves += 1
+            yield Event(name, f"moved back: {decision.missing:,} entries are no longer acknowledged")
+        elif decision.change is Change.LOST:
+            assert decision.plan is not None
+            self.counts.losses += 1
+            self._folder.write_plan(decision.plan, _now_ms())
+            self._plans[name] = decision.plan
+            one.checked.add(name)
+            what = "" if self._restores else "; --yes restores them"
+            yield Event(name, f"loaded anew: {decision.missing:,} acknowledgments are lost{what}")
+        elif decision.change is Change.REFUSED:
+            assert decision.refusal is not None
+            self.counts.refused[decision.refusal.code] += 1
+            file = self._folder.keep_refused(name, _now_ms())
+            yield self._refused(name, decision.refusal, file)
+
+    def _check_plan(self, one: _Round, plan: Plan, live: Snapshot) -> Iterator[Event]:
+        """Remove a plan of an earlier round if it is carried out or no longer matches."""
+        try:
+            left, parts = remaining(plan, live)
+            if not len(left) and not parts:
+                self._remove(plan)
+                yield Event(plan.name, "nothing is missing any longer")
+                return
+            unchanged_remaining(plan, live)
+            one.checked.add(plan.name)
+        except RefusedError as refusal:
+            yield self._refused_plan(plan, refusal)
+
+    def _restore(self, one: _Round) -> Iterator[Event]:
+        plans = [plan for name, plan in self._plans.items() if name in one.checked]
+        with ThreadPoolExecutor(min(len(plans), _RESTORES_AT_ONCE) or 1) as pool:
+            results = pool.map(lambda plan: _restored(one.connection, plan), plans)
+            for plan, result in zip(plans, results, strict=True):
+                if isinstance(result, RefusedError):
+                    yield self._refused_plan(plan, result)
+                elif isinstance(result, AckwellError):
+                    yield Event(plan.name, f"not restored yet: {result}", is_error=True)
+                elif result.missing:
+                    text = f"not restored yet: {result.missing:,} of {result.sent:,} are still missing"
+                    yield Event(plan.name, text, is_error=True)
+                else:
+                    self.counts.restored += 1
+                    self.counts.restored_entries += result.sent
+                    self._remove(plan)
+                    yield Event(plan.name, f"restored {result.sent:,} acknowledgments")
+        # The next load must not lose the restored acknowledgments.
+        for topic in sorted({plan.topic for plan in plans if plan.name not in self._plans}):
+            for answer in one.admin.answers([topic]):
+                if not isinstance(answer, UnreadableSource):
+                    yield from self._observe(one, answer)
+
+    def _remove(self, plan: Plan) -> None:
+        del self._plans[plan.name]
+        self._folder.remove_plan(plan.name)
+
+    def _refused_plan(self, plan: Plan, refusal: RefusedError) -> Event:
+        self.counts.refused[refusal.code] += 1
+        del self._plans[plan.name]
+        return self._refused(plan.name, refusal, self._folder.refuse_plan(plan.name, _now_ms()))
+
+    def _refused(self, name: Name, refusal: RefusedError, file: Path | None) -> Event:
+        kept = "" if file is None else f" ({file})"
+        return Event(name, f"not restored ({refusal.code}): {refusal}{kept}", is_error=True)
+
+
+class _Round:
+    """The requests of one round."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.admin: Admin = connection.admin
+        self.listed: set[str] = set()
+        """The topics that exist."""
+        self.checked: set[Name] = set()
+        """The subscriptions whose plans match the live state of this round."""
+
+    def answers(self, wanted: Sequence[str], watched: set[str]) -> Iterator[TopicAnswer | UnreadableSource]:
+        """Yield the answers about topics that are watched, or have ranges by the overviews.
+
+        Without overviews, every topic is requested.
+        """
+        overviews = self.admin.overviews()
+
+        def wants(topic: str) -> bool:
+            self.listed.add(topic)
+            if topic in watched or not overviews:
+                return True
+            return topic in overviews and overviews[topic].has_ranges
+
+        yield from self.admin.answers(wanted, wants=wants, owners=overviews)
+
+    def snapshots(self, answer: TopicAnswer) -> Iterator[Snapshot | UnreadableSource]:
+        """Yield each subscription of an answer."""
+        facts, cluster = self.admin.facts(answer.owner), self.admin.cluster
+        yield from snapshots_of(answer.to_json(), answer.topic, answer.source, facts, cluster)
+
+    @cached_property
+    def brokers(self) -> list[BrokerSettings | None]:
+        """The settings of every broker, which may have owned a topic for a moment."""
+        try:
+            return [settings_of(self.admin.facts(each)) for each in sorted(self.admin.brokers())]
+        except ValueError as error:
+            raise StatsError(f"the settings of a broker: {error}", self.admin.endpoint.shown_url) from None
+
+
+def _restored(connection: Connection, plan: Plan) -> Report | AckwellError:
+    try:
+        with connection.renewed() as own:
+            return restore(plan, own, check=unchanged_remaining)
+    except AckwellError as error:
+        return error
+
+
+def _may_have_moved(before: Snapshot, now: Snapshot) -> bool:
+    return bool(max(dict(now.stats.ledgers), default=-1) > max(dict(before.stats.ledgers), default=-1))
+
+
+def _states(snapshots: dict[str, Snapshot]) -> dict[str, tuple[object, ...]]:
+    """Return the parts of snapshots that decide a plan."""
+    return {
+        name: (
+            each.stats.mark_delete_position,
+            each.stats.individually_deleted,
+            each.stats.ledger_sizes,
+            each.type,
+            each.broker,
+        )
+        for name, each in snapshots.items()
+    }
+
+
+_REWRITE_MS: Final = 300_000
+"""How old the file of an unchanged topic may become: a plan refuses an old observation."""
+
+
+def _is_old(before: dict[str, Snapshot], now: dict[str, Snapshot]) -> bool:
+    then = min((each.stats.time_ms or 0 for each in before.values()), default=0)
+    return max((each.stats.time_ms or 0 for each in now.values()), default=0) - then > _REWRITE_MS
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)

@@ -1,0 +1,113 @@
+"""The decisions of `ackwell rescue watch`, each from two observations of a subscription, without any I/O.
+
+`decide` compares an earlier snapshot with the live state. If acknowledgments are missing and the topic was
+not loaded anew, a seek removed them, and they are not restored. After a load, every check of `plan` applies,
+and two more, because no person reads the plan:
+
+- The earlier snapshot is at most `AGE_MS_MAX` old.
+- At least `RANGES_MIN` of its ranges still exist unchanged. A seek removes all ranges, so consumers would
+  have to acknowledge exactly the same entries again. `unchanged_remaining` checks it again before a restore.
+
+A crash may leave any older state, which looks like a seek. `plan` refuses most of these states, and so does
+`decide`: the snapshot is kept, and a person who knows that there was no seek can use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from ackwell.cursor.rules import existing
+from ackwell.diagnosis.limits import limit_usage
+from ackwell.rescue.planning import Plan, age, age_between, is_loaded_anew, plan, remaining
+from ackwell.rescue.refusals import RefusedError
+
+if TYPE_CHECKING:
+    from ackwell import PositionRangeSet
+    from ackwell.broker.broker_settings import BrokerSettings
+    from ackwell.cursor.cursor_state import AckSetMapping, CursorState
+    from ackwell.rescue.snapshot import Snapshot
+
+AGE_MS_MAX: Final = 900_000
+"""An older snapshot says little about the time before the load: 15 minutes, longer than most restarts."""
+
+RANGES_MIN: Final = 8
+"""The fewest unchanged ranges. A broker keeps 10,000 by default."""
+
+
+class Change(StrEnum):
+    """The change between two observations of a subscription."""
+
+    NONE = "none"
+    """Every acknowledgment of the earlier observation still exists."""
+    MOVED = "moved"
+    """Acknowledgments are missing, and the topic was not loaded anew: a seek removed them."""
+    LOST = "lost"
+    """A load of the topic lost acknowledgments, and they can be restored."""
+    REFUSED = "refused"
+    """Acknowledgments are missing after a load, and a check does not exclude a seek."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """The decision about one subscription."""
+
+    change: Change
+    missing: int = 0
+    """The existing entries that were acknowledged and are not."""
+    plan: Plan | None = None
+    """The plan to restore them, for `LOST`."""
+    refusal: RefusedError | None = None
+    """The check that failed, for `REFUSED`."""
+
+
+def decide(before: Snapshot, now: Snapshot, brokers: Sequence[BrokerSettings | None] = ()) -> Decision:
+    """Compare two observations of a subscription. O(ranges).
+
+    `brokers` are the settings of all brokers that may have owned the topic in between.
+    """
+    missing = (existing(before.acked, now.stats.ledgers) - now.acked).cardinality
+    if not missing:
+        return Decision(change=Change.NONE)
+    if not is_loaded_anew(before, now):
+        return Decision(change=Change.MOVED, missing=missing)
+    try:
+        _check_age(before, now)
+        made = plan(before, now, brokers=brokers)
+        _check_unchanged_ranges(before.stats, now.stats, made.missing)
+    except RefusedError as refusal:
+        return Decision(change=Change.REFUSED, missing=missing, refusal=refusal)
+    return Decision(change=Change.LOST, missing=missing, plan=made)
+
+
+def is_at_risk(now: Snapshot) -> bool:
+    """Return whether the next load of the topic may lose ranges: a limit is used to 80 %, or is unknown."""
+    if not now.stats.durable or not len(now.stats.individually_deleted):
+        return False
+    settings = now.settings
+    return settings is None or any(usage.is_near for usage in limit_usage(now.stats, settings))
+
+
+def _check_age(before: Snapshot, now: Snapshot) -> None:
+    then_ms, now_ms = before.stats.time_ms, now.stats.time_ms
+    if then_ms is None or now_ms is None or now_ms - then_ms > AGE_MS_MAX:
+        raise RefusedError("snapshot-too-old", age=age_between(before, now), limit=age(AGE_MS_MAX / 1000))
+
+
+def unchanged_remaining(plan: Plan, live: Snapshot) -> tuple[PositionRangeSet, AckSetMapping]:
+    """Return what `remaining` returns, if enough ranges since the plan still exist unchanged. O(ranges)."""
+    found = remaining(plan, live)
+    _check_unchanged_ranges(plan.now, live.stats, plan.missing)
+    return found
+
+
+def _check_unchanged_ranges(before: CursorState, now: CursorState, missing: PositionRangeSet) -> None:
+    """Refuse if few ranges before the first missing entry still exist unchanged."""
+    first = missing.first_range()
+    assert first is not None
+    unchanged = {*before.individually_deleted} & {*now.individually_deleted}
+    count = sum((ledger_id, upper) <= first[:2] for ledger_id, _, upper in unchanged)
+    if count < RANGES_MIN:
+        raise RefusedError("few-ranges-kept", count=count, least=RANGES_MIN)
