@@ -41,16 +41,20 @@ READERS: dict[str, tuple[list[str], tuple[SourceKind, ...], tuple[SourceKind, ..
     "doctor": (["doctor", "FILE"], (SourceKind.STATS,), (SourceKind.DUMP,)),
     "holes": (["holes", "FILE"], (SourceKind.STATS,), (SourceKind.DUMP,)),
     "what-if": (["what-if", "skip", "FILE", "sub"], (SourceKind.STATS,), (SourceKind.DUMP,)),
-    "inspect": (["inspect", "FILE"], (SourceKind.CURSOR,), (SourceKind.FOOTER, SourceKind.STORE)),
+    "inspect": (
+        ["inspect", "FILE"],
+        (SourceKind.CURSOR,),
+        (SourceKind.FOOTER, SourceKind.STORE, SourceKind.DECODED_CURSOR),
+    ),
     "diff": (
         ["diff", "FILE", "FILE"],
         (SourceKind.CURSOR, SourceKind.STATS),
-        (SourceKind.FOOTER, SourceKind.STORE, SourceKind.DUMP),
+        (SourceKind.FOOTER, SourceKind.STORE, SourceKind.DUMP, SourceKind.DECODED_CURSOR),
     ),
     "convert": (
         ["convert", "--to", "compact", "FILE", "-"],
         (SourceKind.CURSOR, SourceKind.STATS),
-        (SourceKind.FOOTER, SourceKind.STORE, SourceKind.DUMP),
+        (SourceKind.FOOTER, SourceKind.STORE, SourceKind.DUMP, SourceKind.DECODED_CURSOR),
     ),
     "replay": (["replay", "FILE"], (SourceKind.EVENTS,), ()),
     "history": (["history", "FILE"], (SourceKind.EVENTS,), ()),

@@ -68,7 +68,7 @@ _HINTS: Final = {
     SourceKind.JOURNAL: "`ackwell rescue release` reads it",
     SourceKind.PREDICTION: "`ackwell what-if --verify` reads it",
     SourceKind.LEDGER_INFO: "the cursor is the value one level below it, …/TOPIC/SUBSCRIPTION",
-    SourceKind.DECODED_CURSOR: "give the answer that it was copied from, or the undecoded bytes",
+    SourceKind.DECODED_CURSOR: "`ackwell inspect` reads it",
     SourceKind.HTML: "check the address: a proxy or a login page may have answered instead of the broker",
 }
 
