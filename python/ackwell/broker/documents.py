@@ -53,6 +53,11 @@ class LongRanges:
     start: int
     end: int
 
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether `...` stands for a part of the text."""
+        return any(self.data.find(mark, self.start, self.end) >= 0 for mark in (b"...", "…".encode()))
+
     def text(self) -> str:
         """Return the whole text."""
         return self.data[self.start : self.end].decode(errors="replace")
@@ -209,7 +214,7 @@ def _heading(text: str, start: int) -> tuple[str | None, int]:
 def _is_trailing_text(text: str, start: int) -> bool:
     """Return whether only a prompt, or the end of a block of Markdown, follows the last document."""
     rest = text[start : start + 1000]
-    return start + len(rest) == len(text) and not any(mark in rest for mark in '{}"') and rest[0] in "[`$>"
+    return start + len(rest) == len(text) and not any(mark in rest for mark in '{}"') and rest[0] in "[`$>%#*"
 
 
 def _json_error(text: str, error: json.JSONDecodeError) -> str:

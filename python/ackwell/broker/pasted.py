@@ -1,4 +1,7 @@
-"""Clean JSON that was pasted by hand: with quotation marks, `...`, comments, or superfluous commas.
+"""Clean JSON that was pasted by hand.
+
+It may have the quotation marks of mails, `...`, comments, superfluous commas, the colours of `jq -C`, the
+lines of `curl -v`, no-break spaces, typographic quotation marks, or be the `repr` of a Python object.
 
 No value is invented. A list that contains `...` is replaced by the text `...`, so a reader that needs the
 list reports an error. An object that contains `...` keeps its visible members.
@@ -6,19 +9,29 @@ list reports an error. An object that contains `...` keeps its visible members.
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Final
 
 PASTED_CHARS_MAX: Final = 16 << 20
 """The longest text that is treated as pasted by hand."""
 
-_QUOTED: Final = re.compile(r"^[ \t]*>[ \t]?", re.MULTILINE)
-_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*|/\*.*?\*/|\.{3,}|\s+|[\w+-][\w.+-]*|.', re.DOTALL)
+_QUOTED: Final = re.compile(r"^(?:[ \t]*>)+[ \t]?", re.MULTILINE)
+_COLOURS: Final = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_OF_CURL: Final = re.compile(r"^(?:[*<] .*|[<>]|[{}] \[\d+ bytes data\])[ \t\r]*$", re.MULTILINE)
+_TYPOGRAPHIC: Final = str.maketrans({"“": '"', "”": '"', "\u200b": None, "\ufeff": None})
+_PYTHON_WORDS: Final = {"True": "true", "False": "false", "None": "null"}
+_TOKEN: Final = re.compile(
+    r"""
+    "(?:[^"\\]|\\.)*" | '(?:[^'\\\n]|\\.)*' | //[^\n]* | /\*.*?\*/ | \.{3,} | \s+ | [\w+-][\w.+-]* | .
+    """,
+    re.DOTALL | re.VERBOSE,
+)
 _LEFT_OUT: Final = '"..."'
 
 
 def clean_pasted(text: str) -> str:
-    r"""Return a text without mail quotation marks, comments, elisions and superfluous commas.
+    r"""Return a text as JSON: without mail quotation marks, comments, elisions and superfluous commas.
 
     O(characters).
 
@@ -26,13 +39,16 @@ def clean_pasted(text: str) -> str:
     '{"a": "...", "b": 2 \n }'
     """
     written = _JsonWriter()
-    for token in _TOKEN.findall(_QUOTED.sub("", text)):
+    text = _COLOURS.sub("", text).translate(_TYPOGRAPHIC)
+    for token in _TOKEN.findall(_QUOTED.sub("", _OF_CURL.sub("", text))):
         if token.isspace():
-            written.parts.append(token)
+            written.parts.append(token if token.isascii() else " ")
         elif token.startswith("...") or token == "…":
             written.leave_out()
+        elif len(token) > 1 and token[0] == "'":
+            written.add(json.dumps(re.sub(r"\\(.)", r"\1", token[1:-1])))
         elif not token.startswith(("//", "/*")) and token != "`":
-            written.add(token)
+            written.add(_PYTHON_WORDS.get(token, token))
     return "".join(written.parts)
 
 

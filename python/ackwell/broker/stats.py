@@ -431,6 +431,7 @@ class _Answer:
     info: Mapping[str, Any]
     """The answer of `info-internal`."""
     persisted_only: bool
+    ledgers_are_cut: bool
     sizes: tuple[LedgerSize, ...]
     ledgers: Ledgers
     time_ms: int | None
@@ -443,6 +444,10 @@ class _Answer:
         persisted_only = bool(info) and internal.get("cursors") is info.get("cursors")
         if persisted_only:
             internal = {"ledgers": ledgers_of(info), "cursors": info["cursors"]}
+        listed = internal.get("ledgers")
+        ledgers_are_cut = isinstance(listed, str) and _is_cut_off(listed)
+        if ledgers_are_cut:
+            internal = {**internal, "ledgers": []}
         sizes = ledger_sizes(internal)
         return cls(
             topic_of(internal) or name,
@@ -454,6 +459,7 @@ class _Answer:
             object_of(answer, "backlogs"),
             info,
             persisted_only,
+            ledgers_are_cut,
             sizes,
             _ledgers(sizes),
             _time(answer, "t"),
@@ -512,6 +518,16 @@ def _reason_of(error: Exception) -> str:
 
 def _checked(answer: _Answer, name: str, cursor: Mapping[str, Any]) -> SubscriptionStats:
     """Read a subscription, and compare its fields with each other."""
+    cut = [
+        Contradiction(f"{part} are cut off", f"the text of the {part} is cut off", frozenset(unknown))
+        for part, is_cut, unknown in (
+            ("ranges", _is_cut_off(cursor.get("individuallyDeletedMessages")), (Part.ACKNOWLEDGMENTS,)),
+            ("ledgers", answer.ledgers_are_cut, (Part.LEDGERS, Part.BATCH_SIZES)),
+        )
+        if is_cut
+    ]
+    if cut:
+        cursor = {"individuallyDeletedMessages": "[]", **_without_cuts(cursor)}
     found = _subscription(answer, name, cursor)
     fields = DumpFields(
         internal=answer.internal,
@@ -526,10 +542,25 @@ def _checked(answer: _Answer, name: str, cursor: Mapping[str, Any]) -> Subscript
         batch_sizes=found.batch_sizes,
         time_ms=found.time_ms,
     )
-    contradictions = tuple(contradictions_of(fields))
+    # A check of a part that is cut off would report the cut once more.
+    contradictions = tuple(cut or contradictions_of(fields))
     if any(Part.BATCH_SIZES in each.unknown for each in contradictions):
         found = replace(found, batch_sizes=BatchSizes(each=None))
     return replace(found, contradictions=contradictions) if contradictions else found
+
+
+_CUT_OFF: Final = re.compile(r"\.{3,}|…")
+
+
+def _is_cut_off(text: Any) -> bool:
+    """Return whether `...` stands for a part of a text of ranges."""
+    if isinstance(text, LongRanges):
+        return text.is_cut_off
+    return isinstance(text, str) and _CUT_OFF.search(text) is not None
+
+
+def _without_cuts(cursor: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in cursor.items() if not _is_cut_off(value)}
 
 
 def _shown(answer: _Answer, subscription: str) -> Mapping[str, Any]:
