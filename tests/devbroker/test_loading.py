@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ackwell import DelayedDeliveryTracker, Ledgers, PositionInfo
+from ackwell import DelayedDeliveryTracker, Ledgers, Position, PositionInfo
 from ackwell.cursor.ack_sets import to_words
 from ackwell.devbroker import Broker
 from ackwell.devbroker.admin.topic_stats import internal_stats, stats
@@ -242,3 +242,54 @@ def test_a_restart_loses_state_by_the_settings_of_the_cluster(
         broker.load(path)
         assert broker.restart().messages == 29
         assert len(drained(connect(broker))) == 60 + 29
+
+
+def test_cursor_bytes_give_the_shortest_ledgers_that_contain_them(tmp_path: Path) -> None:
+    cases = [
+        (PositionInfo(3, 5), {3: 6}),
+        (PositionInfo(3, -1), {3: 0}),
+        (PositionInfo(3, 5, [(3, 6, 9), (4, -1, 2), (4, 3, 4)]), {3: 10, 4: 5}),
+        (PositionInfo(3, 5, [(3, 7, 9)], batch_deleted={Position(3, 6): (1,)}), {3: 10}),
+        (PositionInfo(3, 5, batch_deleted={Position(3, 8): (1,), Position(5, 0): (7,)}), {3: 9, 5: 1}),
+    ]
+    path = tmp_path / "orders.bin"
+    for info, ledgers in cases:
+        path.write_bytes(info.encode("compact"))
+        (topic,) = read([path]).topics.values()
+        assert {ledger_id: count for ledger_id, (count, _) in topic.ledgers.items()} == ledgers
+
+
+def test_two_sources_of_a_topic_give_the_longest_ledgers_batches_and_the_newest_time(tmp_path: Path) -> None:
+    sources = {}
+    for name, count, words, time_ms in (("long", 20, [4], 5_000), ("short", 10, [2], 9_000)):
+        memory = {"name": "billing", "batchDeletedIndexes": {"3:2": words}}
+        answer = dump("[]", entries=count, cursor=memory, t=time_ms)
+        answer["internalStats"]["cursors"] = {name: answer["internalStats"]["cursors"]["billing"]}
+        answer["cursor"]["name"] = name
+        sources[name] = tmp_path / name / "orders.stats.json"
+        sources[name].parent.mkdir()
+        sources[name].write_text(json.dumps(answer))
+    for order in (["long", "short"], ["short", "long"]):
+        (topic,) = read([sources[name] for name in order]).topics.values()
+        assert topic.ledgers == {3: (20, 2_000)}
+        assert topic.cursors.keys() == {"long", "short"}
+        assert topic.known.batch_sizes == {Position(3, 2): 3}
+        assert topic.known.publish_ms == 9_000
+
+
+def test_a_batch_of_a_dump_has_at_least_two_messages(tmp_path: Path) -> None:
+    """A broker keeps no ack set of an entry with one message."""
+    path = tmp_path / "orders.stats.json"
+    path.write_text(json.dumps(dump("[]", cursor={"name": "billing", "batchDeletedIndexes": {"3:2": [1]}})))
+    (topic,) = read([path]).topics.values()
+    assert topic.known.batch_sizes == {Position(3, 2): 2}
+
+
+def test_the_entries_of_a_recording_are_as_old_as_its_newest_event(tmp_path: Path) -> None:
+    events = [
+        Event(TOPIC, "s", number, Kind.PUBLISH, time_ms, ledger_id=3, entry_id=number)
+        for number, time_ms in enumerate((5_000, 9_000, 7_000, None))
+    ]
+    (tmp_path / "events.jsonl").write_text("".join(map(line, events)))
+    (topic,) = read([tmp_path]).topics.values()
+    assert topic.known.publish_ms == 9_000

@@ -76,6 +76,19 @@ def test_a_readers_cursor_of_an_older_broker_is_not_closed() -> None:
     quiet = {**report, "stats": {"subscriptions": {"reader": {**shown, "msgRateOut": 0.0}}}}
     found = delivery_of(read(quiet), BrokerSettings(), read(quiet), version="4.0.7")
     assert found.verdict is not DeliveryVerdict.STALLED
+    # The same for a dump that does not show the reads, and not for the cursor of a durable subscription.
+    hidden = {
+        key: value
+        for key, value in report["cursor"].items()
+        if key not in ("waitingReadOp", "pendingReadOps")
+    }
+    codes = {}
+    for durable in (True, False):
+        reader = {**shown, "msgRateOut": 0.0, "isDurable": durable}
+        unseen = read({**report, "stats": {"subscriptions": {"reader": reader}}, "cursor": hidden})
+        found = delivery_of(unseen, BrokerSettings(), unseen, version="4.0.7")
+        codes[durable] = {code.code for code in (found.code, found.suspected) if code is not None}
+    assert "cursor-not-open" in codes[True] - codes[False]
 
 
 def test_a_rate_of_the_last_minute_is_no_delivery_once_every_consumer_is_at_its_limit() -> None:

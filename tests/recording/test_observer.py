@@ -454,6 +454,15 @@ def test_a_broker_that_broke_the_connection_may_have_forgotten_and_is_asked_agai
     ]
 
 
+def test_a_subscription_whose_gap_is_recorded_has_no_second_gap_when_the_broker_is_back() -> None:
+    wire = Wire()
+    wire.subscribed()
+    wire.observer.broker_lost()
+    wire.took()
+    wire.observer.broker_back()
+    assert wire.took() == []
+
+
 # Transactions
 
 

@@ -177,7 +177,7 @@ def test_a_rate_that_was_set_since_an_old_journal_is_not_lost_by_another_hold(tm
     assert (admin.changed, read_journal(file)["before"]) == ([("POST", PATH, HOLD)], RATE)
 
 
-@pytest.mark.parametrize("odd", [[], {}, ["standalone"], "text", 5])
+@pytest.mark.parametrize("odd", [[], {}, {"reason": "not found"}, ["standalone"], "text", 5])
 def test_what_is_not_a_rate_is_neither_written_down_nor_believed(tmp_path: Path, odd: Any) -> None:
     # One answer for each request.
     made, admin = connection({PATH: [odd, odd], APPLIED: HOLD})

@@ -384,6 +384,10 @@ def test_parts_of_batches_come_from_a_state_that_shows_them() -> None:
         refused(BEFORE, answer("3:0", KEPT, AFTER), ack_sets=shown("[(3:9..3:10]]", parts)).code
         == "acks-differ"
     )
+    # A state that was taken earlier, or later, than the snapshot.
+    for ranges in (KEPT, f"{HOLES[:-1]},(3:10..3:11]]"):
+        made = plan(BEFORE, answer("3:0", KEPT, AFTER), ack_sets=shown(ranges, {Position(3, 9): (5,)}))
+        assert made.ack_sets == {Position(3, 9): (5,)}
 
 
 def test_a_loss_of_parts_alone_needs_a_kept_range() -> None:

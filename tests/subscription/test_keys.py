@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from ackwell import Ledgers
 from ackwell.store import MemoryStore
@@ -234,3 +235,35 @@ def test_a_key_is_with_its_old_consumer_until_each_of_its_messages_is_acknowledg
     assert subscription.next_reads(1, 0) == [(3, 3)]
     assert subscription.dispatch(3, 3, 0, sticky_key_hash=theirs) == "b"
     subscription.validate()
+
+
+@pytest.mark.parametrize("reads", [False, True])
+def test_a_batch_gives_the_new_owner_no_entry_of_a_draining_hash(reads: bool) -> None:
+    given = []
+    for batched in (True, False):
+        selector = ConsistentHashing()
+        subscription = opened("Key_Shared", 400, selector=selector, reads_by_permits=reads)
+        for slot in range(100):
+            assert subscription.dispatch(3, slot, 0, sticky_key_hash=slot * 600) == "a"
+        subscription.add_consumer("b")
+        for name in "ab":
+            subscription.flow(name, 1_000)
+        later = np.arange(100, 300)
+        hashes = (later % 100) * 600
+        moved = {int(each) for each in hashes if selector.select(int(each)) == "b"}
+        assert len(moved) > 10
+        found = {}
+        if batched:
+            for delivery in subscription.dispatch_many(np.full(200, 3), later, 0, sticky_key_hashes=hashes):
+                found |= dict.fromkeys(delivery.entry_ids.tolist(), delivery.consumer)
+        else:
+            for entry_id, sticky_key_hash in zip(later.tolist(), hashes.tolist(), strict=True):
+                chosen = subscription.dispatch(3, entry_id, 0, sticky_key_hash=sticky_key_hash)
+                if chosen in ("a", "b"):
+                    found[entry_id] = chosen
+        subscription.validate()
+        assert {int(hashes[entry_id - 100]) for entry_id in found}.isdisjoint(moved)
+        given.append(found)
+    # By permits, a batch is one read, and each single delivery is another one.
+    assert reads or given[0] == given[1]
+    assert set(given[0].values()) == {"a"}

@@ -370,9 +370,12 @@ class _SourceReader:
         for ledger_id, (count, size) in made.ledgers.items():
             known = before.ledgers.get(ledger_id, (0, 0))
             before.ledgers[ledger_id] = max(known[0], count), max(known[1], size)
+        sizes = before.known.batch_sizes
+        # The ack sets of each subscription show a batch up to its last unacknowledged message.
+        more = {each: max(size, sizes.get(each, 0)) for each, size in made.known.batch_sizes.items()}
         before.known = KnownEntries(
             entries={**before.known.entries, **made.known.entries},
-            batch_sizes={**before.known.batch_sizes, **made.known.batch_sizes},
+            batch_sizes={**sizes, **more},
             deliver_at_ms={**before.known.deliver_at_ms, **made.known.deliver_at_ms},
             publish_ms=max(before.known.publish_ms, made.known.publish_ms),
         )
