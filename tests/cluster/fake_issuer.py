@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,8 @@ class Issuer:
         self.answers: dict[str, Any] = {}
         self.forms: list[dict[str, list[str]]] = []
         self.revoked: set[str] = set()
+        self.make: Callable[[str], str] = str
+        """Returns the token for a name."""
         self._expires_at: dict[str, float] = {}
 
     def accepts(self, header: str | None) -> bool:
@@ -43,7 +45,7 @@ class Issuer:
             text = f"no client {form['client_id'][0]} with {form['client_secret'][0]}"
             handler.reply(401, json.dumps({"error": "invalid_client", "error_description": text}).encode())
             return
-        token = f"{TOKEN}{len(self.forms)}"
+        token = self.make(f"{TOKEN}{len(self.forms)}")
         lifetime = {} if self.seconds is None else {"expires_in": self.seconds}
         end = float("inf") if self.seconds is None else time.monotonic() + self.seconds
         self._expires_at[f"Bearer {token}"] = end

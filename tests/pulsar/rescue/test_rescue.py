@@ -7,12 +7,8 @@ default; `SEED` is the first history.
 from __future__ import annotations
 
 import base64
-import hashlib
-import hmac
 import json
 import os
-import shutil
-import subprocess
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -21,8 +17,10 @@ import pytest
 
 from ackwell.protocol.constants import SubscriptionType
 from ackwell.rescue import plan, restore
+from tests.certificates import self_signed
 from tests.commands import command
 from tests.pulsar import kit
+from tests.pulsar.json_web_token import json_web_token
 from tests.pulsar.rescue import held
 from tests.pulsar.rescue.__main__ import SETTINGS
 from tests.pulsar.rescue.play import GROUP, NAME, connection, play
@@ -128,35 +126,14 @@ def test_a_million_positions_are_put_back(tmp_path: Path) -> None:
         assert set(at.read_live(topic, NAME).acked.positions()) == set(positions[1::2])
 
 
-def token(key: bytes, role: str) -> str:
-    def part(data: bytes) -> bytes:
-        return base64.urlsafe_b64encode(data).rstrip(b"=")
-
-    signed = part(b'{"alg":"HS256"}') + b"." + part(json.dumps({"sub": role}).encode())
-    return (signed + b"." + part(hmac.new(key, signed, hashlib.sha256).digest())).decode()
-
-
-def certificate(folder: Path) -> tuple[Path, Path]:
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("no openssl here to make a certificate with")
-    key, cert = folder / "key.pem", folder / "cert.pem"
-    options = (
-        "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=127.0.0.1 -addext subjectAltName=IP:127.0.0.1"
-    )
-    made = [openssl, *options.split(), "-keyout", str(key), "-out", str(cert)]
-    subprocess.run(made, check=True, capture_output=True)
-    return key, cert
-
-
 def test_with_tls_and_a_token_and_never_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("PULSAR_TOKEN", raising=False)
-    key, cert = certificate(tmp_path)
+    key, cert = self_signed(tmp_path)
     secret = bytes(range(32))
-    good = token(secret, "admin")
+    good = json_web_token(secret, "admin")
     (tmp_path / "good").write_text(good)
-    (tmp_path / "bad").write_text(token(bytes(32), "admin"))
+    (tmp_path / "bad").write_text(json_web_token(bytes(32), "admin"))
     ports = kit.Ports.free()
     settings = {
         "brokerServicePortTls": str(ports.binary),
