@@ -115,7 +115,7 @@ def test_up_to_the_subscription_there_is_no_clock_no_file_and_no_thread() -> Non
     found = {
         f"{path.relative_to(PACKAGE)} imports {module}"
         for path in files()
-        if room_of(path) in PURE and room_of(path) not in ("store", "regular_files")
+        if room_of(path) in PURE and room_of(path) not in ("store", "regular_files", "object_paths")
         for module in imported(path)
         if module.partition(".")[0] in IMPURE
     }

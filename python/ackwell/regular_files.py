@@ -1,8 +1,9 @@
 """Read and write regular files: no device, no pipe, and no symbolic link that is replaced.
 
-A read has a limit, which also applies to the data inside gzip. A write is whole or does not happen: a
-temporary file in the same folder is synced and then renamed. A killed process may leave the temporary file.
-Its name is always the same, and the next write of the file removes it.
+Objects of object stores are read and written too. A read has a limit, which also applies to the data inside
+gzip. A write is whole or does not happen: a temporary file in the same folder is synced and then renamed. A
+killed process may leave the temporary file. Its name is always the same, and the next write of the file
+removes it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from contextvars import ContextVar
 from io import BytesIO
 from typing import IO, TYPE_CHECKING, Final
 
+from ackwell.object_paths import ObjectPath
 from ackwell.sources import GZIP_MAGIC, HEAD_BYTES, SourceKind, source_kind, wrong_kind
 
 if TYPE_CHECKING:
@@ -42,13 +44,17 @@ def limit_input(max_bytes: int) -> None:
     _limit.set(max_bytes)
 
 
-def open_regular(path: Path) -> IO[bytes]:
+def open_regular(path: Path | ObjectPath) -> IO[bytes]:
     """Open a regular file for reading; `OSError` for anything else, also at the end of a symbolic link."""
+    if isinstance(path, ObjectPath):
+        return path.open()
     return _checked(os.open(path, os.O_RDONLY | _NO_WAIT), "rb", path)
 
 
-def require_regular(path: Path) -> None:
+def require_regular(path: Path | ObjectPath) -> None:
     """Raise `OSError` if a path exists and does not lead to a regular file."""
+    if isinstance(path, ObjectPath):
+        return
     with suppress(FileNotFoundError):
         _require_regular(path.stat(), path)
 
@@ -70,8 +76,13 @@ def _require_regular(found: os.stat_result, path: Path) -> None:
         raise OSError(errno.EINVAL, "not a regular file", str(path))
 
 
-def read_regular(path: Path) -> bytes:
+def read_regular(path: Path | ObjectPath) -> bytes:
     """Return the content of a regular file; `OSError` if it is larger than the limit."""
+    if isinstance(path, ObjectPath):
+        data = path.read(_limit.get() + 1)
+        if len(data) > _limit.get():
+            raise OSError(errno.EFBIG, _too_large(), str(path))
+        return data
     with open_regular(path) as file:
         if os.fstat(file.fileno()).st_size > _limit.get():
             raise OSError(errno.EFBIG, _too_large(), str(path))
@@ -113,21 +124,26 @@ def unzipped(data: bytes) -> bytes:
     return b"".join(pieces)
 
 
-def file_kind(path: Path) -> SourceKind:
+def file_kind(path: Path | ObjectPath) -> SourceKind:
     """Return the kind of a regular file; `OSError` if it cannot be read."""
+    if isinstance(path, ObjectPath):
+        return source_kind(path.read(HEAD_BYTES))
     with open_regular(path) as source:
         return source_kind(source.read(HEAD_BYTES))
 
 
 def write_file(
-    file: Path, data: bytes, *, new: bool = False, replaces: frozenset[SourceKind] | None = None
+    file: Path | ObjectPath, data: bytes, *, new: bool = False, replaces: frozenset[SourceKind] | None = None
 ) -> None:
     """Write a file, synced to disk; it is written as a whole, or not at all.
 
     With `new` the file is created, and `FileExistsError` is raised if it exists, also if another process
     creates it in the meantime. Otherwise a regular file is replaced, if it is empty or of one of the kinds
-    `replaces`. Any other file raises `OSError` and is unchanged.
+    `replaces`. Any other file raises `OSError` and is unchanged. An object is always replaced.
     """
+    if isinstance(file, ObjectPath):
+        file.write(data)
+        return
     temporary = file.with_name(f".{file.name}.tmp")
     with _locked(file.parent) as folder:
         if not new:

@@ -262,6 +262,7 @@ JUDGES: dict[str, list[str]] = {
         "tests/devbroker/test_key_order.py",
     ],
     "python/ackwell/json_values.py": ["tests/test_json_values.py", "tests/broker/test_stats.py"],
+    "python/ackwell/object_paths.py": ["tests/cli/test_object_stores.py"],
     "python/ackwell/regular_files.py": ["tests/test_regular_files.py", "tests/broker/test_stats.py"],
     "python/ackwell/sources.py": ["tests/test_sources.py", "tests/diagnosis/test_inspect.py"],
     "python/ackwell/rescue/": [

@@ -19,7 +19,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from ackwell.broker.batch_sizes import BatchSizes
@@ -34,6 +33,7 @@ from ackwell.cursor.cursor_state import AckSetMapping, CursorState
 from ackwell.cursor.rules import existing
 from ackwell.errors import CorruptStateError, LimitError, StatsError
 from ackwell.integers import INT64_MAX
+from ackwell.object_paths import AnyPath, any_path
 from ackwell.position import Position
 from ackwell.regular_files import read_regular
 from ackwell.sources import SourceKind, source_kind, wrong_kind
@@ -219,7 +219,7 @@ class UnreadableSource(NamedTuple):
     reason: str
 
 
-def read_each(sources: Iterable[str | Path]) -> Iterator[SubscriptionStats | UnreadableSource]:
+def read_each(sources: Iterable[str | AnyPath]) -> Iterator[SubscriptionStats | UnreadableSource]:
     """Yield every subscription of files and folders, or an `UnreadableSource` for a file."""
     for source in sources:
         try:
@@ -249,9 +249,9 @@ def newest(
     return newest
 
 
-def stats_files(source: str | Path) -> list[Path]:
+def stats_files(source: str | AnyPath) -> list[AnyPath]:
     """Return the file, or each `.json` and `.json.gz` file under a folder, in order of their names."""
-    path = Path(source)
+    path = any_path(source)
     try:
         if not path.is_dir():
             return [path]
@@ -263,7 +263,7 @@ def stats_files(source: str | Path) -> list[Path]:
     return files
 
 
-def read_stats(source: str | Path) -> Iterator[SubscriptionStats]:
+def read_stats(source: str | AnyPath) -> Iterator[SubscriptionStats]:
     """Yield every subscription of a file, or of each `.json` and `.json.gz` file under a folder.
 
     Raises `StatsError`, which names the file and the error.
@@ -361,7 +361,7 @@ def from_answer(
     return _subscriptions(answer, topic, source)
 
 
-def _read(path: Path) -> bytes:
+def _read(path: AnyPath) -> bytes:
     try:
         return read_regular(path)
     except OSError as error:

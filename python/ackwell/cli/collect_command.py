@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,6 +12,7 @@ from ackwell.cli.console import EXIT_UNREAD, out, progress, report_unread
 
 if TYPE_CHECKING:
     from ackwell.cluster.admin import Admin
+    from ackwell.object_paths import AnyPath
 
 
 @options.with_required_admin
@@ -25,11 +25,14 @@ def collect(
         ),
     ] = None,
     output: Annotated[
-        Path,
+        str,
         typer.Option(
-            "-o", "--output", metavar="FOLDER", help="The folder in which each run makes a dated one."
+            "-o",
+            "--output",
+            metavar="FOLDER",
+            help="The folder in which each run makes a dated one, also s3://, gs:// or abfs://.",
         ),
-    ] = Path("stats"),
+    ] = "stats",
 ) -> None:
     """Write a dated, compressed dump of every topic's statistics, for `doctor` and the pipeline.
 
@@ -40,16 +43,18 @@ def collect(
         ackwell doctor stats/
 
     Safe to run from cron: two runs never share a folder, a run that was cut
-    off is resumed, and each file appears whole.
+    off is resumed, and each file appears whole. In an object store, the next
+    run starts again instead.
 
     Exit code: 0 all collected, 5 some topics could not be read, 1 an error,
     2 a wrong command line.
     """
     from ackwell.cluster.collect import collect as collect_dumps
+    from ackwell.object_paths import any_path
 
     written, unread = 0, 0
-    run: Path | None = None
-    steps = collect_dumps(admin, output, topics or (), time_ms=int(time.time() * 1000))
+    run: AnyPath | None = None
+    steps = collect_dumps(admin, any_path(output), topics or (), time_ms=int(time.time() * 1000))
     for step in progress(steps, "collecting"):
         if step.unread is not None:
             unread += 1

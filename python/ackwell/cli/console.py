@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -133,7 +132,7 @@ def progress(items: Iterable[_Item], doing: str) -> Iterator[_Item]:
 
 
 @contextmanager
-def file_progress(files: list[Path], doing: str) -> Iterator[Progress]:
+def file_progress(files: Sequence[object], doing: str) -> Iterator[Progress]:
     """Show the number of finished files if standard error is a terminal; `advance` it for each file."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -22,8 +21,11 @@ def _events() -> None:
 @app.command(cls=Command)
 def check(
     sources: Annotated[
-        list[Path],
-        typer.Argument(metavar="FILE…", help="Traces (.jsonl, .jsonl.gz, .jsonl.zst, .parquet), or folders."),
+        list[str],
+        typer.Argument(
+            metavar="FILE…",
+            help="Traces (.jsonl, .jsonl.gz, .jsonl.zst, .parquet), or folders, also s3://, gs:// or abfs://.",
+        ),
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, an array.")] = False,
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,8 +12,11 @@ from ackwell.cli.console import file_progress, out, print_json
 
 def history(
     sources: Annotated[
-        list[Path],
-        typer.Argument(metavar="FILE…", help="Traces (.jsonl, .jsonl.gz, .jsonl.zst, .parquet), or folders."),
+        list[str],
+        typer.Argument(
+            metavar="FILE…",
+            help="Traces (.jsonl, .jsonl.gz, .jsonl.zst, .parquet), or folders, also s3://, gs:// or abfs://.",
+        ),
     ],
     at_rest: Annotated[
         bool,

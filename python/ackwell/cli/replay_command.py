@@ -17,8 +17,11 @@ if TYPE_CHECKING:
 
 def replay(
     sources: Annotated[
-        list[Path],
-        typer.Argument(metavar="FILE…", help="Traces (.jsonl, .jsonl.gz, .jsonl.zst, .parquet), or folders."),
+        list[str],
+        typer.Argument(
+            metavar="FILE…",
+            help="Traces (.jsonl, .jsonl.gz, .jsonl.zst, .parquet), or folders, also s3://, gs:// or abfs://.",
+        ),
     ],
     spark: Annotated[bool, typer.Option("--spark", help="Replay with Spark on this machine.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, an array.")] = False,
@@ -30,7 +33,7 @@ def replay(
     ] = False,
     at: Annotated[int | None, typer.Option(min=0, metavar="N", help="Stop after the first N events.")] = None,
     start_from: Annotated[
-        list[Path] | None,
+        list[str] | None,
         typer.Option(metavar="DUMP", help="The broker's stats-internal from before the first event."),
     ] = None,
     keep_going: Annotated[
@@ -56,6 +59,7 @@ def replay(
     os.environ.setdefault("MIMALLOC_PURGE_DELAY", "-1")
 
     from ackwell.errors import EventError
+    from ackwell.object_paths import ObjectPath
     from ackwell.replay.cursor_rows import cursor_rows
     from ackwell.replay.files import event_files, fold_files
     from ackwell.replay.states import located_errors, starting_from, states_of
@@ -63,12 +67,14 @@ def replay(
     if spark and (keep_going or start_from):
         raise typer.BadParameter("give --keep-going and --start-from without --spark")
     files = event_files(sources)
+    if spark and any(isinstance(file, ObjectPath) for file in files):
+        raise typer.BadParameter("Spark has its own object stores: use `ackwell spark replay` with s3a://")
     errors: dict[tuple[str, str], str] = {}
     with file_progress(files, "replaying") as progress:
         if spark:
             from ackwell.spark import replay_files as replay_on_spark
 
-            states = replay_on_spark(files, at=at)
+            states = replay_on_spark([str(file) for file in files], at=at)
             rows = [state.row() for state in states]
         else:
             noted = errors if keep_going else None
@@ -96,7 +102,7 @@ def replay(
         raise EventError(f"{len(errors):,} of {len(errors) + len(rows):,} subscriptions were not replayed")
 
 
-def _dumps(paths: list[Path]) -> list[SubscriptionStats]:
+def _dumps(paths: list[str]) -> list[SubscriptionStats]:
     from ackwell.broker.stats import read_stats
 
     return [stats for path in paths for stats in read_stats(path)]

@@ -14,6 +14,7 @@ import gzip
 import hashlib
 import json
 import os
+import secrets
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ from ackwell.broker.stats import UnreadableSource
 from ackwell.cluster.admin import BrokerFacts, TopicAnswer
 from ackwell.errors import StoreError
 from ackwell.json_values import json_value
+from ackwell.object_paths import AnyPath, ObjectPath, any_path
 from ackwell.regular_files import NO_FOLLOW, read_regular, write_file
 
 if TYPE_CHECKING:
@@ -43,31 +45,25 @@ class CollectedTopic(NamedTuple):
     """One topic of a run."""
 
     topic: str | None
-    written: Path | None
+    written: AnyPath | None
     """None if the topic could not be read."""
     unread: UnreadableSource | None
 
 
-def collect(admin: Admin, folder: Path, wanted: Sequence[str], *, time_ms: int) -> Iterator[CollectedTopic]:
-    """Write a dump of each wanted topic and yield after each. Resume an interrupted run.
+def collect(
+    admin: Admin, folder: AnyPath, wanted: Sequence[str], *, time_ms: int
+) -> Iterator[CollectedTopic]:
+    """Write a dump of each wanted topic and yield after each. Resume an interrupted run of a folder.
 
     Raises `StoreError` if another run uses the folder. A topic that cannot be read is reported and skipped.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    with hold_lock(folder / _LOCK, "ackwell collect"):
-        run = _unfinished(folder) or folder / _name(time_ms)
-        if run.is_symlink():
-            raise StoreError(f"{run}: a symbolic link, which may lead anywhere; remove it")
-        run.mkdir(exist_ok=True)
-        for left in run.glob(".*.tmp"):
-            # A killed run was writing it.
-            left.unlink()
+    with _run(folder, time_ms) as run:
         facts = admin.facts()
         owners: set[str] = set()
         unread: list[UnreadableSource] = []
         # The overviews name the owners, so that no request has to be redirected.
         answers = admin.answers(
-            wanted, wants=lambda topic: not _file(run, topic).exists(), owners=admin.overviews()
+            wanted, wants=lambda topic: not _is_written(run, topic), owners=admin.overviews()
         )
         for answer in answers:
             if isinstance(answer, UnreadableSource):
@@ -83,20 +79,43 @@ def collect(admin: Admin, folder: Path, wanted: Sequence[str], *, time_ms: int) 
             "date": date_of(time_ms).isoformat(timespec="seconds"),
             **facts.to_json(),
             "brokers": {owner: admin.facts(owner).to_json() for owner in sorted(owners)},
-            "topics": len(list(run.glob("*.json.gz"))),
+            "topics": len(list(run.rglob("*.json.gz"))),
             "unread": [each._asdict() for each in unread],
         }
         write_file(run / MANIFEST, json.dumps(manifest, indent=1).encode())
 
 
-def _write(run: Path, answer: TopicAnswer) -> Path:
+@contextmanager
+def _run(folder: AnyPath, time_ms: int) -> Iterator[AnyPath]:
+    """Yield the folder of a run: a new one, or that of an interrupted run. No other run uses it."""
+    if isinstance(folder, ObjectPath):
+        # An object store has no lock, so the name is unique, and an interrupted run is not resumed.
+        yield folder / f"{_name(time_ms)}-{secrets.token_hex(4)}"
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    with hold_lock(folder / _LOCK, "ackwell collect"):
+        run = _unfinished(folder) or folder / _name(time_ms)
+        if run.is_symlink():
+            raise StoreError(f"{run}: a symbolic link, which may lead anywhere; remove it")
+        run.mkdir(exist_ok=True)
+        for left in run.glob(".*.tmp"):
+            # A killed run was writing it.
+            left.unlink()
+        yield run
+
+
+def _is_written(run: AnyPath, topic: str) -> bool:
+    return not isinstance(run, ObjectPath) and _file(run, topic).exists()
+
+
+def _write(run: AnyPath, answer: TopicAnswer) -> AnyPath:
     file = _file(run, answer.topic)
     data = json.dumps(answer.to_json(), separators=(",", ":")).encode()
     write_file(file, gzip.compress(data, 6, mtime=0))
     return file
 
 
-def _file(run: Path, topic: str) -> Path:
+def _file(run: AnyPath, topic: str) -> AnyPath:
     """Return the file of a topic. No name leads out of the folder or to the file of another topic."""
     digest = hashlib.sha256(topic.encode(errors="surrogatepass")).hexdigest()[:8]
     name = quote(topic, safe="", errors="replace").lstrip(".")
@@ -150,7 +169,7 @@ def collected_facts(sources: Sequence[str], owner: str | None = None) -> BrokerF
 
     `owner` is the broker that owns a topic; a manifest without it has the facts of the asked broker.
     """
-    manifests = [file for source in sources if source != "-" for file in Path(source).rglob(MANIFEST)]
+    manifests = [file for source in sources if source != "-" for file in any_path(source).rglob(MANIFEST)]
     for file in sorted(manifests, key=lambda path: path.parent.name, reverse=True):
         try:
             manifest = json_value(read_regular(file))

@@ -163,7 +163,7 @@ class _SourceReader:
         for path in states:
             self._file(path)
         try:
-            for path in stats_files(folder):
+            for path in (Path(str(each)) for each in stats_files(folder)):
                 self._file(path)
         except StatsError:
             if not events and not states:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from difflib import get_close_matches
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ackwell.errors import AckwellError, EventError
+from ackwell.object_paths import AnyPath, ObjectPath
 from ackwell.replay import table_schemas
 from ackwell.replay.files import event_files, path_columns
 from ackwell.replay.states import replay_files
@@ -30,7 +30,7 @@ class Problem(NamedTuple):
 _REMEDY: Final = "correct the event (docs/events.md), or replay the others with --keep-going"
 
 
-def check_events(sources: Sequence[str | Path]) -> list[Problem]:
+def check_events(sources: Sequence[str | AnyPath]) -> list[Problem]:
     """Return the problems of event files: those of their columns or, if there are none, those of their rows.
 
     The list is empty if the files can be replayed. For each subscription it has the first row with a problem.
@@ -44,17 +44,19 @@ def check_events(sources: Sequence[str | Path]) -> list[Problem]:
     return found or list(_rows(files))
 
 
-def _columns(path: Path) -> Iterator[Problem]:
+def _columns(path: AnyPath) -> Iterator[Problem]:
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     from ackwell.replay.parquet import errors_naming
 
-    if not path.stat().st_size:
-        # Spark leaves such files, and every reader skips them.
-        return
+    source = path.open_anywhere() if isinstance(path, ObjectPath) else pa.OSFile(str(path))
     try:
-        with errors_naming(str(path)):
-            schema = pq.read_schema(path)
+        with source, errors_naming(str(path)):
+            if not source.size():
+                # Spark leaves such files, and every reader skips them.
+                return
+            schema = pq.read_schema(source)
     except EventError as error:
         yield Problem(str(path), "", str(error).removeprefix(f"{path}: "), "write the file again")
         return
@@ -90,7 +92,7 @@ def _kind(source: str, column: table_schemas.Column, kind: pa.DataType) -> Itera
         yield Problem(source, column.name, f"is {kind}, expected {wanted}", remedy)
 
 
-def _rows(files: list[Path]) -> Iterator[Problem]:
+def _rows(files: list[AnyPath]) -> Iterator[Problem]:
     errors: dict[tuple[str, str], str] = {}
     try:
         replay_files(files, errors=errors)

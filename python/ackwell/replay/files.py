@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from ackwell.errors import EventError
+from ackwell.object_paths import AnyPath, any_path
 from ackwell.regular_files import file_kind, require_regular
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.fold import Fold
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ackwell.replay.event_columns import Columns
     from ackwell.replay.parquet import RowGroups
 
-Progress = Callable[[Path], None]
+Progress = Callable[[AnyPath], None]
 _SUFFIXES: Final = (*SUFFIXES, ".parquet")
 
 _NAMES: Final = frozenset(Event._fields)
@@ -33,16 +33,16 @@ _RESETS: Final = RESETTING - {Kind.COMMIT.value}
 """Resets that a fold of all events must know first. Acknowledgments in transactions wait for their commit."""
 
 
-def event_files(sources: Iterable[str | Path]) -> list[Path]:
+def event_files(sources: Iterable[str | AnyPath]) -> list[AnyPath]:
     """List the event files in files and folders, in the order of replay (by name).
 
     Raises `FileNotFoundError` for a source that does not exist, `EventError` for a folder without event files
     (`.jsonl`, `.jsonl.gz`, `.parquet`), and `OSError` for a pipe or a device.
     """
-    files: set[Path] = set()
-    for source in map(Path, sources):
+    files: set[AnyPath] = set()
+    for source in map(any_path, sources):
         if source.is_dir():
-            found = [path for path in source.rglob("*") if _is_events(path.relative_to(source))]
+            found = [path for path in source.rglob("*") if _is_events(path, source)]
             _refuse_hidden_lines(source)
             if not found:
                 raise EventError(f"no trace here; expected {', '.join(_SUFFIXES)}", file=str(source))
@@ -57,7 +57,7 @@ def event_files(sources: Iterable[str | Path]) -> list[Path]:
     return sorted(files, key=str)
 
 
-def _refuse_hidden_lines(folder: Path) -> None:
+def _refuse_hidden_lines(folder: AnyPath) -> None:
     """Raise `EventError` for a recording that was killed when it replaced lines by Parquet."""
     for lines in folder.rglob("_events-*.jsonl"):
         shown = lines.with_name(lines.name[1:])
@@ -65,7 +65,7 @@ def _refuse_hidden_lines(folder: Path) -> None:
             raise EventError(f"a killed recording has left it; rename it to {shown.name}", file=str(lines))
 
 
-def _refuse_other_kinds(path: Path) -> None:
+def _refuse_other_kinds(path: AnyPath) -> None:
     """Raise `EventError` for a file that is not named as one of events and has another kind."""
     if path.name.endswith(_SUFFIXES):
         return
@@ -74,14 +74,14 @@ def _refuse_other_kinds(path: Path) -> None:
         raise EventError(wrong_kind(kind, SourceKind.EVENTS), file=str(path))
 
 
-def _is_events(path: Path) -> bool:
+def _is_events(path: AnyPath, folder: AnyPath) -> bool:
     """Return whether a file of a folder is an event file. Hidden files are not, as in Spark."""
-    hidden = any(part.startswith((".", "_")) for part in path.parts)
+    hidden = any(part.startswith((".", "_")) for part in path.parts[len(folder.parts) :])
     return not hidden and path.name.endswith(_SUFFIXES)
 
 
 def read_events(
-    sources: Iterable[str | Path], *, on_file: Callable[[Path], None] = lambda _: None
+    sources: Iterable[str | AnyPath], *, on_file: Callable[[AnyPath], None] = lambda _: None
 ) -> Iterator[Event]:
     """Read the events of files and folders in order. `on_file` is called with each file before it is read.
 
@@ -98,7 +98,7 @@ def read_events(
             yield from _parquet_events(parts)
 
 
-def _parquet_events(files: list[Path]) -> Iterator[Event]:
+def _parquet_events(files: list[AnyPath]) -> Iterator[Event]:
     from ackwell.extras import require
 
     require("pyarrow", f"{files[0]}: reading Parquet")
@@ -108,7 +108,7 @@ def _parquet_events(files: list[Path]) -> Iterator[Event]:
 
 
 def fold_files(
-    sources: Sequence[str | Path],
+    sources: Sequence[str | AnyPath],
     *,
     at: int | None = None,
     on_file: Progress = lambda _: None,
@@ -157,7 +157,7 @@ def fold_twice(read: Callable[[], Iterator[Columns]], begin: Callable[[Fold], No
     return fold
 
 
-def raise_first_flaw(sources: Iterable[str | Path], at: int | None = None) -> None:
+def raise_first_flaw(sources: Iterable[str | AnyPath], at: int | None = None) -> None:
     """Raise `EventError` for the first row, by file and position, that is not an event, if there is one."""
     left = at
     for path in event_files(sources):
@@ -169,7 +169,7 @@ def raise_first_flaw(sources: Iterable[str | Path], at: int | None = None) -> No
         left = None if left is None else left - row
 
 
-def _raise_flaw(columns: Columns, path: Path, rows_before: int) -> None:
+def _raise_flaw(columns: Columns, path: AnyPath, rows_before: int) -> None:
     """Raise the flaw of the first flawed row. A binary search finds the row."""
     first, end = 0, len(columns.ledger_ids)
     while end - first > 1:
@@ -191,11 +191,11 @@ class _UnexpectedResetError(Exception):
 
 
 def _fold_all(
-    files: list[Path], threads: int, on_file: Progress, begin: Callable[[Fold], None]
+    files: list[AnyPath], threads: int, on_file: Progress, begin: Callable[[Fold], None]
 ) -> tuple[Fold, bool]:
     """Fold files in any order, on several threads. Also return whether a row was not an event."""
     has_resets = False
-    shares: list[tuple[Path, RowGroups | None]] = []
+    shares: list[tuple[AnyPath, RowGroups | None]] = []
     for path in files:
         if path.suffix != ".parquet":
             shares.append((path, None))
@@ -208,7 +208,7 @@ def _fold_all(
             groups_of = events.shares(-(-_SHARES * threads // len(files)) if threads > 1 else 1)
             shares += [(path, RowGroups(str(path), indexes, constants)) for indexes in groups_of]
 
-    def read(path: Path, groups: RowGroups | None) -> Iterator[Columns]:
+    def read(path: AnyPath, groups: RowGroups | None) -> Iterator[Columns]:
         if groups is None:
             yield from trace_columns(path)
             return
@@ -233,7 +233,7 @@ def _fold_all(
     return fold_jobs(jobs, new, threads, on_file, begin)
 
 
-def _columns(files: list[Path], on_file: Progress) -> Iterator[Columns]:
+def _columns(files: list[AnyPath], on_file: Progress) -> Iterator[Columns]:
     for path in files:
         on_file(path)
         if path.suffix == ".parquet":
@@ -245,7 +245,7 @@ def _columns(files: list[Path], on_file: Progress) -> Iterator[Columns]:
             yield from trace_columns(path)
 
 
-def _reset_rows(files: list[Path]) -> Iterator[Columns]:
+def _reset_rows(files: list[AnyPath]) -> Iterator[Columns]:
     """Read the rows of the reset kinds. Parquet row groups without such rows are skipped."""
     for path in files:
         if path.suffix != ".parquet":
@@ -270,7 +270,7 @@ def _limited(batches: Iterator[Columns], at: int | None) -> Iterator[Columns]:
         left -= len(columns.ledger_ids)
 
 
-def path_columns(path: Path) -> dict[str, str | None]:
+def path_columns(path: AnyPath) -> dict[str, str | None]:
     """Return the columns in a file's path, in Hive's form: `topic=t/kind=ack/part-0.parquet`."""
     found: dict[str, str | None] = {}
     for part in path.parts[:-1]:

@@ -13,8 +13,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from ackwell.object_paths import AnyPath
     from ackwell.replay.event_columns import Columns
     from ackwell.replay.fold import Fold
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 class Job(NamedTuple):
     """Some events that one thread reads."""
 
-    path: Path
+    path: AnyPath
     columns: Callable[[], Iterable[Columns]]
 
 
@@ -37,7 +36,7 @@ def fold_jobs(
     jobs: list[Job],
     new_fold: Callable[[], Fold],
     threads: int,
-    on_file: Callable[[Path], None],
+    on_file: Callable[[AnyPath], None],
     begin: Callable[[Fold], None],
 ) -> tuple[Fold, bool]:
     """Fold jobs, and return the fold and whether a row was not an event.
@@ -68,11 +67,11 @@ def fold_jobs(
 class _Queue:
     """A queue of jobs in order, for several threads."""
 
-    def __init__(self, jobs: list[Job], on_file: Callable[[Path], None]) -> None:
+    def __init__(self, jobs: list[Job], on_file: Callable[[AnyPath], None]) -> None:
         self._jobs: Iterator[tuple[int, Job]] = iter(enumerate(jobs))
         self._on_file = on_file
         self._lock = Lock()
-        self._last: Path | None = None
+        self._last: AnyPath | None = None
         self._failed: dict[int, BaseException] = {}
         self._stopped = False
 

@@ -21,6 +21,7 @@ from pyarrow import fs
 
 from ackwell.errors import EventError, SchemaError
 from ackwell.integers import INT64_MAX
+from ackwell.object_paths import ObjectPath, any_path
 from ackwell.replay import table_schemas
 from ackwell.replay.columns import COLUMNS, BatchReader, array_of, texts_of
 from ackwell.replay.resets import RESETTING
@@ -98,8 +99,12 @@ class ParquetEvents:
     """An open Parquet file of events."""
 
     def __init__(self, path: str, constants: Mapping[str, str | None] | None = None) -> None:
-        filesystem, place = fs.FileSystem.from_uri(uri(path))
-        self._source = filesystem.open_input_file(place)
+        source = any_path(path)
+        if isinstance(source, ObjectPath):
+            self._source = source.open_anywhere()
+        else:
+            filesystem, place = fs.FileSystem.from_uri(uri(path))
+            self._source = filesystem.open_input_file(place)
         self._path = path
         self.constants = dict(constants or {})
         if not self._source.size():

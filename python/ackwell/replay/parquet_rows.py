@@ -16,7 +16,7 @@ from ackwell.replay.events import Event, event_from_fields
 from ackwell.replay.parquet import ParquetEvents, check_columns, errors_naming
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from ackwell.object_paths import AnyPath
 
 TYPES: Final = {column.name: column.type for column in table_schemas.EVENTS}
 _SCHEMA: Final = table_schemas.arrow_schema(table_schemas.EVENTS)
@@ -26,7 +26,7 @@ _ROWS: Final = 4_096
 _ORDER: Final = [("file", "ascending"), ("sequence", "ascending")]
 
 
-def parquet_events(files: Sequence[tuple[Path, Mapping[str, str | None]]]) -> Iterator[Event]:
+def parquet_events(files: Sequence[tuple[AnyPath, Mapping[str, str | None]]]) -> Iterator[Event]:
     """Read the events of files, each with the columns from its path, in the order of `file` and `sequence`.
 
     The rows are streamed if they are in this order. Otherwise all rows are in memory.
@@ -45,7 +45,7 @@ _ROW_SCHEMA: Final = _SCHEMA.append(pa.field("path", pa.string())).append(pa.fie
 """An event, its file and its row there, from 1."""
 
 
-def _are_in_order(files: Sequence[tuple[Path, Mapping[str, str | None]]]) -> bool:
+def _are_in_order(files: Sequence[tuple[AnyPath, Mapping[str, str | None]]]) -> bool:
     """Return whether the rows of files are in the order of `_ORDER`; reads only these columns."""
     names = [name for name, _ in _ORDER]
     last: tuple[str, int] | None = None
@@ -62,7 +62,7 @@ def _are_in_order(files: Sequence[tuple[Path, Mapping[str, str | None]]]) -> boo
 
 
 def _batches(
-    path: Path, constants: Mapping[str, str | None], names: Sequence[str] = tuple(TYPES)
+    path: AnyPath, constants: Mapping[str, str | None], names: Sequence[str] = tuple(TYPES)
 ) -> Iterator[pa.RecordBatch]:
     """Read the rows of a file in the types of `EVENTS`; columns that are not in `names` are null."""
     with ParquetEvents(str(path), constants) as opened:

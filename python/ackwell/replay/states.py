@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.drawing import Drawing, Drawn
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from ackwell.broker.stats import SubscriptionStats
     from ackwell.cursor import Cursor
     from ackwell.engine import Engine
+    from ackwell.object_paths import AnyPath
     from ackwell.replay.fold import Fold
     from ackwell.replay.resets import Name
 
@@ -166,10 +166,10 @@ def states_of(fold: Fold, errors: dict[Name, str] | None = None) -> list[Subscri
 
 
 def replay_files(
-    sources: Sequence[str | Path],
+    sources: Sequence[str | AnyPath],
     *,
     at: int | None = None,
-    on_file: Callable[[Path], None] = lambda _: None,
+    on_file: Callable[[AnyPath], None] = lambda _: None,
     start_from: Iterable[SubscriptionState | SubscriptionStats] = (),
     errors: dict[Name, str] | None = None,
     threads: int | None = 1,
@@ -190,7 +190,7 @@ def replay_files(
 
 @contextmanager
 def located_errors(
-    sources: Sequence[str | Path], at: int | None, errors: dict[Name, str] | None
+    sources: Sequence[str | AnyPath], at: int | None, errors: dict[Name, str] | None
 ) -> Iterator[None]:
     """Add the file and line to errors in the first `at` events of files."""
     try:
@@ -223,7 +223,7 @@ def start(fold: Fold, state: SubscriptionState | SubscriptionStats) -> None:
     fold.start(name, state.required().to_position_info(), state.ledgers)
 
 
-def raise_at_acknowledgment(error: ProtocolError, sources: Sequence[str | Path]) -> None:
+def raise_at_acknowledgment(error: ProtocolError, sources: Sequence[str | AnyPath]) -> None:
     """Raise `EventError` for the first event that acknowledges the position that `error` names."""
     if error.position is None:
         return

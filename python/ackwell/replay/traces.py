@@ -17,13 +17,12 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 from ackwell._native import TraceReader
 from ackwell.errors import EventError
+from ackwell.object_paths import AnyPath, ObjectPath
 from ackwell.regular_files import open_regular
 from ackwell.replay.event_columns import NULL, Columns, columns_of
 from ackwell.replay.events import EFFECTS, Event, Kind, event_from_fields
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import numpy as np
     from numpy.typing import NDArray
 
@@ -74,14 +73,14 @@ class TraceParser:
         return event
 
 
-def unreadable(error: Exception, path: Path, line: int) -> Exception:
+def unreadable(error: Exception, path: AnyPath, line: int) -> Exception:
     """Return the `EventError` for damage. Errors of the operating system are returned unchanged."""
     if isinstance(error, OSError) and error.errno is not None:
         return error
     return EventError(f"unreadable: {error}", file=str(path), line=line)
 
 
-def trace_events(path: Path) -> Iterator[Event]:
+def trace_events(path: AnyPath) -> Iterator[Event]:
     """Read the events of one trace, one by one."""
     parser = TraceParser(str(path))
     line = 0
@@ -97,7 +96,7 @@ def trace_events(path: Path) -> Iterator[Event]:
         raise unreadable(error, path, line + 1) from None
 
 
-def trace_columns(path: Path) -> Iterator[Columns]:
+def trace_columns(path: AnyPath) -> Iterator[Columns]:
     """Read the events of one trace. Raises `EventError` with file and line for any other line."""
     parser = TraceParser(str(path))
     reader = parser.reader
@@ -163,7 +162,7 @@ def chunks(file: IO[bytes]) -> Iterator[tuple[bytes, int]]:
         yield rest, len(rest)
 
 
-def open_trace(path: Path) -> IO[bytes]:
+def open_trace(path: AnyPath) -> IO[bytes]:
     """Open a trace, plain or compressed with gzip or Zstandard."""
     if path.suffix == ".gz":
         unpacked: Any = gzip.GzipFile(fileobj=open_regular(path))
@@ -174,7 +173,8 @@ def open_trace(path: Path) -> IO[bytes]:
         require("pyarrow", f"{path}: reading Zstandard")
         import pyarrow
 
-        stream: IO[bytes] = pyarrow.input_stream(str(path), compression="zstd")
+        source = path.open() if isinstance(path, ObjectPath) else str(path)
+        stream: IO[bytes] = pyarrow.input_stream(source, compression="zstd")
         return stream
     return open_regular(path)
 

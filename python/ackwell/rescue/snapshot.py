@@ -31,6 +31,7 @@ from ackwell.sources import SourceKind, source_kind, wrong_kind
 if TYPE_CHECKING:
     from ackwell import PositionRangeSet
     from ackwell.cluster.admin import Admin
+    from ackwell.object_paths import AnyPath
 
 
 @dataclass(frozen=True)
@@ -151,7 +152,7 @@ def read_snapshots(sources: Iterable[str | Path]) -> Iterator[Snapshot | Unreada
 _OTHER_KINDS: Final = frozenset(SourceKind) - {SourceKind.DUMP, SourceKind.JSON, SourceKind.TEXT}
 
 
-def _of_document(document: Any, file: Path) -> Iterator[Snapshot | UnreadableSource]:
+def _of_document(document: Any, file: AnyPath) -> Iterator[Snapshot | UnreadableSource]:
     source = str(file)
     if not isinstance(document, dict) or not isinstance(document.get("internalStats"), dict):
         kind = source_kind(json.dumps(document).encode())
