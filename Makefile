@@ -71,6 +71,10 @@ lab-proof-python: install  ## The Python part of make proof
 lab-test-pulsar: install  ## Apache Pulsar's own code as the judge (Java >= 17 and Maven; skipped without)
 	$(PYTEST) -m pulsar
 
+# RESTARTS=4 TOPICS=50 plays more rolling restarts with more subscriptions, UPGRADES=16 predicts more states.
+lab-test-cluster: install  ## Two brokers of Pulsar on one ZooKeeper: rolling restarts, upgrades (skipped without Java)
+	$(PYTEST) tests/pulsar/test_rolling.py tests/pulsar/test_upgrades.py -m pulsar
+
 # SUITE=<checkout of apache/pulsar-client-python>/tests; the suite needs requests and fastavro beside our own.
 lab-test-clients: install  ## The official Python client's suite on the dev broker, with SUITE=…/tests (skipped without)
 	@test -z "$(SUITE)" || $(BIN)/uv pip install --quiet --python $(BIN)/python --target build/clients requests fastavro

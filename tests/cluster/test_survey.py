@@ -14,6 +14,7 @@ from ackwell.cluster.admin import Admin
 from ackwell.cluster.endpoint import Endpoint
 from ackwell.diagnosis.checkup import Checkup, JudgedBroker
 from ackwell.errors import StatsError
+from ackwell.rescue.windows import endangered
 from tests.cluster.overviews import NAMESPACE, Broker, cluster, overview_of, random_answers, topic_name
 from tests.commands import ackwell
 
@@ -118,6 +119,17 @@ def test_a_topic_that_moved_since_the_overview_is_found_at_its_new_owner(
         assert not any(isinstance(each, UnreadableSource) for each in found)
         owners = {each.topic: each.owner for each in found if not _is_brief(each)}  # type: ignore[union-attr]
         assert all(owners[topic] == each.host for each in brokers for topic in each.topics if topic in owners)
+
+
+def test_a_window_protects_what_an_old_overview_does_not_show(brokers: list[Broker]) -> None:
+    wanted = {each.stats.topic for each in endangered(admin(brokers), [], ("graceful",))[0]}
+    assert wanted
+    for each in brokers:
+        (bundles,) = each.table["/admin/v2/broker-stats/topics"].values()
+        for shown in bundles["0x00000000_0xffffffff"]["persistent"].values():
+            for subscription in shown["subscriptions"].values():
+                subscription |= {"msgBacklog": 0, "totalNonContiguousDeletedMessagesRange": 0}
+    assert {each.stats.topic for each in endangered(admin(brokers), [], ("graceful",))[0]} == wanted
 
 
 SUBSCRIPTION: dict[str, Any] = {

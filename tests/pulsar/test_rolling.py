@@ -1,0 +1,40 @@
+"""Rolling restarts of two brokers: what a window prevents, what a watch restores, and the cost without both.
+
+`make lab-test-cluster RESTARTS=4 TOPICS=50`: four rounds (graceful, `kill -9`, to 5.0.1, to 4.2.4) of two
+restarts each, and 50 topics with four subscriptions each.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.importorskip("pulsar")
+
+from tests.pulsar.rolling import Mode, play
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ROUNDS = int(os.environ.get("RESTARTS", "1"))
+TOPICS = int(os.environ.get("TOPICS", "4"))
+
+
+@pytest.mark.parametrize("mode", ["none", "window", "watch"])
+def test_no_message_is_acknowledged_that_no_consumer_acknowledged(
+    mode: Mode, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outcomes = []
+    for each in play(tmp_path, mode, ROUNDS, TOPICS):
+        outcomes.append(each)
+        with capsys.disabled():
+            print(f"\n{mode}: {each}")
+    again = sum(each.again for each in outcomes)
+    assert len(outcomes) == 2 * ROUNDS
+    if mode == "window":
+        assert again == 0
+        assert all("0 still held" in each.report for each in outcomes)
+    elif mode == "none":
+        assert again > 0
