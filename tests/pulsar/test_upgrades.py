@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from tests.pulsar.upgrades import compared, summary
+from tests.pulsar.cluster import running_cluster
+from tests.pulsar.upgrades import ROUNDS, ProtectedLife, compared, protected, summary
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,3 +31,18 @@ def test_a_rolling_upgrade_redelivers_what_was_predicted(
     assert any(each.lost for each in found)
     wrong = [str(each) for each in found if each.is_wrong]
     assert not wrong, "\n".join(wrong)
+
+
+def test_a_rescue_around_each_restart_redelivers_nothing(tmp_path: Path) -> None:
+    with running_cluster(tmp_path, "4.2.4", **ROUNDS[1]) as cluster:
+        lives = []
+        for number in range(UPGRADES):
+            broker = cluster.brokers[number % 2]
+            life = ProtectedLife(broker, 1_000 * SEED + number)
+            cluster.move(life.namespace, life.topic, broker)
+            life.load()
+            life.act()
+            lives.append(life)
+        outcomes = protected(cluster, lives, "5.0.1", tmp_path)
+    assert any(each.predicted["min"] for each in outcomes)
+    assert [each.lost for each in outcomes] == [0] * len(outcomes)

@@ -106,6 +106,22 @@ class UpgradeLife(Life):
         return found
 
 
+class ProtectedLife(UpgradeLife):
+    """A Shared subscription of single messages, whose consumer stays connected and requests no messages."""
+
+    def __init__(self, broker: ClusterBroker, seed: int) -> None:
+        super().__init__(broker, seed)
+        self._sizes, self._shared = (None,), True
+
+    def attach(self, broker: ClusterBroker) -> None:
+        """Connect the consumer to the broker that serves the topic."""
+        self.leave()
+        self.move_to(broker)
+        self.load()
+        assert self._client is not None
+        self._client.subscribe(CONSUMER, "c", self._kind)
+
+
 class Prediction(NamedTuple):
     """The prediction for one state, and the acknowledged messages at that time."""
 
@@ -172,6 +188,38 @@ def rolled(cluster: Cluster, lives: Sequence[UpgradeLife], to: str, chance: rand
             life.load()
             later = found["restartAfter"]["ackedMessagesLost"]["graceful"]
             outcomes.append(Outcome("later restart", later, life.lost(acked), life.seed))
+        life.leave()
+    return outcomes
+
+
+def protected(cluster: Cluster, lives: Sequence[ProtectedLife], to: str, folder: Path) -> list[Outcome]:
+    """Upgrade with `ackwell rescue begin` and `end` around each restart; return the redelivered messages."""
+    first, second = cluster.brokers
+    predictions = list(predicted(cluster, lives, to))
+    for stopped, other in ((first, second), (second, first)):
+        for life in lives:
+            life.attach(cluster.owner(life.topic, other))
+        names = sorted({life.namespace for life in lives})
+        window = folder / f"window-{stopped.ports.admin}"
+        connection = ("--admin", other.admin_url, "--audit", str(folder / "audit.jsonl"), "--yes")
+        owner = f"127.0.0.1:{stopped.ports.admin}"
+        begun = ackwell("rescue", "begin", *connection, "--owner", owner, "--output", str(window), *names)
+        assert begun.code == 0, begun
+        stopped.stop()
+        for life in lives:
+            life.attach(cluster.owner(life.topic, other))
+        stopped.change_release(to)
+        stopped.start()
+        if window.exists():
+            ended = ackwell("rescue", "end", str(window), *connection)
+            assert ended.code == 0, ended
+    outcomes = []
+    for life, (_, found, acked) in zip(lives, predictions, strict=True):
+        life.leave()
+        life.move_to(cluster.owner(life.topic, first))
+        life.load()
+        unprotected = found["moves"][0]["ackedMessagesLost"]["graceful"]
+        outcomes.append(Outcome("protected", unprotected, life.lost(acked), life.seed))
         life.leave()
     return outcomes
 

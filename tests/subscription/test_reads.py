@@ -11,6 +11,7 @@ import pytest
 from ackwell import Ledgers
 from ackwell.subscription import Subscription, SubscriptionSettings, Undelivered
 from ackwell.subscription.reads import average
+from ackwell.subscription.selectors import ConsistentHashing
 
 if TYPE_CHECKING:
     from ackwell.subscription.dispatcher import Delivery
@@ -170,3 +171,38 @@ def test_an_acknowledged_entry_keeps_its_place_in_a_brokers_queue(version: str) 
     assert served(10) == [5]
     # No acknowledged position is left in the queue, so a read of two takes both new entries.
     assert served(9) == [6, 7]
+
+
+@pytest.mark.parametrize(("drops", "delivered_entries"), [(True, [2]), (False, [2, 3])])
+@pytest.mark.parametrize("all_of_them", [True, False])
+def test_returned_entries_of_another_consumer_take_places_in_a_read(
+    drops: bool, delivered_entries: list[int], all_of_them: bool
+) -> None:
+    settings = SubscriptionSettings.pulsar("5.0", redelivery_drops_hash=drops)
+    subscription = Subscription("Key_Shared", Ledgers({3: 4}), settings=settings)
+    theirs = next(each for each in range(1, 65_536) if owner_of(each) == "b")
+    mine = next(each for each in range(1, 65_536) if owner_of(each) == "a")
+    sizes, hashes = np.array([1, 1, 30, 1]), np.array([mine, mine, theirs, theirs])
+
+    def deliver(limit: int) -> list[tuple[str, list[int]]]:
+        ledger_ids, entry_ids = subscription.next_reads_many(limit, 0)
+        columns = {"batch_sizes": sizes[entry_ids], "sticky_key_hashes": hashes[entry_ids]}
+        found = subscription.dispatch_many(ledger_ids, entry_ids, 0, **columns)
+        return [(each.consumer, each.entry_ids.tolist()) for each in found]
+
+    subscription.add_consumer("a")
+    subscription.flow("a", 4)
+    assert deliver(10) == [("a", [0, 1, 2, 3])]
+    subscription.redeliver("a", None if all_of_them else [(3, n) for n in range(4)])
+    subscription.add_consumer("b")
+    subscription.flow("b", 3)
+    # The first two entries are those of "a", which has no permits.
+    assert deliver(10) == [("b", delivered_entries)]
+
+
+def owner_of(sticky_key_hash: int) -> object:
+    """Return the consumer that owns a hash if "a" and "b" are connected."""
+    selector = ConsistentHashing()
+    for name in ("a", "b"):
+        selector.add(name, (), name=name)
+    return selector.select(sticky_key_hash)

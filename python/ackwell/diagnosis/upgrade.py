@@ -22,12 +22,16 @@ from ackwell.broker.stats import SubscriptionStats, UnreadableSource, newest
 from ackwell.broker.writes import RESTARTS
 from ackwell.diagnosis.assumptions import VERSION
 from ackwell.diagnosis.checkup import JudgedBroker
+from ackwell.diagnosis.delivery import delivery_of
 from ackwell.diagnosis.doctor import Diagnosis, Verdict, count_to_json, diagnose
+from ackwell.diagnosis.limits import limit_usage
+from ackwell.diagnosis.prediction import predicted_losses
 from ackwell.diagnosis.upgrade_rules import CONSUMER_RULES, RULES
 from ackwell.releases import full_release, known_release, release_number
 from ackwell.subscription import SubscriptionSettings
 
 if TYPE_CHECKING:
+    from ackwell.broker.restart import RestartLoss
     from ackwell.broker.writes import Restart
 
 SCHEMA_VERSION: Final = 1
@@ -291,35 +295,48 @@ def upgrade_of(stats: SubscriptionStats, upgrade: BrokerUpgrade, *, moves: int =
     loaded = replace(
         stats, cursor_ledger="read-only" if places == ["cursor ledger"] else "none", untouched=True
     )
-    after = _after(stats, loaded, target.settings, target)
     return SubscriptionUpgrade(
         upgrade=upgrade,
         now=diagnose(stats, source.settings, version=source.version, assumed=source.assumed_settings),
         moves=() if upgrade.is_done else tuple(rolling),
-        after=after,
-        changes=tuple(
-            change
-            for change in upgrade.changes
-            if _result(_after(stats, loaded, upgrade.without(change), target)) != _result(after)
-        ),
+        after=_after(stats, loaded, target),
+        changes=_changes_that_matter(stats, loaded, upgrade),
     )
 
 
+def _changes_that_matter(
+    stats: SubscriptionStats, loaded: SubscriptionStats, upgrade: BrokerUpgrade
+) -> tuple[Change, ...]:
+    """Return the changes without which a restart or the delivery afterwards would differ."""
+    if stats.overview is not None or not stats.durable or not stats.shows_acknowledgments:
+        return ()
+    target = upgrade.target
+
+    def result(settings: BrokerSettings) -> tuple[object, ...]:
+        return (
+            *(_bounds(each) for each in predicted_losses(stats, settings, RESTARTS)),
+            *(_bounds(each) for each in predicted_losses(loaded, settings, ("graceful",))),
+            *(each.is_near for state in (stats, loaded) for each in limit_usage(state, settings)),
+            delivery_of(stats, settings, version=target.version).code.code,
+        )
+
+    after = result(target.settings)
+    return tuple(each for each in upgrade.changes if result(upgrade.without(each)) != after)
+
+
+def _bounds(loss: RestartLoss) -> tuple[Bounds, Bounds]:
+    return loss.messages, loss.messages_before_flush
+
+
 def _after(
-    stats: SubscriptionStats, loaded: SubscriptionStats, settings: BrokerSettings, target: JudgedBroker
+    stats: SubscriptionStats, loaded: SubscriptionStats, target: JudgedBroker
 ) -> tuple[Diagnosis, Diagnosis]:
     """Return the diagnosis after an acknowledgment, and of a cursor that was only read since its load."""
-    version, assumed = target.version, target.assumed_settings
+    settings, version, assumed = target.settings, target.version, target.assumed_settings
     return (
         diagnose(stats, settings, version=version, assumed=assumed),
         diagnose(loaded, settings, restarts=("graceful",), version=version, assumed=assumed),
     )
-
-
-def _result(found: Iterable[Diagnosis]) -> list[tuple[object, ...]]:
-    return [
-        (each.verdict, each.messages_lost, each.delivery.verdict, each.delivery.code.code) for each in found
-    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,7 +54,11 @@ class Redelivery:
                 state.counts.increment_many(ledger_ids, entry_ids)
             if state.counts.suspecting:
                 state.counts.clear_suspicion_of(zip(ledger_ids.tolist(), entry_ids.tolist(), strict=True))
-            state.give_back_many(ledger_ids, entry_ids, hashes)
+            if state.settings.redelivery_drops_hash:
+                for pair in zip(ledger_ids.tolist(), entry_ids.tolist(), strict=True):
+                    state.give_back(*pair, None)
+            else:
+                state.give_back_many(ledger_ids, entry_ids, hashes)
             returned = len(ledger_ids)
         if returned or positions is None or state.settings.empty_redelivery_unblocks:
             state.consumers.unblock_returning(consumer)
@@ -182,7 +186,7 @@ class Redelivery:
         state.consumers.unblock_returning(owner)
         if counted:
             state.counts.increment(*position)
-        state.give_back(*position, sticky_key_hash)
+        state.give_back(*position, None if state.settings.redelivery_drops_hash else sticky_key_hash)
         return True
 
     def _end_delays(self, now_ms: int) -> int:

@@ -92,8 +92,8 @@ class State:
         """Whether a negatively acknowledged message blocks later ones of its hash until acknowledged."""
         return self.policy.in_key_order and self.settings.nack_holds_until_acked
 
-    def give_back(self, ledger_id: int, entry_id: int, sticky_key_hash: int) -> None:
-        """Queue an entry that its consumer had. From the queue it blocks its hash."""
+    def give_back(self, ledger_id: int, entry_id: int, sticky_key_hash: int | None) -> None:
+        """Queue an entry that its consumer had. From the queue it blocks its hash, if that is known."""
         self.backoffs.stop(ledger_id, entry_id)
         self.replay.add(ledger_id, entry_id, sticky_key_hash)
         self.stop_retrying(ledger_id, entry_id)

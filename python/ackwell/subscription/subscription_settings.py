@@ -164,6 +164,10 @@ class SubscriptionSettings:
     """A request for the redelivery of entries by their ids unblocks the consumer also if none of them is
     pending at it."""
 
+    redelivery_drops_hash: bool = False
+    """On Key_Shared a request for redelivery queues entries without their hash. The next read takes them even
+    if their consumer cannot get them, so it has fewer places for others. Then their hash is known again."""
+
     key_shared_ignores_blocked: bool = False
     """On Key_Shared a blocked consumer below its limit gets its messages as soon as the broker reads for
     another consumer, which has permits and is not blocked."""
@@ -220,6 +224,7 @@ _PULSAR: dict[str, Any] = {
     "partial_ack_unblocks": False,
     "transaction_part_unblocks": False,
     "redelivery_unblocks": True,
+    "redelivery_drops_hash": True,
     "key_shared_ignores_blocked": True,
     "waiting_holds_key": False,
     "cumulative_abort_rewinds": False,

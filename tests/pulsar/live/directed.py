@@ -253,6 +253,22 @@ CASES = (
         {"maxUnackedMessagesPerConsumer": 6},
     ),
     Directed(
+        "returned entries of another consumer take places in the next read",
+        "redelivery_drops_hash",
+        "Key_Shared",
+        (
+            _ONE,
+            _TWO,
+            _publish(None, None, key="@1"),
+            _publish(30, None, key="@2"),
+            Close(2),
+            Flow(1, 4),
+            Redeliver(1, None),
+            Subscribe(3, "c2", 0),
+            Flow(3, 3),
+        ),
+    ),
+    Directed(
         "a message in its client's back-off is overtaken",
         "waiting_holds_key",
         "Key_Shared",
