@@ -14,6 +14,7 @@ from ackwell.subscription.reads import average
 from ackwell.subscription.selectors import ConsistentHashing
 
 if TYPE_CHECKING:
+    from ackwell.subscription.consumer import ConsumerKey
     from ackwell.subscription.dispatcher import Delivery
 
 ENTRIES = 4_000
@@ -184,7 +185,7 @@ def test_returned_entries_of_another_consumer_take_places_in_a_read(
     mine = next(each for each in range(1, 65_536) if owner_of(each) == "a")
     sizes, hashes = np.array([1, 1, 30, 1]), np.array([mine, mine, theirs, theirs])
 
-    def deliver(limit: int) -> list[tuple[str, list[int]]]:
+    def deliver(limit: int) -> list[tuple[ConsumerKey, list[int]]]:
         ledger_ids, entry_ids = subscription.next_reads_many(limit, 0)
         columns = {"batch_sizes": sizes[entry_ids], "sticky_key_hashes": hashes[entry_ids]}
         found = subscription.dispatch_many(ledger_ids, entry_ids, 0, **columns)
