@@ -9,6 +9,7 @@ EXTRAS: Final = {
     "bokeh": "report",
     "google": "devbroker",
     "jinja2": "report",
+    "mcp": "mcp",
     "oauthlib": "auth",
     "pandas": "spark",
     "pulsar": "pulsar",

@@ -30,6 +30,7 @@ COMMANDS = (
     "rescue",
     "diff",
     "what-if",
+    "mcp",
     "upgrade-check",
     "convert",
     "spark",
