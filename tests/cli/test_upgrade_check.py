@@ -105,6 +105,13 @@ def test_the_settings_of_a_live_broker_stay_if_they_differ_from_their_defaults()
     assert found["subscriptions"][0]["topic"] == "persistent://shop/eu/orders"
 
 
+def test_a_cluster_that_has_the_release_needs_no_restart(dump: str) -> None:
+    done = ackwell("upgrade-check", "--to", "5.0.1", "--from", "5.0.1", *STATED, dump)
+    assert done.code == 0
+    assert "for each broker" not in done.out
+    assert "for each broker" in ackwell("upgrade-check", "--to", "5.0.1", "--from", "4.2.4", dump).out
+
+
 def test_a_file_that_cannot_be_read_is_an_exit_code(tmp_path: Path) -> None:
     (tmp_path / "good.json").write_text(json.dumps(answer(holes(5))))
     (tmp_path / "bad.json").write_text("no")

@@ -16,7 +16,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import pytest
@@ -25,11 +25,10 @@ from ackwell.position import Position
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.states import SubscriptionState, replay_files
 from examples.agreement import Verdict, compare
+from tests.pulsar import kit
 from tests.pulsar.traffic import Traffic
 
-if TYPE_CHECKING:
-    from tests.pulsar import kit
-
+VERSIONS = os.environ.get("VERSIONS", kit.VERSIONS[0]).split()
 SESSIONS = int(os.environ.get("SESSIONS", "12"))
 SEED = int(os.environ.get("SEED", "1"))
 SNAPSHOTS = 10
@@ -168,19 +167,22 @@ def different(taken: Snapshot, states: list[SubscriptionState]) -> list[str]:
     return found and [f"seed {taken.seed}, {taken.did}, after event {taken.at}", *found]
 
 
+@pytest.mark.parametrize("version", VERSIONS)
 def test_recorded_traffic_replayed_is_the_brokers_own_state(
-    broker: kit.Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    version: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "events"
     taken: list[Snapshot] = []
-    with recording(broker, folder) as record:
+    (tmp_path / "broker").mkdir()
+    with kit.running_broker(tmp_path / "broker", version) as broker, recording(broker, folder) as record:
         for seed in range(SEED, SEED + SESSIONS):
             taken += Session(broker, record, seed).play()
     found = [line for each in taken for line in differences(each, folder)]
     compared = sum(len(each.answers) for each in taken)
     with capsys.disabled():
         print(
-            f"\n{len(taken)} snapshots of {compared} cursors, {taken[-1].at} events, {len(found)} different"
+            f"\n{version}: {len(taken)} snapshots of {compared} cursors, {taken[-1].at} events, "
+            f"{len(found)} different"
         )
     assert len(taken) == SESSIONS * SNAPSHOTS
     assert not found, "\n".join(found)

@@ -270,6 +270,8 @@ def _before(check: UpgradeCheck) -> Iterator[str]:
 
 
 def _during(check: UpgradeCheck, url: str) -> Iterator[str]:
+    if all(upgrade.is_done for upgrade in check.upgrades):
+        return
     if check.losing:
         yield f"ackwell rescue begin --admin {url} --owner HOST:PORT --output HOST --yes"
     yield "stop the broker HOST:PORT gracefully, and start it with the new release"
