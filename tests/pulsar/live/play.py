@@ -14,11 +14,13 @@ from tests.pulsar.live import compare, restarts
 from tests.pulsar.live.actions import (
     Ack,
     ChangeType,
+    Clear,
     Close,
     EndTransaction,
     Expire,
     Publish,
     Redeliver,
+    Skip,
     Subscribe,
     Unload,
     Unsubscribe,
@@ -35,6 +37,9 @@ if TYPE_CHECKING:
     from tests.pulsar.live.actions import Action
     from tests.pulsar.live.client import Delivered
     from tests.pulsar.live.operations import Operation, Sequence
+
+UNBLOCKING = Ack, Close, EndTransaction, Redeliver, Expire, Skip, Clear
+"""The actions that may unblock a subscription: a read then starts on another thread."""
 
 PATIENCE_S = 10.0
 """How long two states may differ before that is a difference: the broker works on after it answered."""
@@ -347,7 +352,7 @@ class Played(Playing):
         more = [each.position for each in came if each not in predicted]
         if is_beginning(predicted, came) and all(read_to <= each and each in self._queued for each in more):
             return "read before"
-        if self._was_blocked and ahead and isinstance(what, (Ack, Close, EndTransaction, Redeliver)):
+        if self._was_blocked and ahead and isinstance(what, UNBLOCKING):
             return "unblocked"
         return ""
 
