@@ -94,3 +94,22 @@ def test_importing_the_protocol_does_not_import_protobuf() -> None:
     code = "import sys, ackwell.protocol.batches; print('google.protobuf' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+def test_threads_that_use_the_first_message_at_once_have_the_same_classes() -> None:
+    code = """
+import threading, time
+from ackwell.protocol import messages
+table = messages.table
+def slow():
+    time.sleep(0.1)
+    return table()
+messages.table = slow
+found = []
+threads = [threading.Thread(target=lambda: found.append(messages.message("KeySharedMeta"))) for _ in range(4)]
+for each in threads: each.start()
+for each in threads: each.join()
+print(len(found), len(set(found)), len({each.DESCRIPTOR.file.pool for each in found}))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "4 1 1\n"

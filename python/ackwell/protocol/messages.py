@@ -11,6 +11,7 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 from importlib.resources import files
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.errors import FrameError
@@ -32,6 +33,7 @@ _TYPES: Final = {
 }
 _MESSAGE: Final = 11
 _LABELS: Final = {"": 1, "!": 2, "*": 3}
+_BUILDING: Final = Lock()
 
 
 @cache
@@ -43,7 +45,9 @@ def message(name: str) -> Any:
     True
     """
     factory = import_module("google.protobuf.message_factory")
-    return factory.GetMessageClass(_pool().FindMessageTypeByName(f"{PACKAGE}.{name}"))
+    # Threads that build the first message at once would have classes of different pools.
+    with _BUILDING:
+        return factory.GetMessageClass(_pool().FindMessageTypeByName(f"{PACKAGE}.{name}"))
 
 
 def parse(name: str, data: bytes) -> Any:
