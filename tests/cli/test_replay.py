@@ -230,7 +230,7 @@ def test_two_replays_that_save_to_one_new_file_at_once_both_save(tmp_path: Path)
                 for kind in ("publish", "ack")
             )
         )
-    command = [sys.executable, "-m", "ackwell", "replay", "--save", file]
+    command = [sys.executable, "-m", "ackwell", "replay", "--save", str(file)]
     processes = [subprocess.Popen([*command, trace], stdout=subprocess.DEVNULL) for trace in traces]
     assert [process.wait() for process in processes] == [0] * len(traces)
     assert ledger_names(file) == [f"t {subscription}" for subscription in "abcd"]

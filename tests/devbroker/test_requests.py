@@ -909,7 +909,7 @@ def test_an_open_transaction_is_described(broker: Offline, client: Client) -> No
     """The shapes are those of `tests/admin_answers`; the client's short name of the topic is kept."""
     get = partial(broker.admin, "GET")
     opened = broker.run(lambda: broker.state.begin_transaction(0, 60_000))
-    txn = {"txnid_most_bits": opened.most_bits, "txnid_least_bits": opened.least_bits}
+    txn: dict[str, Any] = {"txnid_most_bits": opened.most_bits, "txnid_least_bits": opened.least_bits}
     client.ask(CommandType.ADD_PARTITION_TO_TXN, request_id=1, partitions=["orders"], **txn)
     of_txn = messages.Subscription(topic="orders", subscription="s")
     client.ask(CommandType.ADD_SUBSCRIPTION_TO_TXN, request_id=2, subscription=[of_txn], **txn)

@@ -420,7 +420,9 @@ def test_kinds_are_found_in_slices_and_dictionaries_only_in_one_row(
     sizes: list[int] = []
 
     class Watched(ParquetEvents):
-        def batches(self, groups: Iterable[int], names: list[str], *, rows: int) -> Iterator[pa.RecordBatch]:
+        def batches(
+            self, groups: Iterable[int] | None, names: list[str], *, rows: int
+        ) -> Iterator[pa.RecordBatch]:
             sizes.append(rows)
             return super().batches(groups, names, rows=rows)
 

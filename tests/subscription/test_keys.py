@@ -252,7 +252,7 @@ def test_a_batch_gives_the_new_owner_no_entry_of_a_draining_hash(reads: bool) ->
         hashes = (later % 100) * 600
         moved = {int(each) for each in hashes if selector.select(int(each)) == "b"}
         assert len(moved) > 10
-        found = {}
+        found: dict[int, str | int] = {}
         if batched:
             for delivery in subscription.dispatch_many(np.full(200, 3), later, 0, sticky_key_hashes=hashes):
                 found |= dict.fromkeys(delivery.entry_ids.tolist(), delivery.consumer)

@@ -44,7 +44,7 @@ class Message(NamedTuple):
     consumer: int = 0
     waits: bool = False
     """It is in its back-off."""
-    count: int = 0
+    lost_tries: int = 0
     suspect: bool = False
 
 
@@ -180,7 +180,7 @@ class World:
         found = counts, suspects, dead
         places = [(index, message) for index, message in enumerate(self.messages)]
         expected = (
-            [message.count for message in self.messages],
+            [message.lost_tries for message in self.messages],
             [index for index, message in places if message.suspect],
             [index for index, message in places if message.place == DEAD],
         )
@@ -208,7 +208,7 @@ class World:
 
     def _lost(self, indexes: list[int]) -> None:
         for index in indexes:
-            self._put(index, count=self.messages[index].count + 1, suspect=True)
+            self._put(index, lost_tries=self.messages[index].lost_tries + 1, suspect=True)
 
     def _finished(self, index: int, *, timed_out: bool = False) -> None:
         """Take a message out of the hands of its consumer."""
@@ -319,7 +319,7 @@ class World:
         has = [i for i in has if not self.messages[i].waits]
         if message.place not in (UNREAD, QUEUED):
             raise BrokenError(f"{index} was delivered: {message}")
-        if message.count >= self.rule.tries:
+        if message.lost_tries >= self.rule.tries:
             raise BrokenError(f"{index} was delivered after its last try: {message}")
         if has and (message.suspect or any(self.messages[i].suspect for i in has)):
             raise BrokenError(f"{index} went to {name}, which has {has}: {self.messages}")
@@ -345,7 +345,7 @@ class World:
     def _undelivered(self, index: int, *, passed: bool) -> None:
         message = self.messages[index]
         if message.place in (UNREAD, QUEUED):
-            if message.count >= self.rule.tries:
+            if message.lost_tries >= self.rule.tries:
                 if (3, index) in self.subscription.dead_letters:
                     self._put(index, place=DEAD, suspect=False)
             elif passed and message.place == UNREAD:
@@ -385,7 +385,7 @@ class World:
             self.messages[index] = Message(ACKED)
             return
         self.subscription.ack(self._who(index), 3, index)
-        self._take(index, ACKED, count=0, suspect=False)
+        self._take(index, ACKED, lost_tries=0, suspect=False)
 
     def _nack(self, index: int) -> None:
         if not self.subscription.nack(self._who(index), 3, index, self.now_ms):
@@ -397,7 +397,7 @@ class World:
         name = self.messages[index].consumer
         self.subscription.redeliver(str(name), [(3, index)], counted=counted)
         if self.rule.individual:
-            self._take(index, QUEUED, count=self.messages[index].count + counted, suspect=False)
+            self._take(index, QUEUED, lost_tries=self.messages[index].lost_tries + counted, suspect=False)
             return
         self._clear_suspicion(name)
         self.clients[name] = self.clients[name]._replace(started=frozenset())
@@ -429,7 +429,7 @@ class World:
         for index, message in enumerate(self.messages):
             if message.place == HELD:
                 if self.rule.individual and index < read_up_to:
-                    self._put(index, place=QUEUED, count=message.count + 1)
+                    self._put(index, place=QUEUED, lost_tries=message.lost_tries + 1)
                 else:
                     self._put(index, place=UNREAD)
         if not self.rule.individual:
@@ -446,7 +446,7 @@ class World:
         waiting = [index for index, message in enumerate(self.messages) if message.waits]
         for index in waiting:
             if self.rule.individual:
-                self._take(index, QUEUED, count=self.messages[index].count + 1)
+                self._take(index, QUEUED, lost_tries=self.messages[index].lost_tries + 1)
             else:
                 self._put(index, waits=False)
         if waiting and not self.rule.individual:
@@ -463,14 +463,14 @@ class World:
                 continue
             client = self.clients[message.consumer]
             held = index in in_hand[message.consumer]
-            count = message.count + (held or not client.reports)
+            count = message.lost_tries + (held or not client.reports)
             suspect = message.suspect or held
             if held and self.rule.concurrency is not None:
                 self.clients[message.consumer] = client._replace(late=client.late | {index})
-                self._put(index, place=QUEUED, consumer=0, count=count, suspect=suspect)
+                self._put(index, place=QUEUED, consumer=0, lost_tries=count, suspect=suspect)
                 self._request(message.consumer, 1)
             else:
-                self._take(index, QUEUED, timed_out=True, count=count, suspect=suspect)
+                self._take(index, QUEUED, timed_out=True, lost_tries=count, suspect=suspect)
 
     # Durability
 
@@ -493,7 +493,7 @@ class World:
                 found.append(message._replace(consumer=0, waits=False))
                 continue
             held = index in in_hand
-            found.append(Message(count=message.count + held, suspect=message.suspect or held))
+            found.append(Message(lost_tries=message.lost_tries + held, suspect=message.suspect or held))
         return found
 
     # Liveness
