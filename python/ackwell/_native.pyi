@@ -507,6 +507,13 @@ class PendingAcks:
         False, and nothing changes, if the entry is not pending or the count would leave 0 to 2**31 − 1. At 0
         the entry stays until it is removed.
         """
+    def lower_many(
+        self, ledger_ids: ArrayLike, entry_ids: ArrayLike, remaining: ArrayLike
+    ) -> NDArray[np.int64]:
+        """Lower the remaining counts of entries to those of an int64 array, in order; return an int64 array.
+
+        It has the difference of each count: 0 if the count is not greater, -1 if the entry is not pending.
+        """
     def remove(self, ledger_id: int, entry_id: int, /) -> bool:
         """Remove an entry; return whether it was pending."""
     def remove_if_value(

@@ -132,6 +132,15 @@ class PendingAcksMachine(RuleBasedStateMachine):
         self.pair.call("update_remaining", ledger, entry, acked)
 
     @rule(
+        ledger=LEDGERS,
+        entry=ENTRIES,
+        counts=st.lists(st.integers(0, 9) | st.sampled_from([-1, 2**31]), max_size=3),
+    )
+    def lower_many(self, ledger: int, entry: int, counts: list[int]) -> None:
+        entries = [entry + at % 2 for at in range(len(counts))]
+        self.pair.call("lower_many", [ledger] * len(counts), entries, counts)
+
+    @rule(
         name=st.sampled_from(["contains", "get_remaining", "remove", "remove_and_get"]),
         ledger=LEDGERS,
         entry=ENTRIES,

@@ -162,6 +162,21 @@ class PendingAcks(Mapping[Position, PendingAck]):
         self._values[position] = value._replace(remaining=value.remaining - acked)
         return True
 
+    def lower_many(self, ledger_ids: ArrayLike, entry_ids: ArrayLike, remaining: ArrayLike) -> Int64s:
+        """Lower counts, never raise them; return the differences, -1 for entries that are not pending."""
+        positions, counts = self._positions(ledger_ids, entry_ids), as_int64(remaining)
+        same_length(as_int64(ledger_ids), counts)
+        for count in counts.tolist():
+            value_of(count, 0)
+        lowered = []
+        for position, count in zip(positions, counts.tolist(), strict=True):
+            value = self._values.get(position)
+            by = -1 if value is None else max(value.remaining - count, 0)
+            if value is not None:
+                self._values[position] = value._replace(remaining=value.remaining - by)
+            lowered.append(by)
+        return as_int64(lowered)
+
     def _remove(
         self, taken: list[Position], callback: EntryCallback | None = None, batch: bool = True
     ) -> int:

@@ -89,6 +89,7 @@ fn a_count_is_read_and_changed_where_all_values_are_equal() {
     acks.add(7, 63, PendingAck { remaining: 5, sticky_key_hash: -7 });
     assert_eq!(Some(5), acks.get_remaining(7, 63));
     assert!(acks.update_remaining(7, 63, 1));
+    assert_eq!((-1, -1), (acks.lower(7, 10_000, 0), acks.lower(8, 63, 0)));
     acks.validate().unwrap();
     assert_eq!(Some(PendingAck { remaining: 4, sticky_key_hash: -7 }), acks.get(7, 63));
     assert_eq!(None, acks.get_remaining(7, 62));

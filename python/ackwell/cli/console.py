@@ -54,6 +54,9 @@ def utc(time_ms: int) -> str:
 EXIT_UNREAD: Final = 5
 """The exit code of a command that read some of its sources and not all."""
 
+MEMBERS_INDENTED_MAX: Final = 1_000
+"""Members of a JSON object that is printed on several lines."""
+
 
 def unread_line(unread: UnreadableSource) -> str:
     """Return the line that reports a source that could not be used."""
@@ -99,9 +102,9 @@ def print_json(value: Any, name: str | None = None, rows: Iterable[Any] = ()) ->
     """Print a value as JSON, indented; never wrapped or coloured.
 
     `rows` are added to an object under `name`, each on a line, because indenting is five times slower, and
-    written before the next one is made.
+    written before the next one is made. For the same reason an object of more than 1,000 members is one line.
     """
-    text = json.dumps(value, indent=2)
+    text = _indented(value)
     if name is None:
         sys.stdout.write(f"{text}\n")
         return
@@ -111,6 +114,24 @@ def print_json(value: Any, name: str | None = None, rows: Iterable[Any] = ()) ->
         sys.stdout.write(f"{separator}    {json.dumps(row)}")
         separator = ",\n"
     sys.stdout.write("\n  ]\n}\n" if separator == ",\n" else "]\n}\n")
+
+
+def _indented(value: Any, margin: str = "\n") -> str:
+    """Return JSON with two spaces for each level."""
+    is_object = isinstance(value, dict)
+    if not value or not (
+        isinstance(value, list | tuple) or (is_object and len(value) <= MEMBERS_INDENTED_MAX)
+    ):
+        return json.dumps(value)
+    inner = f"{margin}  "
+    if is_object:
+        names = (name if isinstance(name, str) else json.dumps(name) for name in value)
+        items = [
+            f"{json.dumps(name)}: {_indented(item, inner)}"
+            for name, item in zip(names, value.values(), strict=True)
+        ]
+        return f"{{{inner}{f',{inner}'.join(items)}{margin}}}"
+    return f"[{inner}{f',{inner}'.join(_indented(item, inner) for item in value)}{margin}]"
 
 
 def write_utf8(text: str) -> None:

@@ -13,13 +13,17 @@ Every conversion takes time linear in the number of words, and every size is che
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
-from itertools import islice
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice, pairwise
 from operator import index
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ackwell.errors import LimitError
 from ackwell.integers import INT64_MIN, UINT64_MAX
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 BATCH_SIZE_MAX: Final = 1 << 20
 """The maximum number of messages in a batch.
@@ -64,6 +68,11 @@ def check_word_count(count: int) -> None:
         )
 
 
+def check_word_counts(starts: NDArray[np.int64]) -> None:
+    """Raise `LimitError` if a row has too many words; `starts` are those of `words_of_rows`."""
+    check_word_count(int((starts[1:] - starts[:-1]).max(initial=0)))
+
+
 def to_words(bits: int) -> tuple[int, ...]:
     """Return bits as signed 64-bit words without trailing zero words, like `BitSet.toLongArray`.
 
@@ -75,6 +84,11 @@ def to_words(bits: int) -> tuple[int, ...]:
     if bits < 0:
         raise ValueError("negative bits have no ack set; the batch size is not known")
     return _split(bits, -(-bits.bit_length() // 64))
+
+
+def words_of_rows(starts: NDArray[np.int64], words: NDArray[np.int64]) -> Iterator[list[int]]:
+    """Return the words of each row, given the start of each row's words and the number of all words."""
+    return (words[start:end].tolist() for start, end in pairwise(starts.tolist()))
 
 
 def from_signed_words(words: Sequence[int]) -> int:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Self
 
+from ackwell._native import AckSets
 from ackwell.errors import StateTooLargeError
 from ackwell.position import Position
 
@@ -54,10 +56,17 @@ class CursorState:
         return {
             "markDeletePosition": str(self.mark_delete_position),
             "individuallyDeletedMessages": str(self.individually_deleted),
-            "batchDeletedIndexes": {
-                str(position): list(words) for position, words in (self.batch_deleted or {}).items()
-            },
+            "batchDeletedIndexes": ack_sets_to_json(self.batch_deleted or {}),
         }
+
+
+def ack_sets_to_json(sets: AckSetMapping) -> dict[str, list[int]]:
+    """Return ack sets by the texts of their positions."""
+    if not isinstance(sets, AckSets):
+        return {str(position): list(words) for position, words in sets.items()}
+    ledger_ids, entry_ids, starts, words = (column.tolist() for column in sets.to_arrays())
+    texts = map("{}:{}".format, ledger_ids, entry_ids)
+    return {text: words[start:end] for text, (start, end) in zip(texts, pairwise(starts), strict=True)}
 
 
 def size_in(info: PositionInfo, form: str) -> int | None:

@@ -20,7 +20,7 @@ from operator import index
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from ackwell.arrays import as_int64
-from ackwell.cursor.ack_sets import check_word_count, from_words
+from ackwell.cursor.ack_sets import check_word_count, from_words, words_of_rows
 from ackwell.cursor.carried import Loaded
 from ackwell.cursor.cursor_settings import CursorSettings
 from ackwell.cursor.cursor_state import CursorState
@@ -31,7 +31,8 @@ from ackwell.integers import INT64_MAX, INT64_MIN
 from ackwell.position import Position
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
 
     from ackwell._native import AckSets, Ledgers, PositionInfo, PositionRangeSet
     from ackwell.arrays import Int64s
@@ -170,15 +171,67 @@ class CursorRules(Drawn):
         self._advance()
         return True
 
-    def ack_many(self, ledger_ids: ArrayLike, entry_ids: ArrayLike) -> int:
-        """Acknowledge many entries. Return how many of them were not acknowledged before.
+    def ack_many(
+        self,
+        ledger_ids: ArrayLike,
+        entry_ids: ArrayLike,
+        ack_sets: tuple[ArrayLike, ArrayLike] | None = None,
+    ) -> int:
+        """Acknowledge many entries. Return how many acknowledgments changed anything.
 
         The two int64 arrays have equal length. Nothing changes if an entry does not exist (`ProtocolError`)
         or has a negative id (`ValueError`). The mark-delete position moves once, at the end. O(entries).
+
+        `ack_sets` acknowledges parts of batches, as `ack_batch` does for each row in order: the start of each
+        row's words and the number of all words, and the words of all rows. A row without words is whole.
         """
         ledgers, entries = as_int64(ledger_ids), as_int64(entry_ids)
+        if ack_sets is not None:
+            return int((self.ack_parts(ledgers, entries, *map(as_int64, ack_sets)) >= 0).sum())
+        self._require_all_passed(ledgers, entries)
+        return self._ack_whole(ledgers, entries)
+
+    def ack_parts(self, ledgers: Int64s, entries: Int64s, starts: Int64s, words: Int64s) -> Int64s:
+        """Do the same as `ack_part` for each row in order; return the results. See `ack_many`."""
+        self._require_all_passed(ledgers, entries)
+        import numpy as np
+
+        if not self._settings.batch_index_acks:
+            rows = zip(ledgers.tolist(), entries.tolist(), words_of_rows(starts, words), strict=True)
+            return np.array([self.ack_part(*row) for row in rows], dtype=np.int64)
+        acked = self.acked_rows(ledgers, entries)
+        if not acked.any():
+            left = self._ack_sets.intersect_many(ledgers, entries, starts, words)
+        else:
+            unacked, counts = ~acked, np.diff(starts)
+            left = np.full(len(ledgers), -1, dtype=np.int64)
+            left[unacked] = self._ack_sets.intersect_many(
+                ledgers[unacked],
+                entries[unacked],
+                np.concatenate(([0], np.cumsum(counts[unacked]))),
+                words[np.repeat(unacked, counts)],
+            )
+        whole = left == 0
+        if whole.any():
+            self._ack_whole(ledgers[whole], entries[whole])
+        return left
+
+    def acked_rows(self, ledgers: Int64s, entries: Int64s) -> NDArray[np.bool_]:
+        """Return for each row whether the entry is wholly acknowledged."""
+        ledger_id, entry_id = self._mark_delete
+        acked: NDArray[np.bool_] = (ledgers < ledger_id) | ((ledgers == ledger_id) & (entries <= entry_id))
+        for ranges in (self._individually_deleted, self._missing):
+            if ranges:
+                acked |= ranges.contains_many(ledgers, entries)
+        return acked
+
+    def _require_all_passed(self, ledgers: Int64s, entries: Int64s) -> None:
+        """Check rows of positions with `_require_passed`."""
         if not self._ledgers.contains_all(ledgers, entries, self._mark_delete):
             self._require_all(ledgers, entries)
+
+    def _ack_whole(self, ledgers: Int64s, entries: Int64s) -> int:
+        """Acknowledge entries that exist; return how many were not acknowledged before."""
         added = self._individually_deleted.add_many(ledgers, entries)
         added -= self._individually_deleted.remove_up_to(*self._mark_delete)
         if self._ack_sets:

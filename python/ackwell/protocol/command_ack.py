@@ -248,6 +248,16 @@ class AckColumns(NamedTuple):
 
         return [] if self.ack_set_starts is None else np.flatnonzero(np.diff(self.ack_set_starts)).tolist()
 
+    def parts(self) -> tuple[NDArray[np.bool_], tuple[NDArray[np.int64], NDArray[np.int64]] | None]:
+        """Return which rows have an ack set, and their starts and words; `None` if no row has one."""
+        import numpy as np
+
+        starts, words = self.ack_set_starts, self.ack_set_words
+        if starts is None or words is None:
+            return np.zeros(len(self.ledger_ids), dtype=np.bool_), None
+        in_part = np.diff(starts) > 0
+        return in_part, (np.append(starts[:-1][in_part], starts[-1]), words)
+
     def ack_set(self, row: int) -> tuple[int, ...]:
         """Return the words of one id's ack set; none for the whole entry."""
         if self.ack_set_starts is None or self.ack_set_words is None:

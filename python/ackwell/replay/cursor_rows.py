@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ackwell.broker.batch_sizes import Bounds
-    from ackwell.position import Position
     from ackwell.replay.fold import Fold
     from ackwell.replay.resets import Name
 
@@ -49,7 +48,7 @@ class CursorRow(NamedTuple):
     mark_delete: str
     individually_deleted: str
     range_count: int
-    batch_deleted: Mapping[Position, Sequence[int]]
+    batch_deleted: AckSetColumns
     backlog_entries: int
     lost: Bounds
     """Acknowledged messages that are redelivered after a graceful restart with 4.2's settings."""
@@ -61,7 +60,7 @@ class CursorRow(NamedTuple):
             "subscription": self.subscription,
             "markDeletePosition": self.mark_delete,
             "individuallyDeletedMessages": self.individually_deleted,
-            "batchDeletedIndexes": {str(at): list(words) for at, words in self.batch_deleted.items()},
+            "batchDeletedIndexes": self.batch_deleted.to_json(),
             "backlogEntries": self.backlog_entries,
         }
 

@@ -7,9 +7,9 @@ others. Checks come before changes, so an acknowledgment that is refused has no 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from ackwell.cursor.ack_sets import WHOLE, complement, from_words, to_words
+from ackwell.cursor.ack_sets import WHOLE, complement, from_words, to_words, words_of_rows
 from ackwell.errors import ErrorCode, ProtocolError
 from ackwell.position import Position
 from ackwell.subscription.transactions import HeldCumulative, HeldEntry, Transaction
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from ackwell.protocol.command_ack import MessageId, TransactionId
     from ackwell.subscription.consumer import Consumer
     from ackwell.subscription.state import State
+
+
+BEFORE_ALL: Final = Position(0, -1)
 
 
 class Acknowledgments:
@@ -79,14 +82,20 @@ class Acknowledgments:
         except ProtocolError:
             ledger_ids, entry_ids = self._existing(ledger_ids, entry_ids)
             changed = state.cursor.ack_many(ledger_ids, entry_ids)
+        self._forget_acked(consumer, ledger_ids, entry_ids)
+        return changed
+
+    def _forget_acked(self, consumer: Consumer | None, ledger_ids: Int64s, entry_ids: Int64s) -> None:
+        """Drop entries that the cursor has acknowledged from every other part."""
+        state = self._state
         if state.policy.individual:
             state.consumers.remove_acknowledged_many(consumer, ledger_ids, entry_ids)
         state.forget_many(ledger_ids, entry_ids)
-        return changed
 
     def check_existing(self, ledger_ids: Int64s, entry_ids: Int64s) -> None:
         """Raise `ProtocolError` if an entry is ahead of the last position."""
-        self._existing(ledger_ids, entry_ids)
+        if not self._state.cursor.ledgers.contains_all(ledger_ids, entry_ids, BEFORE_ALL):
+            self._existing(ledger_ids, entry_ids)
 
     def partial_ack_keeps_blocked(self) -> bool:
         """Return whether a consumer is blocked and acknowledging part of a batch does not unblock it."""
@@ -100,28 +109,88 @@ class Acknowledgments:
         existing = np.array([self.check_exists(Position(*pair)) for pair in pairs], dtype=np.bool_)
         return ledger_ids[existing], entry_ids[existing]
 
-    def ack_batch(self, consumer: Consumer | None, position: Position, unacked_bits: int) -> bool:
+    def ack_part(
+        self, consumer: Consumer | None, ledger_id: int, entry_id: int, ack_set: Sequence[int]
+    ) -> bool:
         """Acknowledge the messages of a batch whose bit is clear; return whether this changed anything."""
+        if not ack_set:
+            return self.ack(consumer, ledger_id, entry_id)
         state = self._state
-        if not unacked_bits:
-            return self.ack(consumer, *position)
-        if not self.check_exists(position):
+        cursor, settings = state.cursor, state.settings
+        if not cursor.ledgers.contains(ledger_id, entry_id):
+            if any(ack_set):
+                return self.check_exists(Position(ledger_id, entry_id))
+            return self.ack(consumer, ledger_id, entry_id)
+        left = cursor.ack_part(ledger_id, entry_id, ack_set)
+        if left <= 0 and cursor.is_acked(ledger_id, entry_id):
+            return self.ack(consumer, ledger_id, entry_id) or left == 0
+        if settings.partial_ack_resets_count:
+            state.counts.reset(ledger_id, entry_id)
+        if settings.plain_acks_conflict and state.policy.individual:
+            self._note_plain_ack(consumer, Position(ledger_id, entry_id), ~from_words(ack_set))
+        if left < 0:
             return False
-        changed = state.cursor.ack_batch(*position, to_words(unacked_bits))
-        if state.cursor.is_acked(*position):
-            return self.ack(consumer, *position) or changed
-        if state.settings.partial_ack_resets_count:
-            state.counts.reset(*position)
-        if state.settings.plain_acks_conflict and state.policy.individual:
-            state.transactions.note_plain_ack(position, ~unacked_bits)
-            if state.transactions.kept.get(position) == WHOLE:
-                # It is never delivered again, although the cursor does not count it as acknowledged.
-                state.consumers.remove_pending(*position, consumer)
-                state.replay.discard(*position)
-        if changed:
+        if state.transactions.leaves_out:
+            position = Position(ledger_id, entry_id)
             left = self.unacked_bits(position).bit_count()
-            self._lower(position, left, consumer, unblocks=state.settings.partial_ack_unblocks)
-        return changed
+            self._lower(position, left, consumer, unblocks=settings.partial_ack_unblocks)
+        else:
+            state.consumers.reduce(
+                ledger_id, entry_id, left, consumer, unblocks=settings.partial_ack_unblocks
+            )
+        return True
+
+    def ack_parts(
+        self,
+        consumer: Consumer | None,
+        ledger_ids: Int64s,
+        entry_ids: Int64s,
+        ack_sets: tuple[Int64s, Int64s],
+    ) -> int:
+        """Acknowledge parts of many batches; return the number that changed.
+
+        `ack_sets` is that of `Cursor.ack_many`. The rules are those of `ack_part` for each row, in order.
+        """
+        state = self._state
+        cursor, settings = state.cursor, state.settings
+        if (
+            not cursor.ledgers.contains_all(ledger_ids, entry_ids, BEFORE_ALL)
+            or state.transactions.leaves_out
+            or settings.transactions_keep_parts
+            or not settings.partial_ack_lowers_pending
+            or not cursor.settings.batch_index_acks
+        ):
+            rows = zip(ledger_ids.tolist(), entry_ids.tolist(), words_of_rows(*ack_sets), strict=True)
+            return sum([self.ack_part(consumer, *row) for row in rows])
+        left = cursor.ack_parts(ledger_ids, entry_ids, *ack_sets)
+        in_part = left > 0
+        state.consumers.reduce_many(
+            ledger_ids[in_part],
+            entry_ids[in_part],
+            left[in_part],
+            consumer,
+            unblocks=settings.partial_ack_unblocks,
+        )
+        unacked = in_part if in_part.all() else ~cursor.acked_rows(ledger_ids, entry_ids)
+        if not unacked.all():
+            self._forget_acked(consumer, ledger_ids[~unacked], entry_ids[~unacked])
+        if settings.partial_ack_resets_count:
+            state.counts.reset_many(ledger_ids, entry_ids)
+        if settings.plain_acks_conflict and state.policy.individual:
+            rows = zip(ledger_ids.tolist(), entry_ids.tolist(), words_of_rows(*ack_sets), strict=True)
+            for row, (ledger_id, entry_id, words) in enumerate(rows):
+                if unacked[row]:
+                    self._note_plain_ack(consumer, Position(ledger_id, entry_id), ~from_words(words))
+        return int((left >= 0).sum())
+
+    def _note_plain_ack(self, consumer: Consumer | None, position: Position, acked_bits: int) -> None:
+        """Record a part with which transactions conflict."""
+        state = self._state
+        state.transactions.note_plain_ack(position, acked_bits)
+        if state.transactions.kept.get(position) == WHOLE:
+            # It is never delivered again, although the cursor does not count it as acknowledged.
+            state.consumers.remove_pending(*position, consumer)
+            state.replay.discard(*position)
 
     def ack_cumulative(
         self, position: Position, ack_set: Sequence[int], properties: Mapping[str, int] | None = None
@@ -184,7 +253,7 @@ class Acknowledgments:
         changed = 0
         for position, held in content.entries.items():
             unacked = 0 if held.acked_bits == WHOLE else complement(held.acked_bits, held.batch_size)
-            changed += self.ack_batch(None, position, unacked)
+            changed += self.ack_part(None, *position, to_words(unacked))
             if unacked and state.settings.plain_acks_conflict and not state.cursor.is_acked(*position):
                 state.transactions.note_plain_ack(position, ~unacked)
         if content.cumulative is not None:
@@ -256,7 +325,7 @@ class Acknowledgments:
         """Set the remaining messages of an entry; none if transactions hold all unacknowledged ones."""
         state = self._state
         if state.unread.needs_delivery(*position):
-            state.consumers.reduce(position, remaining, consumer, unblocks=unblocks)
+            state.consumers.reduce(*position, remaining, consumer, unblocks=unblocks)
         else:
             self._keep_waiting(position)
             state.consumers.take_back(*position, consumer)

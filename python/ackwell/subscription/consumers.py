@@ -260,22 +260,49 @@ class Consumers(EqualByState):
                 left -= self._take_many(consumer, ledger_ids, entry_ids)
 
     def reduce(
-        self, position: Position, remaining: int, guess: Consumer | None = None, *, unblocks: bool
+        self,
+        ledger_id: int,
+        entry_id: int,
+        remaining: int,
+        guess: Consumer | None = None,
+        *,
+        unblocks: bool,
     ) -> None:
         """Lower the remaining messages of a pending entry; at 0 the entry is removed."""
-        consumer = self.owner(*position, guess)
-        if consumer is None:
+        consumer = guess
+        before = None if consumer is None else consumer.pending.get_remaining(ledger_id, entry_id)
+        if before is None:
+            consumer = self.owner(ledger_id, entry_id)
+            before = None if consumer is None else consumer.pending.get_remaining(ledger_id, entry_id)
+        if consumer is None or before is None:
             return
-        value = consumer.pending.get(position)
-        assert value is not None
-        before, sticky_key_hash = value
         if remaining <= 0:
-            self.remove_pending(*position, consumer)
+            self.remove_pending(ledger_id, entry_id, consumer)
         elif remaining < before:
             if not self._settings.partial_ack_lowers_pending:
-                consumer.as_delivered.setdefault(position, before)
-            consumer.pending.add(*position, remaining, sticky_key_hash)
+                consumer.as_delivered.setdefault(Position(ledger_id, entry_id), before)
+            consumer.pending.update_remaining(ledger_id, entry_id, before - remaining)
             self._shrink(consumer, before - remaining, unblocks=unblocks)
+
+    def reduce_many(
+        self,
+        ledger_ids: Int64s,
+        entry_ids: Int64s,
+        remaining: Int64s,
+        guess: Consumer | None,
+        *,
+        unblocks: bool,
+    ) -> None:
+        """Lower the remaining messages of many pending entries, to at least 1, in order."""
+        if guess is not None:
+            lowered = guess.pending.lower_many(ledger_ids, entry_ids, remaining)
+            here = lowered >= 0
+            self._shrink(guess, int(lowered.sum(where=here)), unblocks=unblocks)
+            if here.all():
+                return
+            ledger_ids, entry_ids, remaining = ledger_ids[~here], entry_ids[~here], remaining[~here]
+        for row in zip(ledger_ids.tolist(), entry_ids.tolist(), remaining.tolist(), strict=True):
+            self.reduce(*row, unblocks=unblocks)
 
     def take_all(self, consumer: Consumer) -> tuple[Int64s, Int64s, Int64s, Int64s]:
         """Remove all pending entries of a consumer.

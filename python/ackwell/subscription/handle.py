@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from ackwell.cursor.ack_sets import from_words
+from ackwell.cursor.ack_sets import check_word_counts, from_words, words_of_rows
 from ackwell.errors import ErrorCode, ProtocolError
 from ackwell.integers import INT64_MIN, UINT64_MAX
 from ackwell.protocol.command_ack import AckColumns, AckType, CommandAck, MessageId
@@ -47,29 +47,30 @@ def apply_individual(
     ledger_ids, entry_ids = command.ledger_ids, command.entry_ids
     if len(ledger_ids) == 1:
         position = command.position(0)
-        return int(min(position) >= 0 and acks.ack_batch(who, position, from_words(command.ack_set(0))))
-    rows = command.rows_in_part()
-    if not rows:
+        return int(min(position) >= 0 and acks.ack_part(who, *position, command.ack_set(0)))
+    in_part, ack_sets = command.parts()
+    if ack_sets is None:
         try:
             return acks.ack_many(who, ledger_ids, entry_ids)
         except ValueError:
             pass  # An id is negative.
-    in_part = {row: (command.position(row), from_words(command.ack_set(row))) for row in rows}
-    for position, _ in in_part.values():
-        acks.check_exists(position)
+    else:
+        check_word_counts(ack_sets[0])
+        acks.check_existing(ledger_ids[in_part], entry_ids[in_part])
     # Negative ids (earliest, latest) do not name an entry.
-    whole = (ledger_ids >= 0) & (entry_ids >= 0)
-    whole[rows] = False
-    if not acks.partial_ack_keeps_blocked():
-        changed = acks.ack_many(who, ledger_ids[whole], entry_ids[whole])
-        return changed + sum(acks.ack_batch(who, position, bits) for position, bits in in_part.values())
+    whole = (ledger_ids >= 0) & (entry_ids >= 0) & ~in_part
+    if ack_sets is None or not acks.partial_ack_keeps_blocked():
+        changed = acks.ack_many(who, ledger_ids[whole], entry_ids[whole]) if whole.any() else 0
+        if ack_sets is not None:
+            changed += acks.ack_parts(who, ledger_ids[in_part], entry_ids[in_part], ack_sets)
+        return changed
     # The order decides whether a consumer is unblocked. All whole ids must exist before one is applied.
     acks.check_existing(ledger_ids[whole], entry_ids[whole])
     changed, start = 0, 0
-    for row, (position, bits) in in_part.items():
+    for row, words in zip(in_part.nonzero()[0].tolist(), words_of_rows(*ack_sets), strict=True):
         before = slice(start, row)
         changed += acks.ack_many(who, ledger_ids[before][whole[before]], entry_ids[before][whole[before]])
-        changed += acks.ack_batch(who, position, bits)
+        changed += acks.ack_part(who, *command.position(row), words)
         start = row + 1
     return changed + acks.ack_many(who, ledger_ids[start:][whole[start:]], entry_ids[start:][whole[start:]])
 

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ackwell.arrays import as_int64
 from ackwell.cursor import Cursor
-from ackwell.cursor.ack_sets import BATCH_SIZE_MAX, from_words
+from ackwell.cursor.ack_sets import BATCH_SIZE_MAX
 from ackwell.engine import native_engine
 from ackwell.errors import ErrorCode, ProtocolError
 from ackwell.position import Position
@@ -506,9 +506,7 @@ ActiveChange(consumer='a', active=True)])
         if ledger_id.__class__ is not int or entry_id.__class__ is not int or ledger_id < 0 or entry_id < 0:
             ledger_id, entry_id = arguments.position(ledger_id, entry_id)
         if ack_set:
-            return self._acks.ack_batch(
-                who, Position(ledger_id, entry_id), from_words(arguments.ack_set_words(ack_set))
-            )
+            return self._acks.ack_part(who, ledger_id, entry_id, arguments.ack_set_words(ack_set))
         return self._acks.ack(who, ledger_id, entry_id)
 
     def ack_many(self, consumer: ConsumerKey | None, ledger_ids: ArrayLike, entry_ids: ArrayLike) -> int:

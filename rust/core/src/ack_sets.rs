@@ -39,6 +39,8 @@ const SETS_MIN: usize = SETS_MAX / 4;
 pub struct AckSets {
     ledgers: BTreeMap<i64, Vec<Chunk>>,
     len: usize,
+    /// The chunk of the last change, which is tried first: acknowledgments come almost in order.
+    last: usize,
     tracking: Tracking,
 }
 
@@ -84,6 +86,14 @@ fn chunks_of(ledger_id: i64, chunks: &[Chunk]) -> impl Iterator<Item = (i64, &Ch
 #[inline]
 fn chunk_of(chunks: &[Chunk], entry_id: i64) -> usize {
     chunks.partition_point(|chunk| chunk.base() <= entry_id).saturating_sub(1)
+}
+
+/// As [`chunk_of`]; tries one chunk first.
+#[inline]
+fn chunk_near(chunks: &[Chunk], entry_id: i64, first: usize) -> usize {
+    let is_right = chunks.get(first).is_some_and(|chunk| chunk.base() <= entry_id)
+        && chunks.get(first + 1).is_none_or(|next| entry_id < next.base());
+    if is_right { first } else { chunk_of(chunks, entry_id) }
 }
 
 impl AckSets {
@@ -137,8 +147,9 @@ impl AckSets {
             chunks.reserve_exact(1);
             chunks.push(Chunk::new(entry_id));
         }
-        let place = chunk_of(chunks, entry_id);
+        let place = chunk_near(chunks, entry_id, self.last);
         let chunk = &mut chunks[place];
+        self.last = place;
         match chunk.find(entry_id) {
             Ok(at) if chunk.set(at).stored() == stored => return false,
             Ok(at) => {
@@ -147,6 +158,7 @@ impl AckSets {
             }
             Err(_) => {
                 let (place, at) = insert_new(chunks, place, entry_id, stored);
+                self.last = place;
                 self.tracking.mark(&mut chunks[place], at);
                 self.len += 1;
             }
@@ -157,8 +169,10 @@ impl AckSets {
     /// Acknowledges the messages of an entry whose bit is clear. An entry without a set gets these words.
     pub fn intersect(&mut self, position: Position, words: &[i64]) -> Effect {
         let Position { ledger_id, entry_id } = position;
+        let last = &mut self.last;
         let found = self.ledgers.get_mut(&ledger_id).and_then(|chunks| {
-            let place = chunk_of(chunks, entry_id);
+            let place = chunk_near(chunks, entry_id, *last);
+            *last = place;
             let chunk = &mut chunks[place];
             chunk.find(entry_id).ok().map(|at| (chunk, at))
         });
@@ -561,7 +575,7 @@ impl Clone for AckSets {
     /// The same sets; a copy has no saves, so its changes are unknown.
     fn clone(&self) -> Self {
         let (ledgers, len) = (self.ledgers.clone(), self.len);
-        Self { ledgers, len, tracking: Tracking::default() }
+        Self { ledgers, len, last: 0, tracking: Tracking::default() }
     }
 }
 

@@ -128,59 +128,71 @@ impl CommandAck {
         Ok(command)
     }
 
-    /// Reads plain ids (a ledger and an entry, in this order, and nothing else) without building a `MessageId`, up to
-    /// the first id that is not plain. [`read_message_id`] reads the others.
+    /// Reads plain ids (a ledger, an entry and at most one word, in this order, and nothing else) without building a
+    /// `MessageId`, up to the first id that is not plain. [`read_message_id`] reads the others.
     fn read_plain_ids(&mut self, reader: &mut Reader<'_>) {
         let bytes = reader.rest();
         let mut at = 0;
-        while let Some((ledger_id, entry_id, length)) = plain_id(&bytes[at..]) {
+        while let Some((ledger_id, entry_id, word, length)) = plain_id(&bytes[at..]) {
             if self.ledger_ids.len() == self.ledger_ids.capacity() {
                 // The number of ids, if the others have the same length.
                 let left = (bytes.len() - at) / length;
                 self.ledger_ids.reserve(left);
                 self.entry_ids.reserve(left);
             }
+            self.push_set(word.map(|word| word as i64).as_slice());
             self.ledger_ids.push(ledger_id as i64);
             self.entry_ids.push(entry_id as i64);
-            if let Some(sets) = &mut self.ack_sets {
-                sets.starts.push(sets.words.len() as i64);
-            }
             at += length;
         }
         reader.advance(at);
     }
 
     fn push(&mut self, message: MessageId) {
-        let index = self.ledger_ids.len();
+        self.push_set(&message.ack_set);
         self.ledger_ids.push(message.ledger_id);
         self.entry_ids.push(message.entry_id);
-        if self.ack_sets.is_none() && !message.ack_set.is_empty() {
-            self.ack_sets = Some(AckSets { starts: vec![0; index + 1], words: Vec::new() });
+        if !message.is_plain() {
+            self.others.push((self.ledger_ids.len() - 1, message));
+        }
+    }
+
+    /// Adds the words of the next id.
+    #[inline]
+    fn push_set(&mut self, words: &[i64]) {
+        if self.ack_sets.is_none() && !words.is_empty() {
+            let mut starts = Vec::with_capacity(self.ledger_ids.capacity() + 1);
+            starts.resize(self.ledger_ids.len() + 1, 0);
+            let words = Vec::with_capacity(self.ledger_ids.capacity());
+            self.ack_sets = Some(AckSets { starts, words });
         }
         if let Some(sets) = &mut self.ack_sets {
-            sets.words.extend_from_slice(&message.ack_set);
+            sets.words.extend_from_slice(words);
             sets.starts.push(sets.words.len() as i64);
-        }
-        if !message.is_plain() {
-            self.others.push((index, message));
         }
     }
 }
 
-/// The tags of an id in its command and of the fields 1 and 2 in an id: one byte each.
+/// The tags of an id in its command and of the fields 1, 2 and 5 in an id: one byte each.
 const ID_TAG: u8 = 3 << 3 | 2;
 const LEDGER_ID_TAG: u8 = 1 << 3;
 const ENTRY_ID_TAG: u8 = 2 << 3;
+const WORD_TAG: u8 = 5 << 3;
 
-/// The ledger and the entry of the plain id at the beginning of these bytes, and how many bytes it takes.
+/// The ledger, the entry and the word of the plain id at the beginning of these bytes, and how many bytes it takes.
 #[inline]
-fn plain_id(bytes: &[u8]) -> Option<(u64, u64, usize)> {
+fn plain_id(bytes: &[u8]) -> Option<(u64, u64, Option<u64>, usize)> {
     let [ID_TAG, length, LEDGER_ID_TAG, rest @ ..] = bytes else { return None };
     let (ledger_id, rest) = short_varint(rest)?;
     let [ENTRY_ID_TAG, rest @ ..] = rest else { return None };
     let (entry_id, rest) = short_varint(rest)?;
-    let read = bytes.len() - rest.len();
-    (usize::from(*length) + 2 == read).then_some((ledger_id, entry_id, read))
+    let length = usize::from(*length) + 2;
+    if bytes.len() - rest.len() == length {
+        return Some((ledger_id, entry_id, None, length));
+    }
+    let [WORD_TAG, rest @ ..] = rest else { return None };
+    let (word, rest) = short_varint(rest)?;
+    (bytes.len() - rest.len() == length).then_some((ledger_id, entry_id, Some(word), length))
 }
 
 /// A varint of at most eight bytes, and the rest of the bytes.

@@ -358,7 +358,7 @@ impl Partials {
         }
         if let Some(words) = ack_set.filter(|words| words.iter().any(|word| *word != 0)) {
             let ledger = self.ledger(pair, position.ledger_id);
-            self.ledgers[ledger as usize].batches.join_words(position.entry_id, &words, NULL);
+            self.ledgers[ledger as usize].batches.join_words(position.entry_id, words, NULL);
             if self.ordered {
                 self.widen_acked(pair, order, order);
             }

@@ -152,6 +152,19 @@ impl PendingAcks {
         })
     }
 
+    /// Lowers an entry's remaining count to `remaining`, and returns by how much; 0 if the count is not greater, −1 if
+    /// the entry is not pending. O(1).
+    #[inline]
+    pub fn lower(&mut self, ledger_id: i64, entry_id: i64, remaining: i64) -> i64 {
+        let Some(ledger) = self.directory.get_mut(ledger_id) else { return -1 };
+        let mut by = -1;
+        ledger.update_remaining(entry_id, |before| {
+            by = (i64::from(before) - remaining).max(0);
+            i32::try_from(i64::from(before) - by).ok()
+        });
+        by
+    }
+
     /// Removes an entry and returns its value. O(1) amortised.
     #[inline]
     pub fn remove(&mut self, ledger_id: i64, entry_id: i64) -> Option<PendingAck> {

@@ -269,6 +269,36 @@ crate::methods::mapping_methods! { PendingAcks, acks,
         self.acks.locked(py).update_remaining(ledger_id.0, entry_id.0, acked.0)
     }
 
+    /// Lower the remaining counts of entries to those of an int64 array, in order; return an int64 array.
+    ///
+    /// It has the difference of each count: 0 if the count is not greater, -1 if the entry is not pending.
+    fn lower_many<'py>(
+        &self,
+        py: Python<'py>,
+        ledger_ids: Ints<'_>,
+        entry_ids: Ints<'_>,
+        remaining: Ints<'_>,
+    ) -> PyResult<Array<'py, i64>> {
+        let rows = Rows::new([ledger_ids, entry_ids, remaining])?;
+        let mut lowered = Vec::with_capacity(rows.len());
+        let is_valid = |remaining: &[i64]| {
+            remaining.iter().try_for_each(|&left| PendingAck::new(left, 0).map(drop))
+        };
+        let check = Check {
+            columns: [2],
+            passes_naturals: false,
+            refuse: |_: &ackwell_core::PendingAcks, [remaining]: Block<'_, 1>| is_valid(remaining),
+        };
+        self.acks.batch(py, &rows, Some(check), |acks, [ledgers, entries, remaining]| {
+            is_valid(remaining)?;
+            for ((&ledger, &entry), &left) in ledgers.iter().zip(entries).zip(remaining) {
+                lowered.push(acks.lower(ledger, entry, left));
+            }
+            Ok(())
+        })?;
+        Ok(array(py, lowered))
+    }
+
     /// Remove an entry; return whether it was pending.
     #[pyo3(signature = (ledger_id, entry_id, /))]
     fn remove(&self, py: Python<'_>, ledger_id: Int, entry_id: Int) -> PyResult<bool> {

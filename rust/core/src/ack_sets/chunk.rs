@@ -68,6 +68,7 @@ impl Chunk {
             return Err(0);
         }
         match u32::try_from(entry_id.abs_diff(self.base)) {
+            Ok(offset) if self.offsets.last().is_some_and(|last| *last < offset) => Err(self.len()),
             Ok(offset) => self.offsets.binary_search(&offset),
             Err(_) => Err(self.len()),
         }
@@ -149,7 +150,12 @@ impl Chunk {
         let more = stored.len().saturating_sub(end - start);
         let most = if self.ends.is_empty() { SETS_MAX } else { WORDS_MAX };
         grow(&mut self.words, more, most);
-        self.words.splice(start..end, stored.iter().copied());
+        match stored {
+            // The usual cases, without an iterator.
+            [word] if start == end => self.words.insert(start, *word),
+            [] if end == start + 1 => drop(self.words.remove(start)),
+            _ => drop(self.words.splice(start..end, stored.iter().copied())),
+        }
         let (old, new) = (end - start, stored.len());
         for end in self.ends.iter_mut().skip(at) {
             *end = *end + new as u32 - old as u32;
