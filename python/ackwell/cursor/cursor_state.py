@@ -65,8 +65,8 @@ def ack_sets_to_json(sets: AckSetMapping) -> dict[str, list[int]]:
     if not isinstance(sets, AckSets):
         return {str(position): list(words) for position, words in sets.items()}
     ledger_ids, entry_ids, starts, words = (column.tolist() for column in sets.to_arrays())
-    texts = map("{}:{}".format, ledger_ids, entry_ids)
-    return {text: words[start:end] for text, (start, end) in zip(texts, pairwise(starts), strict=True)}
+    rows = zip(ledger_ids, entry_ids, pairwise(starts), strict=True)
+    return {f"{ledger_id}:{entry_id}": words[start:end] for ledger_id, entry_id, (start, end) in rows}
 
 
 def size_in(info: PositionInfo, form: str) -> int | None:

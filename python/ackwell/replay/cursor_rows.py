@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ackwell.cursor.cursor_state import ack_sets_to_json
 from ackwell.errors import ProtocolError
 from ackwell.replay.fold import cursor_settings
 from ackwell.replay.losses import AckSetColumns, losses_of, text_at
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ackwell.broker.batch_sizes import Bounds
+    from ackwell.cursor.cursor_state import AckSetMapping
     from ackwell.replay.fold import Fold
     from ackwell.replay.resets import Name
 
@@ -48,19 +50,22 @@ class CursorRow(NamedTuple):
     mark_delete: str
     individually_deleted: str
     range_count: int
-    batch_deleted: AckSetColumns
+    batch_deleted: AckSetMapping
     backlog_entries: int
     lost: Bounds
     """Acknowledged messages that are redelivered after a graceful restart with 4.2's settings."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the state under the names that Pulsar's tools print."""
+        sets = self.batch_deleted
         return {
             "topic": self.topic,
             "subscription": self.subscription,
             "markDeletePosition": self.mark_delete,
             "individuallyDeletedMessages": self.individually_deleted,
-            "batchDeletedIndexes": self.batch_deleted.to_json(),
+            "batchDeletedIndexes": sets.to_json()
+            if isinstance(sets, AckSetColumns)
+            else ack_sets_to_json(sets),
             "backlogEntries": self.backlog_entries,
         }
 
