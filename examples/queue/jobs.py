@@ -7,9 +7,10 @@
 
 Jobs of one key are done in order, one at a time, and a key stays with its worker until that worker ends. With
 `ordered=False` any free worker gets any job. A job that is neither done nor returned within `lease_seconds`
-is redelivered; after `tries` it is a dead letter. When `put` and `done` return, their effect survives `kill
--9`. A second process that opens the folder takes it over: calls of the first process then raise
-`FencedError`.
+is redelivered; after `tries` it is a dead letter. A try counts also if the worker or its process ends with
+the job, because a job is handed out only after the state that has it in hand is saved. When `put` and `done`
+return, their effect survives `kill -9`. A second process that opens the folder takes it over: calls of the
+first process then raise `FencedError`.
 """
 
 from __future__ import annotations
@@ -92,17 +93,20 @@ class JobQueue:
         return Position(ledger_id, entry_id)
 
     async def jobs(self, worker: str) -> AsyncIterator[Job]:
-        """Yield the jobs of a worker, one at a time. Others get its unfinished jobs when it ends."""
+        """Yield the jobs of a worker, one at a time. If it ends with a job, that counts as a try."""
         self.waiting[worker] = asyncio.Queue()
-        self.subscription.add_consumer(worker)
+        self.subscription.add_consumer(worker, concurrency=1)
         try:
             while True:
                 self.subscription.flow(worker, 1)
                 self.changed.set()
                 yield await self._or_end(self.waiting[worker].get())
         finally:
+            unseen = self.waiting.pop(worker)
+            while not unseen.empty():
+                self.subscription.redeliver(worker, [unseen.get_nowait().position], counted=False)
             self.subscription.remove_consumer(worker)
-            del self.waiting[worker]
+            self.changed.set()
 
     async def durable(self) -> None:
         """Return when all changes so far are on disk. Many callers share one write."""
@@ -136,28 +140,31 @@ class JobQueue:
     async def _run(self) -> None:
         while True:
             self._write()
-            self._deliver()
             wakeup_ms = self.subscription.next_wakeup_ms()
             seconds = None if wakeup_ms is None else max(wakeup_ms - now_ms(), 0) / 1000
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.changed.wait(), seconds)
+                async with asyncio.timeout(seconds):
+                    await self.changed.wait()
             self.changed.clear()
 
     def _write(self) -> None:
-        """Write new jobs and then new acknowledgments; then wake the callers that wait for them."""
+        """Write new jobs, dispatch, save once; then hand out the jobs and wake the callers of `durable`."""
         written, self.written = self.written, None
+        if written is not None:
+            self.segments.sync()
+            # Check after the jobs are on disk. A process that took over before may not have read them.
+            self.store.own()
+            for ledger_id, entries in self.segments.entries.items():
+                self.ledgers.grow(ledger_id, entries)
+        jobs = self._dispatch()
         buried = self._bury()
-        if written is None and not buried:
-            return
-        self.segments.sync()
-        # Check after the jobs are on disk, because a process that took over before may not have read them.
-        self.store.own()
-        for ledger_id, entries in self.segments.entries.items():
-            self.ledgers.grow(ledger_id, entries)
-        self.subscription.save(self.store)
-        self._trim()
+        if written is not None or jobs or buried:
+            self.subscription.save(self.store)
+            self._trim()
         if written is not None:
             written.set_result(None)
+        for job in jobs:
+            self.waiting[job.worker].put_nowait(job)
 
     def _bury(self) -> bool:
         """Write the jobs that failed too often to the dead letters, and acknowledge them."""
@@ -177,8 +184,9 @@ class JobQueue:
             self.segments.trim_before(number)
             self.ledgers.trim_before(number)
 
-    def _deliver(self) -> None:
-        now = now_ms()
+    def _dispatch(self) -> list[Job]:
+        """Decide who gets which job; the result is handed out after the save."""
+        jobs, now = [], now_ms()
         positions = self.subscription.next_reads(100, now)
         for position in positions:
             record = self.segments.read(*position)
@@ -192,10 +200,10 @@ class JobQueue:
             )
             if isinstance(worker, str):
                 tries = self.subscription.redelivery_count(*position) + 1
-                job = Job(self, worker, position, record.payload, record.key, tries)
-                self.waiting[worker].put_nowait(job)
+                jobs.append(Job(self, worker, position, record.payload, record.key, tries))
         if positions:
             self.changed.set()
+        return jobs
 
 
 def now_ms() -> int:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import os
+import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -176,3 +179,74 @@ def test_a_torn_last_record_is_left_out_and_damage_before_it_is_named(tmp_path: 
     path.write_bytes(whole[:12] + b"x" + whole[13:])
     with pytest.raises(segments.DamagedSegmentError, match="at byte 0"):
         make(tmp_path)
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_a_job_that_ends_its_worker_is_a_dead_letter_after_its_tries(tmp_path: Path, ordered: bool) -> None:
+    async def work(queue: Any, name: str, tried: list[tuple[bytes, int]]) -> None:
+        async for job in queue.jobs(name):
+            tried.append((job.payload, job.tries))
+            if job.payload == b"poison":
+                raise ArithmeticError
+            await job.done()
+
+    async def run() -> list[tuple[bytes, int]]:
+        tried: list[tuple[bytes, int]] = []
+        async with queue_of(tmp_path, tries=3, ordered=ordered) as queue:
+            for payload in (b"before", b"poison", b"after"):
+                await queue.put(payload, key="a")
+            for number in range(3):
+                with pytest.raises(ArithmeticError):
+                    await work(queue, f"worker {number}", tried)
+            last = asyncio.create_task(work(queue, "last", tried))
+            while queue.subscription.cursor.backlog_entries:
+                await asyncio.sleep(0.01)
+            last.cancel()
+            assert queue.dead.read(queue.dead.number, 0).payload == b"poison"
+            return tried
+
+    tried = asyncio.run(run())
+    assert [each for each in tried if each[0] == b"poison"] == [(b"poison", n) for n in (1, 2, 3)]
+    assert [each for each in tried if each[0] != b"poison"] == [(b"before", 1), (b"after", 1)]
+
+
+DIES = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from jobs import JobQueue
+
+async def main():
+    async with JobQueue(Path(sys.argv[1]), tries=3) as queue:
+        if not any(queue.segments.entries.values()):
+            await queue.put(b"poison", key="a")
+        async for job in queue.jobs("worker"):
+            print(job.payload.decode(), job.tries, flush=True)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(main())
+"""
+
+
+def test_a_job_that_kills_its_process_is_a_dead_letter_after_its_tries(tmp_path: Path) -> None:
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(QUEUE), os.environ.get("PYTHONPATH", "")]),
+    }
+    printed = ""
+    for _ in range(3):
+        command = [sys.executable, "-c", DIES, str(tmp_path)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == -signal.SIGKILL, done.stderr
+        printed += done.stdout
+    assert printed == "poison 1\npoison 2\npoison 3\n"
+
+    async def buried() -> bytes:
+        async with queue_of(tmp_path, tries=3) as queue:
+            waiter = asyncio.create_task(take(queue, "worker", 1))
+            while queue.subscription.cursor.backlog_entries:
+                await asyncio.sleep(0.01)
+            waiter.cancel()
+            payload: bytes = queue.dead.read(queue.dead.number, 0).payload
+            return payload
+
+    assert asyncio.run(buried()) == b"poison"
