@@ -201,3 +201,28 @@ def test_an_entry_that_was_finished_before_the_timeout_does_not_show_that_it_end
     late.ack("a", 3, 2)
     time_out(late)
     late.validate()
+
+
+@pytest.mark.parametrize("kind", INDIVIDUAL)
+@pytest.mark.parametrize("before", [0, 2])
+def test_a_suspect_is_in_no_read_of_a_broker(kind: str, before: int) -> None:
+    settings = SubscriptionSettings.pulsar("4.2", lost_counts="in hand", idle_clears_counts=False)
+    subscription = Subscription(kind, Ledgers({3: 8}), settings=settings)
+    join(subscription, "a")
+
+    def at_once() -> list[int]:
+        ledger_ids, entry_ids = subscription.next_reads_many(8, 0)
+        found = subscription.dispatch_many(ledger_ids, entry_ids, 0, sticky_key_hashes=ledger_ids)
+        return [entry_id for each in found for entry_id in each.entry_ids.tolist()]
+
+    assert at_once() == [*range(8)]
+    for entry_id in range(before):
+        subscription.ack("a", 3, entry_id)
+    # Everything is read again, because the last consumer leaves.
+    subscription.remove_consumer("a")
+    join(subscription, "b")
+    assert at_once() == [before]
+    assert at_once() == []
+    subscription.ack("b", 3, before)
+    assert at_once() == [*range(before + 1, 8)]
+    subscription.validate()

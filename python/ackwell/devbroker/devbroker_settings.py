@@ -21,7 +21,10 @@ class DevBrokerSettings:
     version: str = VERSION
     """The emulated version of Pulsar."""
     limits: dict[str, Any] = field(default_factory=dict)
-    """Fields of `SubscriptionSettings` that override the defaults of the version."""
+    """Fields of `SubscriptionSettings` that override the defaults of the version. `{"lost_counts": "in hand",
+    "idle_clears_counts": False}` counts a redelivery of each message that a consumer had in hand when its
+    connection ended. Its client declares in the consumer property `ackwell.concurrency` how many entries it
+    works on at once."""
     broker_conf: tuple[str, ...] = ()
     """Settings of `broker.conf`, as `name=value`, that determine the loss of a restart. Use those of the
     cluster whose incident is loaded."""

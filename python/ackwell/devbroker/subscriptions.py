@@ -7,7 +7,7 @@ requests another type, passes the commands of consumers to it, and deletes it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.cursor import Cursor
 from ackwell.delayed import DelayedDeliveryTracker
@@ -33,7 +33,14 @@ from ackwell.protocol.command_ack import AckType
 from ackwell.protocol.constants import CommandType, TxnAction
 from ackwell.protocol.payload import read_payload
 from ackwell.replay.events import Kind
-from ackwell.subscription import AutoSplit, StickyRanges, Subscription, SubscriptionType, TransactionId
+from ackwell.subscription import (
+    AutoSplit,
+    LostCounts,
+    StickyRanges,
+    Subscription,
+    SubscriptionType,
+    TransactionId,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -49,6 +56,10 @@ if TYPE_CHECKING:
     from ackwell.subscription.consumer import ConsumerKey
     from ackwell.subscription.selectors import Selector
     from ackwell.subscription.sticky_key import HashRange
+
+
+CONCURRENCY: Final = "ackwell.concurrency"
+"""The property in which a consumer declares how many entries it works on at once."""
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -225,6 +236,7 @@ class TopicSubscription:
                 priority=consumer.priority,
                 hash_ranges=hash_ranges,
                 epoch=consumer.epoch,
+                concurrency=self._concurrency(consumer),
             )
         except ProtocolError as error:
             raise CommandRefusedError(error.code, str(error)) from None
@@ -234,6 +246,15 @@ class TopicSubscription:
         self.had_consumer = True
         self.record(Kind.CONSUMER_OPEN, consumer=consumer.name, detail=str(kind))
 
+    def _concurrency(self, consumer: ConnectedConsumer) -> int | None:
+        """Return the entries that a client works on at once, if it declares them and they matter."""
+        declared = consumer.metadata.get(CONCURRENCY)
+        if declared is None or self.subscription.settings.lost_counts is not LostCounts.IN_HAND:
+            return None
+        if not (declared.isdecimal() and len(declared) < 10 and int(declared)):
+            raise ValueError(f"the property {CONCURRENCY} is {declared[:20]!r}; expected a number from 1 on")
+        return int(declared)
+
     def _selector(self, mode: str) -> Selector | None:
         """Return the selector of a Key_Shared mode; None for the default."""
         if mode == "sticky":
@@ -242,10 +263,12 @@ class TopicSubscription:
             return AutoSplit()
         return None
 
-    def leave(self, consumer: ConnectedConsumer) -> None:
-        """Remove a consumer; its unacknowledged entries are redelivered."""
+    def leave(self, consumer: ConnectedConsumer, *, lost: bool = True) -> None:
+        """Remove a consumer that closed or was lost; its unacknowledged entries are redelivered."""
         if self.consumers.pop(consumer.key, None) is None:
             return
+        if not lost and self.subscription.settings.lost_counts is not LostCounts.NEVER:
+            self.subscription.redeliver(consumer.key, counted=False)
         self.subscription.remove_consumer(consumer.key)
         self.changed()
         self.record(Kind.CONSUMER_CLOSE, consumer=consumer.name)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ackwell.arrays import Int64s
     from ackwell.subscription.consumer import Consumer, ConsumerKey
-    from ackwell.subscription.entries import Entries
+    from ackwell.subscription.entries import Bools, Entries
     from ackwell.subscription.policies.run import Owners
     from ackwell.subscription.state import State
     from ackwell.subscription.subscription_settings import LostCounts
@@ -157,9 +157,14 @@ class Dispatcher:
         state = self._state
         again, new = entries.split(state.unread.position)
         if state.counts.suspecting and state.settings.reads_by_permits:
-            suspects = state.counts.suspects.contains_many(again.ledger_ids, again.entry_ids)
-            if suspects.any():
+            # A suspect is in no read.
+            if (suspects := self._suspects_among(again)).any():
                 return self._dispatch_singly(again.pick(suspects), now_ms)
+            if (suspects := self._suspects_among(new)).any():
+                first = int(suspects.argmax())
+                if first == 0 and not again.entries:
+                    return self._dispatch_singly(new.pick(slice(1)), now_ms)
+                new = new.pick(slice(first))
         if state.settings.reads_by_permits and state.policy.individual:
             before = self._delays()
             if not again.entries and state.replay.acknowledged.active:
@@ -178,6 +183,9 @@ class Dispatcher:
         if owners is None:
             return deliveries + self._dispatch_singly(new, now_ms, changed=bool(deliveries))
         return deliveries + self._in_groups(new, owners, now_ms)
+
+    def _suspects_among(self, entries: Entries) -> Bools:
+        return self._state.counts.suspects.contains_many(entries.ledger_ids, entries.entry_ids)
 
     def _in_groups(self, new: Entries, owners: Owners, now_ms: int) -> list[Delivery]:
         """Deliver entries to their owners. Entries without an owner are the last ones, and stay unread."""

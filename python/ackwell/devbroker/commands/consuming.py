@@ -134,7 +134,7 @@ def close_consumer(connection: ClientConnection, command: Any, _: bytes) -> None
     """Close a consumer."""
     consumer = connection.consumers.pop(command.consumer_id, None)
     if consumer is not None:
-        consumer.subscription.leave(consumer)
+        consumer.subscription.leave(consumer, lost=False)
     connection.succeed(command.request_id)
 
 
