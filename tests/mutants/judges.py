@@ -10,6 +10,7 @@ SUBSCRIPTION = [
     "tests/subscription/test_keys.py",
     "tests/subscription/test_acks.py",
     "tests/subscription/test_redelivery.py",
+    "tests/subscription/test_in_hand.py",
     "tests/subscription/test_delays.py",
     "tests/subscription/test_transactions.py",
     "tests/subscription/test_moves.py",
@@ -23,6 +24,15 @@ SUBSCRIPTION = [
     "tests/subscription/test_key_order.py",
     "tests/subscription/test_reads.py",
     "tests/subscription/test_small_scope.py",
+]
+
+TRIES = [
+    "tests/subscription/test_in_hand.py",
+    "tests/subscription/test_try_exploration.py",
+    "tests/subscription/test_refusals.py",
+    "tests/subscription/test_summary.py",
+    "tests/subscription/test_model.py",
+    "tests/saving/test_subscription_saves.py",
 ]
 
 SAVING = [
@@ -203,6 +213,8 @@ JUDGES: dict[str, list[str]] = {
     "python/ackwell/protocol/": PROTOCOL,
     "python/ackwell/protocol/command_ack.py": ["tests/protocol/test_command_ack.py"],
     "python/ackwell/store/": STORE,
+    "python/ackwell/subscription/in_hand.py": TRIES,
+    "python/ackwell/subscription/quarantine.py": TRIES,
     "python/ackwell/subscription/selectors.py": ["tests/subscription/test_sticky_key.py", *SUBSCRIPTION],
     "python/ackwell/subscription/sticky_key.py": ["tests/subscription/test_sticky_key.py", *SUBSCRIPTION],
     "python/ackwell/saving/": SAVING,
