@@ -84,6 +84,13 @@ lab-test-clients: install  ## The official Python client's suite on the dev brok
 lab-test-go: install  ## The official Go client's suite on the dev broker, with SUITE=… (skipped without)
 	$(BIN)/python -m tests.clients.go_suite "$(SUITE)"
 
+lab-test-go-admin: install  ## The suite of the Go admin library, with SUITE=… (skipped without)
+	$(BIN)/python -m tests.clients.go_suite "$(SUITE)" ./pulsaradmin/...
+
+# CLASSPATH=<a file with the class path of the jar pulsar-client-tools>; needs Java.
+lab-test-command-lines: install  ## pulsar-admin and pulsar-client on the dev broker, with CLASSPATH=… (skipped without)
+	$(BIN)/python -m tests.clients.command_lines "$(CLASSPATH)"
+
 # SUITE=<writable copy of the crate pulsar>; needs Rust, protoc and the default ports of a broker.
 lab-test-rust-client: install  ## The Rust client's suite on the dev broker, with SUITE=… (skipped without)
 	$(BIN)/python -m tests.clients.rust_suite "$(SUITE)"
