@@ -1025,6 +1025,33 @@ def test_requests_of_a_bundle_change_only_its_topics(broker: Offline, client: Cl
     assert broker.admin("POST", f"{SPACE}/{found}/unsubscribe/s")[0] == 412
 
 
+@pytest.mark.parametrize(
+    ("version", "conf", "left"),
+    [
+        ("4.0", (), 3),
+        ("4.0", ("acknowledgmentAtBatchIndexLevelEnabled=true",), 1),
+        ("4.2", (), 1),
+        ("4.2", ("acknowledgmentAtBatchIndexLevelEnabled=false",), 3),
+    ],
+)
+def test_a_broker_without_batch_index_acks_ignores_the_acknowledgment_of_a_part(
+    version: str, conf: tuple[str, ...], left: int
+) -> None:
+    """A live 4.0.7 with its default redelivered all messages of the batches, without a restart."""
+    broker = Offline(version=version, broker_conf=conf)
+    client = broker.connect()
+    client.produce()
+    rows = [(messages.SingleMessageMetadata(payload_size=1), b"x")] * 3
+    client.publish(write_batch(rows), num_messages=3, num_messages_in_batch=3)
+    client.subscribe()
+    client.ack((0, 0, 0b001))
+    described = broker.topics("GET", "orders/stats")["subscriptions"]["s"]
+    assert (described["msgBacklog"], described["unackedMessages"]) == (1, left)
+    (lost,) = broker.run(lambda: broker.state.reload("crash", "pulsar")).losses.values()
+    assert lost.messages == 3 - left
+    broker.close()
+
+
 # The routes
 
 

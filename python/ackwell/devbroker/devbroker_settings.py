@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -79,8 +79,16 @@ class DevBrokerSettings:
 
     @cached_property
     def subscription(self) -> SubscriptionSettings:
-        """The subscription rules and limits of the version."""
-        return SubscriptionSettings.pulsar(self.version, **self.limits)
+        """The subscription rules and limits of the version.
+
+        Without `acknowledgmentAtBatchIndexLevelEnabled`, the default of 4.0, a broker ignores the
+        acknowledgment of a part of a batch.
+        """
+        preset = SubscriptionSettings.pulsar(self.version, **self.limits)
+        cursor = replace(
+            preset.cursor, batch_index_acks=self.broker.acknowledgment_at_batch_index_level_enabled
+        )
+        return replace(preset, cursor=cursor)
 
     @cached_property
     def broker(self) -> BrokerSettings:

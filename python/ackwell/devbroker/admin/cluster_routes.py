@@ -41,8 +41,8 @@ def _tenant(request: Request) -> dict[str, Any]:
         raise HttpError(HTTPStatus.PRECONDITION_FAILED, "Clusters can not be empty")
     if set(clusters) - {CLUSTER}:
         raise HttpError(HTTPStatus.PRECONDITION_FAILED, "Clusters do not exist")
-    roles = given.get("adminRoles") or []
-    return ({"adminRoles": roles} if roles else {}) | {"allowedClusters": clusters}
+    roles = given.get("adminRoles")
+    return ({} if roles is None else {"adminRoles": roles}) | {"allowedClusters": clusters}
 
 
 def create_tenant(request: Request) -> None:
