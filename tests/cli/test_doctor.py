@@ -308,3 +308,77 @@ def test_what_an_answer_of_stats_alone_does_not_show_is_unknown_and_not_0(tmp_pa
     assert text.count("unknown") >= 4
     _, found = run_json(str(path))
     assert found["totals"]["ackedMessagesLost"]["graceful"]["max"] is None
+
+
+def waiting(folder: Path, name: str, *, permits: int | None) -> str:
+    """Write a dump of a healthy cursor whose consumer has no permits, or without a consumer."""
+    told = answer(holes(3), entries=10)
+    consumer = {"consumerName": "a", "availablePermits": permits, "unackedMessages": 0}
+    told["stats"]["subscriptions"]["sub"] = {
+        "type": "Shared",
+        "msgBacklog": 17,
+        "oldestBacklogMessageAgeSeconds": 90,
+        "consumers": [] if permits is None else [consumer],
+    }
+    told["internalStats"]["cursors"]["sub"]["readPosition"] = "3:0"
+    path = folder / f"{name}.json"
+    path.write_text(json.dumps(told))
+    return str(path)
+
+
+def test_what_is_stuck_comes_first_with_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nine subscriptions, and the three that were stuck were not among the five explained ones."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+    for number in range(6):
+        told = {"internalStats": answer(holes(12_000))["internalStats"]}
+        (tmp_path / f"losing-{number}.json").write_text(json.dumps(told))
+    waiting(tmp_path, "stuck", permits=0)
+    waiting(tmp_path, "alone", permits=None)
+    _, text = command("doctor", *OLD, str(tmp_path))
+    rows = [line.split() for line in text.splitlines() if re.match(r"\S+\.json +sub ", line)]
+    assert [row[0] for row in rows[:2]] == ["alone.json", "stuck.json"]
+    assert ["no-consumer" in rows[0], "no-permits" in rows[1]] == [True, True]
+    explained = re.findall(r"(?m)^(\S+) · sub: ", text)
+    assert explained[:2] == ["alone.json", "stuck.json"]
+    assert len(explained) == 5
+    assert "\n3 more are explained if you name the topic" in text
+    _, found = run_json(*OLD, str(tmp_path))
+    assert [each["topic"] for each in found["subscriptions"][:2]] == ["alone.json", "stuck.json"]
+
+
+def test_a_stuck_subscription_can_fail_the_run(tmp_path: Path) -> None:
+    bare = tmp_path / "bare.json"
+    bare.write_text(json.dumps({"internalStats": answer("[]")["internalStats"]}))
+    stuck = waiting(tmp_path, "stuck", permits=0)
+    assert command("doctor", *OLD, stuck)[0] == 0
+    assert command("doctor", *OLD, "--fail-on", "stuck", stuck)[0] == 3
+    assert command("doctor", *OLD, "--fail-on", "stuck", str(bare))[0] == 0
+    assert command("doctor", *OLD, "--fail-on", "losing", stuck)[0] == 0
+
+
+def test_a_piped_table_has_a_line_for_each_subscription(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`grep waiting` must find the names."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+    name = f"persistent://tenant/namespace/{'long-' * 30}name"
+    path = tmp_path / "many.json"
+    path.write_text(json.dumps({name: answer(holes(2))["internalStats"]}))
+    _, text = command("doctor", *OLD, str(path))
+    line = next(line for line in text.splitlines() if "no-stats" in line)
+    assert name.removeprefix("persistent://") in line
+
+
+def test_the_metrics_have_the_age_of_the_backlog_and_the_health_of_the_cursor(tmp_path: Path) -> None:
+    waiting(tmp_path, "stuck", permits=0)
+    told = json.loads((tmp_path / "stuck.json").read_text())
+    told["internalStats"]["cursors"]["sub"] |= {"state": "Closed", "cursorLedger": -1}
+    (tmp_path / "closed.json").write_text(json.dumps(told))
+    _, output = command("doctor", "--format", "prometheus", *OLD, str(tmp_path))
+    families = {family.name: family.samples for family in text_string_to_metric_families(output)}
+    assert {sample.value for sample in families["ackwell_subscription_oldest_message_age_seconds"]} == {90}
+    health = {
+        sample.labels["topic"]: (sample.labels["state"], sample.value)
+        for sample in families["ackwell_subscription_cursor_healthy"]
+    }
+    assert health == {"stuck.json": ("Open", 1), "closed.json": ("Closed", 0)}

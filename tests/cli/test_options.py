@@ -25,7 +25,7 @@ OPTIONS = {
     "inspect": "files!… --ledger --compression --broker-version --broker-setting… --json",
     "doctor": f"""sources… --broker-version --broker-setting… --restart=both(graceful crash both)
         --messages-per-entry≥1 --format=table(table json jsonl prometheus) --html --watch≥1 --count-backlogs
-        --every-topic --metadata-node-bytes=1048575≥1 --explain --fail-on=at-risk(at-risk losing never)
+        --every-topic --metadata-node-bytes=1048575≥1 --explain --fail-on=at-risk(stuck at-risk losing never)
         {ADMIN}""",
     "collect": f"topics… -o/--output=stats {ADMIN}",
     "holes": f"sources… --format=table(table json prometheus) --list=0≥0≤1000 {ADMIN}",

@@ -111,13 +111,24 @@ class DumpFields:
         return value if isinstance(value, int) and not isinstance(value, bool) else None
 
     def changes_within(self, seconds: float) -> int:
-        """Bound the messages that were published, delivered or acknowledged in a time."""
-        rates = (
-            self.topic_stats.get("msgRateIn"),
-            self.stats.get("msgRateOut"),
-            self.stats.get("messageAckRate"),
+        """Bound the messages that were published, delivered or acknowledged in a time.
+
+        A rate is a mean over seconds, so a rate that is greater than its counter is wrong.
+        """
+        published, delivered = (
+            self.number(values, name)
+            for values, name in ((self.topic_stats, "msgInCounter"), (self.stats, "msgOutCounter"))
         )
-        rate = sum(each for each in rates if isinstance(each, int | float) and 0 <= each < INT64_MAX)
+        rates = (
+            (self.topic_stats.get("msgRateIn"), published),
+            (self.stats.get("msgRateOut"), delivered),
+            (self.stats.get("messageAckRate"), delivered),
+        )
+        rate = sum(
+            each
+            for each, counted in rates
+            if isinstance(each, int | float) and 0 <= each < (INT64_MAX if counted is None else counted + 1)
+        )
         return ceil(rate * seconds) + max(self.number(self.internal, "pendingAddEntriesCount") or 0, 0)
 
     @cached_property
@@ -363,7 +374,7 @@ def _counted_backlog(fields: DumpFields) -> Found | None:
     return (
         f"entriesAddedCounter - messagesConsumedCounter is {counted:,}, and the cursor has a backlog of "
         f"{backlog:,} entries",
-        (Part.ACKNOWLEDGMENTS,) if is_possible else (),
+        (Part.ACKNOWLEDGMENTS, Part.BATCH_SIZES) if is_possible else (Part.BATCH_SIZES,),
     )
 
 

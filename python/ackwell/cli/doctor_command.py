@@ -66,8 +66,9 @@ class DoctorFormat(StrEnum):
 
 
 class FailOn(StrEnum):
-    """The mildest verdict for which the exit code is not 0."""
+    """The mildest verdict for which the exit code is not 0; `stuck` is about the delivery."""
 
+    STUCK = "stuck"
     AT_RISK = "at-risk"
     LOSING = "losing"
     NEVER = "never"
@@ -332,7 +333,9 @@ def _exit(checkup: Checkup, fail_on: FailOn) -> None:
     if fail_on is FailOn.NEVER:
         code = 0
     elif code != EXIT_CODES["losing"]:
-        code = EXIT_UNREAD if checkup.unread else code if fail_on is FailOn.AT_RISK else 0
+        if fail_on is FailOn.STUCK and any(each.delivery.is_stuck for each in checkup.diagnoses):
+            code = EXIT_CODES["at risk"]
+        code = EXIT_UNREAD if checkup.unread else 0 if fail_on is FailOn.LOSING else code
     raise typer.Exit(code)
 
 
@@ -342,9 +345,12 @@ def _show(checkup: Checkup) -> None:
     if len(checkup.diagnoses) > ROWS:
         more = len(checkup.diagnoses) - ROWS
         out.print(f"… and {more:,} more; --format json and --html show all", highlight=False)
-    explained = [each for each in checkup.diagnoses if each.verdict != "fine" or _needs_explanation(each)]
+    explained = [each for each in checkup.diagnoses if each.verdict != "fine" or each.delivery.is_stuck]
     for diagnosis in explained[:EXPLAINED]:
         out.print(Text("\n".join(_explanation_lines(diagnosis))))
+    if len(explained) > EXPLAINED:
+        more = len(explained) - EXPLAINED
+        out.print(f"\n{more:,} more are explained if you name the topic", highlight=False)
     for unread in checkup.unread[:ROWS]:
         out.print(Text(unread_line(unread), "magenta"))
     if checkup.unread:
@@ -377,7 +383,14 @@ def _print_brokers(checkup: Checkup) -> None:
 
 
 def _print_rows(checkup: Checkup) -> None:
-    headings = [*checkup.restarts, "delivery", "acked messages redelivered", "backlog entries", "ranges"]
+    headings = [
+        *checkup.restarts,
+        "delivery",
+        "reason",
+        "acked messages redelivered",
+        "backlog entries",
+        "ranges",
+    ]
     print_subscriptions(headings, (_row(diagnosis, checkup) for diagnosis in checkup.diagnoses[:ROWS]))
 
 
@@ -386,6 +399,7 @@ def _row(diagnosis: Diagnosis, checkup: Checkup) -> Row:
     values = [
         *(_verdict(diagnosis, restart) for restart in checkup.restarts),
         Text(diagnosis.delivery.verdict, COLOURS[diagnosis.delivery.verdict]),
+        Text(diagnosis.delivery.reason),
         Text(str(diagnosis.messages_lost)),
         Text(_count(stats.backlog_entries)),
         Text(_count(stats.range_count)),
@@ -400,12 +414,6 @@ def _count(value: int | None) -> str:
 def _verdict(diagnosis: Diagnosis, restart: Restart) -> Text:
     verdict = diagnosis.verdict_of(restart)
     return Text(verdict, COLOURS[verdict])
-
-
-def _needs_explanation(diagnosis: Diagnosis) -> bool:
-    """Return whether a rule or a defect holds messages back."""
-    delivery = diagnosis.delivery
-    return delivery.verdict in ("waiting", "stalled") and delivery.code.code != "with-consumers"
 
 
 def _explanation_lines(diagnosis: Diagnosis) -> Iterator[str]:

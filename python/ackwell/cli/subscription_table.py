@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -19,6 +20,7 @@ Row: TypeAlias = tuple[str, str, Sequence[str | Text]]
 """A topic, a subscription, and a value for each heading."""
 
 GAP = 2
+PIPE_COLUMNS = 1 << 20
 NAMES_WIDTH_MIN = 40
 """The least width of the names in a row; with less, each subscription is a block of lines."""
 
@@ -33,11 +35,17 @@ def print_subscriptions(headings: Sequence[str], rows: Iterable[Row], console: C
         return
     columns = zip(headings, zip(*(values for _, _, values in each), strict=True), strict=True)
     widths = [max(len(heading), *map(_width, values)) for heading, values in columns]
-    room = console.width - sum(widths) - GAP * (len(widths) + 1)
+    room = _columns(console) - sum(widths) - GAP * (len(widths) + 1)
     if room < NAMES_WIDTH_MIN:
         _print(_blocks(headings, each), console)
     else:
         _print(_table(headings, each, widths, room), console)
+
+
+def _columns(console: Console) -> int:
+    """Return the width of a console. A pipe has none, so its lines are as long as the names."""
+    is_pipe = console is out and not console.is_terminal and "COLUMNS" not in os.environ
+    return PIPE_COLUMNS if is_pipe else console.width
 
 
 Parts: TypeAlias = "list[str | Text]"

@@ -132,7 +132,7 @@ class Checkup:
     """
 
     diagnoses: Sequence[Diagnosis]
-    """The newest diagnosis of each subscription, the worst first."""
+    """The newest diagnosis of each subscription: those that are stuck first, then the worst."""
     histories: Mapping[tuple[str, str], Sequence[Diagnosis]]
     """Every diagnosis by topic and subscription, in order of time."""
     unread: Sequence[UnreadableSource]
@@ -319,9 +319,10 @@ def _day(time_ms: int) -> str:
     return date_of(time_ms).strftime("%A, %Y-%m-%d %H:%M UTC")
 
 
-def _worst_first(diagnosis: Diagnosis) -> tuple[int, int, int, float, int, str, str]:
+def _worst_first(diagnosis: Diagnosis) -> tuple[bool, int, int, int, float, int, str, str]:
     stats = diagnosis.stats
     return (
+        not diagnosis.delivery.is_stuck,
         -diagnosis.verdict.severity,
         -diagnosis.messages_lost.at_least,
         -diagnosis.delivery.verdict.severity,

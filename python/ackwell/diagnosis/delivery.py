@@ -63,6 +63,18 @@ class DeliveryDiagnosis:
     suspected: Code | None = None
     """The defect that one dump suggests but does not prove."""
 
+    @property
+    def is_stuck(self) -> bool:
+        """Whether messages wait that a user may expect to be delivered."""
+        waits = self.verdict is DeliveryVerdict.WAITING and self.code.code not in EXPECTED_WAITS
+        return waits or self.verdict is DeliveryVerdict.STALLED
+
+    @property
+    def reason(self) -> str:
+        """The code of the reason why nothing is delivered; empty while it delivers or is idle."""
+        is_fine = self.verdict in (DeliveryVerdict.DELIVERING, DeliveryVerdict.IDLE)
+        return "" if is_fine else (self.suspected or self.code).code
+
     def to_json(self, stats: SubscriptionStats) -> dict[str, Any]:
         """Return it as JSON values."""
         shown = self.suspected or self.code
@@ -103,6 +115,9 @@ BY_DESIGN: Final = {
 
 RANGE_LIMIT: Final = "managedLedgerMaxUnackedRangesToPersist"
 TRANSACTIONS: Final = "transactionCoordinatorEnabled"
+
+EXPECTED_WAITS: Final = ("with-consumers", "delayed", "only-markers")
+"""The codes of waits that need no attention: for an acknowledgment, a time, or the next request."""
 
 AT_A_LIMIT: Final = (Undelivered.CONSUMER_BLOCKED, Undelivered.SUBSCRIPTION_BLOCKED)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ackwell.diagnosis.checkup import Checkup
+    from ackwell.diagnosis.doctor import Diagnosis
     from ackwell.diagnosis.holes import Blockage
 
 Sample = tuple[dict[str, str], float]
@@ -71,6 +72,8 @@ def _families(checkup: Checkup) -> Iterator[tuple[str, str, list[Sample]]]:
     ranges: list[Sample] = []
     used: list[Sample] = []
     contradictions: list[Sample] = []
+    age: list[Sample] = []
+    health: list[Sample] = []
     for diagnosis in checkup.diagnoses:
         stats = diagnosis.stats
         labels = {"topic": stats.topic, "subscription": stats.subscription}
@@ -82,6 +85,10 @@ def _families(checkup: Checkup) -> Iterator[tuple[str, str, list[Sample]]]:
         if stats.range_count is not None:
             ranges.append((labels, stats.range_count))
         contradictions.append((labels, len(stats.contradictions)))
+        if stats.dispatch is not None and stats.dispatch.oldest_age_seconds is not None:
+            age.append((labels, stats.dispatch.oldest_age_seconds))
+        if stats.cursor_state is not None:
+            health.append(({**labels, "state": stats.cursor_state}, int(_is_healthy(diagnosis))))
         if not diagnosis.restarts and diagnosis.messages_lost.at_most is None:
             lost_min += [({**labels, "restart": restart}, 0) for restart in checkup.restarts]
             lost_max += [({**labels, "restart": restart}, float("inf")) for restart in checkup.restarts]
@@ -111,6 +118,12 @@ def _families(checkup: Checkup) -> Iterator[tuple[str, str, list[Sample]]]:
         "Invariants that the broker's answer breaks; what depends on them has no sample.",
         contradictions,
     )
+    yield f"{prefix}_oldest_message_age_seconds", "How old the oldest message of the backlog is.", age
+    yield (
+        f"{prefix}_cursor_healthy",
+        "1 for a cursor whose acknowledgments are written; 0 if its ledger cannot be created or written.",
+        health,
+    )
     yield f"{prefix}_limit_used_ratio", "Used part of a limit past which acknowledgments are lost.", used
     yield f"{prefix}_delivery", "Whether it delivers, 1 for its verdict and the code of the reason.", delivery
     yield "ackwell_subscriptions", "Subscriptions of each verdict.", verdicts
@@ -120,6 +133,12 @@ def _families(checkup: Checkup) -> Iterator[tuple[str, str, list[Sample]]]:
         "When the doctor ran.",
         [({}, checkup.time_ms / 1000)],
     )
+
+
+def _is_healthy(diagnosis: Diagnosis) -> bool:
+    """Return whether no finding says that the cursor is not written."""
+    codes = {reason.code for reason in diagnosis.reasons} | {diagnosis.delivery.reason}
+    return not codes & {"cursor-not-written", "cursor-not-open"}
 
 
 def _number(value: float) -> str:
