@@ -379,6 +379,21 @@ def test_what_an_abort_has_ended_no_commit_brings_back() -> None:
         assert followed(*DELIVERED, held, ends[1])._subscription.cursor.is_acked(3, 0)
 
 
+def test_a_delivery_before_the_answer_of_an_abort_stays_pending() -> None:
+    """A broker delivers the entries of an aborted transaction again, and answers the abort afterwards."""
+    held = (Kind.ACK, CLIENT | {"transaction": "1:2"})
+    other = (Kind.ABORT, {"transaction": "1:3"})
+    again = (Kind.DISPATCH, CLIENT | {"redelivery_count": 1})
+    abort = (Kind.ABORT, {"transaction": "1:2"})
+    assert pending(followed(*DELIVERED, held)) == [0]
+    found = followed(*DELIVERED, held, again, other, abort)
+    assert (pending(found), found.redeliveries) == ([1], 1)
+    # Without a delivery the entry waits in the queue.
+    assert pending(followed(*DELIVERED, held, abort)) == [0]
+    assert pending(followed(*DELIVERED, held, again, (Kind.COMMIT, {"transaction": "1:2"}))) == [0]
+    assert not pending(followed(*DELIVERED, held, again, (Kind.CLIENT_CLOSED, {}), abort))
+
+
 def test_a_trimmed_ledger_moves_the_subscription_before_the_next_one() -> None:
     found = followed(*DELIVERED, (Kind.DISPATCH, CLIENT | {"ledger_id": 5}), (Kind.TRIM, {"ledger_id": 5}))
     assert pending(found) == [1]

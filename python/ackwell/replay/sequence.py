@@ -56,6 +56,8 @@ class SubscriptionReplay:
         self._open: dict[str, list[Event]] = {}
         """Acknowledgments in open transactions that `Subscription` refuses."""
         self._committed_names: set[str] = set()
+        self._early: list[Event] = []
+        """Deliveries of entries that an open transaction holds: its abort is on the way."""
 
     def saved_info(self, cursor: Cursor) -> PositionInfo:
         """Return the saved form of a cursor with the redelivery counts and open transactions."""
@@ -101,6 +103,8 @@ class SubscriptionReplay:
         self._subscription.delivered(
             consumer, *position, event.time_ms or 0, batch_size=size, sticky_key_hash=key_hash
         )
+        if self._subscription.type not in _IN_ORDER and position not in self._subscription.pending(consumer):
+            self._early.append(event)
 
     def _acknowledged(self, event: Event) -> None:
         consumer = self._connected(event.consumer)
@@ -160,6 +164,12 @@ class SubscriptionReplay:
         if transaction is not None:
             self._subscription.abort(transaction)
         self._open.pop(event.transaction, None)
+        # A broker delivers the entries of an aborted transaction again before it answers the abort.
+        early, self._early = self._early, []
+        for delivery in early:
+            if self._connected(delivery.consumer) is not None:
+                self.redeliveries -= bool(delivery.redelivery_count)
+                self._delivered(delivery)
 
     def _requested(self, event: Event) -> None:
         consumer = self._connected(event.consumer)
@@ -177,6 +187,7 @@ class SubscriptionReplay:
         self._disconnect(event.consumer or "")
 
     def _all_closed(self, _: Event) -> None:
+        self._early.clear()
         for name in self._subscription.consumers:
             self._disconnect(name)
 
