@@ -331,11 +331,11 @@ def play_at_random(broker: Broker, seed: int) -> None:
             client.produce("t", producer_id=chance.randrange(3))
             client.subscribe("t", consumer_id=chance.randrange(3), subType=chance.randrange(4))
             for _ in range(20):
-                client.socket.sendall(_command_at_random(chance))
+                client.socket.sendall(command_at_random(chance, chance.choice(SENT)))
 
 
-def _command_at_random(chance: random.Random) -> bytes:
-    command_type = chance.choice(SENT)
+def command_at_random(chance: random.Random, command_type: CommandType) -> bytes:
+    """Return a frame with a command of any content, and an entry if the command has one."""
     (name,) = {
         row
         for row in dict(messages.table())
@@ -345,7 +345,8 @@ def _command_at_random(chance: random.Random) -> bytes:
     head = b"\x08" + varint(command_type) + varint(command_type << 3 | 2) + varint(len(body))
     metadata = at_random(chance, messages.MessageMetadata()).SerializePartialToString()
     entry = len(metadata).to_bytes(4) + metadata + b"x"
-    return frame(head + body, entry if command_type == CommandType.SEND else b"")
+    has_entry = command_type in (CommandType.SEND, CommandType.MESSAGE)
+    return frame(head + body, entry if has_entry else b"")
 
 
 @pytest.mark.parametrize(

@@ -113,3 +113,11 @@ print(len(found), len(set(found)), len({each.DESCRIPTOR.file.pool for each in fo
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "4 1 1\n"
+
+
+def test_a_text_that_is_not_utf_8_is_an_invalid_frame() -> None:
+    made = messages.CommandProducer(topic="orders", producer_id=1, request_id=2)
+    data = made.SerializeToString()
+    with pytest.raises(FrameError, match="topic is not UTF-8"):
+        messages.parse("CommandProducer", data.replace(b"orders", b"ord\xffrs"))
+    assert messages.parse("CommandProducer", data).topic == "orders"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
@@ -14,6 +15,8 @@ from ackwell.protocol.payload import write_payload
 from ackwell.recording.observer import FIRST_OWN_REQUEST_ID, ConnectionObserver
 from ackwell.recording.recording import PublishedEntry, Recording, TransactionParts
 from ackwell.replay.events import Event, Kind
+from ackwell.replay.traces import line
+from tests.devbroker.test_hostile import command_at_random
 
 pytest.importorskip("google.protobuf")
 
@@ -596,3 +599,23 @@ def test_redeliveries_after_a_seek_are_no_contradiction() -> None:
     asked = len(wire.asked)
     wire.broker(CommandType.MESSAGE, entry(), consumer_id=2, message_id=message_id(3, 0))
     assert len(wire.asked) == asked
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_frames_of_any_content_are_forwarded_and_raise_no_error(seed: int) -> None:
+    """Damaged ones, too, and those of commands that the other side sends."""
+    chance = random.Random(seed)
+    wire = Wire()
+    for consumer_id in (1, 2, 3):
+        wire.subscribed(chance.choice("sab"), consumer_id)
+    for _ in range(100):
+        data = bytearray(command_at_random(chance, chance.choice(list(CommandType))))
+        if chance.random() < 0.2:
+            data[chance.randrange(8, len(data))] = chance.randrange(256)
+        for given in FrameReader().feed(bytes(data)):
+            if chance.random() < 0.5:
+                wire.observer.from_client(given)
+            else:
+                assert all(len(each) for each in wire.observer.from_broker(given))
+    wire.observer.closed()
+    assert all(line(each) for each in wire.events)

@@ -51,12 +51,12 @@ def message(name: str) -> Any:
 
 
 def parse(name: str, data: bytes) -> Any:
-    """Parse a message; `FrameError` for invalid bytes or a missing required field.
+    """Parse a message; `FrameError` for invalid bytes, a missing required field or text that is not UTF-8.
 
-    The required fields of nested messages are not checked, because that would take longer than the parsing;
-    a missing number there reads as 0.
+    The fields of nested messages are not checked, because that would take longer than the parsing; a missing
+    number there reads as 0.
     """
-    message_class, required, error_class = _reader(name)
+    message_class, required, texts, error_class = _reader(name)
     try:
         read = message_class.FromString(data)
     except error_class as error:
@@ -64,14 +64,20 @@ def parse(name: str, data: bytes) -> Any:
     for field in required:
         if not read.HasField(field):
             raise FrameError(f"{len(data)} bytes that are not a {name}: without {field}")
+    for field in texts:
+        # Protocol Buffers returns the bytes of a text that is not UTF-8.
+        if not isinstance(getattr(read, field), str):
+            raise FrameError(f"{len(data)} bytes that are not a {name}: {field} is not UTF-8")
     return read
 
 
 @cache
-def _reader(name: str) -> tuple[Any, tuple[str, ...], type[Exception]]:
-    """Return the class of a message, its required fields, and protobuf's error class for invalid bytes."""
-    required = tuple(row.split(":")[1] for row in dict(table())[name] if row.endswith("!"))
-    return message(name), required, import_module("google.protobuf.message").DecodeError
+def _reader(name: str) -> tuple[Any, tuple[str, ...], tuple[str, ...], type[Exception]]:
+    """Return the class of a message, its required fields, its texts, and the error class."""
+    rows = [row.split(":") for row in dict(table())[name]]
+    required = tuple(row[1] for row in rows if row[2].endswith("!"))
+    texts = tuple(row[1] for row in rows if row[2] in ("string", "string!"))
+    return message(name), required, texts, import_module("google.protobuf.message").DecodeError
 
 
 def __getattr__(name: str) -> Any:

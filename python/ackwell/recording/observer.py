@@ -155,7 +155,8 @@ class ConnectionObserver:
             number, body = split(command)
             name = _FREQUENT.get(number)
             message = messages.parse(name, body) if name is not None else decode(command).message
-            note(self, message, data[behind_command:end])
+            if message is not None:
+                note(self, message, data[behind_command:end])
         except FrameError as error:
             self._unreadable(error)
 
@@ -382,11 +383,11 @@ class ConnectionObserver:
     # Transactions
 
     def _add_topics(self, command: Any, _: bytes) -> None:
-        self._transaction_parts(command).topics.update(map(full_name, command.partitions))
+        self._transaction_parts(command).topics.update(full_name(_text(each)) for each in command.partitions)
 
     def _add_subscriptions(self, command: Any, _: bytes) -> None:
         self._transaction_parts(command).subscriptions.update(
-            (full_name(each.topic), each.subscription) for each in command.subscription
+            (full_name(_text(each.topic)), _text(each.subscription)) for each in command.subscription
         )
 
     def _transaction_parts(self, command: Any) -> TransactionParts:
@@ -440,6 +441,13 @@ class ConnectionObserver:
         CommandType.CLOSE_CONSUMER: _close_consumer,
         CommandType.END_TXN_RESPONSE: _ended,
     }
+
+
+def _text(value: str | bytes) -> str:
+    """Return a text of a nested message; `FrameError` for bytes that are not UTF-8."""
+    if isinstance(value, bytes):
+        raise FrameError(f"{value!r} is not UTF-8")
+    return value
 
 
 def _type_of(number: int) -> str:
