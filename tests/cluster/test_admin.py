@@ -433,6 +433,15 @@ def test_policies_that_may_hold_messages_back_are_asked_for() -> None:
         (answer,) = admin(url).answers([TOPIC])
     assert not isinstance(answer, UnreadableSource)
     assert answer.policies == {"a:b": values}
+    # On 4.2.4 the topic's effective policy leaves out that of the namespace.
+    of_topic, of_namespace = f"{base}/{names[2]}?applied=true", f"/admin/v2/namespaces/shop/eu/{names[2]}"
+    told[of_topic] = b"false"
+    for value, pauses in ((b"true", True), (b"false", False), (403, None)):
+        told[of_namespace] = value
+        with broker(told) as (url, _):
+            (answer,) = admin(url).answers([TOPIC])
+        assert not isinstance(answer, UnreadableSource)
+        assert answer.policies["a:b"].get(names[2]) is pauses
     told[f"{base}/internalStats"]["cursors"]["a%3Ab"]["waitingReadOp"] = True
     consumer["blockedConsumerOnUnackedMsgs"] = False
     told[f"{base}/maxUnackedMessagesOnSubscription?applied=true"] = 403

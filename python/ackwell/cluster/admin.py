@@ -541,8 +541,15 @@ class Admin:
             for policy, below in paths.items():
                 with suppress(StatsError):
                     value = self._json(f"{path}/{below}?applied=true")
+                    if policy == PAUSES:
+                        value = value or self._pauses_namespace(path)
                     found.setdefault(name, {})[policy] = value
         return found
+
+    def _pauses_namespace(self, path: str) -> Any:
+        """Return the policy of the namespace, which `applied` leaves out (seen on 4.2.4)."""
+        _, tenant, namespace, _ = path.split("/", 3)
+        return self._json(f"namespaces/{tenant}/{namespace}/{PAUSES}")
 
     def _json(self, path: str) -> Any:
         return self._parse(self._get(path), self.endpoint.address(path))
