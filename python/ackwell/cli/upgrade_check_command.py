@@ -30,6 +30,10 @@ class UpgradeFormat(StrEnum):
 
 @options.with_admin_options
 def upgrade_check(
+    to: Annotated[
+        str,
+        typer.Option(metavar="VERSION", help="The release after the upgrade or downgrade, such as 5.0.1."),
+    ],
     sources: Annotated[
         list[str] | None,
         typer.Argument(
@@ -38,10 +42,6 @@ def upgrade_check(
             "namespaces or topics; all by default.",
         ),
     ] = None,
-    to: Annotated[
-        str,
-        typer.Option(metavar="VERSION", help="The release after the upgrade or downgrade, such as 5.0.1."),
-    ] = ...,  # type: ignore[assignment]
     from_: Annotated[
         str | None,
         typer.Option(
@@ -85,7 +85,7 @@ def upgrade_check(
         ackwell upgrade-check --to 5.0.1 --to-setting broker.conf dumps/
         ackwell upgrade-check --to 4.2.4 --from 5.0.1 --format json dumps/
 
-    Only GET requests are sent. The rolling restart closes each topic gracefully
+    Nothing is changed. The rolling restart closes each topic gracefully
     on the old broker, once or more often. `ackwell doctor` judges crashes.
 
     Exit code: 0 fine or unproven, 3 at risk, 4 losing or unwritable, 5 a source

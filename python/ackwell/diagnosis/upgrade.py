@@ -104,7 +104,7 @@ class BrokerUpgrade:
         target = JudgedBroker(
             version=full_release(to),
             settings=target_settings.with_known(changed).with_values(assignments),
-            source="the command line" if assignments else "the present ones",
+            source="the command line" if assignments else "the present ones and the new defaults",
             assumed=JudgedBroker.of(to, others_are_defaults=True).assumed,
             assumed_settings=frozenset()
             if others_are_defaults
@@ -316,7 +316,12 @@ def _changes_that_matter(
         return (
             *(_bounds(each) for each in predicted_losses(stats, settings, RESTARTS)),
             *(_bounds(each) for each in predicted_losses(loaded, settings, ("graceful",))),
-            *(each.is_near for state in (stats, loaded) for each in limit_usage(state, settings)),
+            {
+                each.setting
+                for state in (stats, loaded)
+                for each in limit_usage(state, settings)
+                if each.is_near
+            },
             delivery_of(stats, settings, version=target.version).code.code,
         )
 
