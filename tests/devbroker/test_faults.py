@@ -41,6 +41,32 @@ def test_acknowledgments_are_lost(broker: Broker) -> None:
     assert kinds(broker, Kind.ACK) == 0
 
 
+def test_one_of_several_grouped_acknowledgments_is_lost(broker: Broker) -> None:
+    broker.faults.lose_acks(next=1)
+    with RawClient(broker) as client:
+        client.subscribe("t")
+        client.produce("t")
+        ids = [client.publish(number, b"x").message_id for number in range(3)]
+        client.send(CommandType.ACK, consumer_id=1, ack_type=0, message_id=ids, request_id=5)
+        client.until(CommandType.ACK_RESPONSE)
+    assert [each.position.entry_id for each in broker.backlog("t", "s")] == [0]
+    assert kinds(broker, Kind.ACK) == 2
+
+
+def test_a_fault_without_an_occasion_is_listed(broker: Broker) -> None:
+    broker.faults.lose_acks(topic="typo", subscription="s")
+    broker.faults.refuse_sends(0.5, topic="t")
+    broker.faults.drop_connections(0)
+    wrong = "lose_acks for persistent://public/default/typo s"
+    assert broker.faults.unused == [wrong, "refuse_sends for persistent://public/default/t"]
+    with RawClient(broker) as client:
+        client.produce("t")
+        client.publish(0, b"x")
+    assert broker.faults.unused == [wrong]
+    broker.faults.clear()
+    assert broker.faults.unused == []
+
+
 def test_messages_are_sent_twice(broker: Broker) -> None:
     broker.faults.duplicate_messages(1)
     with RawClient(broker) as client:

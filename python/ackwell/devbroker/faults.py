@@ -32,6 +32,8 @@ class _Fault:
     scope: tuple[str, str, str]
     """The topic, the subscription and the producer or consumer that it applies to; empty for any."""
     value: float = 0
+    reached: bool = False
+    """Whether there was an occasion for the fault."""
 
     def applies_to(self, *names: str) -> bool:
         return all(wanted in ("", *_names(name)) for wanted, name in zip(self.scope, names, strict=True))
@@ -107,7 +109,10 @@ class Faults:
         subscription: str = "",
         consumer: str = "",
     ) -> None:
-        """Ignore an acknowledgment as if it had not arrived."""
+        """Ignore the acknowledgment of a message id as if it had not arrived.
+
+        Of a command with several ids, the others are acknowledged.
+        """
         self._set("lose_acks", probability, next, topic, subscription, consumer)
 
     def duplicate_messages(
@@ -175,9 +180,24 @@ class Faults:
 
     def _matching(self, fault: str, *names: str) -> _Fault | None:
         for rule in self._rules[fault].values():
-            if rule.applies_to(*(names or ("", "", ""))) and rule.happens(self._random):
-                return rule
+            if rule.applies_to(*(names or ("", "", ""))):
+                rule.reached = True
+                if rule.happens(self._random):
+                    return rule
         return None
+
+    @property
+    def unused(self) -> list[str]:
+        """The faults without an occasion since they were set, such as `lose_acks for orders`.
+
+        A misspelt topic, subscription or consumer has none.
+        """
+        return [
+            " ".join([name, *(["for", *filter(None, rule.scope)] if any(rule.scope) else [])])
+            for name, rules in self._rules.items()
+            for rule in rules.values()
+            if rule.probability and not rule.reached
+        ]
 
     def _set(
         self,

@@ -30,8 +30,14 @@ def acknowledge(connection: ClientConnection, command: Any, _: bytes) -> None:
         raise FrameError(f"invalid CommandAck: {error}") from None
     consumer = connection.consumers.get(columns.consumer_id)
     faults = connection.shared.faults
-    if consumer is None or (faults.any and faults.loses_ack(consumer)):
+    if consumer is None:
         return
+    if faults.any:
+        # A client may group acknowledgments; each of them can be lost.
+        kept = [each for each in columns.message_ids() if not faults.loses_ack(consumer)]
+        if not kept:
+            return
+        columns = columns.with_message_ids(kept)
     refusal: ProtocolError | CommandRefusedError | None
     try:
         if columns.transaction is not None:
