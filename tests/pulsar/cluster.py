@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import time
 import urllib.request
@@ -66,10 +67,11 @@ class Cluster:
     def __init__(self, folder: Path, version: str, count: int = 2) -> None:
         ports = kit.Ports.free()
         self._store_ports = str(ports.binary), str(ports.bookie)
+        self._data = folder / "store"
         self._environment = {
             **os.environ,
             "ACKWELL_PULSAR_VERSION": version,
-            "ACKWELL_PULSAR_DATA": str(folder / "store"),
+            "ACKWELL_PULSAR_DATA": str(self._data),
         }
         zookeeper = f"127.0.0.1:{ports.binary}"
         self.brokers = [ClusterBroker(folder / f"broker{n}", version, zookeeper) for n in range(count)]
@@ -86,6 +88,12 @@ class Cluster:
             if (broker.folder / "broker.pid").exists():
                 broker.stop()
         self._store("stop")
+
+    def kill_store(self) -> None:
+        """Kill ZooKeeper and the bookie, and start them again on their data."""
+        pid = int((self._data / "store.pid").read_text())
+        os.kill(pid, signal.SIGKILL)
+        self._store("start", *self._store_ports)
 
     def owner(self, topic: str, asked: ClusterBroker) -> ClusterBroker:
         """Return the broker that serves a topic; `asked` is a running one."""

@@ -1,10 +1,11 @@
 """Rolling restarts of two brokers under an application: with `begin` and `end`, with `watch`, or without.
 
-    python -m tests.pulsar.rolling window --rounds 2 --topics 10
+    python -m tests.pulsar.rolling window --restarts graceful crash --topics 10
 
 Each topic has a Shared, a Key_Shared and a Failover subscription, whose consumers acknowledge every second
 entry, and an Exclusive one, which acknowledges all. Half of the topics have batches. A round restarts both
-brokers, one after the other: gracefully, with `kill -9`, or to the other release.
+brokers, one after the other: gracefully, with `kill -9`, or to the other release. A window covers one broker,
+or a change of the release of both.
 """
 
 from __future__ import annotations
@@ -34,9 +35,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 Mode = Literal["none", "window", "watch"]
-Restart = Literal["graceful", "crash", "5.0.1", "4.2.4"]
+Restart = Literal["graceful", "crash", "5.0.1", "4.2.4", "store"]
 RESTARTS: Final[tuple[Restart, ...]] = ("graceful", "crash", "5.0.1", "4.2.4")
-"""The restarts of the rounds, in turn; a release is a restart with that release."""
+"""The restarts of the rounds, in turn; a release is a restart with that release.
+
+One window covers a change of the release of both brokers: while they differ, 5.0.1 cannot read the topic
+policies of a namespace that a 4.2.4 broker serves (its internal client looks up the listener `internal`), and
+loads none of its topics. `store` kills ZooKeeper and the bookie; it is played only if it is named.
+"""
 
 NAMESPACE = "public/rolling"
 KINDS = {
@@ -136,7 +142,7 @@ class Application:
 
 
 class Outcome(NamedTuple):
-    """The result of the restart of one broker."""
+    """The result of the restart of one broker, or of all."""
 
     restart: Restart
     again: int
@@ -148,8 +154,14 @@ class Outcome(NamedTuple):
     report: str
 
 
-def play(folder: Path, mode: Mode, rounds: int, topics: int, entries: int = 500) -> Iterator[Outcome]:
-    """Play the rounds; raise `AssertionError` if a message is acknowledged that no consumer acknowledged."""
+def play(
+    folder: Path,
+    mode: Mode,
+    restarts: Sequence[Restart],
+    topics: int,
+    entries: int = 500,
+) -> Iterator[Outcome]:
+    """Play a round for each restart; `AssertionError` for an acknowledgment that no consumer made."""
     with running_cluster(folder, "4.2.4", **SETTINGS) as cluster:
         cluster.brokers[0].admin("PUT", f"namespaces/{NAMESPACE}", {"bundles": {"numBundles": 8}})
         application = Application([each.service_url for each in cluster.brokers], topics)
@@ -161,16 +173,16 @@ def play(folder: Path, mode: Mode, rounds: int, topics: int, entries: int = 500)
             if mode == "watch":
                 stack.enter_context(_watch(cluster, folder))
                 time.sleep(15)
-            for number in range(rounds):
-                for broker in cluster.brokers:
-                    restart = RESTARTS[number % len(RESTARTS)]
-                    yield _restarted(cluster, broker, restart, application, mode, folder)
+            for restart in restarts:
+                together = restart in ("4.2.4", "5.0.1", "store")
+                for brokers in [cluster.brokers] if together else [[each] for each in cluster.brokers]:
+                    yield _restarted(cluster, brokers, restart, application, mode, folder)
             _check(cluster, application)
 
 
 def _restarted(
     cluster: Cluster,
-    broker: ClusterBroker,
+    brokers: Sequence[ClusterBroker],
     restart: Restart,
     application: Application,
     mode: Mode,
@@ -180,12 +192,15 @@ def _restarted(
     window = folder / f"window-{time.time_ns()}"
     if mode == "window":
         report = _rescue(cluster, folder, "begin", NAMESPACE, "-o", str(window))
-    broker.stop(crash=restart == "crash")
-    if restart in ("4.2.4", "5.0.1"):
-        broker.change_release(restart)
-    broker.start()
+    if restart == "store":
+        cluster.kill_store()
+    for broker in brokers if restart != "store" else ():
+        broker.stop(crash=restart == "crash")
+        if restart in ("4.2.4", "5.0.1"):
+            broker.change_release(restart)
+        broker.start()
     if mode == "window":
-        kind = "crash" if restart == "crash" else "graceful"
+        kind = "crash" if restart in ("crash", "store") else "graceful"
         report += _rescue(cluster, folder, "end", str(window), "--restart", kind)
     seconds = time.monotonic() - began_s
     time.sleep(QUIET_S)
@@ -234,13 +249,13 @@ def _check(cluster: Cluster, application: Application) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("mode", choices=get_args(Mode))
-    parser.add_argument("--rounds", type=int, default=4, help="of two restarts each")
+    parser.add_argument("--restarts", nargs="+", default=RESTARTS, choices=get_args(Restart))
     parser.add_argument("--topics", type=int, default=10, help="with four subscriptions each")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         outcomes = []
         try:
-            for each in play(Path(folder), asked.mode, asked.rounds, asked.topics):
+            for each in play(Path(folder), asked.mode, asked.restarts, asked.topics):
                 outcomes.append(each)
                 print(json.dumps(each._asdict()), flush=True)
         finally:
