@@ -5,8 +5,10 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -257,6 +259,18 @@ def test_a_save_that_is_refused_changes_no_cursor_of_another_save(tmp_path: Path
     with pytest.raises(NotLoadedError, match="already holds 1 of these cursors, such as 'topic b'"):
         save_states([*one_state("a"), *one_state("b")], file)
     assert file.read_bytes() == before
+
+
+def test_a_file_whose_first_save_was_killed_after_its_commit_is_saved_to(tmp_path: Path) -> None:
+    """The journal of the file is not a write-ahead log yet."""
+    file = tmp_path / "cursors.db"
+    save_states(one_state("a"), file)
+    with closing(sqlite3.connect(file)) as connection:
+        assert connection.execute("PRAGMA journal_mode = DELETE").fetchone() == ("delete",)
+    save_states([*one_state("a"), *one_state("b")], file, replace=True)
+    assert ledger_names(file) == ["topic a", "topic b"]
+    with closing(sqlite3.connect(file)) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
 @pytest.mark.parametrize("left", ["wal", "journal"])

@@ -293,3 +293,47 @@ def test_the_entries_of_a_recording_are_as_old_as_its_newest_event(tmp_path: Pat
     (tmp_path / "events.jsonl").write_text("".join(map(line, events)))
     (topic,) = read([tmp_path]).topics.values()
     assert topic.known.publish_ms == 9_000
+
+
+def test_a_subscription_gives_its_batches_and_no_sizes_of_ledgers() -> None:
+    made = Subscription("Shared", Ledgers({3: 10}))
+    made.add_consumer("a")
+    made.flow("a", 10)
+    made.dispatch(3, 2, 0, batch_size=4)
+    made.ack("a", 3, 2, to_words(0b1101))
+    loaded = read([made], TOPIC, "billing").topics[TOPIC]
+    assert loaded.ledgers == {3: (10, 0)}
+    assert loaded.known.batch_sizes == {Position(3, 2): 4}
+    assert not loaded.is_terminated
+
+
+def test_a_terminated_topic_is_loaded_as_one_and_bytes_are_not(tmp_path: Path) -> None:
+    answer = dump("[]")
+    answer["internalStats"]["state"] = "Terminated"
+    (tmp_path / "orders.stats.json").write_text(json.dumps(answer))
+    assert read([tmp_path]).topics[TOPIC].is_terminated
+    (tmp_path / "orders.stats.json").write_text(json.dumps(dump("[]")))
+    assert not read([tmp_path]).topics[TOPIC].is_terminated
+
+
+def test_without_a_usable_source_the_first_reason_is_raised(
+    tmp_path: Path,
+) -> None:
+    for name in ("first", "second"):
+        (tmp_path / f"{name}.json").write_text(f"{name}, not JSON")
+    with pytest.raises(StatsError) as raised:
+        read([tmp_path / "first.json", tmp_path / "second.json"])
+    assert raised.value.source == str(tmp_path / "first.json")
+    (tmp_path / "third.json").write_text("<title>another</title>")
+    with pytest.raises(StatsError, match="an HTML page"):
+        read([tmp_path / "third.json", tmp_path / "first.json"])
+
+
+def test_a_subscription_with_contradicting_fields_is_reported_and_its_topic_is_loaded(tmp_path: Path) -> None:
+    answer = dump("[(3:1..3:4]]")
+    cursors = answer["internalStats"]["cursors"]
+    cursors["broken"] = {**cursors["billing"], "markDeletePosition": "3:99"}
+    (tmp_path / "orders.stats.json").write_text(json.dumps(answer))
+    loaded = read([tmp_path])
+    assert loaded.topics[TOPIC].cursors.keys() == {"billing"}
+    assert len(loaded.unread) == 1

@@ -107,7 +107,8 @@ def test_the_journal_of_another_subscription_holds_nothing(tmp_path: Path, other
     with pytest.raises(RefusedError) as caught:
         hold(made, TOPIC, NAME, file)
     assert caught.value.code == "other-journal"
-    assert str(file) in str(caught.value)
+    name = {"topic": TOPIC, "subscription": NAME} | other
+    assert f"{file} is the journal of {name['subscription']!r} of {name['topic']}" in str(caught.value)
     with pytest.raises(RefusedError), held(made, TOPIC, NAME, file):
         pass
     assert (admin.changed, file.exists()) == ([], True)

@@ -17,6 +17,9 @@ from ackwell.cursor.rules import existing
 from ackwell.errors import StatsError
 from ackwell.position import Position
 from ackwell.protocol.constants import SubscriptionType
+from ackwell.replay.events import Event, Kind
+from ackwell.replay.traces import line
+from ackwell.rescue.acks import read_acks
 from ackwell.rescue.checksums import with_sha256
 from ackwell.rescue.snapshot import Snapshot, dump, read_snapshots, snapshots_of, take
 from ackwell.sources import SourceKind, wrong_kind
@@ -226,3 +229,19 @@ def test_a_snapshot_is_one_moment() -> None:
     assert replace(whole, cluster="west").cluster == "west"
     with pytest.raises(AttributeError):
         whole.cluster = "west"  # type: ignore[misc]
+
+
+def test_the_acknowledgments_of_a_trace_are_those_of_the_named_subscription(tmp_path: Path) -> None:
+    lines = [
+        Event("t", subscription, number, kind, ledger_id=3, entry_id=entry_id)
+        for subscription, acked in (("a", 1), ("b", 2))
+        for number, (kind, entry_id) in enumerate(
+            [*((Kind.PUBLISH, each) for each in range(4)), (Kind.ACK, acked)]
+        )
+    ]
+    (tmp_path / "trace.jsonl").write_text("".join(map(line, lines)))
+    for subscription, ranges in (("a", "[(3:0..3:1]]"), ("b", "[(3:1..3:2]]")):
+        found = read_acks(tmp_path / "trace.jsonl", "t", subscription)
+        assert str(found.individually_deleted) == ranges
+    with pytest.raises(StatsError, match="no event of 'c' of t"):
+        read_acks(tmp_path / "trace.jsonl", "t", "c")

@@ -410,6 +410,9 @@ class _Joined(SqliteStore):
         with _errors(self._path):
             yield self._connection
 
+    def _begin_log(self) -> None:
+        """Do nothing: SQLite changes the journal only outside a transaction."""
+
     def _confirm(self, confirmed: Confirmed) -> None:
         self._confirmed = confirmed
 
