@@ -1,5 +1,6 @@
 """The names of `import ackwell`, and the modules that it must not load."""
 
+import importlib
 import subprocess
 import sys
 from importlib.metadata import version
@@ -113,3 +114,8 @@ def test_inspecting_and_predicting_a_restart_loads_neither_numpy_nor_what_draws_
     )
     assert "ackwell.broker.restart" in loaded
     assert not {"rich.console", "numpy"} & loaded
+
+
+def test_the_public_names_of_the_pipeline_are_listed() -> None:
+    spark = importlib.import_module("ackwell.spark")
+    assert {"replay", "read_events", "restart_audit"} <= set(dir(spark))

@@ -337,3 +337,13 @@ def test_a_subscription_with_contradicting_fields_is_reported_and_its_topic_is_l
     loaded = read([tmp_path])
     assert loaded.topics[TOPIC].cursors.keys() == {"billing"}
     assert len(loaded.unread) == 1
+
+
+def test_a_subscription_of_a_recording_has_the_type_of_its_last_consumer(tmp_path: Path) -> None:
+    events = [Event(TOPIC, "s", 1, Kind.PUBLISH, ledger_id=3, entry_id=0)]
+    events += [
+        Event(TOPIC, "s", 2, Kind.CONSUMER_OPEN, detail=each) for each in ("Shared", "Key_Shared", None)
+    ]
+    (tmp_path / "events.jsonl").write_text("".join(map(line, events)))
+    (topic,) = read([tmp_path]).topics.values()
+    assert str(topic.cursors["s"].type) == "Key_Shared"

@@ -269,3 +269,12 @@ def test_a_row_of_a_parquet_file_that_is_no_event_is_named(tmp_path: Path) -> No
     with pytest.raises(EventError) as caught:
         list(read_events([tmp_path]))
     assert caught.value.line == 4
+
+
+def test_the_state_of_many_batches_is_shown_in_a_line() -> None:
+    replayed = Replay()
+    for entry_id in range(5_000):
+        replayed.feed(Event("t", "s", entry_id, Kind.PUBLISH, ledger_id=3, entry_id=entry_id, batch_size=7))
+    (state,) = replayed.states()
+    assert len(state.batch_sizes) == 5_000
+    assert len(repr(state)) < 500

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.drawing import Drawing, Drawn
@@ -37,7 +37,7 @@ class SubscriptionState(Drawn):
     topic: str
     subscription: str
     cursor: Cursor
-    batch_sizes: Mapping[tuple[int, int], int]
+    batch_sizes: Mapping[tuple[int, int], int] = field(repr=False)
     """Messages in each entry that holds a batch."""
     settings: dict[str, Any]
     """The broker settings of the `meta` event."""
