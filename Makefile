@@ -98,8 +98,8 @@ lab-test-rust-client: install  ## The Rust client's suite on the dev broker, wit
 lab-test-faults: install  ## Kill real processes with kill -9: in the middle of a save, a stream's driver and JVM
 	$(PYTEST) -m faults
 
-# The oldest of everything that pyproject.toml allows, so that its lower bounds are true. That NumPy has
-# wheels for Python 3.11 and 3.12.
+# The oldest packages of a cluster that ackwell supports without an extra: Spark 3.5. That NumPy has wheels for
+# Python 3.11 and 3.12, and that Spark needs Java 17.
 OLDEST := .venv-oldest
 
 $(OLDEST)/.locked: .venv/.locked requirements/spark-oldest.txt
@@ -235,7 +235,7 @@ COMPILE = $(BIN)/uv pip compile --quiet $(UPGRADE) --generate-hashes --no-header
 
 lab-lock: .venv/.locked  ## Pin versions of everything: Python packages, crates, third-party notices
 	$(COMPILE) --universal --all-extras --group dev pyproject.toml -o requirements/lock.txt
-	$(COMPILE) --resolution lowest-direct --extra spark --extra connect --group test pyproject.toml -o requirements/spark-oldest.txt
+	$(COMPILE) --resolution lowest-direct --group spark-oldest pyproject.toml -o requirements/spark-oldest.txt
 	$(COMPILE) --universal --group mutants -o requirements/mutants.txt
 	$(COMPILE) --universal --group wheel -o requirements/wheel.txt
 	$(COMPILE) --universal --group cross -o requirements/cross.txt

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,18 @@ import pytest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+collect_ignore: list[str] = []
+"""Files of tests for features that the installed Spark lacks; `test_versions.py` tests their refusal."""
+
+with suppress(ModuleNotFoundError):
+    from ackwell.spark.versions import is_at_least
+
+    if not is_at_least("4.1"):
+        collect_ignore += ["test_stream.py", "test_stream_state.py", "test_connect.py"]
+    if not is_at_least("4.0"):
+        collect_ignore += ["test_sources.py"]
 
 
 @pytest.hookimpl(tryfirst=True)

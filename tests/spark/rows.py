@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from ackwell.replay.columns import cursor_batches
+from ackwell.replay.events import Kind
 from ackwell.replay.states import Replay
 from ackwell.spark.tasks.source_rows import to_batches
 
@@ -72,3 +73,8 @@ def parquet_of(
             table = pa.Table.from_batches(to_batches(part))
             pq.write_table(table, path / f"{number}.parquet", row_group_size=len(part) // 2 + 1)
     return spark.read.parquet(str(path))
+
+
+def fields_of(event: Iterable[Any]) -> tuple[Any, ...]:
+    """Return the fields of an event for `createDataFrame`: Spark 3.5 accepts no member of an enum."""
+    return tuple(each.value if isinstance(each, Kind) else each for each in event)

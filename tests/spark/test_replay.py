@@ -14,7 +14,7 @@ from ackwell.spark import collect_states, cursors, explode_ranges, merge, partia
 from ackwell.spark.schema import EVENTS
 from tests.replay.histories import random_history
 from tests.replay.oracle import found_row, truths
-from tests.spark.rows import Rows, local_rows, parquet_of, rows_of, same
+from tests.spark.rows import Rows, fields_of, local_rows, parquet_of, rows_of, same
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -130,7 +130,7 @@ def test_random_histories_with_seeks_and_batches_replay_to_the_local_rows(
 def test_ranges_are_given_row_by_row(
     spark: SparkSession, trace_rows: Rows, trace_events: list[Event]
 ) -> None:
-    events = spark.createDataFrame([tuple(event) for event in trace_events], EVENTS)
+    events = spark.createDataFrame([fields_of(event) for event in trace_events], EVENTS)
     found = explode_ranges(replay(events)).groupBy("topic", "subscription").count().collect()
     expected = {name: row["range_count"] for name, row in trace_rows.items() if row["range_count"]}
     assert expected == {(row.topic, row.subscription): row["count"] for row in found}

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from ackwell.errors import EventError
-from ackwell.replay.columns import COLUMNS
+from ackwell.replay.columns import COLUMNS, with_columns
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.parquet import ParquetEvents, RowGroups
 from ackwell.spark import tasks
@@ -118,8 +118,7 @@ def with_texts(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Convert ack sets to the texts that the JVM passes."""
     sets = batch.column("ack_set").to_pylist()
     texts = [None if words is None else ",".join(map(str, words)) for words in sets]
-    index = batch.schema.get_field_index("ack_set")
-    return batch.set_column(index, "ack_set", pa.array(texts, pa.string()))
+    return with_columns(batch, {"ack_set": pa.array(texts, pa.string())})
 
 
 def test_ack_sets_that_cross_as_texts_are_the_lists_they_were() -> None:

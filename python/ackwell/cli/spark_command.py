@@ -45,9 +45,11 @@ class SparkCommand(Command):
 
 
 def _sentence(error: PySparkException) -> str:
+    from ackwell.spark.versions import condition_of
+
     lines = [line for line in str(error).splitlines() if line.strip()]
     line = lines[0]
-    if error.getCondition() == "PATH_ALREADY_EXISTS":
+    if condition_of(error) == "PATH_ALREADY_EXISTS":
         return f"{line}; or give another --output or --mode overwrite"
     for start, each in enumerate(lines):
         if each.endswith("Traceback (most recent call last):"):
@@ -282,15 +284,12 @@ def _session(master: str | None) -> SparkSession:
 
 def _cursors(spark: SparkSession, source: list[str]) -> DataFrame:
     """Read cursors: replayed ones, or those of stats dumps, or replay the events first."""
-    import json
-
-    from ackwell.spark import read_events, register
+    from ackwell.spark import read_events, read_files
     from ackwell.spark import replay as replay_events
 
     files = [file for path in map(Path, source) for file in _files(path)]
     if any(file.name.endswith((".json", ".json.gz")) for file in files):
-        register(spark)
-        return spark.read.format("pulsar_stats").option("paths", json.dumps(source)).load()
+        return read_files(spark, "pulsar_stats", *source)
     table = read_events(spark, *source)
     return table if "individually_deleted" in table.columns else replay_events(table)
 

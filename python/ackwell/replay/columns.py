@@ -215,6 +215,12 @@ def texts_of(values: Sequence[str | None]) -> pa.Array:
     return _to_binary({"offsets": offsets, "data": b"".join(encoded)}, pa.string(), nulls)
 
 
+def with_columns(batch: pa.RecordBatch, columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
+    """Replace or append columns of a batch, also with PyArrow 15, which has no methods for it."""
+    merged = dict(zip(batch.schema.names, batch.columns, strict=True)) | dict(columns)
+    return pa.RecordBatch.from_arrays(list(merged.values()), names=list(merged))
+
+
 def _column(batch: pa.RecordBatch, name: str) -> pa.Array | None:
     """Return a column; None if it is missing or all its values are null."""
     index = batch.schema.get_field_index(name)

@@ -23,7 +23,7 @@ from ackwell.errors import EventError, SchemaError
 from ackwell.integers import INT64_MAX
 from ackwell.object_paths import ObjectPath, any_path
 from ackwell.replay import table_schemas
-from ackwell.replay.columns import COLUMNS, BatchReader, array_of, texts_of
+from ackwell.replay.columns import COLUMNS, BatchReader, array_of, texts_of, with_columns
 from ackwell.replay.resets import RESETTING
 
 if TYPE_CHECKING:
@@ -271,11 +271,11 @@ class ParquetEvents:
         if self.has_sequence:
             return batch
         numbers = np.arange(rows_before + 1, rows_before + batch.num_rows + 1, dtype=np.int64)
-        batch = batch.append_column("sequence", array_of(numbers))
+        columns = {"sequence": array_of(numbers)}
         if batch.schema.get_field_index("file") < 0:
             codes = array_of(np.zeros(batch.num_rows, np.int32))
-            batch = batch.append_column("file", pa.DictionaryArray.from_arrays(codes, texts_of([self._path])))
-        return batch
+            columns["file"] = pa.DictionaryArray.from_arrays(codes, texts_of([self._path]))
+        return with_columns(batch, columns)
 
     def _may_name(self, group: pq.RowGroupMetaData, topics: Sequence[str]) -> bool:
         """Return whether a row group can contain events of some topics, which are sorted."""
@@ -320,7 +320,8 @@ class _Choice(NamedTuple):
     def named(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Rename the columns after the fields."""
         own = {column: name for name, column in self.read.items()}
-        return batch.rename_columns([own[name] for name in batch.schema.names])
+        names = [own[name] for name in batch.schema.names]
+        return pa.RecordBatch.from_arrays(batch.columns, names=names)
 
 
 def fold_row_groups(fold: Fold, files: Iterable[RowGroups], *, lean: bool = False) -> bool:

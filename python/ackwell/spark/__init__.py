@@ -13,6 +13,7 @@ from ackwell.extras import require
 
 if TYPE_CHECKING:
     from ackwell.spark.data_sources import read_events as read_events
+    from ackwell.spark.data_sources import read_files as read_files
     from ackwell.spark.data_sources import register as register
     from ackwell.spark.local_replay import replay_files as replay_files
     from ackwell.spark.loss_audit import restart_audit as restart_audit
@@ -43,6 +44,7 @@ _HOMES = {
     "overview": "pipeline",
     "partials": "pipeline",
     "read_events": "data_sources",
+    "read_files": "data_sources",
     "register": "data_sources",
     "replay": "pipeline",
     "replay_files": "local_replay",

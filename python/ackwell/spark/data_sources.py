@@ -24,21 +24,37 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pyspark.errors import AnalysisException
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceReader,
-    DataSourceStreamReader,
-    InputPartition,
-)
 
 from ackwell.errors import SchemaError
 from ackwell.replay import table_schemas
 from ackwell.spark.schema import conform, spark_schema
+from ackwell.spark.tasks.source_rows import ReadParts
+from ackwell.spark.versions import condition_of, is_at_least, require_spark
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
+
+if TYPE_CHECKING or is_at_least("4.0"):
+    from pyspark.sql.datasource import (
+        DataSource,
+        DataSourceReader,
+        DataSourceStreamReader,
+        InputPartition,
+    )
+else:  # PySpark 3.5 has no data sources in Python: `read_files` only finds the files with these classes
+
+    class DataSource:
+        """Replaces the class of PySpark 4.0."""
+
+        def __init__(self, options: dict[str, str]) -> None:
+            self.options = options
+
+    class DataSourceReader:
+        """Replaces the class of PySpark 4.0."""
+
+    DataSourceStreamReader = InputPartition = DataSourceReader
 
 try:
     from pyspark.sql.streaming.datasource import ReadMaxFiles, SupportsTriggerAvailableNow
@@ -50,9 +66,26 @@ except ImportError:  # PySpark 4.1: a stream reads all files in one batch
 
 
 def register(spark: SparkSession) -> None:
-    """Register `ackwell_trace`, `pulsar_stats` and `pulsar_saves` in a session."""
+    """Register `ackwell_trace`, `pulsar_stats` and `pulsar_saves` in a session; needs Spark 4.0."""
+    require_spark("4.0", "a data source in Python", "read the files with ackwell.spark.read_files")
     for source in (EventTrace, PulsarStats, PulsarSaves):
         spark.dataSource.register(source)
+
+
+def read_files(spark: SparkSession, source: str, *paths: str) -> DataFrame:
+    """Read files or folders as a batch, with a source of `register`, such as `pulsar_stats`.
+
+    On Spark 3.5, which has no data sources in Python, the result is the same.
+    """
+    if is_at_least("4.0"):
+        register(spark)
+        return spark.read.format(source).option("paths", json.dumps(paths)).load()
+    kinds = {each.source: each for each in (EventTrace, PulsarStats, PulsarSaves)}
+    found = kinds[source]({"paths": json.dumps(paths)})
+    parts = found.some_parts()
+    read = ReadParts(*found.batches, parts)
+    numbers = spark.range(0, len(parts), 1, len(parts))
+    return numbers.mapInArrow(lambda batches: read(batches), found.schema())
 
 
 def read_events(spark: SparkSession, *paths: str) -> DataFrame:
@@ -60,7 +93,6 @@ def read_events(spark: SparkSession, *paths: str) -> DataFrame:
 
     A folder may contain both. Parquet files may differ in their optional columns (`mergeSchema`).
     """
-    register(spark)
     parquet = [path for path in paths if _may_contain(path, _PARQUET)]
     traces = [path for path in paths if path not in parquet or _contains(path, EventTrace.suffixes)]
     table = None
@@ -71,7 +103,7 @@ def read_events(spark: SparkSession, *paths: str) -> DataFrame:
         try:
             table = reader.parquet(*parquet)
         except AnalysisException as error:
-            if error.getCondition() != "PARQUET_TYPE_ILLEGAL" or "NANOS" not in str(error):
+            if condition_of(error) not in _ILLEGAL_TYPE or "NANOS" not in str(error):
                 raise
             raise SchemaError(
                 f"{', '.join(parquet)}: Spark reads no timestamps of nanoseconds; "
@@ -80,13 +112,16 @@ def read_events(spark: SparkSession, *paths: str) -> DataFrame:
     if not traces:
         assert table is not None
         return table
-    lines = spark.read.format("ackwell_trace").option("paths", json.dumps(traces)).load()
+    lines = read_files(spark, EventTrace.source, *traces)
     if table is None:
         return lines
     return lines.unionByName(conform(table, table_schemas.EVENTS, "events"))
 
 
 _PARQUET = (".parquet",)
+
+_ILLEGAL_TYPE = ("PARQUET_TYPE_ILLEGAL", "_LEGACY_ERROR_TEMP_1172")
+"""The condition of Spark 4, and that of 3.5."""
 
 
 def _may_contain(path: str, suffixes: tuple[str, ...]) -> bool:
@@ -157,6 +192,14 @@ class _Files(DataSource):
         """Return the partitions of a batch, with a task for each."""
         return [str(path) for path in self.files()]
 
+    def some_parts(self) -> list[str]:
+        """Return the partitions of a batch; `FileNotFoundError` if there are none."""
+        parts = self.parts()
+        if not parts:
+            # Without partitions, Spark would call `read` once with none.
+            raise FileNotFoundError(f"{', '.join(self.paths())}: no file with {' or '.join(self.suffixes)}")
+        return parts
+
     def read(self, path: str) -> Iterator[pa.RecordBatch]:
         """Read one file."""
         module, function = self.batches
@@ -211,12 +254,7 @@ class _Reader(DataSourceReader):
         self._source = source
 
     def partitions(self) -> list[InputPartition]:
-        parts = self._source.parts()
-        if not parts:
-            # Without partitions, Spark would call `read` once with none.
-            paths, suffixes = ", ".join(self._source.paths()), " or ".join(self._source.suffixes)
-            raise FileNotFoundError(f"{paths}: no file with {suffixes}")
-        return [_File(part) for part in parts]
+        return [_File(part) for part in self._source.some_parts()]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return self._source.read(partition.value)

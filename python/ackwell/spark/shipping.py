@@ -13,6 +13,7 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 import ackwell
 from ackwell.spark.tasks import unpacking as tasks
+from ackwell.spark.versions import is_at_least
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,7 +42,11 @@ def ship(spark: SparkSession, wheel: str | Path | None = None) -> Path:
     The shipped package takes precedence over an installed ackwell.
     """
     archive = pack(_of_wheel(Path(wheel)) if wheel else _of_package(Path(ackwell.__file__).parent))
-    spark.addArtifacts(str(archive), pyfile=True)
+    if is_at_least("4.0"):
+        spark.addArtifacts(str(archive), pyfile=True)
+    else:
+        # Spark 3.5 has `addArtifacts` for Connect only.
+        spark.sparkContext.addPyFile(str(archive))
     return archive
 
 

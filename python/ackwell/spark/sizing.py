@@ -10,7 +10,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from ackwell.replay import table_schemas
 from ackwell.replay.events import Kind
 from ackwell.spark.schema import SIZING, conform
-from ackwell.spark.tasks.index_sizes import sizing_function
+from ackwell.spark.tasks.index_sizes import of_sorted, sizing_function
+from ackwell.spark.versions import is_at_least
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -51,4 +52,10 @@ def delayed_sizing(events: DataFrame, widths_ms: Sequence[int] | None = None) ->
         # An entry has one delivery time, regardless of its batch size and the number of its events.
         .dropDuplicates(["topic", "subscription", "ledger_id", "entry_id"])
     )
-    return delayed.groupBy("topic", "subscription").applyInArrow(sizing_function(widths), SIZING)
+    measure = sizing_function(widths)
+    names = ("topic", "subscription")
+    if is_at_least("4.1"):
+        return delayed.groupBy(*names).applyInArrow(measure, SIZING)
+    # Spark 4.0 would pass all rows of a subscription at once, and 3.5 has no such method.
+    sorted_rows = delayed.repartition(*names).sortWithinPartitions(*names)
+    return sorted_rows.mapInArrow(of_sorted(measure), SIZING)

@@ -18,10 +18,14 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Row
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from ackwell.spark.schema import CURSORS, python_rows
 from ackwell.spark.tasks import buckets as tasks
+from ackwell.spark.versions import require_spark
+
+require_spark("4.1", "a stream of cursors", "fold batches with ackwell.spark.partials, and merge them")
+
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor  # noqa: E402 - Spark 3.5 lacks it
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

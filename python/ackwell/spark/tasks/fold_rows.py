@@ -12,7 +12,7 @@ from ackwell import Ledgers, PositionRangeSet
 from ackwell.cursor.cursor_state import CursorState
 from ackwell.errors import EventError
 from ackwell.position import Position
-from ackwell.replay.columns import fold_batches
+from ackwell.replay.columns import fold_batches, with_columns
 
 if TYPE_CHECKING:
     from ackwell.replay.resets import Resets
@@ -47,7 +47,8 @@ def with_lists(batch: pa.RecordBatch) -> pa.RecordBatch:
     index = batch.schema.get_field_index("ack_set")
     if index < 0 or batch.column(index).null_count == batch.num_rows:
         return batch
-    texts = batch.column(index)
+    # `if_else` of PyArrow 15 and 18 reads wrong texts of a slice; this copies the slice.
+    texts = pa.concat_arrays([batch.column(index)])
     # An empty list has an empty text, which would be split into one empty word.
     words = pc.split_pattern(pc.if_else(pc.equal(texts, ""), None, texts), ",")
     try:
@@ -56,4 +57,4 @@ def with_lists(batch: pa.RecordBatch) -> pa.RecordBatch:
         raise EventError("an ack set contains null; expected signed 64-bit words") from None
     empty = pa.array([[]], sets.type)[0]
     sets = pc.if_else(pc.equal(texts, ""), empty, sets)
-    return batch.set_column(index, "ack_set", sets)
+    return with_columns(batch, {"ack_set": sets})

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 # Spark reads the annotations of the function, so these imports are needed at run time.
 from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, Final
 
 import numpy as np
@@ -82,3 +84,24 @@ def entropy_bound_bytes(delays_ms: np.ndarray[Any, np.dtype[np.int64]], tick_ms:
     low, high = np.maximum(index - reach, 0), np.minimum(index + reach, count - 1)
     spacing = (ordered[high] - ordered[low]) * (count / np.maximum(high - low, 1))
     return float(np.log2(np.maximum(spacing, tick_ms) / tick_ms).mean()) / 8
+
+
+def of_sorted(measure: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function of `sizing_function` for `mapInArrow`, on rows sorted by subscription."""
+
+    def measure_each(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for key, pieces in groupby(_pieces(batches), key=itemgetter(0)):
+            yield from measure(tuple(map(pa.scalar, key)), (piece for _, piece in pieces))
+
+    return measure_each
+
+
+def _pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[tuple[str, str], pa.RecordBatch]]:
+    """Divide batches by subscription."""
+    for batch in batches:
+        names = (batch.column(name).to_pylist() for name in ("topic", "subscription"))
+        start = 0
+        for key, rows in groupby(zip(*names, strict=True)):
+            count = len(list(rows))
+            yield key, batch.slice(start, count)
+            start += count

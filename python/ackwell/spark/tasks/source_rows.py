@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -28,6 +29,22 @@ EVENT_SCHEMA: Final = table_schemas.arrow_schema(table_schemas.EVENTS)
 STATS_SCHEMA: Final = table_schemas.arrow_schema(table_schemas.STATS)
 SAVED_SCHEMA: Final = table_schemas.arrow_schema(table_schemas.SAVES)
 _ROWS: Final = 65_536
+
+
+class ReadParts:
+    """A function for `mapInArrow`: read the parts whose numbers are the rows with `module.function`."""
+
+    def __init__(self, module: str, function: str, parts: list[str]) -> None:
+        self._module = module
+        self._function = function
+        self._parts = parts
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Read the parts."""
+        read = getattr(import_module(self._module), self._function)
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from read(self._parts[number])
 
 
 def event_batches(path: str) -> Iterator[pa.RecordBatch]:

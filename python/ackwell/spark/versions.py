@@ -1,0 +1,42 @@
+"""The version of Spark, and the refusal of a feature that needs a newer one."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pyspark
+
+from ackwell.errors import AckwellError
+
+if TYPE_CHECKING:
+    from pyspark.errors import PySparkException
+
+
+class SparkVersionError(AckwellError):
+    """A feature needs a newer Spark than the installed one."""
+
+
+def is_at_least(version: str) -> bool:
+    """Return whether the installed PySpark is of this version, such as `4.0`, or a newer one."""
+    return _numbers(pyspark.__version__) >= _numbers(version)
+
+
+def require_spark(version: str, feature: str, remedy: str) -> None:
+    """Raise `SparkVersionError` on an older PySpark."""
+    if not is_at_least(version):
+        raise SparkVersionError(
+            f"{feature} needs Spark {version} or newer, and this is {pyspark.__version__}: {remedy}"
+        )
+
+
+def _numbers(version: str) -> tuple[int, int]:
+    major, minor = re.findall(r"\d+", version)[:2]
+    return int(major), int(minor)
+
+
+def condition_of(error: PySparkException) -> str | None:
+    """Return the condition of an error, such as `PATH_ALREADY_EXISTS`."""
+    # PySpark 3.5 has the method under another name.
+    found: str | None = (error.getCondition if is_at_least("4.0") else error.getErrorClass)()
+    return found
