@@ -95,6 +95,20 @@ def _in_order() -> pa.Table:
     return pa.concat_tables([published, acked]).sort_by(order)
 
 
+def _much_open() -> pa.Table:
+    """Ten messages a batch, in order: 63 % of the batches acknowledged, 27 % in part, 10 % not at all."""
+    table = _fleet(ENTRIES // 8, ("batches",))
+    published = table.filter(pa.array(_is(table, "publish")))
+    draw = np.random.default_rng(6)
+    state = draw.random(1 << 20)[published["entry_id"].to_numpy() % (1 << 20)]
+    is_acked = (state < 0.63) | ((state < 0.9) & (draw.random(published.num_rows) < 0.6))
+    acked = published.filter(pa.array(is_acked))
+    acked = _with(acked, "kind", _all("ack", acked.num_rows))
+    acked = _with(acked, "time_ms", pc.add(acked["time_ms"], 100))
+    order = [(name, "ascending") for name in ("subscription", "topic", "time_ms")]
+    return pa.concat_tables([published, acked]).sort_by(order)
+
+
 def _ack_sets(words: int, share: float = 1.0) -> pa.Table:
     """Entries acknowledged by ack sets of random bits, all of them or a share."""
     table = _fleet(ENTRIES)
@@ -196,6 +210,7 @@ LAYOUTS: Final[dict[str, Callable[[], pa.Table]]] = {
     "plain": partial(_fleet, ENTRIES),
     "plain columns": partial(_fleet, ENTRIES),
     "file column": _files,
+    "batches left open": _much_open,
     "dispatch, receive": _dispatched,
     "seek": _seek,
     "transactions": _transactions,

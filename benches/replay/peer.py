@@ -1,5 +1,7 @@
 """The same query in DuckDB: acknowledged entries, and acknowledged messages of other batches.
 
+For `batches left open` it also lists the open batches, with their acknowledged messages.
+
 It gives neither ranges nor a mark-delete position nor bytes, and counts an entry that has batch indexes and
 ack sets twice.
 """
@@ -10,6 +12,7 @@ import sys
 from typing import Final
 
 _KEY: Final = "topic, subscription, ledger_id, entry_id"
+OPEN: Final = "batches left open"
 _BIT: Final = "(1::UBIGINT << ({} & 63)::UBIGINT)"
 
 
@@ -57,6 +60,16 @@ def query(place: str, layout: str) -> str:
         *["(select sum(acked) from batches where acked < size)"] * has_indexes,
         *["(select sum(left_over) from sets)"] * has_sets,
     ]
+    if layout == OPEN:
+        steps.append(
+            "opened as (select topic, subscription, "
+            "list(struct_pack(ledger_id, entry_id, place, bits)) as parts from indexes "
+            f"semi join (select {_KEY} from batches where acked < size) using ({_KEY}) group by all)"
+        )
+        partly.append(
+            "(select any_value(parts) from opened where opened.topic = found.topic "
+            "and opened.subscription = found.subscription)"
+        )
     steps.append(
         "found as (select topic, subscription, ledger_id, entry_id >> 6 as place, "
         f"bit_or({_BIT.format('entry_id')}) as bits from ({' union all '.join(done)}) group by all)"
@@ -71,6 +84,8 @@ def run(place: str, layout: str, threads: int) -> int:
 
     connection = duckdb.connect(config={"threads": threads})
     connection.execute("set enable_progress_bar = false")
+    if layout == OPEN:
+        return len(connection.sql(query(place, layout)).to_arrow_table())
     return len(connection.execute(query(place, layout)).fetchall())
 
 
