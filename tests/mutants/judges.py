@@ -19,6 +19,7 @@ SUBSCRIPTION = [
     "tests/saving/test_subscription_saves.py",
     "tests/subscription/test_upstream_bugs.py",
     "tests/subscription/test_model.py",
+    "tests/subscription/test_batches.py",
     "tests/subscription/test_refusals.py",
     "tests/subscription/test_extend.py",
     "tests/subscription/test_key_order.py",
