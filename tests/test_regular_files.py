@@ -18,6 +18,7 @@ from ackwell.regular_files import (
     INPUT_BYTES_MAX,
     append_to,
     file_kind,
+    files_under,
     limit_input,
     read_regular,
     unzipped,
@@ -286,3 +287,25 @@ def test_a_pipe_or_a_link_to_a_device_in_a_folder_is_named(
     found = held(ackwell(command, str(tmp_path)))
     assert found.code in {1, 5}
     assert "not a regular file" in " ".join((found.out + found.err).split())
+
+
+def test_a_folder_that_cannot_be_listed_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user without rights to a folder of dumps must not see the others as all."""
+    for name in ("closed", "open"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.json").write_text(json.dumps(answer(holes(3))))
+    assert files_under(tmp_path) == [tmp_path / "closed" / "a.json", tmp_path / "open" / "a.json"]
+    scandir = os.scandir
+
+    def refuse(path: str) -> object:
+        if os.fspath(path).endswith("closed"):
+            raise PermissionError(13, "Permission denied", os.fspath(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(PermissionError):
+        files_under(tmp_path)
+    for command in ("doctor", "holes", "replay", "history"):
+        refused = held(ackwell(command, str(tmp_path)))
+        assert refused.code in {1, 5}
+        assert "Permission denied" in refused.out + refused.err

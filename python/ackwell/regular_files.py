@@ -13,13 +13,13 @@ import gzip
 import os
 import stat
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from io import BytesIO
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final, overload
 
-from ackwell.object_paths import ObjectPath
+from ackwell.object_paths import AnyPath, ObjectPath
 from ackwell.sources import GZIP_MAGIC, HEAD_BYTES, SourceKind, source_kind, wrong_kind
 
 if TYPE_CHECKING:
@@ -74,6 +74,26 @@ def _require_regular(found: os.stat_result, path: Path) -> None:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if not stat.S_ISREG(found.st_mode):
         raise OSError(errno.EINVAL, "not a regular file", str(path))
+
+
+@overload
+def files_under(folder: Path) -> list[Path]: ...
+
+
+@overload
+def files_under(folder: AnyPath) -> list[AnyPath]: ...
+
+
+def files_under(folder: AnyPath) -> Sequence[AnyPath]:
+    """Return the files under a folder, by name; `OSError` if a folder in it cannot be listed."""
+    if isinstance(folder, ObjectPath):
+        return sorted(folder.rglob("*"), key=str)
+
+    def fail(error: OSError) -> None:
+        raise error
+
+    found = (folder.joinpath(at, name) for at, _, names in os.walk(folder, onerror=fail) for name in names)
+    return sorted(found, key=str)
 
 
 def read_regular(path: Path | ObjectPath) -> bytes:

@@ -35,7 +35,7 @@ from ackwell.errors import CorruptStateError, LimitError, StatsError
 from ackwell.integers import INT64_MAX
 from ackwell.object_paths import AnyPath, any_path
 from ackwell.position import Position
-from ackwell.regular_files import read_regular
+from ackwell.regular_files import files_under, read_regular
 from ackwell.sources import SourceKind, source_kind, wrong_kind
 
 if TYPE_CHECKING:
@@ -255,7 +255,7 @@ def stats_files(source: str | AnyPath) -> list[AnyPath]:
     try:
         if not path.is_dir():
             return [path]
-        files = sorted(p for p in path.rglob("*") if p.name.endswith((".json", ".json.gz")))
+        files = [each for each in files_under(path) if each.name.endswith((".json", ".json.gz"))]
     except OSError as error:
         raise StatsError(f"cannot be read: {error.strerror}", str(path)) from None
     if not files:

@@ -41,7 +41,7 @@ from ackwell.position import Position
 from ackwell.protocol.command_ack import TransactionId
 from ackwell.protocol.payload import read_payload
 from ackwell.protocol.topic_name import TopicName
-from ackwell.regular_files import file_kind, read_regular
+from ackwell.regular_files import file_kind, files_under, read_regular
 from ackwell.replay.events import Kind
 from ackwell.replay.files import read_events
 from ackwell.replay.payloads import read_payloads
@@ -155,7 +155,7 @@ class _SourceReader:
             self._file(path)
 
     def _folder(self, folder: Path) -> None:
-        files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+        files = files_under(folder)
         events = [path for path in files if path.name.endswith(EVENTS) and path.name[0] not in "._"]
         if events:
             self._recording(events)

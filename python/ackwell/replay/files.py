@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 from ackwell.errors import EventError
 from ackwell.object_paths import AnyPath, any_path
-from ackwell.regular_files import file_kind, require_regular
+from ackwell.regular_files import file_kind, files_under, require_regular
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.fold import Fold
 from ackwell.replay.jobs import Job, fold_jobs, usable_cores
@@ -42,7 +42,7 @@ def event_files(sources: Iterable[str | AnyPath]) -> list[AnyPath]:
     files: set[AnyPath] = set()
     for source in map(any_path, sources):
         if source.is_dir():
-            found = [path for path in source.rglob("*") if _is_events(path, source)]
+            found = [path for path in files_under(source) if _is_events(path, source)]
             _refuse_hidden_lines(source)
             if not found:
                 raise EventError(f"no trace here; expected {', '.join(_SUFFIXES)}", file=str(source))
