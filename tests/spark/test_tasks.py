@@ -127,7 +127,7 @@ def test_ack_sets_that_cross_as_texts_are_the_lists_they_were() -> None:
     given = pa.RecordBatch.from_pydict({"ack_set": pa.array(texts), "row": range(5)})
     assert with_lists(given.slice(0)).column("ack_set").to_pylist() == sets
     assert with_lists(given.slice(1, 3)).column("ack_set").to_pylist() == sets[1:4]
-    for plain in (given.slice(1, 1), given.drop_columns(["ack_set"])):
+    for plain in (given.slice(1, 1), given.select(["row"])):
         assert with_lists(plain) is plain
     with pytest.raises(EventError, match="contains null"):
         with_lists(pa.RecordBatch.from_pydict({"ack_set": ["1,null"]}))
