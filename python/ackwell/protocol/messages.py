@@ -11,7 +11,6 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 from importlib.resources import files
-from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.errors import FrameError
@@ -33,7 +32,8 @@ _TYPES: Final = {
 }
 _MESSAGE: Final = 11
 _LABELS: Final = {"": 1, "!": 2, "*": 3}
-_BUILDING: Final = Lock()
+_POOL: Final[dict[str, Any]] = {}
+"""The pool of descriptors by its package: one for all threads."""
 
 
 @cache
@@ -45,9 +45,7 @@ def message(name: str) -> Any:
     True
     """
     factory = import_module("google.protobuf.message_factory")
-    # Threads that build the first message at once would have classes of different pools.
-    with _BUILDING:
-        return factory.GetMessageClass(_pool().FindMessageTypeByName(f"{PACKAGE}.{name}"))
+    return factory.GetMessageClass(_pool().FindMessageTypeByName(f"{PACKAGE}.{name}"))
 
 
 def parse(name: str, data: bytes) -> Any:
@@ -104,8 +102,14 @@ def table() -> Iterator[tuple[str, list[str]]]:
     yield name, fields
 
 
-@cache
 def _pool() -> Any:
+    if PACKAGE not in _POOL:
+        # If two threads build it at once, both use the pool of the first one that is done.
+        _POOL.setdefault(PACKAGE, _built_pool())
+    return _POOL[PACKAGE]
+
+
+def _built_pool() -> Any:
     descriptors = import_module("google.protobuf.descriptor_pb2")
     file = descriptors.FileDescriptorProto(name="ackwell/protocol", package=PACKAGE, syntax="proto2")
     for name, fields in table():
