@@ -222,3 +222,18 @@ def test_a_subscription_that_is_blocked_names_its_limit_and_not_the_permits() ->
     subscription.ack_many(None, [3, 3, 3], [1, 2, 3])
     stalls.append(subscription.stall)
     assert stalls == [Undelivered.SUBSCRIPTION_BLOCKED, Undelivered.NO_PERMITS]
+
+
+@pytest.mark.parametrize("value", [1.5, "1", True, None])
+@pytest.mark.parametrize("name", ["ack_timeout_ms", "max_unacked_per_consumer", "read_batch_size"])
+def test_a_setting_that_is_not_an_integer_is_refused(name: str, value: object) -> None:
+    with pytest.raises(TypeError, match=f"{name} is .*; expected an integer"):
+        SubscriptionSettings(**{name: value})  # type: ignore[arg-type]
+
+
+def test_an_optional_limit_is_an_integer_or_absent() -> None:
+    assert SubscriptionSettings(max_redeliver_count=None, pause_above_ranges=None) == SubscriptionSettings()
+    with pytest.raises(TypeError, match=r"max_redeliver_count is 2\.5"):
+        SubscriptionSettings(max_redeliver_count=2.5)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="max_redeliver_count is -1; expected at least 0"):
+        SubscriptionSettings(max_redeliver_count=-1)

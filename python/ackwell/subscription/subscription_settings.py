@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from ackwell.cursor.cursor_settings import CursorSettings
 from ackwell.releases import known_release
+from ackwell.subscription.arguments import integer
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,12 +197,12 @@ class SubscriptionSettings:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "lost_counts", LostCounts(self.lost_counts))
-        for name in ("max_unacked_per_consumer", "max_unacked_per_subscription", "ack_timeout_ms"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} is {getattr(self, name)}; expected at least 0")
-        for name in ("round_robin_batch_size", "read_batch_size", "ack_timeout_tick_ms"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; expected at least 1")
+        for name, least in _LEAST.items():
+            value = getattr(self, name)
+            if value is not None or name not in _OPTIONAL:
+                integer(name, value)
+                if value < least:
+                    raise ValueError(f"{name} is {value}; expected at least {least}")
 
     @classmethod
     def pulsar(cls, version: str, **settings: Any) -> Self:
@@ -214,6 +215,21 @@ class SubscriptionSettings:
         release = known_release(version) or ""
         return cls(**{"cursor": cursor, **_PULSAR, **_PULSAR_OF_RELEASE.get(release, {}), **settings})
 
+
+_LEAST: dict[str, int] = {
+    "max_unacked_per_consumer": 0,
+    "max_unacked_per_subscription": 0,
+    "round_robin_batch_size": 1,
+    "look_ahead_per_consumer": 0,
+    "look_ahead_per_subscription": 0,
+    "ack_timeout_ms": 0,
+    "ack_timeout_tick_ms": 1,
+    "max_redeliver_count": 0,
+    "pause_above_ranges": 0,
+    "read_batch_size": 1,
+}
+"""The integers among the settings, with their minimum."""
+_OPTIONAL = {"max_redeliver_count", "pause_above_ranges"}
 
 _PULSAR: dict[str, Any] = {
     "subscription_limit_at_read": True,
