@@ -239,9 +239,12 @@ def made(cluster: Cluster, states: int, seed: int, large: Sequence[int]) -> list
     return lives
 
 
-def compared(folder: Path, old: str, new: str, states: int, seed: int) -> Iterator[tuple[str, list[Outcome]]]:
+def compared(
+    folder: Path, old: str, new: str, states: int, seed: int, rounds: Sequence[int] = range(len(ROUNDS))
+) -> Iterator[tuple[str, list[Outcome]]]:
     """Yield the outcomes of the upgrade and of the downgrade of each round."""
-    for number, settings in enumerate(ROUNDS):
+    for number in rounds:
+        settings = ROUNDS[number]
         chance = random.Random(seed + number)
         here = folder / str(number)
         here.mkdir()
