@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ackwell import Ledgers, Position
+from ackwell import Cursor, Ledgers, Position, PositionInfo
+from ackwell.errors import CorruptStateError
 from ackwell.store import MemoryStore
 from ackwell.subscription import (
     CommandAck,
@@ -15,6 +16,8 @@ from ackwell.subscription import (
     TransactionId,
     Undelivered,
 )
+from ackwell.subscription.in_hand import IN_HAND_FIELD
+from ackwell.wire import varint
 from tests.subscription.helpers import deliver
 
 INDIVIDUAL = ("Shared", "Key_Shared")
@@ -226,3 +229,14 @@ def test_a_suspect_is_in_no_read_of_a_broker(kind: str, before: int) -> None:
     subscription.ack("b", 3, before)
     assert at_once() == [*range(before + 1, 8)]
     subscription.validate()
+
+
+@pytest.mark.parametrize("body", ["", "1200", "08031a0101120aff" + "ffffffffffffffff01"])
+def test_an_entry_in_hand_without_a_position_is_refused(body: str) -> None:
+    """The field 20603 without a ledger, or with a negative entry."""
+    content = bytes.fromhex(body)
+    field = varint(IN_HAND_FIELD << 3 | 2) + varint(len(content)) + content
+    info = PositionInfo(3, -1, unknown_fields=field)
+    cursor = Cursor.from_position_info(info, Ledgers({3: 8}))
+    with pytest.raises(CorruptStateError, match="an entry in hand has no position"):
+        Subscription("Shared", cursor=cursor)

@@ -334,7 +334,7 @@ class World:
                     raise BrokenError(f"{index} overtakes {earlier}: {self.messages}")
         self._put(index, place=OUT, consumer=name, waits=False)
         client = self.clients[name]
-        if index in client.order and index not in client.late:
+        if self.rule.individual and index in client.order and index not in client.late:
             self._finished(index)
             client = self.clients[name]
         self.clients[name] = client._replace(
