@@ -33,6 +33,8 @@ OPTIONS = {
     "what-if": f"""move!(seek reset-cursor skip expire clear-backlog) source! subscription! --to --entries=0≥0
         --verify --broker-version --json {ADMIN}""",
     "mcp": f"--root=. {ADMIN}",
+    "upgrade-check": f"""--to! sources… --from --broker-setting… --to-setting… --moves=2≥1≤2 --count-backlogs
+        --every-topic --metadata-node-bytes=1048575≥1 --format=table(table json) {ADMIN}""",
     "convert": "source! target! --to! --max-ranges≥0 --max-bytes≥0 --lossy --subscription --compression",
     "dev-broker": """--port=6650≥0≤65535 --admin-port=8080≥0≤65535 --host=127.0.0.1 --advertised-host
         --as=4.2 --namespace… --load… --data --broker-setting… --max-message-bytes≥1 --tls-cert --tls-key
