@@ -240,3 +240,14 @@ def test_an_entry_in_hand_without_a_position_is_refused(body: str) -> None:
     cursor = Cursor.from_position_info(info, Ledgers({3: 8}))
     with pytest.raises(CorruptStateError, match="an entry in hand has no position"):
         Subscription("Shared", cursor=cursor)
+
+
+@pytest.mark.parametrize("kind", INDIVIDUAL)
+def test_a_suspect_after_its_last_try_waits_for_no_consumer(kind: str) -> None:
+    subscription = of(kind, "a", max_redeliver_count=0)
+    deliver(subscription, limit=4, sticky_key_hash=1)
+    subscription.add_consumer("b")
+    subscription.remove_consumer("a")
+    # The only consumer has not requested anything.
+    deliver(subscription, sticky_key_hash=1)
+    assert subscription.dead_letters == [(3, 0)]
