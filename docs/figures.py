@@ -125,10 +125,11 @@ AREAS: Final = {
 INTRODUCTION: Final = """<!-- Written by docs/figures.py. -->
 # Figures
 
-Every row of the newest record of each area; those in which ackwell is behind or misses its bar are bold. All
-sides of a row ran in turn on one machine, and times are CPU time: compare within a row. What no bench has,
-and how to measure again, is in
-[`benches/record`](https://github.com/ackwell/ackwell/tree/main/benches/record).
+The tables show every row of the newest record of each area. A row is bold if ackwell is worse than a peer,
+or misses its bar (the target value). All sides of a row ran in turn on one machine, and times are CPU time.
+Compare values only within a row.
+[`benches/record`](https://github.com/ackwell/ackwell/tree/main/benches/record) lists the values that no bench
+measures, and explains how to repeat the measurements.
 """
 
 

@@ -2,7 +2,7 @@
 
     python docs/pages.py
 
-writes them, and so does `make lab-docs`; a test compares them with what is committed.
+writes them, and so does `make lab-docs`; a test compares them with the committed pages.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def commands_page() -> str:
 
 
 def value(given: Any) -> str:
-    """Return a value of a setting as it is written in Python, without what has a table of its own."""
+    """Return a value of a setting as it is written in Python, without the settings that have a separate table."""
     return "see its table" if dataclasses.is_dataclass(given) else cell(f"`{given!r}`")
 
 
@@ -118,8 +118,9 @@ def settings_rows(cls: type, documented: dict[str, str]) -> Iterator[str]:
 def settings_page() -> str:
     """Return the page of all settings."""
     parts = [
-        "# Settings\n\nOurs, and Pulsar's own names. A column of a version shows what its preset has if that "
-        'is not the default: `SubscriptionSettings.pulsar("4.2")`, `BrokerSettings.of("4.2")`.\n'
+        "# Settings\n\nThe settings of ackwell, with the name of the same setting in Pulsar. The column of a "
+        "version shows the value of that version's preset if it differs from the default: "
+        '`SubscriptionSettings.pulsar("4.2")`, `BrokerSettings.of("4.2")`.\n'
     ]
     for cls in SETTINGS:
         documented = {
@@ -144,7 +145,7 @@ def releases_table() -> str:
     lines = [
         "\n## Where releases differ\n\nEvery setting of the broker whose default is not the same in all "
         "known releases, read from the broker's class by reflection. `(machine)` "
-        "stands for a default that depends on the machine, and absent for a setting that a release lacks.\n",
+        "means a default that depends on the machine, and absent a setting that a release does not have.\n",
         f"| Pulsar's name | {' | '.join(RELEASES)} |",
         "|---" * (len(RELEASES) + 1) + "|",
     ]

@@ -42,10 +42,10 @@ def full_release(version: str) -> str:
 
 
 def known_release(version: str) -> str | None:
-    """Return the known release whose defaults a version has; None if its minor version is not known.
+    """Return the known release whose defaults apply to a version; None if its minor version is not known.
 
-    A patch release has those of the last known patch release of its minor version, and a milestone those of
-    the known milestone.
+    A patch release has the defaults of the last known patch release of its minor version. A milestone has the
+    defaults of the last known milestone.
 
     >>> [known_release(version) for version in ("4.2", "4.2.5", "5.0.0", "5.0.0-M2", "4.1.3")]
     ['4.2.4', '4.2.4', '5.0.1', '5.0.0-M1', None]

@@ -51,17 +51,17 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
     """The version if none is known: of the known ones, the one with the lowest limits by default."""
 
     max_unacked_ranges_to_persist: int = _setting("managedLedgerMaxUnackedRangesToPersist", 10_000)
-    """The most ranges of acknowledged entries that are written to the cursor ledger."""
+    """The maximum number of ranges of acknowledged entries in the cursor ledger."""
     max_unacked_ranges_to_persist_in_metadata_store: int = _setting(
         "managedLedgerMaxUnackedRangesToPersistInMetadataStore", 1_000
     )
-    """The most ranges that are written to the metadata store instead of a cursor ledger."""
+    """The maximum number of ranges that are written to the metadata store instead of a cursor ledger."""
     max_unacked_ranges_to_persist_in_zookeeper: int = _setting(
         "managedLedgerMaxUnackedRangesToPersistInZooKeeper", -1
     )
     """The older name of the setting above; it takes precedence if it is greater than 0."""
     max_batch_deleted_index_to_persist: int = _setting("managedLedgerMaxBatchDeletedIndexToPersist", 10_000)
-    """The most partly acknowledged batches that are written."""
+    """The maximum number of partly acknowledged batches that are written."""
     persist_individual_ack_as_long_array: bool = _setting(
         "managedLedgerPersistIndividualAckAsLongArray", True
     )
@@ -77,7 +77,7 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
     cursor_position_flush_seconds: int = _setting("managedLedgerCursorPositionFlushSeconds", 60)
     """The longest time that a change waits in memory if the write rate limit delays it."""
     max_message_size_bytes: int = _setting("maxMessageSize", MAX_MESSAGE_BYTES)
-    """The most bytes of a message, and of a state in one entry."""
+    """The maximum size of a message in bytes, and of a state in one entry."""
     netty_max_frame_size_bytes: int = _setting(
         "nettyMaxFrameSizeBytes", MAX_MESSAGE_BYTES + FRAME_PADDING_BYTES
     )
@@ -87,34 +87,36 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
     max_unacked_messages_per_subscription: int = _setting("maxUnackedMessagesPerSubscription", 200_000)
     """The unacknowledged messages of all consumers at which delivery to the subscription stops."""
     look_ahead_per_consumer: int = _setting("keySharedLookAheadMsgInReplayThresholdPerConsumer", 2_000)
-    """The entries per consumer that wait for their key at which reading new entries stops."""
+    """The broker stops reading new entries when this many entries per consumer wait for their key."""
     look_ahead_per_subscription: int = _setting(
         "keySharedLookAheadMsgInReplayThresholdPerSubscription", 20_000
     )
     """The same limit for the subscription."""
     fixed_delay_lookahead: int = _setting("delayedDeliveryFixedDelayDetectionLookahead", 50_000)
-    """The delayed messages with one fixed delay at which reading stops until the first is due."""
+    """When this many delayed messages have one fixed delay, reading stops until the first is due."""
     pause_on_ack_state: bool = _setting("dispatcherPauseOnAckStatePersistentEnabled", False)
     """Whether reading stops while there are more ranges than can be written."""
     transaction_coordinator_enabled: bool = _setting("transactionCoordinatorEnabled", False)
-    """Whether clients can acknowledge in transactions; consumers' counters change before these end."""
+    """Whether clients can acknowledge in transactions, which change consumers' counters before they end."""
     ranges_beyond_limit: int = 1
     """The ranges beyond the limit that the ranges form keeps: 1 up to 4.2 (apache/pulsar#25548), 0 in 5.0.
 
     It depends on the version of the broker and is not a setting, like the fields below.
     """
     cursor_info_compression: str = "NONE"
-    """`managedCursorInfoCompressionType`, the compression of the record in the metadata store."""
+    """`managedCursorInfoCompressionType`: the compression of the record in the metadata store."""
     metadata_node_bytes: int = (1 << 20) - 1
     """The largest value of the metadata store: ZooKeeper's `jute.maxbuffer`. Not a setting of the broker."""
     has_open_cache_set: bool = True
     """Whether `unacked_ranges_open_cache_set_enabled` has an effect: not in 5.0.0 and later."""
     counts_the_ledger_itself: bool = False
-    """Whether a ledger is written in the long-array form only if the total *with* its entries is within the
-    limit: 5.0.0 and later (apache/pulsar#26127). Before, the total of the earlier ledgers counts.
+    """Whether a ledger's own entries count when the limit decides if the ledger is written in the long-array
+    form: 5.0.0 and later (apache/pulsar#26127). Older brokers count only the entries of earlier ledgers.
     """
     reads_batch_indexes_back: bool = False
-    """Whether it reads batch indexes back from the metadata store, by patch version (apache/pulsar#26474)."""
+    """Whether a load restores batch indexes from the metadata store; depends on the patch version
+    (apache/pulsar#26474).
+    """
     reader: BrokerSettings | None = None
     """The broker that loads the topic next, if it is another one (see `read_by`)."""
     writes_batch_indexes_alone: bool = False

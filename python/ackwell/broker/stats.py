@@ -318,7 +318,7 @@ _READABLE: Final = (
     SourceKind.BINARY,
     SourceKind.EMPTY,
 )
-"""The decoder reports what is wrong with JSON, text or bytes of an unknown kind."""
+"""The decoder reports the error in JSON, text or bytes of an unknown kind."""
 
 
 def _of_one_topic(documents: Iterator[tuple[str | None, Any]]) -> Iterator[tuple[str | None, Any]]:
@@ -553,7 +553,7 @@ _CUT_OFF: Final = re.compile(r"\.{3,}|…")
 
 
 def _is_cut_off(text: Any) -> bool:
-    """Return whether `...` stands for a part of a text of ranges."""
+    """Return whether `...` replaces a part of a text of ranges."""
     if isinstance(text, LongRanges):
         return text.is_cut_off
     return isinstance(text, str) and _CUT_OFF.search(text) is not None
@@ -657,7 +657,7 @@ _RANGE: Final = re.compile(r"\((\d+):(-?\d+)\.\.(\d+):(-?\d+)\]")
 
 
 def _ranges(shown: Any, sizes: tuple[LedgerSize, ...]) -> tuple[PositionRangeSet, int]:
-    """Parse ranges; return them, and how many continue a range over the end of a ledger.
+    """Parse ranges; return them, and the number of ranges that splitting at ledger ends added.
 
     With `managedLedgerUnackedRangesOpenCacheSetEnabled=false` a range may begin in one ledger and end in
     another. It is split at the end of each ledger.
@@ -687,7 +687,10 @@ def _text_of(ranges: Iterable[tuple[int, ...]]) -> str:
 
 
 def _pieces(over_an_end: tuple[int, ...], sizes: tuple[LedgerSize, ...]) -> Iterator[tuple[int, int, int]]:
-    """Split a range at the end of each ledger; both ends stay, so they contradict ledgers without them."""
+    """Split a range at the end of each ledger.
+
+    Keep both ends, even if the ledgers do not have these entries, so that the contradiction is found later.
+    """
     first, lower, last, upper = over_an_end
     entries = {each.ledger_id: each.entries for each in sizes if first <= each.ledger_id <= last}
     if entries.get(first, 0) <= lower:
@@ -712,7 +715,10 @@ def _position(text: Any) -> Position:
 
 
 def _is_durable(shown: Mapping[str, Any], cursor: Mapping[str, Any]) -> bool:
-    """Return False only if every field says so: the acknowledgments of such a cursor do not matter."""
+    """Return whether a cursor may be durable; a broker does not persist any other cursor.
+
+    The result is False only if a flag is false, no flag is true, and no cursor ledger exists.
+    """
     flags = [flag(shown, name) for name in ("isDurable", "durable")]
     return False not in flags or True in flags or (known_integer(cursor, "cursorLedger") or -1) >= 0
 
@@ -726,7 +732,7 @@ def _read_position(text: Any) -> Position:
 
 
 def _mark_delete(text: Any, ledgers: Ledgers) -> Position:
-    """Parse a mark-delete position; `-1:-1`, that of an unused cursor, is before the first entry."""
+    """Parse a mark-delete position. An unused cursor has `-1:-1`, the position before the first entry."""
     position = _position(text)
     if position.ledger_id >= 0:
         return position

@@ -97,7 +97,7 @@ class Target:
     as_json: AsJson = False
 
     def session(self) -> SparkSession:
-        """Return the session."""
+        """Return the Spark session."""
         return _session(self.master)
 
     def write(self, table: DataFrame, summary: dict[str, Column]) -> None:

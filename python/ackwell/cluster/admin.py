@@ -566,7 +566,7 @@ class Admin:
         return frozenset(host for host in hosts if host)
 
     def _listed_brokers(self) -> frozenset[str]:
-        """Return the brokers of the cluster, as the requested broker lists them."""
+        """Return the brokers of the cluster, as the queried broker lists them."""
         listed: set[str] = set()
         clusters = self._names("clusters")
         for cluster in () if isinstance(clusters, UnreadableSource) else clusters:

@@ -50,7 +50,7 @@ class DevBrokerSettings:
     deduplication: bool = False
     """`brokerDeduplicationEnabled`: store only one message per producer and sequence id."""
     super_users: tuple[str, ...] | None = None
-    """`superUserRoles` with `authorizationEnabled`: the roles that may use every topic. Others need a
+    """`superUserRoles`: with `authorizationEnabled`, the roles that may use every topic. Others need a
     permission that was granted through the admin API. None permits every role."""
     backlog_quota_check_ms: int = 60_000
     """`backlogQuotaCheckIntervalInSeconds`: the time between two checks of backlogs."""

@@ -22,7 +22,7 @@ class Ports:
         self._servers: list[asyncio.Server] = []
 
     async def open(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:
-        """Listen on a port, for 0 on any free one; return the port."""
+        """Listen on a port and return its number. Port 0 selects a free port."""
         loop = asyncio.get_running_loop()
         server = await loop.create_server(self._make, host, port, ssl=tls, reuse_address=True)
         self._servers.append(server)

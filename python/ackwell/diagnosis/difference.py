@@ -120,7 +120,7 @@ def differences(
             unread.append(UnreadableSource(error.source, name[0], error.reason))
     if not both:
         if unread and not (first.keys() - second.keys() and second.keys() - first.keys()):
-            # Nothing could be compared, because of what could not be read.
+            # No pair could be compared, because a source could not be read.
             raise StatsError(unread[0].reason, unread[0].source)
         where = after if isinstance(after, Path) else after.endpoint.address("")
         raise StatsError(
@@ -150,7 +150,7 @@ def _topics(found: Iterable[Name], source: Path) -> list[str]:
 
 
 def _named_as(found: dict[Name, SubscriptionStats], other: Iterable[Name]) -> dict[Name, SubscriptionStats]:
-    """Name the only topic of an answer that does not name it as the only one that was asked for."""
+    """Give the only topic of `found` the name of the only topic of `other`, if it has no full name."""
     mine, theirs = {topic for topic, _ in found}, {topic for topic, _ in other}
     if len(mine) != 1 or len(theirs) != 1 or any("://" in topic for topic in mine):
         return found

@@ -288,7 +288,7 @@ def _loss_to_json(loss: RestartLoss) -> dict[str, Any]:
 
 
 def _discarded(stats: SubscriptionStats, before: SubscriptionStats | None) -> Iterator[str]:
-    """Report a loss since the earlier dump because the broker could not read the cursor ledger."""
+    """Report lost properties since the earlier dump: the broker could not read the cursor ledger."""
     if before is None or not before.properties or stats.properties:
         return
     was, now = before.mark_delete_position, stats.mark_delete_position

@@ -1,7 +1,8 @@
 """Bound the acknowledged messages inside partly acknowledged batches.
 
-No answer of a broker shows them, but its counters bound them. At most all messages of the backlog are
-acknowledged, less the unacknowledged messages of the consumers. If everything was delivered, at least one is.
+A broker does not report these messages, but its counters bound them. The upper bound is the number of
+messages in the backlog minus the unacknowledged messages of the consumers. The lower bound is 1 if all
+messages were delivered and the consumers have fewer unacknowledged messages than the backlog, otherwise 0.
 """
 
 from __future__ import annotations
@@ -86,8 +87,9 @@ def _counts_unacked(stats: SubscriptionStats, dispatch: DispatchStats, settings:
 def _all_delivered(stats: SubscriptionStats, dispatch: DispatchStats) -> bool:
     """Return whether every message of the backlog is delivered or acknowledged.
 
-    If whole entries were acknowledged, the counts may be too low: a broker compares each of several ids of
-    one batch with the state before the command.
+    Return False for an open cursor ledger, because whole entries may then be acknowledged. The consumers'
+    counts may be too low in this case: if a command acknowledges several messages of one batch, the broker
+    compares each of them with the state before the command.
     """
     last = stats.ledgers.last_position
     return (

@@ -5,7 +5,8 @@
 - `zkCli get -b`: base64, between lines of the tool. Also plain hexadecimal digits.
 - `pulsar-managed-ledger-admin print-cursor`: the text of a Protocol Buffers message, or its JSON.
 
-Tools that print bytes as text lose some of them, so their output is refused with the option that does not.
+A tool that prints bytes as text loses some of them. Its output is refused with an error that names the option
+to print all bytes.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ def _row_bytes(text: str) -> bytes:
 
 
 def _lines(text: str) -> Iterator[bytes]:
-    """Yield the values in lines of base64 or of hexadecimal digits; lines of a value follow each other."""
+    """Yield the values printed as base64 or hexadecimal digits. Consecutive lines belong to one value."""
     block: list[str] = []
     for line in [*text.splitlines(), ""]:
         word = line.strip().strip("'\"")

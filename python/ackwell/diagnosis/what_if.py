@@ -170,8 +170,9 @@ class MoveResult(StrEnum):
 def check_prediction(predicted: Mapping[str, Any], stats: SubscriptionStats) -> tuple[MoveResult, list[str]]:
     """Compare a prediction (`Outcome.to_json`) with the subscription afterwards.
 
-    Check soon after the move: if consumers have acknowledged all returned entries again, the result is that
-    the move did not happen. Raises `StatsError` if the prediction is malformed.
+    Check soon after the move. If consumers have already acknowledged all returned entries again, the
+    comparison wrongly reports that the move did not happen. Raises `StatsError` if the prediction is
+    malformed.
     """
     from ackwell import PositionRangeSet
 

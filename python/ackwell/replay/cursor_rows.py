@@ -1,4 +1,4 @@
-"""The cursors of a fold as columns, some MB at a time, and as rows to print, without `Cursor` objects."""
+"""The cursors of a fold as columns, in parts of some MB, and as rows to print. It creates no `Cursor`."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 
 def cursor_columns(fold: Fold, order: Ints) -> Iterator[tuple[Ints, dict[str, Any], dict[int, str]]]:
-    """Return the columns of `Partials.cursors` for pairs in this order, without the pairs of topics.
+    """Yield the columns of `Partials.cursors` for pairs in this order, without the pairs of topics.
 
-    Each part has its pairs, their columns, and the errors by row.
+    A part consists of its pairs, their columns, and the error of each row that has one.
     """
     settings, wrong = fold.settings()
     whole_acks = [pair for pair, known in settings.items() if not cursor_settings(known).batch_index_acks]

@@ -202,7 +202,7 @@ SAVES: Final[Table] = (
 
 
 class ColumnType(NamedTuple):
-    """A scalar type under its names in the libraries that read the tables."""
+    """A scalar type, with its name in each library that reads the tables."""
 
     arrow: str
     spark: str

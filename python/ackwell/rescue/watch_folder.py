@@ -1,13 +1,14 @@
-"""The folder of `ackwell rescue watch`: it continues after a kill at any point.
+"""The folder of `ackwell rescue watch`, from which a watch continues after a kill at any point.
 
     STATE/NAME.snapshot.json                the last observation of a topic with a subscription at risk
     STATE/NAME.plan.json                    the plan of a subscription, until it is carried out
     STATE/refused/NAME.TIME.snapshot.json   the observation before a loss that is not restored
     STATE/refused/NAME.TIME.plan.json       a plan that no longer matches the live state
 
-A person may use the files in `refused` with `ackwell rescue plan` and `apply`.
+An operator can use the files in `refused` with `ackwell rescue plan` and `apply`.
 
-A plan is written before the observation that follows it, so a kill in between loses neither.
+When acknowledgments are missing, the plan is written before the new observation replaces the last one. A kill
+between the two writes therefore loses neither the plan nor the last observation.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ class WatchFolder:
         self._plan(name).unlink(missing_ok=True)
 
     def keep_refused(self, name: Name, time_ms: int) -> Path | None:
-        """Keep the last observation of a topic for a person; return the file, None without an observation."""
+        """Keep a topic's last observation for an operator; return the file, None without an observation."""
         observation = self._observation(name[0])
         if not observation.exists():
             return None
@@ -87,7 +88,7 @@ class WatchFolder:
         return file
 
     def refuse_plan(self, name: Name, time_ms: int) -> Path:
-        """Keep a refused plan for a person; return the file."""
+        """Keep a refused plan for an operator; return the file."""
         file = self.folder / "refused" / f"{_digest(list(name))}.{time_ms}.plan.json"
         self._plan(name).replace(file)
         return file

@@ -68,7 +68,7 @@ class Part(NamedTuple):
 
     @classmethod
     def decode(cls, data: bytes, entry_id: int | None = None) -> Part:
-        """Decode entry `entry_id`, or any entry.
+        """Decode the entry with the id `entry_id`; without an id, an entry of any id.
 
         Raises `CorruptStateError` for a damaged or different entry, and `NewerVersionError` for an undamaged
         part of a newer version.

@@ -435,7 +435,7 @@ class Consumers(EqualByState):
         )
 
     def validate(self) -> None:
-        """Check the pending entries of every consumer, and that each reported entry is pending."""
+        """Check the pending entries of every consumer, and that its entries in `as_delivered` are pending."""
         for consumer in self:
             consumer.pending.validate()
             assert all(consumer.pending.contains(*position) for position in consumer.as_delivered)

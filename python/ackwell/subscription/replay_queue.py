@@ -1,12 +1,13 @@
 """The replay queue: positions that were read before and wait for redelivery, in position order.
 
 They are delivered before unread entries. A position is added when a consumer returns it, when its delay ends,
-or when another consumer still has messages of its key. It costs one bit in a range set. Only a Key_Shared
-subscription also stores its hash, because a message must not overtake an older one of its key here.
+or when another consumer still has messages of its key. It costs one bit in a range set. A Key_Shared
+subscription also stores the hash of each position, because a message must not overtake an older message of
+its key.
 
-Reading may pass an entry that a transaction holds without examining its message. If the transaction is
-aborted, the position is added as *unseen*: its delivery time is unknown. If its hash is unknown too, it may
-be of any key, and every later message waits until it has been examined.
+A read can skip an entry that is acknowledged in an open transaction, without examining its message. If the
+transaction is aborted, the position is added as *unseen*: the delivery time of the message is unknown. If the
+hash is unknown too, the message may have any key. Every later message then waits until this one is examined.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class ReplayQueue(EqualByState):
         """Whether it contains any position."""
         self._keeps_places = keeps_places
         self.acknowledged = PositionsByHash(structures)
-        """Positions that were acknowledged here. With `keeps_places` each takes a place in the next read."""
+        """With `keeps_places`: the positions acknowledged while queued. Each takes a place in a read."""
 
     def __len__(self) -> int:
         return self._positions.cardinality
@@ -92,13 +93,13 @@ class ReplayQueue(EqualByState):
         return removed
 
     def acknowledge(self, ledger_id: int, entry_id: int) -> None:
-        """Remove an acknowledged position, which may keep its place."""
+        """Remove an acknowledged position; with `keeps_places`, add it to `acknowledged`."""
         sticky_key_hash = self.hash_of(Position(ledger_id, entry_id)) if self._keeps_places else None
         if self.discard(ledger_id, entry_id) and self._keeps_places:
             self.acknowledged.add(ledger_id, entry_id, sticky_key_hash or 0)
 
     def acknowledge_many(self, ledger_ids: Int64s, entry_ids: Int64s) -> None:
-        """Remove many acknowledged positions, as far as they are queued."""
+        """Remove many acknowledged positions; ignore those that are not queued."""
         if self._by_hash is not None or self._unseen or self._keeps_places:
             for ledger_id, entry_id in zip(ledger_ids.tolist(), entry_ids.tolist(), strict=True):
                 self.acknowledge(ledger_id, entry_id)

@@ -102,8 +102,8 @@ class SubscriptionSettings:
     """`keySharedLookAheadMsgInReplayThresholdPerSubscription`: the same for all consumers together."""
 
     nack_backoff: RedeliveryBackoff = field(default=RedeliveryBackoff(60_000, 60_000))
-    """The wait after a negative acknowledgment. The default is that of the clients,
-    `negativeAckRedeliveryDelay`: always a minute."""
+    """The wait after a negative acknowledgment. The default is always a minute, as the clients'
+    `negativeAckRedeliveryDelay`."""
 
     ack_timeout_ms: int = 0
     """The time after which an unacknowledged message is redelivered; 0, the clients' default, is never."""
@@ -127,12 +127,13 @@ class SubscriptionSettings:
     are delivered beyond it."""
 
     reads_by_permits: bool = False
-    """Permits are the number of entries of one read, at most `read_batch_size`, and a read is decided as a
-    whole. Exclusive and Failover deliver all of it, Key_Shared as many entries as a consumer has permits,
-    Shared a share by the mean size of the entries. So batches take permits far below 0. Entries that no
-    consumer gets wait as if they were returned. Permits that arrive while a consumer is blocked wait until it
-    is unblocked. If off, permits count messages, entry by entry. On Shared and Key_Shared the entries of one
-    call of `dispatch_many` are one read; `dispatch` counts messages."""
+    """Permits limit the number of entries of one read, up to `read_batch_size`, and they are checked once for
+    the whole read. Exclusive and Failover deliver all its entries. Key_Shared gives a consumer as many
+    entries as it has permits. Shared divides a consumer's permits by the mean number of messages per entry
+    in the read. Batches can therefore take the permits far below 0. Entries that no consumer gets are queued as if they
+    were returned. Permits that arrive while a consumer is blocked take effect when it is unblocked. If off,
+    permits count messages, entry by entry. On Shared and Key_Shared the entries of one call of
+    `dispatch_many` are one read; `dispatch` counts messages."""
 
     read_batch_size: int = 100
     """`dispatcherMaxReadBatchSize`: the maximum number of entries that a broker reads at once."""
@@ -158,16 +159,16 @@ class SubscriptionSettings:
     """Acknowledging part of a batch in a transaction unblocks the consumer in the same way."""
 
     redelivery_unblocks: bool = False
-    """A request for redelivery unblocks a consumer at any number of messages, until it grants permits. On
-    Shared it then gets at least one entry more."""
+    """A request for redelivery unblocks a consumer, whatever its number of unacknowledged messages, until it
+    grants permits. On Shared the consumer then gets at least one more entry."""
 
     empty_redelivery_unblocks: bool = True
-    """A request for the redelivery of entries by their ids unblocks the consumer also if none of them is
+    """A request for the redelivery of entries by their ids unblocks the consumer even if none of them is
     pending at it."""
 
     redelivery_drops_hash: bool = False
-    """On Key_Shared a request for redelivery queues entries without their hash. The next read takes them even
-    if their consumer cannot get them, so it has fewer places for others. Then their hash is known again."""
+    """On Key_Shared a request for redelivery queues entries without their hash. The next read includes them
+    even if their consumer cannot get them, so fewer other entries fit into it. The read restores the hash."""
 
     key_shared_ignores_blocked: bool = False
     """On Key_Shared a blocked consumer below its limit gets its messages as soon as the broker reads for
@@ -186,11 +187,11 @@ class SubscriptionSettings:
     acknowledgment of the whole entry in a transaction."""
 
     transactions_keep_parts: bool = False
-    """A delivery leaves out the acknowledged messages of a batch also if the cursor dropped them (without
-    `CursorSettings.batch_index_acks`) or a cumulative acknowledgment in that batch replaced them. This holds
-    for acknowledgments in transactions and on Shared and Key_Shared. A broker with
-    `transactionCoordinatorEnabled` keeps them apart from the cursor. It is a setting of the broker, not a
-    property of its version, so it is off in every preset."""
+    """Keep acknowledgments inside a batch separately from the cursor, as a broker with
+    `transactionCoordinatorEnabled` does. A delivery then leaves out the acknowledged messages of a batch even
+    if the cursor dropped them (without `CursorSettings.batch_index_acks`), or if a cumulative acknowledgment
+    in that batch replaced them. This applies to acknowledgments in transactions, and to those on Shared and
+    Key_Shared. It depends on a setting of the broker, not on its version, so it is off in every preset."""
 
     expires_by_search: bool = False
     """Expiry in the open ledger ends early if the newest entries are acknowledged (see `expiry`)."""

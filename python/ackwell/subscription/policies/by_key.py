@@ -27,7 +27,11 @@ if TYPE_CHECKING:
 
 
 class ByKey(EqualByState):
-    """With order per key, a hash that changes its owner waits until the old owner has finished with it."""
+    """The policy of Key_Shared: each sticky-key hash has one consumer as its owner.
+
+    With `in_key_order`, a hash with a new owner is not delivered while the old owner has pending messages of
+    it: the hash *drains*.
+    """
 
     individual = True
     by_key = True
@@ -50,7 +54,7 @@ class ByKey(EqualByState):
         return {**self.__dict__, "_owners": None}
 
     def join(self, consumer: Consumer, hash_ranges: Sequence[HashRange]) -> bool:
-        """Assign slots to the consumer; the hashes that others have pending in them drain first."""
+        """Assign slots to the consumer. Their hashes that are pending at other consumers drain first."""
         self.selector.add(consumer.key, hash_ranges, name=consumer.name)
         self._reassign()
         return False
@@ -65,7 +69,7 @@ class ByKey(EqualByState):
         """Do nothing: the owner of an entry does not depend on the read."""
 
     def choose(self, sticky_key_hash: int, *, new: bool) -> Consumer | Undelivered:
-        """Return the owner of the hash if it can take a message and the hash does not drain elsewhere."""
+        """Return the owner of the hash if it can take a message and the hash does not drain."""
         consumers = self._consumers
         key = self.selector.select(sticky_key_hash)
         if key is None:
