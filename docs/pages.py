@@ -95,7 +95,7 @@ def commands_page() -> str:
 
 
 def value(given: Any) -> str:
-    """Return a value of a setting as it is written in Python, without the settings that have a separate table."""
+    """Return a value of a setting as Python code; settings with a separate table are not repeated."""
     return "see its table" if dataclasses.is_dataclass(given) else cell(f"`{given!r}`")
 
 

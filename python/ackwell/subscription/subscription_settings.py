@@ -130,10 +130,10 @@ class SubscriptionSettings:
     """Permits limit the number of entries of one read, up to `read_batch_size`, and they are checked once for
     the whole read. Exclusive and Failover deliver all its entries. Key_Shared gives a consumer as many
     entries as it has permits. Shared divides a consumer's permits by the mean number of messages per entry
-    in the read. Batches can therefore take the permits far below 0. Entries that no consumer gets are queued as if they
-    were returned. Permits that arrive while a consumer is blocked take effect when it is unblocked. If off,
-    permits count messages, entry by entry. On Shared and Key_Shared the entries of one call of
-    `dispatch_many` are one read; `dispatch` counts messages."""
+    in the read. Batches can therefore take the permits far below 0. Entries that no consumer gets are queued
+    as if they were returned. Permits that arrive while a consumer is blocked take effect when it is
+    unblocked. If off, permits count messages, entry by entry. On Shared and Key_Shared the entries of one
+    call of `dispatch_many` are one read; `dispatch` counts messages."""
 
     read_batch_size: int = 100
     """`dispatcherMaxReadBatchSize`: the maximum number of entries that a broker reads at once."""
