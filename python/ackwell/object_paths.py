@@ -55,7 +55,7 @@ class ObjectPath:
 
     @classmethod
     def of(cls, url: str) -> ObjectPath:
-        """Parse a URL; `ValueError` for another one, `AckwellError` for one with credentials."""
+        """Parse a URL. Raise `ValueError` for any other URL, `AckwellError` for a URL with credentials."""
         found = _URL.fullmatch(url)
         if found is None:
             raise ValueError(f"{url!r} is not a URL of an object store: expected s3://, gs:// or abfs://")
@@ -79,7 +79,7 @@ class ObjectPath:
 
     @property
     def suffix(self) -> str:
-        """The name from its last point on."""
+        """The end of the name, from its last dot on."""
         return PurePosixPath(self.name).suffix
 
     @property
@@ -139,7 +139,7 @@ class ObjectPath:
             return data
 
     def write(self, data: bytes) -> None:
-        """Write the object. An interrupted upload leaves no object, and an older one unchanged."""
+        """Write the object. An interrupted upload creates no object, and leaves an older one unchanged."""
         with self._naming():
             stream = self._filesystem.open_output_stream(self._place, compression=None)
             # If an exception ended a `with` block, the part that was written would become the object.

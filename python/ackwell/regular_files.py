@@ -1,4 +1,4 @@
-"""Read and write regular files: no device, no pipe, and no symbolic link that is replaced.
+"""Read and write regular files. Devices and pipes are refused, and no symbolic link is replaced.
 
 Objects of object stores are read and written too. A read has a limit, which also applies to the data inside
 gzip. A write is whole or does not happen: a temporary file in the same folder is synced and then renamed. A
@@ -157,9 +157,9 @@ def write_file(
 ) -> None:
     """Write a file, synced to disk; it is written as a whole, or not at all.
 
-    With `new` the file is created, and `FileExistsError` is raised if it exists, also if another process
-    creates it in the meantime. Otherwise a regular file is replaced, if it is empty or of one of the kinds
-    `replaces`. Any other file raises `OSError` and is unchanged. An object is always replaced.
+    With `new`, an existing file raises `FileExistsError`, even if another process creates it during the call.
+    Without `new`, a regular file is replaced if it is empty or of one of the kinds `replaces`. Any other file
+    raises `OSError` and is unchanged. An object is always replaced.
     """
     if isinstance(file, ObjectPath):
         file.write(data)
@@ -203,7 +203,7 @@ def _require_replaceable(file: Path, kinds: frozenset[SourceKind] | None) -> Non
 
 
 def _rename_new(temporary: Path, file: Path) -> None:
-    """Rename a file to a name that must be free."""
+    """Rename a file; `FileExistsError` if the new name exists."""
     if hasattr(os, "O_NOFOLLOW"):
         try:
             os.link(temporary, file)

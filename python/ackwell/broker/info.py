@@ -1,7 +1,7 @@
 """Read `topics info-internal`: the ledgers and cursors as the metadata store has them.
 
 For each cursor it shows either the persisted acknowledgments, or the cursor ledger that contains them. The
-acknowledgments in the memory of the broker, and the entries of the open ledger, are not in it.
+answer contains neither the acknowledgments in the broker's memory nor the entries of the open ledger.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def persisted_cursor(cursor: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def ledgers_of(info: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the ledgers. The last one ends at the greatest persisted position: its size is unknown."""
+    """Return the ledgers. The last one, whose size is unknown, ends at the greatest persisted position."""
     listed = [dict(each) for each in objects(info, "ledgers")]
     for each in listed:
         each["entries"] = integer(each, "entries", 0)

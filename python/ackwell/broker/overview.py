@@ -29,7 +29,7 @@ class TopicOverview(NamedTuple):
 
     topic: str
     owner: str
-    """The admin address of the broker, `host:port`; empty if it is the asked one."""
+    """The admin address of the broker, `host:port`; empty for the queried broker."""
     source: str
     time_ms: int | None
     """The time of the answer by the broker's clock."""
@@ -38,7 +38,7 @@ class TopicOverview(NamedTuple):
 
     @property
     def needs_closer_look(self) -> bool:
-        """Whether the overview does not suffice for a verdict. A field of a wrong type needs one, too."""
+        """Whether the overview does not suffice for a verdict; also True for a field of a wrong type."""
         try:
             return any(map(_needs_closer_look, self.subscriptions.values()))
         except (TypeError, ValueError, AttributeError):
@@ -108,9 +108,9 @@ def overviews_of(answer: Any, owner: str, source: str, time_ms: int | None) -> I
 
 
 def _needs_closer_look(shown: Mapping[str, Any]) -> bool:
-    """Return whether a subscription has ranges, or a backlog that may have another reason than its messages.
+    """Return whether a subscription has ranges, or a backlog that may be stuck or have batches.
 
-    A missing field needs a closer look.
+    The result is also True if a field is missing.
     """
     ranges = known_integer(shown, "totalNonContiguousDeletedMessagesRange")
     backlog = known_integer(shown, "msgBacklog")

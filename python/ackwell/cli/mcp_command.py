@@ -1,4 +1,4 @@
-"""`ackwell mcp` offers the commands that only read as tools for an assistant (Model Context Protocol, stdio).
+"""`ackwell mcp` offers the read-only commands to an assistant, as tools (Model Context Protocol, stdio).
 
 A tool calls the function of its command and returns the command's JSON. The credentials are options of this
 process; no tool takes or returns them.

@@ -1,6 +1,6 @@
 """Addresses, credentials and TLS options in files of Pulsar's tools: `client.conf`, contexts of pulsarctl.
 
-An error message names the file and the key, and has no value of the file, because a value may be a secret.
+An error message names the file and the key. It contains no value of the file, which may be a secret.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def properties(text: str) -> Iterator[tuple[str, str]]:
 
 
 class _KeyError(ValueError):
-    """An invalid value of a key, without the value."""
+    """The error for an invalid value of a key. Its message does not contain the value."""
 
 
 def _client_conf(conf: Mapping[str, str]) -> ClientConf:

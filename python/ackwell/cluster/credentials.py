@@ -30,7 +30,7 @@ class Credentials(Protocol):
         """Return the data for the binary protocol; raises as `header` does."""
 
     def renew(self, header: str) -> bool:
-        """Return whether there is another header than this one, which a broker refused."""
+        """Replace a header that a broker refused; return whether there is a different one."""
 
 
 class TemporaryError(StatsError):
@@ -74,7 +74,7 @@ class Token:
         return self._current().encode()
 
     def renew(self, header: str) -> bool:
-        """Return whether the token was replaced."""
+        """Return whether the source has a token other than the refused one."""
         return self.header() != header
 
     def _current(self) -> str:

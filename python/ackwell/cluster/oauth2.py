@@ -176,7 +176,7 @@ class OAuth2:
             ) from None
 
     def _read_key(self) -> tuple[str, str]:
-        """Return the client's id and secret; an error message has no part of the content."""
+        """Return the client's id and secret; an error message contains no part of the file."""
         text = _text_at(self._key_file)
         try:
             found = json_value(text)
@@ -191,7 +191,7 @@ class OAuth2:
 
 
 class _SafeRedirectHandler(urllib.request.HTTPRedirectHandler):
-    """Follow no redirect with credentials, and none from TLS to a connection without it."""
+    """Refuses redirects of a request with credentials, and redirects from TLS to a connection without TLS."""
 
     def redirect_request(
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str
@@ -218,5 +218,5 @@ def _text_at(location: str) -> str:
 
 
 def _shown(location: str) -> str:
-    """Return a location for messages: a `data:` URL has the secret."""
+    """Return a location for messages, without the content of a `data:` URL, which is the secret."""
     return "the data URL" if location.startswith("data:") else location

@@ -24,13 +24,13 @@ EVICTION: Final = "consumer_backlog_eviction"
 """The policy that acknowledges entries; the other two refuse producers."""
 
 REDUCED_TO: Final = 0.9
-"""The part of a size limit down to which an eviction acknowledges entries."""
+"""An eviction reduces the backlog to this part of the size limit."""
 
 _REFUSALS: Final = {
     "producer_request_hold": ErrorCode.PRODUCER_BLOCKED_QUOTA_EXCEEDED_ERROR,
     "producer_exception": ErrorCode.PRODUCER_BLOCKED_QUOTA_EXCEEDED_EXCEPTION,
 }
-"""The error of a refused producer. After the first one a client keeps its messages until they time out."""
+"""The error of a refused producer, by policy. With a hold, clients keep their messages until a timeout."""
 
 
 def quota(topic: Topic, kind: str) -> dict[str, Any] | None:
@@ -88,7 +88,7 @@ def _slowest(topic: Topic) -> TopicSubscription | None:
 def _age_ms(subscription: TopicSubscription) -> int:
     """Return the time since the ledger of the oldest unacknowledged entry was closed; 0 if it is open.
 
-    A broker without `preciseTimeBasedBacklogQuotaCheck` reads no entry.
+    A broker without `preciseTimeBasedBacklogQuotaCheck` measures the age in the same way: it reads no entry.
     """
     log = subscription.content.log
     closed_ms = log.closed_ms(subscription.first_unacked_ledger)
@@ -107,7 +107,7 @@ def _evict_bytes(topic: Topic, limit_bytes: int) -> None:
 
 
 def _evict_ledgers(topic: Topic, limit_ms: int) -> None:
-    """Acknowledge the entries of the slowest subscription in ledgers that were closed before the limit."""
+    """Acknowledge the entries of the slowest subscription in ledgers closed longer ago than the limit."""
     while (slowest := _slowest(topic)) is not None and _age_ms(slowest) > limit_ms:
         ledger_id = slowest.first_unacked_ledger
         entries = len(slowest.content.log.entries[ledger_id])

@@ -1,7 +1,8 @@
 """Rate limits of messages and bytes, by the broker's clock: `dispatchRate`, `publishRate` and others.
 
 A limit is a number of permits per period. Permits grow evenly, up to those of one period. As in a Pulsar
-broker, a read or a message may use more permits than there are; the next one waits until the debt is paid.
+broker, a read or a message may use more permits than available. The number of permits is then negative, and
+the next read or message waits until it is positive.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class Throttle:
         return messages, nbytes
 
     def use(self, messages: int, nbytes: int) -> None:
-        """Use permits, also more than there are."""
+        """Use permits, even more than available."""
         self._left = [self._left[0] - messages, self._left[1] - nbytes]
 
     def ready_ms(self) -> int:

@@ -46,7 +46,7 @@ DECISIVE: Final = frozenset(_EXTREMES)
 """The settings that decide the loss of a restart."""
 
 SEARCHED_RANGES_MAX: Final = 100_000
-"""With more ranges the smallest limit without a loss is a bound that may be too high."""
+"""With more ranges, the smallest limit without a loss is not searched but bounded from above."""
 
 
 class Widened(NamedTuple):
@@ -90,9 +90,10 @@ def over_assumed(
 def _variants(
     settings: BrokerSettings, assumed: Collection[str]
 ) -> Iterator[tuple[tuple[str, ...], BrokerSettings]]:
-    """Yield settings whose predictions bound those of all values, each with the names that it changes.
+    """Yield variants of the settings, whose predictions bound those of all values.
 
-    First one setting at a time, then all of them with the values of the greatest and of the least loss.
+    The first variants change one assumed setting. The last ones change all of them: to the values with the
+    greatest loss, and to those with the least. Each variant has the name that it changes; none for the last.
     """
     names = [name for name in _EXTREMES if name in assumed]
     for name in names:
@@ -112,7 +113,7 @@ def _with(settings: BrokerSettings, changes: Sequence[str]) -> BrokerSettings:
 
 
 def _rules(settings: BrokerSettings, *, worst: bool) -> BrokerSettings:
-    """Return settings with the rules of the version that keeps the least or the most."""
+    """Return settings with the rules of the version that keeps the fewest or the most acknowledgments."""
     return replace(
         settings,
         ranges_beyond_limit=int(not worst),

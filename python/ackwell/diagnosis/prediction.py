@@ -89,7 +89,8 @@ def _with_withheld(
 ) -> RestartLoss:
     """Return the loss together with acknowledgments that may be in memory only.
 
-    A close writes to the metadata store. Only a proof that writes fail makes its result uncertain.
+    A graceful restart writes them to the metadata store at the close. Its loss is uncertain only if there is
+    a sign that writes fail.
     """
     if held_back.messages.at_most == 0 or (loss.restart == "graceful" and not held_back.sign):
         return loss

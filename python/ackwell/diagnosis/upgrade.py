@@ -38,7 +38,7 @@ SCHEMA_VERSION: Final = 1
 """The version of the JSON; it grows when a reader of an older one could misread a value."""
 
 _EMPTY: Final = {"(empty)": "", "null": ""}
-"""The table's values of a setting that a broker reports as an empty text or not at all."""
+"""Maps special values in the table of defaults to the text that a broker reports for them."""
 
 
 class Change(NamedTuple):
@@ -90,9 +90,9 @@ class BrokerUpgrade:
     ) -> BrokerUpgrade:
         """Return the upgrade of a broker to a release.
 
-        `assignments` are settings of the new broker, as `name=value`. If a present setting is only assumed,
-        so is that of the new broker, unless it is given or `others_are_defaults`. Raises `ValueError` for an
-        unknown release or setting.
+        `assignments` are settings of the new broker, as `name=value`. A setting that is assumed for the old
+        broker is also assumed for the new one. Exceptions are the settings in `assignments`; with
+        `others_are_defaults`, no setting is assumed. Raises `ValueError` for an unknown release or setting.
         """
         target_settings = BrokerSettings.of(to)
         changed = _changed(configured or {}, source.version)
@@ -273,7 +273,7 @@ def _to_json(found: Sequence[Diagnosis], restarts: Sequence[Restart]) -> dict[st
 def upgrade_of(stats: SubscriptionStats, upgrade: BrokerUpgrade, *, moves: int = 2) -> SubscriptionUpgrade:
     """Return the effect of an upgrade on a subscription; O((ranges + ack sets) * changes).
 
-    `moves` is the most times that the rolling restart moves a topic.
+    `moves` is the maximum number of times that the rolling restart moves a topic.
     """
     source, target = upgrade.source, upgrade.target
     last_close = source.settings.read_by(target.settings)

@@ -40,7 +40,7 @@ RULES: Final[Mapping[str, Mapping[Any, str]]] = {
         False: "skipped, cleared and expired messages stay in the counts of consumers",
     },
 }
-"""For each rule of `BrokerSettings` its sentence by its value after the upgrade."""
+"""Maps a rule of `BrokerSettings` to its sentences; the value after the upgrade selects the sentence."""
 
 CONSUMER_RULES: Final[Mapping[str, Mapping[Any, str]]] = {
     "read_batch_size": {
@@ -72,4 +72,4 @@ CONSUMER_RULES: Final[Mapping[str, Mapping[Any, str]]] = {
         False: "a cumulative acknowledgment before the mark-delete position changes nothing",
     },
 }
-"""The same for the rules of `SubscriptionSettings` and `CursorSettings` that differ between releases."""
+"""The same map for rules of `SubscriptionSettings` and `CursorSettings` that differ between releases."""

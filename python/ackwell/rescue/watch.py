@@ -35,7 +35,7 @@ _RESTORES_AT_ONCE: Final = 8
 
 
 class Event(NamedTuple):
-    """An event of a round that is worth a line."""
+    """An event of a round, printed as one line."""
 
     name: Name
     text: str
@@ -51,7 +51,7 @@ class WatchCounts:
     round_cpu_seconds: float = 0.0
     round_ended_ms: int = 0
     complete_round_ms: int = 0
-    """When the last round ended that read every topic it asked for."""
+    """The end of the last round in which every requested topic was read."""
     topics: int = 0
     """The topics that the last round requested."""
     at_risk: int = 0
@@ -143,7 +143,7 @@ class Watch:
             self._forget(topic)
 
     def _keep(self, one: _Round, answer: TopicAnswer, now: dict[str, Snapshot]) -> None:
-        """Keep the observation of a topic for the next round; the file of an unchanged one may stay."""
+        """Keep the observation of a topic for the next round; write it if it changed or the file is old."""
         written = self._written.get(answer.topic, {})
         if _states(written) != _states(now) or _is_old(written, now):
             facts = one.admin.facts(answer.owner)
@@ -258,7 +258,7 @@ class _Round:
 
     @cached_property
     def brokers(self) -> list[BrokerSettings | None]:
-        """The settings of every broker, which may have owned a topic for a moment."""
+        """The settings of every broker, because any of them may have owned a topic between two rounds."""
         try:
             return [settings_of(self.admin.facts(each)) for each in sorted(self.admin.brokers())]
         except ValueError as error:
@@ -292,7 +292,7 @@ def _states(snapshots: dict[str, Snapshot]) -> dict[str, tuple[object, ...]]:
 
 
 _REWRITE_MS: Final = 300_000
-"""How old the file of an unchanged topic may become: a plan refuses an old observation."""
+"""The age at which the file of an unchanged topic is written again: a plan refuses an old observation."""
 
 
 def _is_old(before: dict[str, Snapshot], now: dict[str, Snapshot]) -> bool:

@@ -9,7 +9,7 @@ and two more, because no person reads the plan:
   have to acknowledge exactly the same entries again. `unchanged_remaining` checks it again before a restore.
 
 A crash may leave any older state, which looks like a seek. `plan` refuses most of these states, and so does
-`decide`: the snapshot is kept, and a person who knows that there was no seek can use it.
+`decide`: the snapshot is kept, and an operator can use it after checking that no seek happened.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ackwell.rescue.snapshot import Snapshot
 
 AGE_MS_MAX: Final = 900_000
-"""An older snapshot says little about the time before the load: 15 minutes, longer than most restarts."""
+"""15 minutes, longer than most restarts. An older snapshot does not show the state just before the load."""
 
 RANGES_MIN: Final = 8
 """The fewest unchanged ranges. A broker keeps 10,000 by default."""
@@ -56,7 +56,7 @@ class Decision:
 
     change: Change
     missing: int = 0
-    """The existing entries that were acknowledged and are not."""
+    """The existing entries that are no longer acknowledged."""
     plan: Plan | None = None
     """The plan to restore them, for `LOST`."""
     refusal: RefusedError | None = None
@@ -97,14 +97,14 @@ def _check_age(before: Snapshot, now: Snapshot) -> None:
 
 
 def unchanged_remaining(plan: Plan, live: Snapshot) -> tuple[PositionRangeSet, AckSetMapping]:
-    """Return what `remaining` returns, if enough ranges since the plan still exist unchanged. O(ranges)."""
+    """Return the result of `remaining` if enough ranges of the plan still exist unchanged. O(ranges)."""
     found = remaining(plan, live)
     _check_unchanged_ranges(plan.now, live.stats, plan.missing)
     return found
 
 
 def _check_unchanged_ranges(before: CursorState, now: CursorState, missing: PositionRangeSet) -> None:
-    """Refuse if few ranges before the first missing entry still exist unchanged."""
+    """Refuse if too few ranges before the first missing entry still exist unchanged."""
     first = missing.first_range()
     assert first is not None
     unchanged = {*before.individually_deleted} & {*now.individually_deleted}
