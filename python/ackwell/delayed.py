@@ -297,7 +297,7 @@ class DelayedDeliveryTracker(EqualByState):
         return True
 
     def _may_add(self, count: int) -> bool:
-        """Return whether this many adds stay below the limit even without a measurement."""
+        """Return whether `count` more messages are within the limit even if each has the maximum size."""
         if self._full:
             self._refuse(count)
         if self._unmeasured < count:

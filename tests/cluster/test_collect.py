@@ -257,7 +257,7 @@ def test_a_symbolic_link_in_the_place_of_a_run_or_its_lock_is_refused(place: str
 
 
 def test_a_dump_is_judged_by_the_broker_that_owned_its_topic(tmp_path: Path) -> None:
-    """The owner keeps 10,001 ranges, and the asked broker 8: the loss is that of the owner."""
+    """The owner keeps 10,001 ranges, and the queried broker 8: the loss is that of the owner."""
     limit = "managedLedgerMaxUnackedRangesToPersist"
     few = {"managedLedgerPersistIndividualAckAsLongArray": "false"}
     settings = "/admin/v2/brokers/configuration/runtime"

@@ -42,7 +42,7 @@ class CountedSizes(Mapping[tuple[int, int], int], ABC):
 
     @abstractmethod
     def sum_of(self, ranges: PositionRangeSet | None) -> tuple[int, int]:
-        """Return the number of entries, all or those in `ranges`, and of their messages."""
+        """Return the number of entries in `ranges` (None: of all entries), and of their messages."""
 
 
 class Bounds(NamedTuple):
@@ -93,8 +93,8 @@ class BatchSizes:
     """The number of messages in each entry: from `of`, and `each` for all others (None: unknown).
 
     If the size of an entry is unknown, `total_messages` in `total_entries` bounds it: every other entry
-    holds at least one message. `backlog_messages` in `backlog_entries` count the entries that are not wholly
-    acknowledged, if the broker was asked to count them.
+    holds at least one message. If the broker was requested to count the backlog, `backlog_messages` is the
+    number of messages in `backlog_entries`, the entries that are not wholly acknowledged.
 
     >>> BatchSizes(each=10).acked(3)
     Bounds(at_least=30, at_most=30)

@@ -31,8 +31,8 @@ def closing_record_bytes(
 ) -> int | None:
     """Return the size of the record that a close writes; None if it is far below the limit. O(ranges).
 
-    A state with more ranges than fit the metadata store goes to the cursor ledger, if that is open, and the
-    record is small.
+    If a state has more ranges than the metadata store may contain and the cursor ledger is open, the state is
+    written to the ledger, and the record is small.
     """
     ranges, parts = state.individually_deleted, state.batch_deleted or {}
     if ledger == "open" and len(ranges) > settings.metadata_store_ranges:

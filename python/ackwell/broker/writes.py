@@ -185,7 +185,7 @@ def _after_crash(state: MemoryState, settings: BrokerSettings, ledger: CursorLed
 
 
 def _in_ledger(state: MemoryState, settings: BrokerSettings) -> Persisted:
-    """Write one entry to the cursor ledger, in the form the broker is set to."""
+    """Write one entry to the cursor ledger, in the form that the settings select."""
     limit = settings.max_unacked_ranges_to_persist
     ranges = _first_ledgers(state, settings) if settings.long_array else None
     if ranges is not None and (len(ranges) or not len(state.individually_deleted)):

@@ -66,7 +66,7 @@ class DoctorFormat(StrEnum):
 
 
 class FailOn(StrEnum):
-    """The mildest verdict for which the exit code is not 0; `stuck` is about the delivery."""
+    """The mildest verdict with an exit code other than 0; `stuck` is a verdict on delivery."""
 
     STUCK = "stuck"
     AT_RISK = "at-risk"
@@ -225,7 +225,7 @@ def counts_safely(version: str) -> bool:
 def _live_broker(
     client: Admin, version: str | None, settings: Sequence[str], others_are_defaults: bool, owner: str | None
 ) -> JudgedBroker:
-    """Return the broker that owns a topic; without an owner, the asked broker."""
+    """Return the broker that owns a topic; without an owner, the queried broker."""
     from ackwell.diagnosis.checkup import JudgedBroker
 
     facts = client.facts(owner)
@@ -371,7 +371,7 @@ def _show(checkup: Checkup) -> None:
 
 
 def _print_brokers(checkup: Checkup) -> None:
-    """Print the asked broker, and each owner of a topic if their versions or settings differ."""
+    """Print the queried broker, and each owner of a topic if their versions or settings differ."""
     brokers = {f"broker {checkup.broker.version}": checkup.broker}
     if any(owner != checkup.broker for owner in checkup.owners.values()):
         for name, owner in sorted(checkup.owners.items()):

@@ -318,9 +318,9 @@ class Admin:
             raise StatsError(reason, self.endpoint.address(path)) from None
 
     def facts(self, owner: str | None = None) -> BrokerFacts:
-        """Return the version and settings of the broker that owns a topic, by default of the asked broker.
+        """Return the version and settings of the broker that owns a topic, by default of the queried broker.
 
-        Each owner is asked once. If it reports neither, those of the asked broker are returned, with the
+        Each owner is asked once. If it reports neither, those of the queried broker are returned, with the
         reason in `assumed`.
         """
         if owner is None or owner == self.endpoint.asked_host:
@@ -502,7 +502,8 @@ class Admin:
     def _owner(self, topic: str, answer: Answer) -> str:
         """Return the broker that owns a topic.
 
-        A broker redirects to the owner or is the owner. A proxy does not redirect, so the lookup is asked.
+        A broker redirects to the owner or is the owner. A proxy does not redirect; then the lookup names the
+        owner.
         """
         if answer.redirected or len(self._brokers()) < 2 or answer.host in self._brokers():
             return answer.host
@@ -584,7 +585,7 @@ class Admin:
 class _Direct:
     """Requests topics from their owners, so that no broker has to redirect.
 
-    After a failure, the topics of that owner are requested from the asked broker, which redirects.
+    After a failure, the topics of that owner are requested from the queried broker, which redirects.
     """
 
     def __init__(self, admin: Admin, overviews: Mapping[str, TopicOverview]) -> None:

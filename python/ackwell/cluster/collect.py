@@ -167,7 +167,7 @@ def _lock(descriptor: int) -> None:
 def collected_facts(sources: Sequence[str], owner: str | None = None) -> BrokerFacts | None:
     """Return the facts of a broker from the newest manifest under the sources; None without a manifest.
 
-    `owner` is the broker that owns a topic; a manifest without it has the facts of the asked broker.
+    `owner` is the broker that owns a topic; a manifest without it has the facts of the queried broker.
     """
     manifests = [file for source in sources if source != "-" for file in any_path(source).rglob(MANIFEST)]
     for file in sorted(manifests, key=lambda path: path.parent.name, reverse=True):

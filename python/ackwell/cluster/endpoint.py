@@ -98,7 +98,7 @@ class Endpoint:
     reach: Mapping[str, str] = field(default_factory=dict)
     """The address to connect to instead of a broker's: `host` or `host:port` to `host` or `host:port`."""
     _current: list[int] = field(default_factory=lambda: [0], init=False, repr=False, compare=False)
-    """The index of the URL that is asked next."""
+    """The index of the URL for the next request."""
 
     def __post_init__(self) -> None:
         try:
@@ -129,7 +129,7 @@ class Endpoint:
 
     @property
     def host(self) -> str:
-        """The host that is asked."""
+        """The host of the next request."""
         return self._parts.hostname or ""
 
     @property
@@ -149,7 +149,7 @@ class Endpoint:
 
     @property
     def asked_host(self) -> str:
-        """The host and port that are asked."""
+        """The host and port of the next request."""
         return self._parts.netloc.rpartition("@")[2]
 
     def trusts(self, host: str, cluster_hosts: Callable[[], frozenset[str]]) -> bool:
@@ -367,7 +367,7 @@ class _UnreachableError(_RetryableError):
 
 
 def _connection_error(reason: str | BaseException, address: str, owner: str) -> Exception:
-    """Return the error for a connection that was not made, to the asked host or to an owner."""
+    """Return the error for a connection that was not made, to the requested host or to an owner."""
     if not isinstance(reason, OSError):
         return StatsError(f"no connection: {reason}", address)
     if owner:

@@ -50,7 +50,7 @@ class TopicContent:
         """The broker's file, if it stores the topic."""
         self.log = Log(self.full_name, shared, self.file, ledgers, is_open=is_open)
         self.facts = PersistentMap[Any](self.file, "topic", self.full_name)
-        """Facts that stay true once they are: `terminated`, `epoch`, `compacted`."""
+        """Facts that are never withdrawn: `terminated`, `epoch`, `compacted`."""
         self.replicated = PersistentMap[bool](self.file, "replicated", self.full_name)
         """The subscriptions whose state a consumer requested to be replicated."""
         self.transactions = TopicTransactions()

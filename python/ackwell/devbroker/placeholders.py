@@ -78,7 +78,7 @@ class LoadedLedger(Sequence[LogEntry]):
         self.held_bytes = sum(
             len(entry.data) for position, entry in known.entries.items() if position.ledger_id == ledger_id
         )
-        """The bytes in memory, those of known entries."""
+        """The bytes in memory: the bytes of the known entries."""
         self.largest_entry_bytes = max((len(entry.data) for entry in known.entries.values()), default=0)
         """At least the bytes of the largest known entry."""
         self.delays = bool(known.deliver_at_ms) or any(each.deliver_at_ms for each in known.entries.values())

@@ -38,7 +38,7 @@ class JudgedBroker:
     assumed: tuple[str, ...] = ()
     """The values that the broker did not report, for which a default is used."""
     assumed_settings: frozenset[str] = frozenset()
-    """Their names, as far as they decide the loss of a restart."""
+    """The names of the assumed settings that decide the loss of a restart."""
 
     def with_node_bytes(self, limit: int) -> JudgedBroker:
         """Return the broker with the largest record of its metadata store."""
@@ -142,7 +142,7 @@ class Checkup:
     time_ms: int = field(default=0)
     """When the doctor ran."""
     owners: Mapping[str, JudgedBroker] = field(default_factory=dict)
-    """The brokers that own the topics, by their admin addresses; `broker` is that of other topics."""
+    """The brokers that own the topics, by their admin addresses; `broker` applies to other topics."""
 
     @classmethod
     def of(
@@ -157,8 +157,8 @@ class Checkup:
     ) -> Checkup:
         """Diagnose every subscription; count the sources that could not be read.
 
-        `owner` returns the broker at an admin address, by whose version and settings the topics that it owns
-        are diagnosed; `broker` is that of topics without an owner.
+        `owner` returns the broker at an admin address. The version and settings of this broker apply to the
+        topics that it owns. `broker` applies to topics without an owner.
         """
         owners: dict[str, JudgedBroker] = {}
         dumps: dict[tuple[str, str], list[SubscriptionStats]] = {}

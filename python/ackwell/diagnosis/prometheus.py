@@ -136,7 +136,7 @@ def _families(checkup: Checkup) -> Iterator[tuple[str, str, list[Sample]]]:
 
 
 def _is_healthy(diagnosis: Diagnosis) -> bool:
-    """Return whether no finding says that the cursor is not written."""
+    """Return whether no finding reports a cursor that is not written or not open."""
     codes = {reason.code for reason in diagnosis.reasons} | {diagnosis.delivery.reason}
     return not codes & {"cursor-not-written", "cursor-not-open"}
 

@@ -188,7 +188,7 @@ class SubscriptionUpgrade:
     """The restarts of the new broker, if the rolling restart lost nothing: with an acknowledgment since the
     topic was loaded, and without one."""
     changes: tuple[Change, ...]
-    """The changes without which the prediction would differ."""
+    """The changes that affect the prediction."""
 
     @property
     def stats(self) -> SubscriptionStats:
@@ -307,7 +307,7 @@ def upgrade_of(stats: SubscriptionStats, upgrade: BrokerUpgrade, *, moves: int =
 def _changes_that_matter(
     stats: SubscriptionStats, loaded: SubscriptionStats, upgrade: BrokerUpgrade
 ) -> tuple[Change, ...]:
-    """Return the changes without which a restart or the delivery afterwards would differ."""
+    """Return the changes that affect a restart or the delivery after the upgrade."""
     if stats.overview is not None or not stats.durable or not stats.shows_acknowledgments:
         return ()
     target = upgrade.target
@@ -336,7 +336,7 @@ def _bounds(loss: RestartLoss) -> tuple[Bounds, Bounds]:
 def _after(
     stats: SubscriptionStats, loaded: SubscriptionStats, target: JudgedBroker
 ) -> tuple[Diagnosis, Diagnosis]:
-    """Return the diagnosis after an acknowledgment, and of a cursor that was only read since its load."""
+    """Diagnose the cursor after an acknowledgment, and without an acknowledgment since its load."""
     settings, version, assumed = target.settings, target.version, target.assumed_settings
     return (
         diagnose(stats, settings, version=version, assumed=assumed),

@@ -153,7 +153,10 @@ class FrameReader:
         self._discard(b"", 0)
 
     def _discard(self, data: bytes, discarded_bytes: int) -> tuple[Frame | None, bytes]:
-        """Add bytes to the frame; return it when it is complete, and the bytes of the next frames."""
+        """Add bytes to a frame whose payload is discarded.
+
+        Return the frame, None before it is complete, and the bytes after it.
+        """
         rest = self._rest
         rest += data
         size, command_bytes = unpack_from(rest)

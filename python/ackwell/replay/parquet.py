@@ -35,7 +35,7 @@ _SLICE_VALUES: Final = 1 << 19
 take some MB on each thread."""
 
 _SLICE_VALUES_OF_ONE: Final = 1 << 18
-"""The same for one subscription: few enough to stay in a cache."""
+"""The same for one subscription: few enough to fit a cache."""
 
 _BUFFER: Final = 1 << 20
 """Bytes of a column read at a time."""

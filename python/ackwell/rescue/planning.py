@@ -301,7 +301,7 @@ def _acked(state: CursorState, ledgers: Mapping[int, int]) -> PositionRangeSet:
 
 
 def _check_same_topic(old: Mapping[int, tuple[int, int | None]], now: Snapshot) -> None:
-    """Refuse if the old ledgers, except for the trimmed ones, are not the first of the live ledgers."""
+    """Refuse unless the live ledgers begin with the old ledgers that are not trimmed."""
     new = {each.ledger_id: (each.entries, each.size_bytes) for each in now.stats.ledger_sizes}
     topic = now.stats.topic
     # A broker deletes an empty ledger when it loads the topic.
@@ -423,7 +423,7 @@ def _ranges_max(then: PositionRangeSet, perhaps: PositionRangeSet, before: tuple
 
 
 def _writes_ledgers(settings: BrokerSettings, counted: int, before: Snapshot, now: Snapshot) -> bool:
-    """Return whether a restart may have kept exactly the ledgers before that of the first missing entry.
+    """Return whether a restart may have kept exactly the ledgers before the one with the first missing entry.
 
     Only the cursor ledger has the long-array form, and a broker reads it only if there are more ranges than
     fit the metadata store. Each range follows an unacknowledged entry, so the entries that were not

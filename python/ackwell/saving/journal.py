@@ -1,8 +1,8 @@
 """The saves of a cursor in a store: full saves of the whole state, and deltas between them.
 
-A *delta* can be applied to either of the two saves before it, and each of them leads to a full save through
-different entries. Every confirmed save except the last therefore stays exactly readable if any single entry
-is damaged later; the last one gains this property with the next save. A save is *full* if there are fewer
+A *delta* can be applied to either of the two saves before it, and these two depend on different entries. If
+any single entry is damaged later, every confirmed save except the last is therefore still readable without a
+loss. The last save gains this property with the next save. A save is *full* if there are fewer
 than two saves to build on, if a change cannot express it (see `ackwell.saving.delta`), or if the deltas since
 the last full save are too many or too large. After a full save, the entries before the previous full save are
 deleted. Only the form `compact` has deltas.

@@ -5,10 +5,10 @@ commit is on the disk when it returns, and a crash leaves the last commit. Each 
 inside its own transaction. SQLite admits one writer at a time, so an older owner in any process cannot write
 between check and write.
 
-Damage in one place never goes unnoticed as an older or an empty ledger. Each row has a checksum of its values
-and of the ledger's name, so a changed or moved row is rejected. A ledger leaves traces in three places: the
-table of the ledgers, the table of the entries, and the witness file (`ackwell.store.witness`), which also
-counts its writes. A ledger is new only if all three are empty.
+Damage in one place is always detected: the store never returns an older or an empty ledger instead. Each row
+has a checksum of its values and of the ledger's name, so a changed or moved row is rejected. A ledger is
+recorded in three places: the table of the ledgers, the table of the entries, and the witness file
+(`ackwell.store.witness`), which also counts its writes. A ledger is new only if it is in none of them.
 
 The write-ahead log needs shared memory: keep the file on a local disk, not on a network file system.
 """

@@ -172,7 +172,7 @@ class Consumers(EqualByState):
         sticky_key_hashes: Int64s | None,
         now_ms: int,
     ) -> None:
-        """Add delivered entries whose messages are counted; `None` is one message each, or hash 0."""
+        """Add delivered entries whose messages are counted; `None` means one message each, or the hash 0."""
         import numpy as np
 
         if remaining is None:

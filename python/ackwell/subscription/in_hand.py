@@ -146,7 +146,7 @@ def in_hand_of(state: State, consumer: Consumer) -> list[Position]:
 
 
 def outstanding(state: State, limit: int | None = None) -> list[Position]:
-    """Return the first entries that the active consumer has, on Exclusive and Failover.
+    """Return the first entries that the active consumer of Exclusive or Failover has.
 
     These are the unacknowledged entries before the read position, without dead letters and without the
     entries in their back-off.
@@ -159,7 +159,7 @@ def outstanding(state: State, limit: int | None = None) -> list[Position]:
 
 
 def count_tries(state: State, consumer: Consumer) -> None:
-    """Count one try for the entries that a lost consumer had in hand, or for all if the setting is so.
+    """Count one try for the entries that a lost consumer had in hand; with `EVERY_DELIVERY`, for all entries.
 
     Call it before the entries are taken from the consumer.
     """
@@ -234,7 +234,7 @@ def _summed(differences: Iterable[int]) -> Iterator[int]:
 class _Undone:
     """The entries that need delivery, in the place of the pending entries of an active consumer.
 
-    A read that begins again does not take a started entry out of the consumer's hand.
+    A started entry remains in the hand of its consumer when reading begins again.
     """
 
     def __init__(self, state: State) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Redelivery:
-    """Handles consumers that leave, requests, negative acknowledgments, timeouts and ends of delays."""
+    """Handles lost consumers, redelivery requests, negative acknowledgments, timeouts and ended delays."""
 
     def __init__(self, state: State) -> None:
         self._state = state

@@ -1,8 +1,9 @@
 """Redelivery counts, and the dead letters: messages that were redelivered too often.
 
-The count of a message increases when its consumer returns it or does not acknowledge it in time, and as
-`SubscriptionSettings.lost_counts` says, when its consumer is lost. It ends with the acknowledgment. Unlike
-the broker's counts (apache/pulsar#25533), these are part of the saved state.
+The count of a message increases when its consumer returns it or does not acknowledge it in time. When a
+consumer is lost, `SubscriptionSettings.lost_counts` selects the messages whose count increases. An
+acknowledgment removes the count. Unlike the broker's counts (apache/pulsar#25533), these are part of the
+saved state.
 """
 
 from __future__ import annotations

@@ -31,8 +31,8 @@ def stall(
 ) -> Undelivered | None:
     """Return why no unread entry is read, or `None` if reading may continue. O(consumers).
 
-    `waiting` is the number of entries that wait for their key and `ranges` that of the cursor's ranges.
-    `fixed_delay` is true if reading on is useless, because all delays are equal.
+    `waiting` is the number of entries that wait for their key; `ranges` is the cursor's number of ranges.
+    `fixed_delay` is true if further reads are useless, because all delays are equal.
     """
     reason = policy.stall(new=True)
     if reason is not None:

@@ -600,11 +600,11 @@ ActiveChange(consumer='a', active=True)])
     # Redelivery
 
     def nack(self, consumer: ConsumerKey, ledger_id: int, entry_id: int, now_ms: int) -> bool:
-        """Redeliver a message after its back-off; return whether this consumer has it.
+        """Redeliver a message after its back-off; return whether it is pending at this consumer.
 
-        The message stays with the consumer until then. On Exclusive and Failover everything unacknowledged is
-        read again, which preserves the order. On Key_Shared the undelivered later messages of its hash wait
-        for it; `later_of_key` returns the delivered ones.
+        The message remains pending until its back-off ends. On Exclusive and Failover everything
+        unacknowledged is read again, which preserves the order. On Key_Shared the undelivered later messages
+        of its hash wait for it; `later_of_key` returns the delivered ones.
         """
         who, position = self._state.consumers[consumer], arguments.position(ledger_id, entry_id)
         return self._redelivery.nack(who, position, arguments.time_ms("now_ms", now_ms))

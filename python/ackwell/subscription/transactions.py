@@ -132,7 +132,8 @@ class Transactions(EqualByState):
     def check_cumulative(self, transaction: TransactionId, position: Position, unacked_bits: int) -> None:
         """Raise `ProtocolError` on a conflict of a cumulative acknowledgment.
 
-        Another open transaction has one, or this transaction has one that reaches as far.
+        A conflict is a cumulative acknowledgment of another open transaction, or one of this transaction at
+        the same or a later position.
         """
         for other, content in self.open.items():
             held = content.cumulative
