@@ -122,7 +122,7 @@ class BatchSizes:
     ) -> Bounds:
         """Count the acknowledged messages in `entries` whole entries and in the ack sets of `partial`.
 
-        `within` contains the entries of `of` that are among the whole ones.
+        `within` selects the entries of `of` that are among the whole entries.
         """
         partial = partial or {}
         if not entries and not partial:

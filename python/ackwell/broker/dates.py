@@ -14,7 +14,7 @@ def date_of(time_ms: int) -> datetime:
     """Return a time in milliseconds since 1970 as a date, UTC.
 
     A time has 64 bits on the wire, and some producers write 2**63 - 1 for "never". The last date is in the
-    year 9999, the first in the year 1: a time beyond is shown as that date.
+    year 9999, the first in the year 1. A time outside this range is shown as the nearest of these dates.
 
     >>> date_of(1_795_518_453_250).isoformat(timespec="milliseconds")
     '2026-11-24T11:07:33.250+00:00'

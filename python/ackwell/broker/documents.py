@@ -132,7 +132,7 @@ def _documents(decoder: json.JSONDecoder, text: str, source: str) -> Iterator[tu
 
 
 def _without_long_ranges(data: bytes) -> tuple[bytes, json.JSONDecoder]:
-    """Return the bytes with a number for each long text of ranges, and the decoder that takes the numbers."""
+    """Replace each long text of ranges by a number; return the bytes, and a decoder for the numbers."""
     spans: list[LongRanges] = []
     parts: list[bytes] = []
     end = 0

@@ -307,7 +307,7 @@ def _persist_ack_sets(persisted: Persisted, state: MemoryState, settings: Broker
 
 
 def _mark_uncertain(persisted: Persisted, state: MemoryState, settings: BrokerSettings) -> None:
-    """Mark ack sets as uncertain if covered ones, now dropped, may have taken their places."""
+    """Mark ack sets as uncertain if dropped ack sets of covered entries may have used up the limit."""
     limit = settings.max_batch_deleted_index_to_persist
     sure = max(limit - state.passed, 0)
     if len(persisted.ack_sets) <= sure or isinstance(persisted.ack_sets, CountedAckSets):
@@ -398,7 +398,7 @@ def unacked_entries(state: MemoryState) -> int | None:
 
 
 def entries_up_to(ledgers: Ledgers, position: Position, after: tuple[int, int] | None = None) -> int:
-    """Count the entries up to `position`: those after `after`, or all that are kept."""
+    """Count the entries up to `position`, from the first existing one or from the one after `after`."""
     first = ledgers.first_position
     if first is None:
         return 0

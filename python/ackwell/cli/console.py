@@ -1,4 +1,4 @@
-"""What all commands share: tables and progress on the terminal, errors as one line."""
+"""Output that all commands share: tables and progress on the terminal, errors as one line."""
 
 from __future__ import annotations
 

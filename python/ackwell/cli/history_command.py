@@ -1,4 +1,4 @@
-"""`ackwell history` judges what consumers saw: order per key, nothing lost, nothing twice."""
+"""`ackwell history` checks the deliveries to consumers: order per key, no loss, no duplicates."""
 
 from __future__ import annotations
 

@@ -233,7 +233,7 @@ def options_from(
 ) -> Callable[[Callable[..., object]], Callable[..., Any]]:
     """Add the parameters of `make` to a command as options.
 
-    The command takes what `make` returns as its parameter `name`, which is not an option.
+    The result of `make` is the argument `name` of the command, which is not an option.
     """
 
     def add(command: Callable[..., object]) -> Callable[..., Any]:

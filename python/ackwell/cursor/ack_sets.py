@@ -147,7 +147,7 @@ def complement(bits: int, batch_size: int) -> int:
 
 
 def mask_without(batch_index: int) -> int:
-    """Return the messages of a batch of unknown size except one.
+    """Return bits for all messages of a batch except one; the batch may have any size.
 
     >>> bin(mask_without(1) & all_messages(5))
     '0b11101'

@@ -188,9 +188,9 @@ class Faults:
 
     @property
     def unused(self) -> list[str]:
-        """The faults without an occasion since they were set, such as `lose_acks for orders`.
+        """The faults that have not applied to any event since they were set, such as `lose_acks for orders`.
 
-        A misspelt topic, subscription or consumer has none.
+        A fault for a misspelt topic, subscription or consumer never applies.
         """
         return [
             " ".join([name, *(["for", *filter(None, rule.scope)] if any(rule.scope) else [])])

@@ -472,7 +472,7 @@ def namespace_json(stored: dict[str, Any]) -> dict[str, Any]:
 
 
 def from_namespace_json(given: dict[str, Any]) -> dict[str, Any]:
-    """Return the policies to store of a new namespace; empty fields and unknown ones have no effect."""
+    """Return the policies to store for a new namespace; empty and unknown fields have no effect."""
     stored: dict[str, Any] = {}
     for each in POLICIES:
         value = given.get(each.field)

@@ -127,7 +127,7 @@ SLOTS: Final = 65_535
 
 @cache
 def _limits(settings: BrokerSettings) -> SubscriptionSettings:
-    """Return a broker's settings as the model's; `stats` shows if the subscription's limit is reached."""
+    """Convert a broker's settings; no limit of the subscription, because `stats` shows if it is reached."""
     return SubscriptionSettings.pulsar(
         "4.2",
         max_unacked_per_consumer=max(settings.max_unacked_messages_per_consumer, 0),
@@ -285,7 +285,7 @@ class DeliveryFacts:
 
     @property
     def _pause_rule(self) -> str:
-        """Return the code of a pause on acknowledgments that cannot be written; empty without one."""
+        """Return the code of a pause because of too many unwritten acknowledgments; empty without a pause."""
         if not self.unread or self.pending_read or self.cursor_reads:
             return ""
         if self._may_pause_on_batch_indexes:
@@ -305,7 +305,10 @@ class DeliveryFacts:
 
     @property
     def _acknowledged_in_a_transaction(self) -> bool:
-        """Return whether some entries of the backlog are with no consumer, although all are delivered."""
+        """Return whether open transactions may contain acknowledgments of the backlog.
+
+        The consumers then have fewer unacknowledged messages than the backlog has entries.
+        """
         backlog, dispatch = self._stats.backlog_entries, self.dispatch
         return (
             self._has_transactions
@@ -336,7 +339,7 @@ class DeliveryFacts:
         return None
 
     def _responsible_consumer(self) -> ConsumerStats | None:
-        """Return the consumer of the model's reason: the active one, else the one with most messages."""
+        """Return the consumer that `reason` is about: the active one, else the one with the most messages."""
         if self.one_active:
             return self._holder
         reasons = zip(self.dispatch.consumers, self.reasons, strict=True)
@@ -345,7 +348,7 @@ class DeliveryFacts:
 
 
 def _with_policies(settings: BrokerSettings, dispatch: DispatchStats) -> BrokerSettings:
-    """Return the settings with the effective policies that the broker was asked for."""
+    """Return the settings with the effective policies that were requested from the broker."""
     limit, pauses = dispatch.consumer_limit, dispatch.pauses
     if limit is None and pauses is None:
         return settings

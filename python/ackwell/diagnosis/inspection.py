@@ -275,9 +275,8 @@ def _cursor_info(data: bytes, source: str) -> Inspection:
 def _is_cursor_info(data: bytes) -> bool:
     """Return whether bytes are a ManagedCursorInfo, and not a PositionInfo, by the second and third field.
 
-    A PositionInfo begins with two required int64 fields and continues with messages (wire type 2) under
-    number 3. A ManagedCursorInfo may lack the second; with it, it has an int64 under number 3, the entry of
-    its mark-delete position.
+    A PositionInfo has int64 fields 1 and 2, and its field 3 is a message (wire type 2). A ManagedCursorInfo
+    either lacks field 2, or its field 3 is an int64: the entry of the mark-delete position.
     """
     number, offset = 1, 0
     while number < 3 and offset < len(data) and data[offset] == number << 3:

@@ -317,7 +317,7 @@ class Connection:
             raise BrokerError(f"{self._url}: the connection broke: {error}") from None
 
     def _answer(self, type: CommandType, request_id: int) -> Any:  # noqa: A002
-        """Return the answer to a request; `BrokerError` for an error instead."""
+        """Return the answer to a request; raise `BrokerError` if the answer is an error."""
         while True:
             for command in self._frames:
                 answered = getattr(command.message, "request_id", 0)

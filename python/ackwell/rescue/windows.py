@@ -134,9 +134,9 @@ class Window:
 def endangered(
     admin: Admin, wanted: Sequence[str], restarts: Sequence[Restart], owner: str | None = None
 ) -> tuple[list[Diagnosis], list[UnreadableSource]]:
-    """Return the diagnoses of subscriptions that a restart may make lose acknowledgments.
+    """Return the diagnoses of subscriptions that may lose acknowledgments in a restart.
 
-    An unknown loss counts as one. `owner` limits the topics to those of one broker, `host:port`.
+    An unknown loss counts as a loss. `owner` limits the topics to those of one broker, `host:port`.
     """
     brokers = JudgedBroker.from_facts(admin.facts(), None)
     checkup = Checkup.of(

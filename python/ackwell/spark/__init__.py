@@ -1,7 +1,7 @@
 """Replay whole fleets of subscriptions on Spark; needs the extra `ackwell[spark]`.
 
 Every function takes DataFrames and returns a DataFrame, and works through Spark Connect. Each name is loaded
-on first use, so executors, which import this package to find the functions that they run, load only these.
+on first use. Executors import this package, and load only the functions that they run.
 """
 
 from __future__ import annotations

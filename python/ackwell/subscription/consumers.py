@@ -190,7 +190,7 @@ class Consumers(EqualByState):
                 self.draining.count_delivered(consumer.key, sticky_key_hash)
 
     def report_batch_size(self, consumer: Consumer, position: Position, batch_size: int) -> None:
-        """Report the batch size of a pending entry instead of the remaining messages, if the broker does."""
+        """Report a pending entry with its batch size, not its remaining messages, if the settings do so."""
         if not self._settings.partial_ack_lowers_pending:
             consumer.as_delivered[position] = batch_size
 
@@ -249,7 +249,7 @@ class Consumers(EqualByState):
         self.remove_pending(ledger_id, entry_id)
 
     def remove_acknowledged_many(self, guess: Consumer | None, ledger_ids: Int64s, entry_ids: Int64s) -> None:
-        """Remove many acknowledged entries from their consumers, `guess` first."""
+        """Remove many acknowledged entries from their consumers; search `guess` first."""
         left = len(ledger_ids)
         others = (consumer for consumer in self if consumer is not guess)
         for consumer in (*(() if guess is None else (guess,)), *others):

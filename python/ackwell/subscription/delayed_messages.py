@@ -30,7 +30,7 @@ class DelayedMessages(Protocol):
 
     @property
     def waits_for_fixed_delay(self) -> bool:
-        """Whether reading on is useless, because later messages are due later."""
+        """Whether further reads are useless, because later messages are due later."""
 
     def note_undelayed(self) -> None:
         """Note a message that was not added because it has no delay or is already due."""

@@ -49,7 +49,7 @@ class Durability(EqualByState):
         self._waiting.append(receipt)
 
     def forget(self, consumer: ConsumerKey) -> None:
-        """Drop the receipts of a consumer that left, so that a later one of its name gets none of them."""
+        """Drop the receipts of a consumer that left; a later consumer of the same key must not get them."""
         self._waiting = [
             None if receipt is not None and receipt.consumer == consumer else receipt
             for receipt in self._waiting

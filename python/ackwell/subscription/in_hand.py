@@ -107,9 +107,10 @@ class InHand(EqualByState):
         self._scan(pending, len(self._order))
 
     def _scan(self, pending: PendingAcks, limit: int) -> list[Position]:
-        """Return the first `limit` pending entries, fewer by the late ones; drop the removed ones.
+        """Return the first pending entries: `limit`, minus the number of late entries before them.
 
-        An entry that the consumer removed after a late one shows that it no longer works on the late one.
+        Forget the removed entries. If the consumer removed an entry after a late one, it no longer works on
+        the late one, which is forgotten too.
         """
         found: list[Position] = []
         late: list[Position] = []

@@ -134,7 +134,7 @@ class Redelivery:
         return min((time for time in times if time is not None), default=None)
 
     def later_of_key(self, consumer: Consumer, position: Position) -> list[Position]:
-        """Return a consumer's later entries of the same hash as one of its entries."""
+        """Return the pending entries of a consumer that are after `position` and have the same hash."""
         value = consumer.pending.get(position)
         if value is None or not self._state.policy.by_key:
             return []

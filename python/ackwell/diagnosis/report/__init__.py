@@ -109,12 +109,12 @@ def _subscriptions(checkup: Checkup) -> Iterator[_Subscription]:
 
 
 def _packed(text: str) -> str:
-    """Return a text compressed, for `unpacked` of the page; the same for the same text."""
+    """Return the compressed text, which `unpacked` of the page reads. The result is deterministic."""
     return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
 
 
 def _details(subscriptions: Sequence[_Subscription]) -> dict[str, Any]:
-    """Return why and what helps for each row that is not fine, or does not deliver, each text once.
+    """Return the reasons and remedies of each row that is not fine or does not deliver, with each text once.
 
     A row is `[reasons, remedies, notes, delivery]`, each a list of numbers of texts. Commands in them say
     `TOPIC SUBSCRIPTION`: with the names, no two rows would share a text.

@@ -23,13 +23,14 @@ if TYPE_CHECKING:
 
 
 class OneActive(EqualByState):
-    """The active consumer is one of those with the highest priority.
+    """The policy of Exclusive and Failover: one active consumer gets all messages.
 
-    In order of name it is the first. For a partition it is the one at `partition` modulo their number; for a
-    topic without partitions, a hash ring over their names chooses it.
+    It is one of the consumers with the highest priority, sorted by name. For a partition, it has the index
+    `partition` modulo their number. For a topic without partitions, a hash ring over their names selects it.
+    Without partition and topic, it is the first.
 
-    With `reads_by_permits` a read takes as many entries as there are permits when it begins. All of its
-    entries are delivered, whatever number of messages they hold.
+    With `reads_by_permits`, a read takes as many entries as the consumer has permits when the read begins.
+    All of these entries are delivered, whatever their number of messages.
     """
 
     individual = False
