@@ -3,8 +3,8 @@
 It rewrites lookup answers so that clients use the proxy for every topic: it opens a port for each broker that
 an answer names. All other frames are forwarded unchanged and in order.
 
-The broker may be a Pulsar proxy. Its answers tell clients to connect to the proxy again and to name the
-broker in CONNECT, so these addresses stay unchanged.
+The broker may be a Pulsar proxy. The answers of a Pulsar proxy tell clients to connect to it again and to
+name the broker in CONNECT. The recording proxy does not change these addresses.
 """
 
 from __future__ import annotations

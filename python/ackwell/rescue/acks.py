@@ -1,4 +1,4 @@
-"""The acknowledgments of parts of batches, which the admin API does not show, from another source."""
+"""Read acknowledgments of parts of batches from files, because the admin API does not show them."""
 
 from __future__ import annotations
 

@@ -395,14 +395,14 @@ def _check_graceful(
 
 
 def _up_to(ranges: PositionRangeSet, ledger_id: int, entry_id: int) -> PositionRangeSet:
-    """Return the positions of a set up to one. O(ranges)."""
+    """Return the positions of a set up to and including a position. O(ranges)."""
     behind = ranges.copy()
     behind.remove_up_to(ledger_id, entry_id)
     return ranges - behind
 
 
 def _ranges_max(then: PositionRangeSet, perhaps: PositionRangeSet, before: tuple[int, int]) -> int:
-    """Return how many ranges a set can have if it has all of `then` and any of `perhaps`. O(ranges).
+    """Return the maximum number of ranges of a set that contains `then` and any part of `perhaps`. O(ranges).
 
     The range that ends at `before` is not counted: it continues with the missing entry, so it was not kept.
     """

@@ -10,7 +10,7 @@ from ackwell.errors import AckwellError
 
 
 class RefusedError(AckwellError):
-    """Nothing was changed, because a check failed; `code` names the check, `remedy` describes the remedy.
+    """The error of a failed check; nothing was changed. `code` names the check, `remedy` the remedy.
 
     >>> str(RefusedError("transactions", topic="persistent://shop/eu/orders"))
     'persistent://shop/eu/orders has open transactions, and their pending acknowledgments are not shown. \

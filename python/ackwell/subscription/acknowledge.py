@@ -184,7 +184,7 @@ class Acknowledgments:
         return int((left >= 0).sum())
 
     def _note_plain_ack(self, consumer: Consumer | None, position: Position, acked_bits: int) -> None:
-        """Record a part with which transactions conflict."""
+        """Record an acknowledged part of a batch, so that transactions that acknowledge it conflict."""
         state = self._state
         state.transactions.note_plain_ack(position, acked_bits)
         if state.transactions.kept.get(position) == WHOLE:

@@ -121,7 +121,7 @@ class Consumers(EqualByState):
         return consumer
 
     def report(self, consumer: Consumer, concurrency: int | None) -> InHand | None:
-        """Return the entries in hand of a consumer that reports them; `None` if they do not matter."""
+        """Return the entries in hand of a consumer; `None` if `lost_counts` does not need them."""
         if consumer.in_hand is None and self._settings.lost_counts is LostCounts.IN_HAND:
             consumer.in_hand = InHand(concurrency)
             consumer.watched = True

@@ -301,7 +301,7 @@ class Dispatcher:
     def _first_places(
         self, queue: Mapping[Position, int], size: int
     ) -> tuple[list[Position], dict[ConsumerKey, list[Position]]]:
-        """Return the positions that a broker's read takes from its queue; on Key_Shared by consumer, too."""
+        """Return the positions that a broker's read takes from its queue, on Key_Shared also by consumer."""
         policy = self._state.policy
         places = Read(self._state.consumers, 1, 1)
         found: list[Position] = []
@@ -348,7 +348,7 @@ class Dispatcher:
         policy.read = None
 
     def _whole_reads(self, entries: Entries) -> tuple[int, Owners]:
-        """Decide whole reads of plain entries, up to the first read of which an entry waits.
+        """Decide whole reads of plain entries, up to the first read with an entry that must wait.
 
         Returns the number of entries that are decided, and the owner of each; -1 marks an entry without one.
         Their messages are counted.

@@ -41,7 +41,7 @@ class DrainingHashes(EqualByState):
             holders[consumer] = holders.get(consumer, 0) + 1
 
     def count_removed(self, consumer: ConsumerKey, sticky_key_hash: int) -> None:
-        """Count one pending entry less; after the last one the hash no longer drains."""
+        """Decrease the number of pending entries by one; at 0 the hash no longer drains."""
         _, holders = self.pending.get(sticky_key_hash, (None, {}))
         if consumer in holders:
             holders[consumer] -= 1

@@ -60,7 +60,7 @@ class Durability(EqualByState):
         return StagedState(info, self.waiting_now())
 
     def waiting_now(self) -> int:
-        """Return the number of receipts, counted from the first, that a state staged now makes durable."""
+        """Return the total number of receipts that would be durable with a state staged now."""
         return self._given + len(self._waiting)
 
     def confirm(self, staged: StagedState) -> list[Receipt]:

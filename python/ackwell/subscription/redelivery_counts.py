@@ -130,7 +130,7 @@ class RedeliveryCounts:
         return self.suspecting and self._suspects.contains(ledger_id, entry_id)
 
     def clear_suspicion(self, ledger_id: int, entry_id: int) -> None:
-        """Make an entry no suspect, because its consumer returned it and was not lost."""
+        """Remove an entry from the suspects, because its consumer returned it and was not lost."""
         if self.suspecting:
             self._suspects.remove(ledger_id, entry_id)
             self.suspecting = self._suspects.cardinality > 0

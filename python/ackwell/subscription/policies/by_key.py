@@ -138,7 +138,7 @@ class ByKey(EqualByState):
         return consumer
 
     def _choose_read(self, read: Read, run: Run, owned: Owners) -> Owners | None:
-        """Give each owner the first of its entries that the read allows, and count their messages."""
+        """Give each owner as many of its first entries as the read allows, and count their messages."""
         import numpy as np
 
         if self._consumers.room() < NO_LIMIT:
@@ -171,7 +171,7 @@ class ByKey(EqualByState):
         return fits and int(messages.sum()) <= self._consumers.room()
 
     def _fit_in_reads(self, run: Run, owners: Owners) -> bool:
-        """Return whether no permits and no limit can end in any read; if so, update the mean sizes."""
+        """Return whether permits and limits suffice for every read; if so, update the mean sizes."""
         import numpy as np
 
         consumers, sizes = run.consumers, run.sizes

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 
 class RoundRobin(EqualByState):
-    """A priority gets messages only if no consumer of a higher priority has permits."""
+    """The policy of Shared: consumers get messages in turn.
+
+    A consumer gets messages only if no consumer of a higher priority has permits.
+    """
 
     individual = True
     by_key = False
