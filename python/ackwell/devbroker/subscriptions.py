@@ -247,7 +247,7 @@ class TopicSubscription:
         self.record(Kind.CONSUMER_OPEN, consumer=consumer.name, detail=str(kind))
 
     def _concurrency(self, consumer: ConnectedConsumer) -> int | None:
-        """Return the entries that a client works on at once, if it declares them and they matter."""
+        """Return the declared concurrency of a client; None if it is missing or `lost_counts` ignores it."""
         declared = consumer.metadata.get(CONCURRENCY)
         if declared is None or self.subscription.settings.lost_counts is not LostCounts.IN_HAND:
             return None

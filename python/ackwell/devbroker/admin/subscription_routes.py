@@ -100,7 +100,7 @@ def expire_topic_messages(request: Request) -> None:
 
     As a Pulsar broker, answer 409 if no unacknowledged entry is old enough.
 
-    If the message id is excluded, the entries expire up to the next one, as in a Pulsar broker.
+    If the request excludes the message id, the entry after it expires too, as in a Pulsar broker.
     """
     seconds, given = request.names.get("expireTimeInSeconds"), request.json()
     for each in subscriptions(request):
