@@ -41,7 +41,7 @@ def test_a_module_has_its_examples_and_its_first_judges() -> None:
         ("python/ackwell/diagnosis/doctor.schema.json", "tests/cli/test_doctor.py"),
         ("tests/vectors/reports.json", "tests/diagnosis/test_reports.py"),
         ("tests/replay/oracle.py", "tests/replay/test_kinds.py"),
-        ("tests/commands.py", "tests/cli/test_asking.py"),
+        ("tests/commands.py", "tests/broker/test_contradictions.py"),
         ("Makefile", "tests/test_make.py"),
     ],
 )

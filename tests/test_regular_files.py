@@ -295,6 +295,9 @@ def test_a_folder_that_cannot_be_listed_is_an_error(tmp_path: Path, monkeypatch:
         (tmp_path / name).mkdir()
         (tmp_path / name / "a.json").write_text(json.dumps(answer(holes(3))))
     assert files_under(tmp_path) == [tmp_path / "closed" / "a.json", tmp_path / "open" / "a.json"]
+    monkeypatch.chdir(tmp_path.parent)
+    relative = Path(tmp_path.name)
+    assert files_under(relative) == [relative / "closed" / "a.json", relative / "open" / "a.json"]
     scandir = os.scandir
 
     def refuse(path: str) -> object:

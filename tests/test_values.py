@@ -29,6 +29,7 @@ STATE = {
     "State",
     "Target",
     "Transaction",
+    "WatchCounts",
     "_Fault",
     "_Subscription",
     "_Waiting",
@@ -40,10 +41,13 @@ BY_NAME = {
     "BrokerFacts",
     "BrokerSettings",
     "Checkup",
+    "ClientConf",
     "Code",
     "ConnectedConsumer",
     "ConsumerStats",
+    "Credentials",
     "CursorSettings",
+    "Decision",
     "DeliveryDiagnosis",
     "DevBrokerSettings",
     "Diagnosis",
@@ -65,11 +69,14 @@ BY_NAME = {
     "State",
     "SubscriptionSettings",
     "SubscriptionStats",
+    "SubscriptionUpgrade",
+    "UpgradeCheck",
 }
 """Classes with many fields of equal types, which callers pass by name."""
 OF_A_CURSOR = {field.name for field in dataclasses.fields(CursorState)}
 INHERITED = {"MemoryState": OF_A_CURSOR, "SubscriptionStats": OF_A_CURSOR}
 OPEN = {
+    "BrokerUpgrade",
     "DevBrokerSettings",
     "DumpFields",
     "Endpoint",

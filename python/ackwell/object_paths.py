@@ -36,7 +36,7 @@ _REASONS: Final = (
 """Parts of Arrow's messages, and the sentences for them."""
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True, slots=True, order=True)
 class ObjectPath:
     """An object, or the folder of the objects whose keys begin with `key/`.
 

@@ -17,13 +17,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from io import BytesIO
-from typing import IO, TYPE_CHECKING, Final, overload
+from pathlib import Path
+from typing import IO, Final, overload
 
 from ackwell.object_paths import AnyPath, ObjectPath
 from ackwell.sources import GZIP_MAGIC, HEAD_BYTES, SourceKind, source_kind, wrong_kind
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NO_FOLLOW: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 """Flags for `os.open`: do not follow a symbolic link, and do not translate line ends."""
@@ -92,7 +90,7 @@ def files_under(folder: AnyPath) -> Sequence[AnyPath]:
     def fail(error: OSError) -> None:
         raise error
 
-    found = (folder.joinpath(at, name) for at, _, names in os.walk(folder, onerror=fail) for name in names)
+    found = (Path(at, name) for at, _, names in os.walk(folder, onerror=fail) for name in names)
     return sorted(found, key=str)
 
 

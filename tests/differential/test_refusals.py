@@ -27,6 +27,7 @@ GOOD: dict[str, Any] = {
     "default": 7,
     "deliver_at_ms": 5_000,
     "delta": 2,
+    "ack_sets": ([0, 1, 2], [5, 5]),
     "end": 9,
     "entries": 20,
     "entry_id": 5,

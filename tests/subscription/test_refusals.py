@@ -75,6 +75,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "advance": {"now_ms": 50},
     "change_type": {"type": "Exclusive", "selector": None},
     "commit": {"transaction": TransactionId(1, 1)},
+    "cumulative_ack": {"transaction": TransactionId(1, 1)},
     "delivered": {
         "consumer": "b",
         "ledger_id": 3,
@@ -101,6 +102,7 @@ GOOD: dict[str, dict[str, Any]] = {
     },
     "expire": {"ledger_id": 3, "entry_id": 5},
     "extend": {"consumer": "a", "positions": [(3, 5)], "now_ms": 50},
+    "is_in_transaction": {"ledger_id": 3, "entry_id": 5},
     "flow": {"consumer": "a", "permits": 5},
     "handle": {"consumer": "a", "command": CommandAck(1, message_ids=(MessageId(3, 5),))},
     "holder": {"ledger_id": 3, "entry_id": 5},

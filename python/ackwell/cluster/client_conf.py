@@ -35,7 +35,7 @@ _IGNORED_PARAMETERS: Final = ("type", "connectTimeout", "readTimeout", "autoCert
 _Made = TypeVar("_Made")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClientConf:
     """The settings of a client; None for a missing one."""
 

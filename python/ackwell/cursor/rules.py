@@ -187,37 +187,44 @@ class CursorRules(Drawn):
         """
         ledgers, entries = as_int64(ledger_ids), as_int64(entry_ids)
         if ack_sets is not None:
-            return int((self.ack_parts(ledgers, entries, *map(as_int64, ack_sets)) >= 0).sum())
+            return int((self.ack_parts(ledgers, entries, *ack_sets) >= 0).sum())
         self._require_all_passed(ledgers, entries)
         return self._ack_whole(ledgers, entries)
 
-    def ack_parts(self, ledgers: Int64s, entries: Int64s, starts: Int64s, words: Int64s) -> Int64s:
+    def ack_parts(
+        self, ledger_ids: ArrayLike, entry_ids: ArrayLike, starts: ArrayLike, words: ArrayLike
+    ) -> Int64s:
         """Do the same as `ack_part` for each row in order; return the results. See `ack_many`."""
+        ledgers, entries = as_int64(ledger_ids), as_int64(entry_ids)
+        firsts, ack_sets = as_int64(starts), as_int64(words)
         self._require_all_passed(ledgers, entries)
         import numpy as np
 
         if not self._settings.batch_index_acks:
-            rows = zip(ledgers.tolist(), entries.tolist(), words_of_rows(starts, words), strict=True)
+            rows = zip(ledgers.tolist(), entries.tolist(), words_of_rows(firsts, ack_sets), strict=True)
             return np.array([self.ack_part(*row) for row in rows], dtype=np.int64)
         acked = self.acked_rows(ledgers, entries)
         if not acked.any():
-            left = self._ack_sets.intersect_many(ledgers, entries, starts, words)
+            left = self._ack_sets.intersect_many(ledgers, entries, firsts, ack_sets)
         else:
-            unacked, counts = ~acked, np.diff(starts)
+            unacked, counts = ~acked, np.diff(firsts)
+            if len(counts) != len(ledgers) or (counts < 0).any() or firsts[0] or firsts[-1] != len(ack_sets):
+                raise ValueError("the starts of the rows do not divide the words")
             left = np.full(len(ledgers), -1, dtype=np.int64)
             left[unacked] = self._ack_sets.intersect_many(
                 ledgers[unacked],
                 entries[unacked],
                 np.concatenate(([0], np.cumsum(counts[unacked]))),
-                words[np.repeat(unacked, counts)],
+                ack_sets[np.repeat(unacked, counts)],
             )
         whole = left == 0
         if whole.any():
             self._ack_whole(ledgers[whole], entries[whole])
         return left
 
-    def acked_rows(self, ledgers: Int64s, entries: Int64s) -> NDArray[np.bool_]:
+    def acked_rows(self, ledger_ids: ArrayLike, entry_ids: ArrayLike) -> NDArray[np.bool_]:
         """Return for each row whether the entry is wholly acknowledged."""
+        ledgers, entries = as_int64(ledger_ids), as_int64(entry_ids)
         ledger_id, entry_id = self._mark_delete
         acked: NDArray[np.bool_] = (ledgers < ledger_id) | ((ledgers == ledger_id) & (entries <= entry_id))
         for ranges in (self._individually_deleted, self._missing):

@@ -17,7 +17,7 @@ from typing import Any, Final
 _HASHES: Final = {"HS256": hashlib.sha256, "HS384": hashlib.sha384, "HS512": hashlib.sha512}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
     """The credentials that a broker accepts; use it as the `authenticate` of a broker."""
 
