@@ -110,8 +110,8 @@ def _screen(inspection: Inspection, settings: BrokerSettings) -> Iterator[str]:
     yield f"  mark-delete position  {info.position}"
     yield f"  oldest unacknowledged {inspection.oldest_unacked} (or the next ledger's first)"
     yield (
-        f"  acknowledged beyond   {ranges.cardinality:,} entries in {len(ranges):,} ranges "
-        f"over {len(ranges.ledger_ids()):,} ledgers"
+        f"  acknowledged beyond   {ranges.cardinality:,} entries "
+        f"(ranges: {len(ranges):,}, ledgers: {len(ranges.ledger_ids()):,})"
     )
     yield f"  partly acknowledged   {len(info.batch_deleted):,} batches"
     yield f"  ranges                {_bounded(ranges)}"

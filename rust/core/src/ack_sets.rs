@@ -545,17 +545,17 @@ fn join_small(chunks: &mut Vec<Chunk>, place: usize) {
     let len = chunks[place].len();
     if len == 0 {
         chunks.remove(place);
-        if chunks.capacity() > 2 * chunks.len() + 4 {
-            chunks.shrink_to_fit();
-        }
     } else if len < SETS_MIN {
         for first in [Some(place), place.checked_sub(1)].into_iter().flatten() {
             if first + 1 < chunks.len() && chunks[first].can_take(&chunks[first + 1]) {
                 let next = chunks.remove(first + 1);
                 chunks[first].take(&next);
-                return;
+                break;
             }
         }
+    }
+    if chunks.capacity() > 2 * chunks.len() + 4 {
+        chunks.shrink_to_fit();
     }
 }
 
