@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import pytest
 
-from ackwell.broker.broker_settings import BrokerSettings, defaults, is_setting
+from ackwell.broker.broker_settings import BrokerSettings, defaults, dynamic_settings, is_setting
 from ackwell.releases import RELEASES
 from ackwell.subscription import SubscriptionSettings
 
@@ -153,6 +153,13 @@ def test_every_setting_of_every_release_is_known() -> None:
     removed = set(defaults("4.2.4")) - set(defaults("5.0.1"))
     assert "managedLedgerUnackedRangesOpenCacheSetEnabled" in removed
     assert "subscriptionSharedUseClassicPersistentImplementation" in removed
+
+
+def test_every_dynamic_setting_of_a_release_is_a_setting_of_it() -> None:
+    counts = {release: len(dynamic_settings(release)) for release in RELEASES}
+    assert counts == {"4.0.7": 154, "4.2.4": 159, "5.0.0-M1": 175, "5.0.1": 190}
+    assert all(set(dynamic_settings(release)) <= set(defaults(release)) for release in RELEASES)
+    assert "managedLedgerMaxUnackedRangesToPersist" not in dynamic_settings("5.0.1")
 
 
 def test_a_removed_setting_has_no_effect() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("google.protobuf")
 
-from ackwell.broker.broker_settings import BrokerSettings
+from ackwell.broker.broker_settings import BrokerSettings, dynamic_settings
 from ackwell.devbroker.admin.requests import HttpError, Request, number
 from ackwell.devbroker.admin.route_table import RESOURCES, routes
 from ackwell.devbroker.admin.server import dispatch
@@ -1159,6 +1159,15 @@ def test_a_broker_reports_its_version_and_its_restart_settings(broker: Offline) 
     assert broker.admin("POST", "admin/v2/brokers/configuration/none/5")[0] == 412
     assert BrokerSettings.of(settings.version).with_known(said) == settings.broker
     assert "managedLedgerMaxUnackedRangesToPersist" in said
+
+
+@pytest.mark.parametrize("version", ["4.0", "5.0"])
+def test_the_dynamic_settings_are_those_of_the_version(version: str) -> None:
+    broker = Offline(version=version)
+    found = broker.admin("GET", "admin/v2/brokers/configuration")
+    assert sorted(found) == sorted(dynamic_settings(broker.broker.settings.release))
+    assert ("managedLedgerBatchReadEnabled" in found) is (version == "5.0")
+    broker.close()
 
 
 def test_a_cluster_is_one_and_well(broker: Offline) -> None:

@@ -1,4 +1,4 @@
-"""Write `ackwell/broker/settings.tsv`: every setting of each release with its default, by reflection.
+"""Write `ackwell/broker/settings.tsv`: every setting of each release, by reflection.
 
     python -m tests.pulsar.settings_table
 
@@ -12,9 +12,10 @@ import os
 import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from ackwell.broker import broker_settings
-from ackwell.broker.broker_settings import ABSENT, MACHINE
+from ackwell.broker.broker_settings import ABSENT, MACHINE, NEVER
 from ackwell.releases import RELEASES
 from tests.pulsar import kit
 
@@ -25,13 +26,24 @@ MACHINES = (
 """JVM options of two machines with another number of processors and another size of memory."""
 
 
-def reflected(version: str) -> dict[str, str]:
-    """Return the default of each setting of a release, as the table has it."""
-    one, other = (_defaults(version, options) for options in MACHINES)
-    return {name: MACHINE if value != other[name] else value or "(empty)" for name, value in one.items()}
+class Setting(NamedTuple):
+    """One setting of a release."""
+
+    default: str
+    is_dynamic: bool
+    """Whether the broker changes it at run time."""
 
 
-def _defaults(version: str, options: Iterable[str]) -> dict[str, str]:
+def reflected(version: str) -> dict[str, Setting]:
+    """Return each setting of a release, with its default as the table has it."""
+    one, other = (_settings(version, options) for options in MACHINES)
+    return {
+        name: given._replace(default=MACHINE if given != other[name] else given.default or "(empty)")
+        for name, given in one.items()
+    }
+
+
+def _settings(version: str, options: Iterable[str]) -> dict[str, Setting]:
     printed = subprocess.run(
         [kit.BIN / "settings.sh", *options],
         env={**os.environ, "ACKWELL_PULSAR_VERSION": version},
@@ -39,14 +51,20 @@ def _defaults(version: str, options: Iterable[str]) -> dict[str, str]:
         text=True,
         check=True,
     ).stdout
-    return dict(line.split("\t") for line in printed.splitlines())
+    rows = (line.split("\t") for line in printed.splitlines())
+    return {name: Setting(default, is_dynamic == "true") for name, default, is_dynamic in rows}
 
 
-def table(columns: Mapping[str, Mapping[str, str]]) -> str:
-    """Return the table of the defaults by release: a line for each setting, a column for each release."""
-    lines = ["\t".join(["setting", *columns])]
-    names = sorted({name for column in columns.values() for name in column}, key=str.lower)
-    lines += ["\t".join([name, *(each.get(name, ABSENT) for each in columns.values())]) for name in names]
+_NONE = Setting(ABSENT, is_dynamic=False)
+
+
+def table(columns: Mapping[str, Mapping[str, Setting]]) -> str:
+    """Return the table: a line for each setting, a column for each release, and the dynamic releases."""
+    lines = ["\t".join(["setting", *columns, "dynamic"])]
+    for name in sorted({name for column in columns.values() for name in column}, key=str.lower):
+        by_release = {release: column.get(name, _NONE) for release, column in columns.items()}
+        dynamic = ",".join(release for release, each in by_release.items() if each.is_dynamic)
+        lines.append("\t".join([name, *(each.default for each in by_release.values()), dynamic or NEVER]))
     return "\n".join(lines) + "\n"
 
 

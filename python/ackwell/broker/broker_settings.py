@@ -1,9 +1,9 @@
 """The broker settings that affect restarts and delivery, under the broker's names.
 
-`settings.tsv` has every setting of the known releases with its default, read from the broker's own class by
-reflection (`tests/pulsar/settings_table.py`). A setting that is not a field here is accepted and has no
-effect, so a whole `broker.conf` can be passed. An unknown name is refused: a misspelt limit with its default
-value would make every prediction wrong.
+`settings.tsv` has every setting of the known releases with its default, and the releases that change it at
+run time, read from the broker's own class by reflection (`tests/pulsar/settings_table.py`). A setting that is
+not a field here is accepted and has no effect, so a whole `broker.conf` can be passed. An unknown name is
+refused: a misspelt limit with its default value would make every prediction wrong.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ ABSENT: Final = "(absent)"
 
 MACHINE: Final = "(machine)"
 """The table's value of a default that depends on the machine's processors or memory."""
+
+NEVER: Final = "(never)"
+"""The table's value of a setting that no release changes at run time."""
 
 _NOT_IN_SERVICE_CONFIGURATION: Final = ("bookkeeper_", "brokerClient_")
 """Prefixes under which a broker passes settings on to its BookKeeper and Pulsar clients."""
@@ -258,9 +261,9 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
 
 @cache
 def _table() -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
-    """Return the releases of the table, and the values of each setting in their order."""
+    """Return the releases, and the columns of each setting: a value per release, the dynamic releases."""
     text = files("ackwell.broker").joinpath("settings.tsv").read_text(encoding="ascii")
-    (_, *releases), *rows = (line.split("\t") for line in text.splitlines())
+    (_, *releases, _), *rows = (line.split("\t") for line in text.splitlines())
     return tuple(releases), {name: tuple(values) for name, *values in rows}
 
 
@@ -273,6 +276,15 @@ def defaults(release: str) -> dict[str, str]:
     releases, rows = _table()
     column = releases.index(release)
     return {name: values[column] for name, values in rows.items() if values[column] != ABSENT}
+
+
+def dynamic_settings(release: str) -> tuple[str, ...]:
+    """Return the settings that a known release changes at run time.
+
+    >>> "dispatchThrottlingRateInMsg" in dynamic_settings("4.2.4"), len(dynamic_settings("4.2.4"))
+    (True, 159)
+    """
+    return tuple(name for name, values in _table()[1].items() if release in values[-1].split(","))
 
 
 def is_setting(name: str) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from ackwell.broker.broker_settings import BrokerSettings
 from ackwell.protocol.constants import MAX_MESSAGE_BYTES
-from ackwell.releases import release_number
+from ackwell.releases import known_release, release_number
 from ackwell.subscription import SubscriptionSettings
 
 VERSION: Final = "4.2"
@@ -71,6 +71,11 @@ class DevBrokerSettings:
     def __post_init__(self) -> None:
         """Raise `ValueError` for an unknown version."""
         _ = self.broker, self.subscription
+
+    @cached_property
+    def release(self) -> str:
+        """The known release whose defaults the version has."""
+        return known_release(self.version) or self.version
 
     @cached_property
     def is_5(self) -> bool:

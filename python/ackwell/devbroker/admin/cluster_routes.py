@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from functools import cache
 from http import HTTPStatus
-from importlib.resources import files
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
+from ackwell.broker.broker_settings import dynamic_settings
 from ackwell.devbroker.admin.namespace_routes import bundle_of, existing_tenant
 from ackwell.devbroker.admin.requests import NO_CONTENT, OK, STORED_ONLY, HttpError, Raw
 from ackwell.devbroker.admin.topic_stats import stats
 from ackwell.devbroker.policies import BUNDLES, CLUSTER
-from ackwell.releases import known_release
 
 if TYPE_CHECKING:
     from ackwell.devbroker.admin.requests import Request
@@ -146,8 +144,7 @@ def get_owned_namespaces(request: Request) -> Any:
 
 def version(request: Request) -> Any:
     """Return the emulated release, as text without quotes."""
-    version = request.state.settings.version
-    return Raw((known_release(version) or version).encode(), {})
+    return Raw(request.state.settings.release.encode(), {})
 
 
 def health_check(_request: Request) -> Any:
@@ -180,21 +177,15 @@ def get_all_dynamic_configurations(request: Request) -> Any:
     return dict(request.state.dynamic_settings)
 
 
-@cache
-def _dynamic_settings() -> tuple[str, ...]:
-    """Return the names of the settings that Pulsar 4.2.4 changes at run time."""
-    return tuple((files("ackwell.devbroker.admin") / "dynamic_settings.txt").read_text().split())
-
-
-def get_dynamic_configuration_name(_request: Request) -> Any:
+def get_dynamic_configuration_name(request: Request) -> Any:
     """List the settings that can be changed at run time."""
-    return list(_dynamic_settings())
+    return dynamic_settings(request.state.settings.release)
 
 
 def _dynamic_setting(request: Request) -> str:
     """Return the name of the path; 412 for a setting that does not change at run time."""
     name = request.names["configName"]
-    if name not in _dynamic_settings():
+    if name not in dynamic_settings(request.state.settings.release):
         raise HttpError(HTTPStatus.PRECONDITION_FAILED, f"{name} is a non-dynamic configuration")
     request.notes |= STORED_ONLY
     return name

@@ -9,7 +9,10 @@ import java.util.TreeMap;
 import org.apache.pulsar.broker.ServiceConfiguration;
 import org.apache.pulsar.common.configuration.FieldContext;
 
-/** Prints each setting of the broker with its default, by reflection: {@code name<TAB>value}, sorted by name. */
+/**
+ * Prints each setting of the broker by reflection, sorted by name: {@code name<TAB>default<TAB>dynamic}. A dynamic
+ * setting, {@code true} or {@code false}, changes at run time.
+ */
 public final class Settings {
     private Settings() {}
 
@@ -18,9 +21,10 @@ public final class Settings {
         TreeMap<String, String> values = new TreeMap<>();
         for (Class<?> each = ServiceConfiguration.class; each != Object.class; each = each.getSuperclass()) {
             for (Field field : each.getDeclaredFields()) {
-                if (field.getAnnotation(FieldContext.class) != null) {
+                FieldContext context = field.getAnnotation(FieldContext.class);
+                if (context != null) {
                     field.setAccessible(true);
-                    values.put(field.getName(), text(field.get(configuration)));
+                    values.put(field.getName(), text(field.get(configuration)) + "\t" + context.dynamic());
                 }
             }
         }
