@@ -1,14 +1,8 @@
-"""The dev broker's answers to admin requests have the status and the shape of a real broker's.
-
-`answers.json.gz` has the answers of 4.2.4 and 5.0.1. `make lab-test-pulsar ANSWERS=1` writes them.
-"""
+"""The dev broker's answers to admin requests have the status and the shape of a real broker's."""
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -16,12 +10,9 @@ import pytest
 pytest.importorskip("google.protobuf")
 
 from ackwell.devbroker import Broker, DevBrokerSettings
+from tests.admin_answers.recorded import VERSIONS, recorded
 from tests.admin_answers.requests_made import all_requests
 from tests.admin_answers.shapes import answers
-
-FILE: Final = Path(__file__).parent / "answers.json.gz"
-VERSIONS: Final = {"4.2.4": "4.2", "5.0.1": "5.0"}
-"""Maps a release to the version that the dev broker emulates."""
 
 TRANSACTIONS: Final = "GET /admin/v3/transactions"
 
@@ -115,11 +106,6 @@ def differences(ours: Any, theirs: Any, path: str = "") -> Iterator[str]:
 
 def as_object(answer: Sequence[Any]) -> dict[str, Any]:
     return dict(zip(("status", "body"), answer, strict=True))
-
-
-def recorded(release: str) -> dict[str, Any]:
-    found: dict[str, dict[str, Any]] = json.loads(gzip.decompress(FILE.read_bytes()))
-    return found[release]
 
 
 @pytest.mark.parametrize(("release", "version"), VERSIONS.items())
