@@ -108,6 +108,17 @@ def test_two_runs_never_share_a_folder(tmp_path: Path) -> None:
     assert names(tmp_path) == []
 
 
+def test_a_run_at_the_second_of_a_finished_run_has_its_own_folder(tmp_path: Path) -> None:
+    with broker(served("orders")) as (url, _):
+        for _ in range(3):
+            (step,) = collect(Admin(Endpoint(url=url)), tmp_path, (), time_ms=NOON_MS)
+            assert step.written is not None
+    runs = sorted(path.name for path in tmp_path.iterdir() if path.is_dir())
+    assert runs == [f"2026-11-21T12-00-0{second}Z" for second in range(3)]
+    dates = {json.loads((tmp_path / run / MANIFEST).read_text())["date"] for run in runs}
+    assert dates == {"2026-11-21T12:00:00+00:00"}
+
+
 def test_no_name_leads_out_of_the_folder_or_to_the_file_of_another(tmp_path: Path) -> None:
     hostile = ["..%2F..%2Fetc", "x" * 400, "x" * 401, "..."]
     with broker(served(*hostile)) as (url, _):

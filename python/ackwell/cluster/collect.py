@@ -95,6 +95,10 @@ def _run(folder: AnyPath, time_ms: int) -> Iterator[AnyPath]:
     folder.mkdir(parents=True, exist_ok=True)
     with hold_lock(folder / _LOCK, "ackwell collect"):
         run = _unfinished(folder) or folder / _name(time_ms)
+        while (run / MANIFEST).exists():
+            # A finished run of the same second.
+            time_ms += 1000
+            run = folder / _name(time_ms)
         if run.is_symlink():
             raise StoreError(f"{run}: a symbolic link, which may lead anywhere; remove it")
         run.mkdir(exist_ok=True)
