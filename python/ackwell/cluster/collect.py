@@ -174,10 +174,15 @@ def collected_facts(sources: Sequence[str], owner: str | None = None) -> BrokerF
     `owner` is the broker that owns a topic; a manifest without it has the facts of the queried broker.
     """
     manifests = [file for source in sources if source != "-" for file in any_path(source).rglob(MANIFEST)]
-    for file in sorted(manifests, key=lambda path: path.parent.name, reverse=True):
-        try:
-            manifest = json_value(read_regular(file))
-            return BrokerFacts.of_json(manifest.get("brokers", {}).get(owner, manifest))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            continue
-    return None
+    newest_first = sorted(manifests, key=lambda path: path.parent.name, reverse=True)
+    found = (manifest_facts(file, owner) for file in newest_first)
+    return next((facts for facts in found if facts is not None), None)
+
+
+def manifest_facts(file: AnyPath, owner: str | None) -> BrokerFacts | None:
+    """Return the facts of a broker from a manifest; None if the file is missing or damaged."""
+    try:
+        manifest = json_value(read_regular(file))
+        return BrokerFacts.of_json(manifest.get("brokers", {}).get(owner, manifest))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None

@@ -19,7 +19,7 @@ from ackwell.broker.documents import documents_of
 from ackwell.broker.names import decoded_name, same_subscription
 from ackwell.broker.stats import SubscriptionStats, UnreadableSource, from_answer, stats_files
 from ackwell.cluster.admin import BrokerFacts, TopicAnswer
-from ackwell.cluster.collect import MANIFEST, collected_facts
+from ackwell.cluster.collect import MANIFEST, manifest_facts
 from ackwell.cursor.rules import acknowledged, existing
 from ackwell.diagnosis.assumptions import RANGE_LIMIT
 from ackwell.errors import StatsError
@@ -160,10 +160,9 @@ def _of_document(document: Any, file: AnyPath) -> Iterator[Snapshot | Unreadable
         return
     if "subscription" in document or "sha256" in document:
         check_sha256(document, source)
-    facts, broker = None, document.get("broker")
-    if (file.parent / MANIFEST).exists():
-        # The manifest of `ackwell collect` has the version and settings of each owner.
-        facts = collected_facts([str(file.parent)], document.get("owner"))
+    # The manifest of `ackwell collect` has the version and settings of each owner.
+    facts = manifest_facts(file.parent / MANIFEST, document.get("owner"))
+    broker = document.get("broker")
     if isinstance(broker, dict):
         try:
             facts = BrokerFacts.of_json({"version": None, "settings": None, "assumed": (), **broker})
