@@ -96,6 +96,24 @@ def test_a_run_that_was_cut_off_is_resumed_and_asks_only_for_what_is_missing(tmp
     assert sum(path.endswith("/internalStats") for _, path, _ in asked) == 20
 
 
+def test_the_manifest_of_a_resumed_run_has_the_owners_of_every_dump(tmp_path: Path) -> None:
+    with broker(served("a", "b")) as (owner, _):
+        redirected = {
+            path: f"{owner}{path}" for path in served("a") if path.endswith(("internalStats", "stats"))
+        }
+        asked = served("a", "b") | redirected
+        asked["/admin/v2/brokers/standalone"] = [owner.removeprefix("http://"), "127.0.0.1:8080"]
+        with broker(asked) as (url, _):
+            steps = collect(Admin(Endpoint(url=url), requests_at_once=1), tmp_path, (), time_ms=NOON_MS)
+            assert next(steps).topic == "persistent://shop/eu/a"
+            steps.close()  # type: ignore[attr-defined]
+            (step,) = collect(Admin(Endpoint(url=url)), tmp_path, (), time_ms=NOON_MS)
+    assert step.topic == "persistent://shop/eu/b"
+    (manifest,) = tmp_path.rglob(MANIFEST)
+    owners = {each.removeprefix("http://") for each in (owner, url)}
+    assert json.loads(manifest.read_text())["brokers"].keys() == owners
+
+
 def test_two_runs_never_share_a_folder(tmp_path: Path) -> None:
     tmp_path.joinpath(".collect.lock").touch()
     with (

@@ -19,7 +19,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote
 
 from ackwell.broker.dates import date_of
@@ -28,7 +28,7 @@ from ackwell.cluster.admin import BrokerFacts, TopicAnswer
 from ackwell.errors import StoreError
 from ackwell.json_values import json_value
 from ackwell.object_paths import AnyPath, ObjectPath, any_path
-from ackwell.regular_files import NO_FOLLOW, read_regular, write_file
+from ackwell.regular_files import NO_FOLLOW, files_under, read_regular, unzipped, write_file
 
 if TYPE_CHECKING:
     from ackwell.cluster.admin import Admin
@@ -61,11 +61,15 @@ def collect(
         facts = admin.facts()
         owners: set[str] = set()
         unread: list[UnreadableSource] = []
+
+        def wants(topic: str) -> bool:
+            dump = _dump(run, topic)
+            if dump is not None and dump["owner"] is not None:
+                owners.add(dump["owner"])
+            return dump is None
+
         # The overviews name the owners, so that no request has to be redirected.
-        answers = admin.answers(
-            wanted, wants=lambda topic: not _is_written(run, topic), owners=admin.overviews()
-        )
-        for answer in answers:
+        for answer in admin.answers(wanted, wants=wants, owners=admin.overviews()):
             if isinstance(answer, UnreadableSource):
                 unread.append(answer)
                 yield CollectedTopic(answer.topic, None, answer)
@@ -79,7 +83,7 @@ def collect(
             "date": date_of(time_ms).isoformat(timespec="seconds"),
             **facts.to_json(),
             "brokers": {owner: admin.facts(owner).to_json() for owner in sorted(owners)},
-            "topics": len(list(run.rglob("*.json.gz"))),
+            "topics": sum(file.name.endswith(".json.gz") for file in files_under(run)),
             "unread": [each._asdict() for each in unread],
         }
         write_file(run / MANIFEST, json.dumps(manifest, indent=1).encode())
@@ -108,8 +112,16 @@ def _run(folder: AnyPath, time_ms: int) -> Iterator[AnyPath]:
         yield run
 
 
-def _is_written(run: AnyPath, topic: str) -> bool:
-    return not isinstance(run, ObjectPath) and _file(run, topic).exists()
+def _dump(run: AnyPath, topic: str) -> dict[str, Any] | None:
+    """Return the dump that an interrupted run wrote of a topic; None without one, or if it is damaged."""
+    if isinstance(run, ObjectPath):
+        return None
+    try:
+        dump: dict[str, Any] = json_value(unzipped(read_regular(_file(run, topic))))
+        _ = dump["owner"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return dump
 
 
 def _write(run: AnyPath, answer: TopicAnswer) -> AnyPath:
