@@ -20,7 +20,10 @@ from ackwell.devbroker.devbroker_settings import DevBrokerSettings
 from ackwell.devbroker.loading import read
 from ackwell.devbroker.placeholders import PLACEHOLDER
 from ackwell.errors import StatsError
+from ackwell.protocol import messages
+from ackwell.protocol.payload import write_payload
 from ackwell.replay.events import Event, Kind
+from ackwell.replay.payloads import PREFIX, payload_line
 from ackwell.replay.traces import line
 from ackwell.subscription import Subscription
 from tests.devbroker.loaded import state_of, unread
@@ -182,6 +185,26 @@ def test_a_recording_is_loaded_with_its_payloads(
     assert loaded.unknown == [f"{damaged}, line 4: not an entry of a recording"]
     got = drained(client, consumer_type=pulsar.ConsumerType.Shared)
     assert [(each.data(), each.partition_key()) for each in got] == [(b"order 0", "k0"), (b"order 2", "k2")]
+
+
+def test_each_recording_of_a_folder_is_loaded_with_its_payloads(tmp_path: Path) -> None:
+    topics = [f"persistent://public/default/t{number}" for number in range(2)]
+    for number, topic in enumerate(topics):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        events = [
+            Event(topic, "billing", 1, Kind.SEEK, ledger_id=7, entry_id=0),
+            Event(topic, "", 2, Kind.PUBLISH, ledger_id=7, entry_id=0),
+        ]
+        (folder / "events-000001.jsonl").write_text("".join(map(line, events)))
+        entry = write_payload(
+            messages.MessageMetadata(producer_name="p", sequence_id=0, publish_time=1), b"x"
+        )
+        (folder / f"{PREFIX}000001.jsonl").write_text(payload_line(topic, (7, 0), entry))
+    found = read([tmp_path]).topics
+    assert {topic: list(found[topic].known.entries) for topic in topics} == {
+        topic: [(7, 0)] for topic in topics
+    }
 
 
 def test_a_recording_without_payloads_is_loaded_with_stand_ins(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,20 @@ def test_payloads_come_back_but_for_torn_and_strange_lines(tmp_path: Path) -> No
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / f"{PREFIX}1.jsonl").write_text(payload_line("t", (4, 1), b"more"))
     (tmp_path / "events-0.jsonl").write_text(payload_line("t", (9, 9), b"no payload"))
-    found = read_payloads(tmp_path)
+    found = read_payloads([tmp_path, tmp_path / "sub"])
     assert found.entries == {"t": {(3, 5): b"data", (4, 1): b"more"}}
     path = tmp_path / f"{PREFIX}0.jsonl"
     assert found.damaged == [f"{path}, line {number}: not an entry of a recording" for number in (2, 3, 4)]
+
+
+def test_a_folder_that_cannot_be_listed_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: str) -> object:
+        raise PermissionError(13, "Permission denied", os.fspath(path))
+
+    for name in ("listdir", "scandir"):
+        monkeypatch.setattr(os, name, refuse)
+    with pytest.raises(PermissionError):
+        read_payloads([tmp_path])
 
 
 @pytest.mark.parametrize(
@@ -28,6 +39,6 @@ def test_payloads_come_back_but_for_torn_and_strange_lines(tmp_path: Path) -> No
 def test_a_line_that_is_not_an_entry_is_named(line: str, tmp_path: Path) -> None:
     path = tmp_path / f"{PREFIX}0.jsonl"
     path.write_text(f"{line}\n{payload_line('t', (4, 1), b'more')}")
-    found = read_payloads(tmp_path)
+    found = read_payloads([tmp_path])
     assert found.entries == {"t": {(4, 1): b"more"}}
     assert found.damaged == [f"{path}, line 1: not an entry of a recording"]

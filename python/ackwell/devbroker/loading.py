@@ -332,7 +332,7 @@ class _SourceReader:
                 assert event.ledger_id is not None
                 assert event.entry_id is not None
                 delays[event.topic][Position(event.ledger_id, event.entry_id)] = event.deliver_at_ms
-        payloads, damaged = read_payloads(files[0].parent)
+        payloads, damaged = read_payloads({path.parent for path in files})
         self.found.unknown.extend(damaged)
         cursors = {
             (state.topic, state.subscription): state.cursor for state in states_of(replay.fold, errors)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from base64 import b64decode, b64encode
 from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -37,10 +38,14 @@ class Payloads(NamedTuple):
     """The file and the number of each damaged line. A torn last line is not listed: a kill leaves one."""
 
 
-def read_payloads(folder: Path) -> Payloads:
-    """Return the entries of a recording's folder, by topic and position."""
+def read_payloads(folders: Iterable[Path]) -> Payloads:
+    """Return the entries of recordings, by topic and position; `OSError` for a folder that cannot be listed.
+
+    Files in subfolders are not read: a recording has its events and its payloads in one folder.
+    """
     found = Payloads(defaultdict(dict), [])
-    for path in sorted(folder.rglob(f"{PREFIX}*.jsonl")):
+    paths = (path for folder in folders for path in folder.iterdir() if path.match(f"{PREFIX}*.jsonl"))
+    for path in sorted(paths):
         *lines, torn = read_regular(path).split(b"\n")
         for number, line in enumerate([*lines, torn], start=1):
             try:
