@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 Row = tuple[str, str, Any]
@@ -28,80 +28,63 @@ RETENTION: Final = {"retentionTimeInMinutes": 10, "retentionSizeInMB": 10}
 PUBLISH_RATE: Final = {"publishThrottlingRateInMsg": 10, "publishThrottlingRateInByte": 1000}
 SUBSCRIBE_RATE: Final = {"subscribeThrottlingRatePerConsumer": 10, "ratePeriodInSecond": 30}
 
-OF_NAMESPACES: Final[tuple[Row, ...]] = (
-    ("POST", "autoSubscriptionCreation", {"allowAutoSubscriptionCreation": False}),
+POLICIES: Final[tuple[tuple[str, str, Any], ...]] = (
+    ("POST autoSubscriptionCreation", "", {"allowAutoSubscriptionCreation": False}),
     (
-        "POST",
-        "autoTopicCreation",
+        "POST autoTopicCreation",
+        "",
         {"allowAutoTopicCreation": True, "topicType": "partitioned", "defaultNumPartitions": 3},
     ),
-    ("POST", "backlogQuota", QUOTA),
-    ("PUT", "compactionThreshold", 1000),
-    ("POST", "deduplication", True),
-    ("POST", "deduplicationSnapshotInterval", 100),
-    ("POST", "delayedDelivery", {"active": True, "tickTime": 1000}),
-    ("POST", "dispatchRate", RATE),
-    ("POST", "encryptionRequired", True),
-    ("POST", "entryFilters", {"entryFilterNames": "a"}),
-    ("POST", "inactiveTopicPolicies", INACTIVE),
-    ("POST", "isAllowAutoUpdateSchema", False),
-    ("POST", "maxConsumersPerSubscription", 3),
-    ("POST", "maxConsumersPerTopic", 3),
-    ("POST", "maxProducersPerTopic", 3),
-    ("POST", "maxSubscriptionsPerTopic", 3),
-    ("POST", "maxTopicsPerNamespace", 30),
-    ("POST", "maxUnackedMessagesPerConsumer", 3),
-    ("POST", "maxUnackedMessagesPerSubscription", 30),
-    ("POST", "messageTTL", 60),
-    ("PUT", "offloadDeletionLagMs", 5),
-    ("PUT", "offloadThreshold", 5),
-    ("POST", "persistence", QUORUMS),
-    ("PUT", "properties", {"a": "b"}),
-    ("POST", "publishRate", PUBLISH_RATE),
-    ("POST", "replication", ["standalone"]),
-    ("POST", "replicatorDispatchRate", RATE),
-    ("POST", "retention", RETENTION),
-    ("PUT", "schemaCompatibilityStrategy", "BACKWARD"),
-    ("POST", "schemaValidationEnforced", True),
-    ("POST", "subscribeRate", SUBSCRIBE_RATE),
-    ("POST", "subscriptionAuthMode", "Prefix"),
-    ("POST", "subscriptionDispatchRate", RATE),
-    ("POST", "subscriptionExpirationTime", 60),
-    ("POST", "subscriptionTypesEnabled", ["Exclusive", "Shared"]),
-    ("POST", "antiAffinity", "group"),
-    ("POST", "permissions/role", ["produce", "consume"]),
+    ("POST backlogQuota", "POST backlogQuota", QUOTA),
+    ("PUT compactionThreshold", "POST compactionThreshold", 1000),
+    ("POST deduplication", "POST deduplicationEnabled", True),
+    ("POST deduplicationSnapshotInterval", "POST deduplicationSnapshotInterval", 100),
+    ("POST delayedDelivery", "POST delayedDelivery", {"active": True, "tickTime": 1000}),
+    ("POST dispatchRate", "POST dispatchRate", RATE),
+    ("POST encryptionRequired", "", True),
+    ("POST entryFilters", "POST entryFilters", {"entryFilterNames": "a"}),
+    ("POST inactiveTopicPolicies", "POST inactiveTopicPolicies", INACTIVE),
+    ("POST isAllowAutoUpdateSchema", "", False),
+    ("POST maxConsumersPerSubscription", "POST maxConsumersPerSubscription", 3),
+    ("POST maxConsumersPerTopic", "POST maxConsumers", 3),
+    ("POST maxProducersPerTopic", "POST maxProducers", 3),
+    ("POST maxSubscriptionsPerTopic", "POST maxSubscriptionsPerTopic", 3),
+    ("POST maxTopicsPerNamespace", "", 30),
+    ("POST maxUnackedMessagesPerConsumer", "POST maxUnackedMessagesOnConsumer", 3),
+    ("POST maxUnackedMessagesPerSubscription", "POST maxUnackedMessagesOnSubscription", 30),
+    ("POST messageTTL", "POST messageTTL?messageTTL=60", 60),
+    ("PUT offloadDeletionLagMs", "", 5),
+    ("PUT offloadThreshold", "", 5),
+    ("POST persistence", "POST persistence", QUORUMS),
+    ("PUT properties", "PUT properties", {"a": "b"}),
+    ("POST publishRate", "POST publishRate", PUBLISH_RATE),
+    ("POST replication", "", ["standalone"]),
+    ("POST replicatorDispatchRate", "POST replicatorDispatchRate", RATE),
+    ("POST retention", "POST retention", RETENTION),
+    ("PUT schemaCompatibilityStrategy", "PUT schemaCompatibilityStrategy", "BACKWARD"),
+    ("POST schemaValidationEnforced", "POST schemaValidationEnforced", True),
+    ("POST subscribeRate", "POST subscribeRate", SUBSCRIBE_RATE),
+    ("POST subscriptionAuthMode", "", "Prefix"),
+    ("POST subscriptionDispatchRate", "POST subscriptionDispatchRate", RATE),
+    ("POST subscriptionExpirationTime", "", 60),
+    ("POST subscriptionTypesEnabled", "POST subscriptionTypesEnabled", ["Exclusive", "Shared"]),
+    ("POST antiAffinity", "", "group"),
+    ("POST permissions/role", "", ["produce", "consume"]),
+    ("", "POST maxMessageSize", 1000),
 )
-"""Policies of a namespace."""
+"""The request for a policy of a namespace, the one for a topic, and the value; a request may be missing."""
 
-OF_TOPICS: Final[tuple[Row, ...]] = (
-    ("POST", "backlogQuota", QUOTA),
-    ("POST", "compactionThreshold", 1000),
-    ("POST", "deduplicationEnabled", True),
-    ("POST", "deduplicationSnapshotInterval", 100),
-    ("POST", "delayedDelivery", {"active": True, "tickTime": 1000}),
-    ("POST", "dispatchRate", RATE),
-    ("POST", "entryFilters", {"entryFilterNames": "a"}),
-    ("POST", "inactiveTopicPolicies", INACTIVE),
-    ("POST", "maxConsumers", 3),
-    ("POST", "maxConsumersPerSubscription", 3),
-    ("POST", "maxMessageSize", 1000),
-    ("POST", "maxProducers", 3),
-    ("POST", "maxSubscriptionsPerTopic", 3),
-    ("POST", "maxUnackedMessagesOnConsumer", 3),
-    ("POST", "maxUnackedMessagesOnSubscription", 3),
-    ("POST", "messageTTL?messageTTL=60", None),
-    ("POST", "persistence", QUORUMS),
-    ("POST", "publishRate", PUBLISH_RATE),
-    ("POST", "replicatorDispatchRate", RATE),
-    ("POST", "retention", RETENTION),
-    ("PUT", "schemaCompatibilityStrategy", "BACKWARD"),
-    ("POST", "schemaValidationEnforced", True),
-    ("POST", "subscribeRate", SUBSCRIBE_RATE),
-    ("POST", "subscriptionDispatchRate", RATE),
-    ("POST", "subscriptionTypesEnabled", ["Exclusive", "Shared"]),
-    ("PUT", "properties", {"a": "b"}),
-)
-"""Policies of a topic."""
+
+def _requests(rows: Iterable[tuple[str, Any]]) -> Iterator[Row]:
+    """Yield the requests that are not missing. A path with a query has the value in the query."""
+    for request, value in rows:
+        method, _, path = request.partition(" ")
+        if path:
+            yield method, path, None if "?" in path else value
+
+
+OF_NAMESPACES: Final = tuple(_requests((request, value) for request, _, value in POLICIES))
+OF_TOPICS: Final = tuple(_requests((request, value) for _, request, value in POLICIES))
 
 READ_AS: Final = {"backlogQuota": "backlogQuotaMap", "permissions/role": "permissions"}
 """Policies that are read under another name."""
