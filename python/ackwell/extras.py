@@ -9,6 +9,7 @@ EXTRAS: Final = {
     "bokeh": "report",
     "google": "devbroker",
     "jinja2": "report",
+    "jwt": "devbroker",
     "mcp": "mcp",
     "oauthlib": "auth",
     "pandas": "spark",
@@ -17,7 +18,7 @@ EXTRAS: Final = {
     "pyspark": "spark",
     "yaml": "auth",
 }
-"""The extra that installs each top-level package; `google` belongs to protobuf, `yaml` to PyYAML."""
+"""The extra of each top-level package; `google` belongs to protobuf, `jwt` to PyJWT, `yaml` to PyYAML."""
 
 
 def require(module: str, purpose: str) -> None:
@@ -39,5 +40,5 @@ def missing(error: ModuleNotFoundError) -> str:
     """
     package = (error.name or str(error)).partition(".")[0]
     extra = EXTRAS.get(package)
-    shown = {"google": "protobuf", "yaml": "PyYAML"}.get(package, package)
+    shown = {"google": "protobuf", "jwt": "PyJWT", "yaml": "PyYAML"}.get(package, package)
     return f"{shown}; pip install {shown if extra is None else repr(f'ackwell[{extra}]')}"
