@@ -138,8 +138,11 @@ def test_a_new_file_has_all_cursors_or_is_empty(tmp_path: Path, monkeypatch: pyt
     assert sorted(each.name for each in tmp_path.iterdir()) == ["cursors.db", "cursors.db-witness"]
     assert ledger_names(file) == ["topic a", "topic b"]
     file.unlink()
-    with pytest.raises(StoreError, match="belongs to a file that is gone"):
-        save_states(states, file)
+    link = tmp_path / "link.db"
+    link.symlink_to(file)
+    for gone in (file, link):
+        with pytest.raises(StoreError, match="belongs to a file that is gone"):
+            save_states(states, gone)
     with pytest.raises(StoreError, match="no such folder"):
         save_states(states, tmp_path / "missing" / "cursors.db")
 

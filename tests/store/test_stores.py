@@ -427,8 +427,12 @@ def test_a_witness_for_which_the_disk_has_no_room_is_an_error_of_ours(
     witness.close()
 
 
-def test_a_ledger_that_falls_behind_its_witness_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_link", [False, True])
+def test_a_ledger_that_falls_behind_its_witness_is_refused(tmp_path: Path, is_link: bool) -> None:
     path, copy = tmp_path / "acks.db", tmp_path / "copy"
+    given = tmp_path / "link.db" if is_link else path
+    if is_link:
+        given.symlink_to(path)
     with SqliteStore(path) as store:
         store.append(b"a")
     shutil.copy(path, copy)
@@ -436,17 +440,17 @@ def test_a_ledger_that_falls_behind_its_witness_is_refused(tmp_path: Path) -> No
         store.append(b"b")
     shutil.copy(copy, path)
     for opened in (
-        lambda: SqliteStore(path),
-        lambda: SqliteStore(path, read_only=True),
-        lambda: ledger_names(path),
+        lambda: SqliteStore(given),
+        lambda: SqliteStore(given, read_only=True),
+        lambda: ledger_names(given),
     ):
         with pytest.raises(StoreError, match="write 4 was confirmed, but the last write in the file is 2"):
             opened()
     path.unlink()
     with pytest.raises(StoreError, match="write 4 was confirmed, but the last write in the file is 0"):
-        SqliteStore(path)
+        SqliteStore(given)
     (tmp_path / "acks.db-witness").unlink()
-    with SqliteStore(path) as store:
+    with SqliteStore(given) as store:
         assert store.append(b"anew") == 0
 
 

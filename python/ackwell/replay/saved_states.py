@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ackwell.errors import StoreError
-from ackwell.store.sqlite import one_transaction
+from ackwell.store.sqlite import one_transaction, real_file
 from ackwell.store.witness import confirmed_writes, witness_path
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def save_states(states: list[SubscriptionState], path: Path, *, replace: bool = 
     """
     from ackwell.errors import NotLoadedError
 
-    _require_own_logs(path)
+    _require_own_logs(real_file(path))
     names = [ledger_name(state.topic, state.subscription) for state in states]
     with one_transaction(path) as opened:
         stores = [opened(name) for name in names]

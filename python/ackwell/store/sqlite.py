@@ -121,10 +121,7 @@ class SqliteStore(Store):
         timeout_s: float = 5.0,
         read_only: bool = False,
     ) -> None:
-        self._path = Path(path)
-        if self._path.is_symlink():
-            # SQLite keeps the log next to the file, not next to a link to it.
-            self._path = self._path.resolve()
+        self._path = real_file(path)
         self._name = checked_name(name)
         self._key = _key(name)
         self._timeout_s = timeout_s
@@ -452,7 +449,7 @@ def ledger_names(path: str | os.PathLike[str]) -> list[str]:
 
     Raises `StoreError` if a ledger is damaged or if entries of a missing ledger exist.
     """
-    path = Path(path)
+    path = real_file(path)
     with _errors(path), closing(_connect(path, 5.0, read_only=True)) as connection:
         confirmed = confirmed_writes(path)
         connection.execute("BEGIN")
@@ -476,12 +473,19 @@ def ledger_names(path: str | os.PathLike[str]) -> list[str]:
 
 def is_sqlite(path: str | os.PathLike[str]) -> bool:
     """Return whether a path is an SQLite file."""
+    path = real_file(path)
     try:
-        require_regular(Path(path))
-        _marks(Path(path))
+        require_regular(path)
+        _marks(path)
     except (OSError, sqlite3.Error):
         return False
-    return Path(path).stat().st_size > 0
+    return path.stat().st_size > 0
+
+
+def real_file(path: str | os.PathLike[str]) -> Path:
+    """Return the file of a link: SQLite keeps the log next to the file, not next to a link to it."""
+    path = Path(path)
+    return path.resolve() if path.is_symlink() else path
 
 
 def _key(name: str) -> int:
