@@ -191,7 +191,6 @@ def admin_page() -> str:
         "\n## Policies\n\nEvery policy is stored, returned and deleted. A policy that is only stored has the "
         "header `X-Ackwell-Policy` in its answers.\n\n| policy of a namespace | of a topic | effect |\n"
         "|---|---|---|\n"
-        "| `backlogQuota` | `backlogQuota` | enforced |\n"
     ]
     parts += [
         f"| {_code(each.name)} | {_code(each.topic)} | {'enforced' if each.enforced else 'stored only'} |\n"

@@ -51,6 +51,23 @@ def test_a_policy_that_is_only_stored_says_so_in_a_header(
             assert answer.headers["X-Ackwell-Policy"] == (None if enforced else "stored only")
 
 
+@pytest.mark.parametrize(
+    ("super_users", "path", "header"),
+    [
+        (None, "permissions/role", "stored only"),
+        (("admin",), "permissions/role", None),
+        (("admin",), "permissions/subscription/s", "stored only"),
+    ],
+)
+def test_a_permission_is_only_stored_if_none_is_checked(
+    super_users: tuple[str, ...] | None, path: str, header: str | None
+) -> None:
+    with Broker(settings=DevBrokerSettings(super_users=super_users)) as broker:
+        url = f"{broker.admin_url}/admin/v2/{NAMESPACE}/{path}"
+        with urlopen(Request(url, b'["role"]', method="POST")) as answer:
+            assert answer.headers["X-Ackwell-Policy"] == header
+
+
 def test_a_policy_that_no_broker_has_is_refused(broker: Broker) -> None:
     for method in ("PUT", "POST"):
         assert status(broker, method, f"{NAMESPACE}/nonsense", 5)[0] == 405

@@ -113,6 +113,19 @@ def test_a_quota_with_a_limit_that_is_not_a_number_is_refused(broker: Offline, v
     assert broker.admin("POST", f"{SPACE}/backlogQuota", body)[0] == 400
 
 
+def test_a_quota_of_the_policies_of_a_new_namespace_is_enforced(broker: Offline) -> None:
+    """Older clients name the size `limit` there, too."""
+    quota = {"limit": 1, "policy": "producer_exception"}
+    policies = {"backlog_quota_map": {"destination_storage": quota}}
+    assert broker.admin("PUT", "admin/v2/namespaces/public/live", policies) is None
+    client, topic = broker.connect(), "persistent://public/live/orders"
+    client.subscribe(topic=topic, permits=0)
+    client.produce(topic)
+    client.publish(b"x")
+    broker.admin("GET", "admin/v2/brokers/backlog-quota-check")
+    assert [each.type for each in client.read()] == [CommandType.CLOSE_PRODUCER]
+
+
 # Rates
 
 
@@ -132,6 +145,12 @@ def test_messages_are_dispatched_at_a_rate_by_the_clock(broker: Offline, path: s
     assert numbers(client) == [4]
     broker.topics("DELETE", path)
     assert numbers(client) == [5, 6, 7, 8, 9]
+
+
+def test_a_rate_of_one_subscription_that_is_not_a_rate_is_refused(broker: Offline) -> None:
+    with_backlog(broker)
+    status, why = broker.topics("POST", "orders/s/dispatchRate", 5)
+    assert (status, "subscriptionDispatchRate: 5" in why) == (400, True)
 
 
 def test_a_dispatch_rate_permits_one_period_at_once_and_then_grows(broker: Offline) -> None:

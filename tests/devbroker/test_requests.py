@@ -19,7 +19,7 @@ from ackwell.devbroker.admin.route_table import RESOURCES, routes
 from ackwell.devbroker.admin.server import dispatch
 from ackwell.devbroker.admin.topic_routes import _partitions
 from ackwell.devbroker.compatibility import STRATEGIES, can_read, compatible
-from ackwell.devbroker.policies import POLICIES, Policy
+from ackwell.devbroker.policies import BACKLOG_QUOTA, POLICIES, Policy
 from ackwell.protocol import messages
 from ackwell.protocol.batches import write_batch
 from ackwell.protocol.constants import CommandType, SchemaType
@@ -630,7 +630,11 @@ def test_a_name_that_begins_like_another_is_another(broker: Offline) -> None:
     assert broker.admin("DELETE", "admin/v2/namespaces/acme/a") is None
 
 
-@pytest.mark.parametrize("policy", POLICIES, ids=lambda each: each.name or each.topic)
+SET_WHOLE = [each for each in POLICIES if each is not BACKLOG_QUOTA]
+"""The policies that one request sets; a request for a backlog quota sets one type of it."""
+
+
+@pytest.mark.parametrize("policy", SET_WHOLE, ids=lambda each: each.name or each.topic)
 def test_every_policy_is_set_read_and_removed(broker: Offline, policy: Policy) -> None:
     """Each policy of the table has the routes of the real broker, and its JSON form is that of 4.2.4."""
     broker.topics("PUT", "orders")
@@ -707,6 +711,8 @@ def test_the_policies_of_a_namespace_have_the_fields_of_pulsar(broker: Offline) 
     for wrong, status in (
         ({"retention_policies": 1}, 412),
         ({"replication_clusters": ["x"]}, 403),
+        ({"backlog_quota_map": {"destination_storage": {"limitSize": 1}}}, 412),
+        ({"backlog_quota_map": [1]}, 412),
     ):
         assert broker.admin("PUT", "admin/v2/namespaces/public/third", wrong)[0] == status
     none = "admin/v2/namespaces/public/none"
@@ -813,6 +819,7 @@ def test_delayed_delivery_can_be_turned_off(broker: Offline) -> None:
         ("retention", {"retentionTimeInMinutes": 10}, 400, "one limit is 0"),
         ("retention", {"retentionTimeInMinutes": 0, "retentionSizeInMB": 1}, 400, "one limit is 0"),
         ("backlogQuota", {"limitSize": 1, "policy": "nope"}, 400, "the attribute policy"),
+        ("backlogQuota", None, 400, "backlogQuota: None"),
     ],
 )
 def test_a_value_that_a_broker_refuses_changes_nothing(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ackwell.devbroker.policies import BACKLOG_QUOTA
+from ackwell.devbroker.policies import BACKLOG_QUOTA, EVICTION, EXCEPTION, HOLD, QUOTA_OF_AGE, QUOTA_OF_SIZE
 from ackwell.devbroker.refused_commands import CommandRefusedError
 from ackwell.errors import ErrorCode
 from ackwell.position import Position
@@ -17,29 +17,20 @@ if TYPE_CHECKING:
     from ackwell.devbroker.subscriptions import TopicSubscription
     from ackwell.devbroker.topic import Topic
 
-SIZE: Final = "destination_storage"
-AGE: Final = "message_age"
-
-EVICTION: Final = "consumer_backlog_eviction"
-"""The policy that acknowledges entries; the other two refuse producers."""
-
 REDUCED_TO: Final = 0.9
 """An eviction reduces the backlog to this part of the size limit."""
 
 _REFUSALS: Final = {
-    "producer_request_hold": ErrorCode.PRODUCER_BLOCKED_QUOTA_EXCEEDED_ERROR,
-    "producer_exception": ErrorCode.PRODUCER_BLOCKED_QUOTA_EXCEEDED_EXCEPTION,
+    HOLD: ErrorCode.PRODUCER_BLOCKED_QUOTA_EXCEEDED_ERROR,
+    EXCEPTION: ErrorCode.PRODUCER_BLOCKED_QUOTA_EXCEEDED_EXCEPTION,
 }
 """The error of a refused producer, by policy. With a hold, clients keep their messages until a timeout."""
 
 
 def quota(topic: Topic, kind: str) -> dict[str, Any] | None:
     """Return a quota of a topic, otherwise of its namespace; None if neither has it."""
-    for stored in topic.content.shared.stored_policies(topic.name):
-        found: dict[str, Any] | None = stored.get(BACKLOG_QUOTA, {}).get(kind)
-        if found is not None:
-            return found
-    return None
+    stored = topic.content.shared.stored(topic.name, BACKLOG_QUOTA)
+    return next((quotas[kind] for quotas in stored if quotas is not None and kind in quotas), None)
 
 
 def exceeded(topic: Topic) -> tuple[str, dict[str, Any]] | None:
@@ -47,11 +38,11 @@ def exceeded(topic: Topic) -> tuple[str, dict[str, Any]] | None:
     slowest = _slowest(topic)
     if slowest is None:
         return None
-    by_size, by_age = quota(topic, SIZE), quota(topic, AGE)
+    by_size, by_age = quota(topic, QUOTA_OF_SIZE), quota(topic, QUOTA_OF_AGE)
     if by_size is not None and 0 <= by_size["limitSize"] <= slowest.backlog_bytes:
-        return SIZE, by_size
+        return QUOTA_OF_SIZE, by_size
     if by_age is not None and by_age["limitTime"] > 0 and _age_ms(slowest) > 1_000 * by_age["limitTime"]:
-        return AGE, by_age
+        return QUOTA_OF_AGE, by_age
     return None
 
 
@@ -74,7 +65,7 @@ def enforce(topic: Topic) -> None:
     kind, limits = found
     if limits["policy"] != EVICTION:
         topic.producers.close_all()
-    elif kind == SIZE:
+    elif kind == QUOTA_OF_SIZE:
         _evict_bytes(topic, limits["limitSize"])
     else:
         _evict_ledgers(topic, 1_000 * limits["limitTime"])

@@ -9,13 +9,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ackwell.devbroker.devbroker_settings import DevBrokerSettings
     from ackwell.subscription import SubscriptionSettings
 
 MB: Final = 1 << 20
 
-BACKLOG_QUOTA: Final = "backlog_quota_map"
-"""The field of backlog quotas, which have a type each; `backlog_quotas` applies them."""
+QUOTA_OF_SIZE: Final = "destination_storage"
+QUOTA_OF_AGE: Final = "message_age"
+QUOTA_TYPES: Final = (QUOTA_OF_SIZE, QUOTA_OF_AGE)
+
+HOLD: Final = "producer_request_hold"
+EXCEPTION: Final = "producer_exception"
+EVICTION: Final = "consumer_backlog_eviction"
+QUOTA_ACTIONS: Final = (HOLD, EXCEPTION, EVICTION)
+"""The policies of a backlog quota: the first two refuse producers, the third acknowledges entries."""
+
+NO_PERMISSIONS: Final[dict[str, dict[str, Any]]] = {
+    "namespace_auth": {},
+    "destination_auth": {},
+    "subscription_auth_roles": {},
+}
 
 AGES_CHECKED_MS: Final = 300_000
 """Brokers expire old messages every five minutes (`messageExpiryCheckIntervalInMinutes`)."""
@@ -136,6 +151,10 @@ TYPES: Final = Policy(
     True,
     [],
 )
+BACKLOG_QUOTA: Final = Policy(
+    "backlogQuota", "backlogQuota", "backlog_quota_map", Form(None), enforced=True, unset={}
+)
+"""The quotas by type; a request sets one type."""
 COMPACTION: Final = Policy("compactionThreshold", "compactionThreshold", "compaction_threshold", _COUNT, True)
 DELAYED: Final = Policy(
     "delayedDelivery",
@@ -192,6 +211,7 @@ POLICIES: Final = (
     MAX_SUBSCRIPTIONS,
     AUTO_TOPICS,
     TYPES,
+    BACKLOG_QUOTA,
     COMPACTION,
     DELAYED,
     DISPATCH_RATE,
@@ -308,6 +328,8 @@ def checked(policy: Policy, value: Any) -> Any:
     form = policy.form
     if value is None:
         return None
+    if policy is BACKLOG_QUOTA:
+        return _checked_quotas(value)
     value = _shaped(name, form.example, value)
     if form.least is not None and value < form.least:
         raise RefusedPolicyError(_REFUSALS.get(name, f"{name} must be {form.least} or more"))
@@ -316,21 +338,8 @@ def checked(policy: Policy, value: Any) -> Any:
         return value if value in form.choices else None
     if form.choices and not set(value) <= set(form.choices):
         raise RefusedPolicyError(f"{name} is a list of {', '.join(form.choices)}", is_shape=True)
-    if policy is RETENTION:
-        _check_retention(value)
-    if policy is AUTO_TOPICS:
-        _check_auto_topics(value)
-    if policy.name == "entryFilters" and value["entryFilterNames"]:
-        raise RefusedPolicyError(
-            f"The entry filter {value['entryFilterNames']!r} is not loaded", is_shape=True
-        )
-    if policy is PERSISTENCE:
-        quorums = [value[f"bookkeeper{each}"] for each in ("Ensemble", "WriteQuorum", "AckQuorum")]
-        if quorums != sorted(quorums, reverse=True):
-            raise RefusedPolicyError(
-                "Bookkeeper Ensemble ({}) >= WriteQuorum ({}) >= AckQuorum ({})".format(*quorums),
-                is_shape=True,
-            )
+    if (check := _CHECKS.get(name)) is not None:
+        check(value)
     return value
 
 
@@ -419,6 +428,23 @@ def _shaped(name: str, example: Any, value: Any) -> Any:  # noqa: C901 - one cas
     raise RefusedPolicyError(f"{name}: {value!r} does not have the form of {example!r}", is_shape=True)
 
 
+def _checked_quotas(value: Any) -> dict[str, dict[str, Any]]:
+    if not isinstance(value, dict) or not set(value) <= set(QUOTA_TYPES):
+        raise RefusedPolicyError(f"the type of a quota is one of {', '.join(QUOTA_TYPES)}", is_shape=True)
+    return {kind: _checked_quota(quota) for kind, quota in value.items()}
+
+
+def _checked_quota(value: Any) -> dict[str, Any]:
+    quota: dict[str, Any] = _shaped(
+        "backlogQuota", {"limit": 0, "limitSize": 0, "limitTime": 0, "policy": ""}, value
+    )
+    if quota["policy"] not in QUOTA_ACTIONS:
+        raise RefusedPolicyError(f"the attribute policy is one of {', '.join(QUOTA_ACTIONS)}", is_shape=True)
+    # Older clients name the size `limit`, and the Go client sends both.
+    size = quota["limit"] if value.get("limitSize") is None else quota["limitSize"]
+    return quota | {"limit": size, "limitSize": size}
+
+
 def _check_retention(value: dict[str, int]) -> None:
     limits = list(value.values())
     if min(limits) < -1 or max(limits) >= 2**31:
@@ -446,12 +472,35 @@ def _check_auto_topics(value: dict[str, Any]) -> None:
         )
 
 
+def _check_entry_filters(value: dict[str, str]) -> None:
+    if value["entryFilterNames"]:
+        raise RefusedPolicyError(
+            f"The entry filter {value['entryFilterNames']!r} is not loaded", is_shape=True
+        )
+
+
+def _check_quorums(value: dict[str, Any]) -> None:
+    quorums = [value[f"bookkeeper{each}"] for each in ("Ensemble", "WriteQuorum", "AckQuorum")]
+    if quorums != sorted(quorums, reverse=True):
+        raise RefusedPolicyError(
+            "Bookkeeper Ensemble ({}) >= WriteQuorum ({}) >= AckQuorum ({})".format(*quorums), is_shape=True
+        )
+
+
+_CHECKS: Final[dict[str, Callable[[Any], None]]] = {
+    AUTO_TOPICS.name: _check_auto_topics,
+    "entryFilters": _check_entry_filters,
+    PERSISTENCE.name: _check_quorums,
+    RETENTION.name: _check_retention,
+}
+"""By policy, the check of values that have its form."""
+
+
 def namespace_json(stored: dict[str, Any]) -> dict[str, Any]:
     """Return the policies of a namespace as Pulsar's JSON: the stored ones and the defaults of others."""
     known: dict[str, Any] = {
-        "auth_policies": {"namespace_auth": {}, "destination_auth": {}, "subscription_auth_roles": {}},
+        "auth_policies": NO_PERMISSIONS,
         "bundles": {"boundaries": list(BUNDLES), "numBundles": len(BUNDLES) - 1},
-        BACKLOG_QUOTA: {},
         "latency_stats_sample_rate": {},
         "deleted": False,
         "migrated": False,
@@ -480,10 +529,14 @@ def from_namespace_json(given: dict[str, Any]) -> dict[str, Any]:
             value = value.get(CLUSTER) if isinstance(value, dict) else None
         if value is not None and (value := checked(each, value)) not in (None, each.unset):
             stored[each.field] = value
-    for field in (BACKLOG_QUOTA, "auth_policies"):
-        if given.get(field):
-            stored[field] = given[field]
+    if given.get("auth_policies"):
+        stored["auth_policies"] = given["auth_policies"]
     return stored
+
+
+def rate_of(subscription: str) -> str:
+    """Return the name under which a topic stores the dispatch rate of one subscription."""
+    return f"dispatchRate of {subscription}"
 
 
 class Retention(NamedTuple):

@@ -75,16 +75,18 @@ class Shared:
 
     def policy(self, topic: TopicName, policy: Policy) -> Any:
         """Return a policy of a topic, otherwise of its namespace; None if neither has it."""
-        if self.topic_policies:
-            found = self.topic_policies.get(str(topic.partitioned), {}).get(policy.topic)
-            if found is not None:
-                return found
-        return self.policies.get(topic.in_namespace, {}).get(policy.field)
+        of_topic, of_namespace = self.stored(topic, policy)
+        return of_namespace if of_topic is None else of_topic
 
-    def stored_policies(self, topic: TopicName) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the stored policies of a topic and of its namespace."""
-        of_topic = self.topic_policies.get(str(topic.partitioned), {})
-        return of_topic, self.policies.get(topic.in_namespace, {})
+    def stored(self, topic: TopicName, policy: Policy) -> tuple[Any, Any]:
+        """Return the policy that a topic has and the one that its namespace has; None for a missing one."""
+        return self.of_topic(topic).get(policy.topic), self.policies.get(topic.in_namespace, {}).get(
+            policy.field
+        )
+
+    def of_topic(self, topic: TopicName) -> dict[str, Any]:
+        """Return the policies of a topic with its partitions, without those of its namespace."""
+        return self.topic_policies.get(str(topic.partitioned), {}) if self.topic_policies else {}
 
     def check_limit(self, topic: TopicName, policy: Policy, present: int, what: str) -> None:
         """Raise `CommandRefusedError` if a topic has reached a limit; 0 is no limit."""

@@ -22,6 +22,7 @@ from ackwell.devbroker.policies import (
     PERSISTENCE,
     SUBSCRIPTION_RATE,
     TYPES,
+    rate_of,
     unacked_limits,
 )
 from ackwell.devbroker.refused_commands import CommandRefusedError
@@ -187,7 +188,7 @@ class TopicSubscription:
         shared, name = self.content.shared, self.content.name
         limits = (shared.policy(name, each) for each in (PER_CONSUMER, PER_SUBSCRIPTION))
         self.subscription.limit_unacked(*unacked_limits(self.content.settings.subscription, *limits))
-        own = shared.topic_policies.get(str(name.partitioned), {}).get(f"dispatchRate of {self.name}")
+        own = shared.of_topic(name).get(rate_of(self.name))
         self._throttle = Throttle.of(self.content.clock, own or shared.policy(name, SUBSCRIPTION_RATE))
         self.cursor_writes.limit_rate(shared.policy(name, PERSISTENCE))
 

@@ -11,13 +11,19 @@ from ackwell.devbroker.admin.requests import NO_CONTENT, OK, STORED_ONLY, HttpEr
 from ackwell.devbroker.admin.topic_routes import with_partitions
 from ackwell.devbroker.policies import (
     BACKLOG_QUOTA,
+    HOLD,
+    NO_PERMISSIONS,
     OF_NAMESPACES,
     OF_TOPICS,
+    QUOTA_OF_SIZE,
+    QUOTA_TYPES,
+    SUBSCRIPTION_RATE,
     TYPES,
     Policy,
     RefusedPolicyError,
     applied_default,
     checked,
+    rate_of,
 )
 
 if TYPE_CHECKING:
@@ -27,7 +33,6 @@ if TYPE_CHECKING:
 
 _NAMESPACE: Final = "/admin/v2/namespaces/{tenant}/{namespace}/"
 _TOPIC: Final = "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/"
-_QUOTA_TYPES: Final = ("destination_storage", "message_age")
 
 
 def handler(path: str, method: str) -> Callable[[Request], Any] | None:
@@ -78,14 +83,18 @@ def _set(request: Request, *, policy: Policy, is_topic: bool) -> Raw | None:
     if value is None:
         # Two policies of topics have their value in the query; a flag without a body is set.
         value = request.query.get(policy.topic, True if policy.form.example is False else None)
+    _write(request, policy, _checked(policy, value), is_topic=is_topic)
+    # A Pulsar broker answers this one with 200.
+    return OK if policy.name == "replication" and not is_topic else None
+
+
+def _checked(policy: Policy, value: Any) -> Any:
+    """Return a value in Pulsar's JSON form; 400 or 412 for a wrong one."""
     try:
-        value = checked(policy, value)
+        return checked(policy, value)
     except RefusedPolicyError as error:
         status = HTTPStatus.BAD_REQUEST if error.is_shape else HTTPStatus.PRECONDITION_FAILED
         raise HttpError(status, str(error)) from None
-    _write(request, policy, value, is_topic=is_topic)
-    # A Pulsar broker answers this one with 200.
-    return OK if policy.name == "replication" and not is_topic else None
 
 
 def _remove(request: Request, *, policy: Policy, is_topic: bool) -> None:
@@ -113,64 +122,38 @@ def remove_offload_policies(request: Request) -> None:
 
 def _quotas(request: Request) -> dict[str, Any]:
     is_topic = "topic" in request.names
-    found: dict[str, Any] = _stored(request, is_topic=is_topic).get(BACKLOG_QUOTA, {})
+    stored = _stored(request, is_topic=is_topic)
+    found: dict[str, Any] = stored.get(BACKLOG_QUOTA.topic if is_topic else BACKLOG_QUOTA.field, {})
     return found
 
 
-def _write_field(request: Request, field: str, value: Any) -> None:
-    if "topic" in request.names:
-        request.state.set_topic_policy(request.topic, field, value)
-    else:
-        request.state.set_policy(request.namespace, field, value)
+def _write_quotas(request: Request, quotas: dict[str, Any]) -> None:
+    _write(request, BACKLOG_QUOTA, quotas or None, is_topic="topic" in request.names)
 
 
 def get_backlog_quota_map(request: Request) -> Any:
     """Return the backlog quotas by type."""
     stored = _quotas(request)
     if request.flag("applied"):
-        unlimited = {"limit": -1, "limitSize": -1, "limitTime": -1, "policy": "producer_request_hold"}
-        of_namespace = request.state.shared.policies[request.namespace].get(BACKLOG_QUOTA, {})
-        return dict.fromkeys(_QUOTA_TYPES, unlimited) | of_namespace | stored
+        unlimited = {"limit": -1, "limitSize": -1, "limitTime": -1, "policy": HOLD}
+        of_namespace = request.state.shared.policies[request.namespace].get(BACKLOG_QUOTA.field, {})
+        return dict.fromkeys(QUOTA_TYPES, unlimited) | of_namespace | stored
     return stored
 
 
 def set_backlog_quota(request: Request) -> None:
     """Set the backlog quota of a type."""
-    given = request.json()
     kind = request.query.get("backlogQuotaType")
     # Without a type, a namespace's request sets both, and a topic's request the first.
-    kinds = [kind] if kind else _QUOTA_TYPES if "topic" not in request.names else _QUOTA_TYPES[:1]
-    policies = ("producer_request_hold", "producer_exception", "consumer_backlog_eviction")
-    if (
-        not isinstance(given, dict)
-        or given.get("policy") not in policies
-        or not set(kinds) <= set(_QUOTA_TYPES)
-    ):
-        raise HttpError(HTTPStatus.BAD_REQUEST, f"the attribute policy is one of {', '.join(policies)}")
-    size, seconds = (_integer(given.get(name, 0)) for name in ("limitSize", "limitTime"))
-    # Older clients name the size `limit`, and the Go client sends both.
-    size = _integer(given["limit"]) if "limitSize" not in given and "limit" in given else size
-    quota = {"limit": size, "limitSize": size, "limitTime": seconds, "policy": given["policy"]}
-    _write_field(request, BACKLOG_QUOTA, _quotas(request) | dict.fromkeys(kinds, quota))
-
-
-def _integer(value: Any) -> int:
-    """Return a number that JSON gives as a number or as text; 400 for any other value."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    if isinstance(value, str) and value.removeprefix("-").isdecimal() and len(value) < 20:
-        return int(value)
-    raise HttpError(HTTPStatus.BAD_REQUEST, f"{value!r} is not a whole number")
+    kinds = [kind] if kind else QUOTA_TYPES[:1] if "topic" in request.names else QUOTA_TYPES
+    given = _checked(BACKLOG_QUOTA, dict.fromkeys(kinds, request.json()))
+    _write_quotas(request, _quotas(request) | given)
 
 
 def remove_backlog_quota(request: Request) -> None:
     """Remove the backlog quota of a type."""
-    kind = request.query.get("backlogQuotaType", _QUOTA_TYPES[0])
-    _write_field(
-        request,
-        BACKLOG_QUOTA,
-        {name: quota for name, quota in _quotas(request).items() if name != kind} or None,
-    )
+    kind = request.query.get("backlogQuotaType", QUOTA_OF_SIZE)
+    _write_quotas(request, {name: quota for name, quota in _quotas(request).items() if name != kind})
 
 
 def get_property(request: Request) -> Any:
@@ -181,15 +164,19 @@ def get_property(request: Request) -> Any:
 def set_property(request: Request) -> None:
     """Set one property of a namespace."""
     known = _stored(request, is_topic=False).get("properties", {})
-    _write_field(request, "properties", known | {request.names["key"]: request.names["value"]})
+    _write_properties(request, known | {request.names["key"]: request.names["value"]})
 
 
 def remove_property(request: Request) -> Any:
     """Remove one property of a namespace, and return its value."""
     known = dict(_stored(request, is_topic=False).get("properties", {}))
     removed = known.pop(request.names["key"], None)
-    _write_field(request, "properties", known or None)
+    _write_properties(request, known)
     return removed
+
+
+def _write_properties(request: Request, properties: dict[str, str]) -> None:
+    _write(request, OF_NAMESPACES["properties"], properties or None, is_topic=False)
 
 
 def topics_get_properties(request: Request) -> Any:
@@ -220,39 +207,39 @@ def delete_topic_policies(request: Request) -> None:
 
 def get_subscription_level_dispatch_rate(request: Request) -> Any:
     """Return the dispatch rate of one subscription."""
-    return _stored(request, is_topic=True).get(f"dispatchRate of {request.names['subscription']}")
+    return _stored(request, is_topic=True).get(rate_of(request.names["subscription"]))
 
 
 def set_subscription_level_dispatch_rate(request: Request) -> None:
     """Set the dispatch rate of one subscription."""
-    _stored(request, is_topic=True)
-    value = checked(OF_TOPICS["dispatchRate"], request.json())
-    _write_field(request, f"dispatchRate of {request.names['subscription']}", value)
+    _write_rate(request, _checked(SUBSCRIPTION_RATE, request.json()))
 
 
 def remove_subscription_level_dispatch_rate(request: Request) -> None:
     """Remove the dispatch rate of one subscription."""
+    _write_rate(request, None)
+
+
+def _write_rate(request: Request, value: Any) -> None:
     _stored(request, is_topic=True)
-    _write_field(request, f"dispatchRate of {request.names['subscription']}", None)
+    request.state.set_topic_policy(request.topic, rate_of(request.names["subscription"]), value)
 
 
-# Permissions, which are stored only
+# Permissions, which are enforced if `super_users` is set
 
 
 def _roles(request: Request) -> dict[str, dict[str, Any]]:
     existing_namespace(request)
-    empty: dict[str, Any] = {"namespace_auth": {}, "destination_auth": {}, "subscription_auth_roles": {}}
-    found: dict[str, dict[str, Any]] = request.state.shared.policies[request.namespace].get(
-        "auth_policies", {}
-    )
-    return empty | found
+    stored: dict[str, dict[str, Any]] = request.state.shared.policies[request.namespace]
+    return NO_PERMISSIONS | stored.get("auth_policies", {})
 
 
 def _grant(request: Request, kind: str, name: str, value: Any) -> None:
     roles = _roles(request)
     changed = {each: kept for each, kept in roles[kind].items() if each != name}
     changed |= {name: value} if value else {}
-    request.notes |= STORED_ONLY
+    if request.state.settings.super_users is None or kind == "subscription_auth_roles":
+        request.notes |= STORED_ONLY
     request.state.set_policy(request.namespace, "auth_policies", roles | {kind: changed})
 
 
