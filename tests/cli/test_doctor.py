@@ -194,6 +194,15 @@ def test_a_broker_conf_is_taken_as_settings(losing: str, tmp_path: Path) -> None
     assert command("doctor", *OLD, "--broker-setting", str(tmp_path / "none.conf"), losing)[0] == 2
 
 
+def test_a_broker_conf_is_read_as_java_properties(losing: str, tmp_path: Path) -> None:
+    conf = tmp_path / "broker.conf"
+    conf.write_text("! a comment = 1\nmanagedLedgerMaxUnackedRangesToPersist : \\\n  50000\n")
+    done = ackwell("doctor", *OLD, "--format", "json", "--broker-setting", str(conf), losing)
+    assert (done.code, done.err) == (0, "")
+    settings = json.loads(done.out)["broker"]["settings"]
+    assert settings["managedLedgerMaxUnackedRangesToPersist"] == 50_000
+
+
 def test_an_unknown_name_in_a_file_is_a_warning_and_on_the_command_line_an_error(
     losing: str, tmp_path: Path
 ) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ackwell.cluster.admin import Admin
-from ackwell.cluster.client_conf import ClientConf, properties, read_client_conf, read_pulsarctl_context
+from ackwell.cluster.client_conf import ClientConf, read_client_conf, read_pulsarctl_context
 from ackwell.cluster.credentials import Token
 from ackwell.cluster.endpoint import Endpoint
 from tests.cluster.fake_admin import broker, guarded, served
@@ -201,22 +201,6 @@ def test_a_file_of_bytes_is_refused(tmp_path: Path) -> None:
     file.write_bytes(b"\xff\xfe")
     with pytest.raises(ValueError, match="it holds no text"):
         read_client_conf(file)
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("a=1\r\nb: 2\rc 3\n", [("a", "1"), ("b", "2"), ("c", "3")]),
-        ("! no\n  # no \\\n a = x = y \n", [("a", "x = y")]),
-        ("a\\=b\\:=c\\\\d\\u0041\\t.", [("a=b:", "c\\dA\t.")]),
-        ("a=b\\\n   c\\\\\nd", [("a", "bc\\"), ("d", "")]),
-        ("a=b\\", [("a", "b")]),
-        ("=x", [("", "x")]),
-        ("", []),
-    ],
-)
-def test_properties_are_read_as_java_reads_them(text: str, found: list[tuple[str, str]]) -> None:
-    assert list(properties(text)) == found
 
 
 CONTEXTS: dict[str, Any] = {

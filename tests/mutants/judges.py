@@ -235,6 +235,7 @@ JUDGES: dict[str, list[str]] = {
     "python/ackwell/broker/contradictions.py": ["tests/broker/test_contradictions.py", *BROKER],
     "python/ackwell/broker/names.py": ["tests/broker/test_contradictions.py"],
     "python/ackwell/broker/codes.py": ["tests/diagnosis/test_codes.py", "tests/diagnosis/test_delivery.py"],
+    "python/ackwell/broker/properties.py": ["tests/broker/test_properties.py"],
     "python/ackwell/broker/restart.py": BROKER[1:],
     "python/ackwell/broker/overview.py": ["tests/cluster/test_survey.py"],
     "python/ackwell/broker/metadata_node.py": ["tests/broker/test_metadata_node.py"],

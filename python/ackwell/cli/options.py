@@ -295,6 +295,7 @@ def assignments(given: Sequence[str] | None) -> Iterator[str]:
     A file may be of another release, so an unknown name in it is ignored with a warning.
     """
     from ackwell.broker.broker_settings import is_setting, suggestion
+    from ackwell.broker.properties import properties
     from ackwell.regular_files import read_regular
     from ackwell.sources import SourceKind, source_kind
 
@@ -316,14 +317,13 @@ def assignments(given: Sequence[str] | None) -> Iterator[str]:
             ) from None
         except UnicodeDecodeError:
             raise typer.BadParameter(f"{value!r} is not a file of settings: it holds no text") from None
-        for line in text.splitlines():
-            name, separator, rest = line.strip().partition("=")
+        for name, setting in properties(text):
             # A setting without a value keeps its default, as the broker reads it.
-            if not separator or not rest.strip() or name.startswith("#"):
+            if not setting.strip():
                 continue
-            if is_setting(name.strip()):
-                yield f"{name.strip()}={rest.strip()}"
+            if is_setting(name):
+                yield f"{name}={setting.strip()}"
             else:
                 from ackwell.cli.console import warn
 
-                warn(f"{path}: ignored the unknown setting {name.strip()!r}{suggestion(name.strip())}")
+                warn(f"{path}: ignored the unknown setting {name!r}{suggestion(name)}")

@@ -6,14 +6,14 @@ An error message names the file and the key. It contains no value of the file, w
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
+from ackwell.broker.properties import properties
 from ackwell.cluster.credentials import Basic, Credentials, Token
 from ackwell.cluster.oauth2 import OAuth2
 from ackwell.json_values import json_value
@@ -81,24 +81,6 @@ def read_pulsarctl_context(name: str, file: Path | None = None) -> ClientConf:
         return _context(context, info)
     except _KeyError as error:
         raise ValueError(f"{file}: context {name!r}: {error}") from None
-
-
-def properties(text: str) -> Iterator[tuple[str, str]]:
-    r"""Yield the keys and values of Java properties.
-
-    >>> list(properties("# a comment\na=1\nb : two \\\n  lines"))
-    [('a', '1'), ('b', 'two lines')]
-    """
-    lines = iter(re.split(r"\r\n|\r|\n", text))
-    for line in lines:
-        line = line.strip()
-        if not line or line[0] in "#!":
-            continue
-        while (len(line) - len(line.rstrip("\\"))) % 2:
-            line = line[:-1] + next(lines, "").strip()
-        match = re.fullmatch(r"((?:\\.|[^\\=:\s])*)\s*[=:]?\s*(.*)", line)
-        assert match is not None
-        yield _unescaped(match[1]), _unescaped(match[2])
 
 
 class _KeyError(ValueError):
@@ -256,13 +238,3 @@ def _boolean(conf: Mapping[str, str], key: str) -> bool:
 
 def _path(conf: Mapping[str, str], key: str) -> Path | None:
     return Path(conf[key]) if conf.get(key) else None
-
-
-def _unescaped(text: str) -> str:
-    names = {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}
-
-    def character(match: re.Match[str]) -> str:
-        code = match[1]
-        return chr(int(code[1:], 16)) if len(code) > 1 else names.get(code, code)
-
-    return re.sub(r"\\(u[0-9a-fA-F]{4}|.)", character, text)
