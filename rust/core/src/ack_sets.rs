@@ -286,7 +286,8 @@ impl AckSets {
         if let Some(chunks) = self.ledgers.get(&last.ledger_id)
             && chunks[0].entry_id(0) <= last.entry_id
         {
-            self.retain_in(last.ledger_id, |entry_id, _| entry_id > last.entry_id);
+            let keeps = |entry_id: i64, _: AckSet<'_>| entry_id > last.entry_id;
+            self.retain_between(last.ledger_id, i64::MIN, last.entry_id, keeps);
         }
         self.tracking.is_moved |= self.len < before;
         before - self.len
@@ -295,7 +296,8 @@ impl AckSets {
     /// Removes the sets of a ledger's entries after `lower` and up to `upper`; returns their number.
     pub fn remove_range(&mut self, ledger_id: i64, lower: i64, upper: i64) -> usize {
         let before = self.len;
-        self.retain_in(ledger_id, |entry_id, _| entry_id <= lower || entry_id > upper);
+        let keeps = |entry_id: i64, _: AckSet<'_>| entry_id <= lower || entry_id > upper;
+        self.retain_between(ledger_id, lower, upper, keeps);
         before - self.len
     }
 
@@ -314,17 +316,25 @@ impl AckSets {
         let before = self.len;
         let ledger_ids: Vec<i64> = self.ledger_ids().collect();
         for ledger_id in ledger_ids {
-            self.retain_in(ledger_id, |entry_id, set| {
+            self.retain_between(ledger_id, i64::MIN, i64::MAX, |entry_id, set| {
                 keeps(Position::new(ledger_id, entry_id), set)
             });
         }
         before - self.len
     }
 
-    fn retain_in(&mut self, ledger_id: i64, mut keeps: impl FnMut(i64, AckSet<'_>) -> bool) {
+    /// Keeps some sets of a ledger. Visits only the chunks that can have an entry from `first` to `last`.
+    fn retain_between(
+        &mut self,
+        ledger_id: i64,
+        first: i64,
+        last: i64,
+        mut keeps: impl FnMut(i64, AckSet<'_>) -> bool,
+    ) {
         let Some(chunks) = self.ledgers.get_mut(&ledger_id) else { return };
         let mut removed = 0;
-        for chunk in chunks.iter_mut() {
+        let places = chunk_of(chunks, first)..=chunk_of(chunks, last);
+        for chunk in chunks.iter_mut().take(places.end() + 1).skip(*places.start()) {
             let len = chunk.len();
             let kept = (0..len).filter(|&at| keeps(chunk.entry_id(at), chunk.set(at)));
             let mask = kept.fold(0_u128, |mask, at| mask | 1 << at);
