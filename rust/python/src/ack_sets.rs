@@ -4,10 +4,11 @@ use ackwell_core::ack_sets::{AckSet, Effect};
 use ackwell_core::{Position, command_ack};
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyBytes, PyTuple};
+use pyo3::types::{PyBytes, PyTuple};
 
 use crate::arrays::{Array, Ints, Rows, array};
-use crate::convert::{self, Int, LimitError, Pair, pairs, position, raise};
+use crate::convert::{Int, LimitError, Pair, entry, pairs, raise};
+use crate::positions::Positions;
 use crate::range_set::PositionRangeSet;
 use crate::shared::Shared;
 
@@ -104,10 +105,6 @@ fn check_word_count(count: usize) -> PyResult<()> {
     Ok(())
 }
 
-fn entry(ledger_id: Int, entry_id: Int) -> PyResult<Position> {
-    Position::entry(ledger_id.0, entry_id.0).map_err(raise)
-}
-
 fn words_of<'py>(py: Python<'py>, set: AckSet<'_>) -> PyResult<Bound<'py, PyTuple>> {
     let words: Vec<i64> = set.words().collect();
     PyTuple::new(py, words)
@@ -142,8 +139,8 @@ impl AckSets {
         }
         let mut all = ackwell_core::AckSets::new();
         for item in pairs(sets)? {
-            let ((ledger_id, entry_id), words): (Pair, Words) = item?.extract()?;
-            all.insert(entry(ledger_id, entry_id)?, words.as_slice());
+            let (position, words): (Pair, Words) = item?.extract()?;
+            all.insert(entry(position)?, words.as_slice());
         }
         Ok(all)
     }
@@ -239,7 +236,7 @@ crate::methods::mapping_methods! { AckSets, 0,
 
     /// Set the words of an entry; return whether this changed them.
     fn set(&self, py: Python<'_>, ledger_id: Int, entry_id: Int, words: Words) -> PyResult<bool> {
-        let position = entry(ledger_id, entry_id)?;
+        let position = entry((ledger_id, entry_id))?;
         Ok(self.0.locked(py).insert(position, words.as_slice()))
     }
 
@@ -253,7 +250,7 @@ crate::methods::mapping_methods! { AckSets, 0,
         entry_id: Int,
         words: Words,
     ) -> PyResult<i64> {
-        let position = entry(ledger_id, entry_id)?;
+        let position = entry((ledger_id, entry_id))?;
         Ok(self.0.locked(py).intersect(position, words.as_slice()).code())
     }
 
@@ -290,7 +287,7 @@ crate::methods::mapping_methods! { AckSets, 0,
         entry_id: Int,
         words: Words,
     ) -> PyResult<bool> {
-        let position = entry(ledger_id, entry_id)?;
+        let position = entry((ledger_id, entry_id))?;
         Ok(self.0.locked(py).replace_if_later(position, words.as_slice()))
     }
 
@@ -399,20 +396,8 @@ crate::methods::mapping_methods! { AckSets, 0,
     }
 
     /// Iterate over the positions as they are now, in order.
-    fn __iter__(&self, py: Python<'_>) -> AckSetsIterator {
-        let positions: Vec<Position> = self.0.locked(py).iter().map(|(at, _)| at).collect();
-        AckSetsIterator(Shared::new(positions.into_iter()))
-    }
-
-    fn __eq__<'py>(
-        slf: &Bound<'py, Self>,
-        other: &Bound<'py, PyAny>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let py = slf.py();
-        let Ok(sets) = other.cast::<Self>() else { return convert::equals_mapping(slf, other) };
-        let other = sets.get().core(py);
-        let equal = *slf.get().0.locked(py) == other;
-        Ok(PyBool::new(py, equal).to_owned().into_any())
+    fn __iter__(&self, py: Python<'_>) -> Positions {
+        Positions::of(self.0.locked(py).iter().map(|(position, _)| position).collect())
     }
 
     fn __repr__(&self, py: Python<'_>) -> String {
@@ -464,25 +449,5 @@ impl Batch {
             let words = &self.words[ends[0] as usize..ends[1] as usize];
             visit(Position::new(*ledger_id, *entry_id), words);
         }
-    }
-}
-
-/// Iterates over the positions as they were when it was made.
-#[pyclass(frozen, module = "ackwell")]
-struct AckSetsIterator(Shared<std::vec::IntoIter<Position>>);
-
-#[pymethods]
-impl AckSetsIterator {
-    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
-        slf
-    }
-
-    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let next = self.0.locked(py).next();
-        next.map(|at| position(py, at)).transpose()
-    }
-
-    fn __length_hint__(&self, py: Python<'_>) -> usize {
-        self.0.locked(py).len()
     }
 }

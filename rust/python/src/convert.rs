@@ -83,6 +83,11 @@ pub(crate) fn bound((ledger_id, entry_id): Pair) -> PyResult<Position> {
     Position::bound(ledger_id.0, entry_id.0).map_err(raise)
 }
 
+/// A checked position of an entry: ledger ≥ 0, entry ≥ 0.
+pub(crate) fn entry((ledger_id, entry_id): Pair) -> PyResult<Position> {
+    Position::entry(ledger_id.0, entry_id.0).map_err(raise)
+}
+
 /// The `ackwell.Position` of a position.
 pub(crate) fn position(py: Python<'_>, position: Position) -> PyResult<Bound<'_, PyAny>> {
     static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();

@@ -11,6 +11,7 @@ mod arrays;
 mod ledgers;
 mod long_map;
 mod bit_set;
+mod positions;
 mod pending_acks;
 mod range_set;
 mod ack_sets;

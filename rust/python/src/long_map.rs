@@ -2,10 +2,10 @@
 
 use pyo3::exceptions::{PyKeyError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyIterator, PyTuple};
+use pyo3::types::{PyIterator, PyTuple};
 
 use crate::arrays::{Array, Ints, Rows, array};
-use crate::convert::{self, Int, pair, pairs, raise};
+use crate::convert::{Int, pair, pairs, raise};
 use crate::shared::Shared;
 
 /// Keys and values.
@@ -269,20 +269,6 @@ crate::methods::mapping_methods! { LongMap, 0, "Return a map of the same entries
     #[getter]
     fn capacity(&self, py: Python<'_>) -> usize {
         self.0.locked(py).capacity()
-    }
-
-    /// Equal to any mapping of the same entries.
-    fn __eq__<'py>(
-        slf: &Bound<'py, Self>,
-        other: &Bound<'py, PyAny>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let py = slf.py();
-        let Ok(other) = other.cast::<Self>() else {
-            return convert::equals_mapping(slf, other);
-        };
-        let theirs = other.get().0.locked(py).clone();
-        let equal = *slf.get().0.locked(py) == theirs;
-        Ok(PyBool::new(py, equal).to_owned().into_any())
     }
 
     fn __repr__(&self, py: Python<'_>) -> String {

@@ -61,6 +61,21 @@ macro_rules! mapping_methods {
             fn items<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
                 $crate::convert::view(slf, "ItemsView")
             }
+
+            /// Equal to any mapping of the same entries.
+            fn __eq__<'py>(
+                slf: &Bound<'py, Self>,
+                other: &Bound<'py, PyAny>,
+            ) -> PyResult<Bound<'py, PyAny>> {
+                let py = slf.py();
+                let Ok(other) = other.cast::<Self>() else {
+                    return $crate::convert::equals_mapping(slf, other);
+                };
+                // A copy, so that no call holds two locks.
+                let other = other.get().$field.locked(py).clone();
+                let equal = *slf.get().$field.locked(py) == other;
+                Ok(pyo3::types::PyBool::new(py, equal).to_owned().into_any())
+            }
         });
     };
 }

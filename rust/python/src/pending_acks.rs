@@ -1,19 +1,19 @@
-//! The class `PendingAcks`; calls of Python code are in `handlers`, iteration is in `iterator`.
+//! The class `PendingAcks`; calls of Python code are in `handlers`, its named tuple is in `value`.
 
 mod handlers;
-mod iterator;
+mod value;
 
-use ackwell_core::PendingAck;
+use ackwell_core::{PendingAck, Position};
 use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-use pyo3::types::PyBool;
 
 use crate::arrays::{Array, Block, Check, Ints, Rows, SMALL_BLOCK_ROWS, array};
-use crate::convert::{self, Int, Pair, pairs, raise};
+use crate::convert::{Int, Pair, pairs, raise};
+use crate::positions::Positions;
 use crate::shared::Shared;
 use handlers::Handlers;
-use iterator::{PendingAcksIterator, pending_ack};
+use value::pending_ack;
 
 /// Ledger ids, entry ids, remaining, sticky-key hashes.
 type Columns<'py> = (Array<'py, i64>, Array<'py, i64>, Array<'py, i64>, Array<'py, i64>);
@@ -430,28 +430,17 @@ crate::methods::mapping_methods! { PendingAcks, acks,
         self.acks.locked(py).len()
     }
 
-    fn __iter__(&self, py: Python<'_>) -> PendingAcksIterator {
-        PendingAcksIterator::of(entries_of(&self.acks.locked(py)))
+    fn __iter__(&self, py: Python<'_>) -> Positions {
+        let acks = self.acks.locked(py);
+        let mut positions = Vec::with_capacity(acks.len());
+        acks.for_each(|ledger, entry, _| positions.push(Position::new(ledger, entry)));
+        Positions::of(positions)
     }
 
     /// Return every entry, in order, as four int64 arrays.
     fn to_arrays<'py>(&self, py: Python<'py>) -> Columns<'py> {
         let entries = self.acks.detached(py, |acks| entries_of(acks));
         columns(py, &entries)
-    }
-
-    /// Equal to any mapping of the same entries.
-    fn __eq__<'py>(
-        slf: &Bound<'py, Self>,
-        other: &Bound<'py, PyAny>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let py = slf.py();
-        let Ok(other) = other.cast::<Self>() else {
-            return convert::equals_mapping(slf, other);
-        };
-        let theirs = other.get().acks.locked(py).clone();
-        let equal = *slf.get().acks.locked(py) == theirs;
-        Ok(PyBool::new(py, equal).to_owned().into_any())
     }
 
     fn __repr__(&self, py: Python<'_>) -> String {

@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple, PyType};
 
 use crate::ack_sets::AckSets;
-use crate::convert::{Int, Pair, bound, natural, position, raise, valid};
+use crate::convert::{Int, Pair, bound, entry, natural, position, raise, valid};
 use crate::range_set::PositionRangeSet;
 
 pyo3::import_exception!(ackwell.errors, StateTooLargeError);
@@ -388,10 +388,6 @@ fn range_set(py: Python<'_>, ranges: &Bound<'_, PyAny>) -> PyResult<core::Positi
         }
     };
     Ok(set.get().0.locked(py).clone())
-}
-
-fn entry(position: Pair) -> PyResult<Position> {
-    Position::entry(position.0.0, position.1.0).map_err(raise)
 }
 
 fn counts_dict<'py>(
