@@ -42,8 +42,9 @@ def event_files(sources: Iterable[str | AnyPath]) -> list[AnyPath]:
     files: set[AnyPath] = set()
     for source in map(any_path, sources):
         if source.is_dir():
-            found = [path for path in files_under(source) if _is_events(path, source)]
-            _refuse_hidden_lines(source)
+            inside = files_under(source)
+            found = [path for path in inside if _is_events(path, source)]
+            _refuse_hidden_lines(inside)
             if not found:
                 raise EventError(f"no trace here; expected {', '.join(_SUFFIXES)}", file=str(source))
             files.update(found)
@@ -57,9 +58,11 @@ def event_files(sources: Iterable[str | AnyPath]) -> list[AnyPath]:
     return sorted(files, key=str)
 
 
-def _refuse_hidden_lines(folder: AnyPath) -> None:
+def _refuse_hidden_lines(paths: list[AnyPath]) -> None:
     """Raise `EventError` for a recording that was killed when it replaced lines by Parquet."""
-    for lines in folder.rglob("_events-*.jsonl"):
+    for lines in paths:
+        if not (lines.name.startswith("_events-") and lines.name.endswith(".jsonl")):
+            continue
         shown = lines.with_name(lines.name[1:])
         if not shown.with_suffix(".parquet").exists():
             raise EventError(f"a killed recording has left it; rename it to {shown.name}", file=str(lines))
