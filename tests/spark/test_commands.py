@@ -6,9 +6,11 @@ import shlex
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unittest.mock import MagicMock
 
 import pytest
 
+from ackwell.cli.spark_command import _cursors, stream
 from ackwell.spark.versions import is_at_least
 from tests.cli.test_help import COMMANDS, TRACES, examples
 from tests.commands import ackwell, held
@@ -53,3 +55,32 @@ def test_what_spark_refuses_is_one_sentence(folder: Path) -> None:
     assert again.code == 1
     assert again.err.rstrip().endswith("give another --output or --mode overwrite")
     assert held(ackwell(*line, "--mode", "overwrite", "--json")).code == 0
+
+
+def test_a_stream_of_parquet_with_recorded_payloads_reads_parquet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("events-000001.parquet", "_payloads-000001.jsonl"):
+        (tmp_path / name).touch()
+    spark = MagicMock()
+    monkeypatch.setattr("ackwell.cli.spark_command._session", lambda _: spark)
+    monkeypatch.setattr("ackwell.spark.register", MagicMock())
+    monkeypatch.setattr("ackwell.spark.cursor_stream", MagicMock())
+    stream(str(tmp_path), "out", "state")
+    assert spark.readStream.schema.called
+    assert not spark.readStream.format.called
+
+
+@pytest.mark.parametrize(("name", "is_dump"), [("_delta_log/0.json", False), ("run/a.json.gz", True)])
+def test_only_visible_files_are_dumps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, is_dump: bool
+) -> None:
+    """A table of Delta Lake has hidden JSON files."""
+    (tmp_path / name).parent.mkdir()
+    (tmp_path / name).touch()
+    dumps, events = MagicMock(), MagicMock()
+    events.return_value.columns = ["individually_deleted"]
+    monkeypatch.setattr("ackwell.spark.read_files", dumps)
+    monkeypatch.setattr("ackwell.spark.read_events", events)
+    _cursors(MagicMock(), [str(tmp_path)])
+    assert (dumps.called, events.called) == (is_dump, not is_dump)

@@ -12,7 +12,7 @@ from ackwell import PositionInfo
 from ackwell.broker.broker_settings import BrokerSettings
 from ackwell.broker.stats import read_stats
 from ackwell.spark import read_events, register, replay, restart_audit
-from ackwell.spark.data_sources import EventTrace
+from ackwell.spark.data_sources import EventTrace, contains
 from ackwell.spark.schema import EVENTS
 
 if TYPE_CHECKING:
@@ -143,3 +143,13 @@ def test_a_stream_that_ends_leaves_files_that_come_later_to_the_next_run(tmp_pat
     assert reader.latestOffset(end, None) == end
     later: Any = EventTrace({"path": str(tmp_path)}).streamReader(EVENTS)
     assert later.latestOffset(end, None) == {"modified_ns": 3, "path": str(tmp_path / "c.jsonl")}
+
+
+def test_a_folder_that_cannot_be_listed_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: str) -> object:
+        raise PermissionError(13, "Permission denied", os.fspath(path))
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    for read in (EventTrace({"path": str(tmp_path)}).files, lambda: contains(str(tmp_path), (".jsonl",))):
+        with pytest.raises(PermissionError):
+            read()

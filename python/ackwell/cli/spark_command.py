@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -253,14 +252,14 @@ def stream(
         ackwell spark stream -i events/ -o cursors/ --checkpoint state/
     """
     from ackwell.spark import cursor_stream, register
+    from ackwell.spark.data_sources import EventTrace, contains
     from ackwell.spark.schema import EVENTS
 
     spark = _session(master)
     register(spark)
-    traces = any(Path(source).glob("*.jsonl*"))
     reader = (
         spark.readStream.format("ackwell_trace").option("limit.max_files", files)
-        if traces
+        if contains(source, EventTrace.suffixes)
         else spark.readStream.schema(EVENTS).option("maxFilesPerTrigger", files).format("parquet")
     )
 
@@ -286,16 +285,13 @@ def _cursors(spark: SparkSession, source: list[str]) -> DataFrame:
     """Read cursors: replayed ones, or those of stats dumps, or replay the events first."""
     from ackwell.spark import read_events, read_files
     from ackwell.spark import replay as replay_events
+    from ackwell.spark.data_sources import PulsarStats, contains
 
-    files = [file for path in map(Path, source) for file in _files(path)]
-    if any(file.name.endswith((".json", ".json.gz")) for file in files):
+    suffixes = PulsarStats.suffixes
+    if any(path.endswith(suffixes) or contains(path, suffixes) for path in source):
         return read_files(spark, "pulsar_stats", *source)
     table = read_events(spark, *source)
     return table if "individually_deleted" in table.columns else replay_events(table)
-
-
-def _files(path: Path) -> list[Path]:
-    return sorted(path.rglob("*")) if path.is_dir() else [path]
 
 
 if __name__ == "__main__":

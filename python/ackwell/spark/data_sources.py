@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pyspark.errors import AnalysisException
 
 from ackwell.errors import SchemaError
+from ackwell.regular_files import files_under
 from ackwell.replay import table_schemas
 from ackwell.spark.schema import conform, spark_schema
 from ackwell.spark.tasks.source_rows import ReadParts
@@ -94,7 +95,7 @@ def read_events(spark: SparkSession, *paths: str) -> DataFrame:
     A folder may contain both. Parquet files may differ in their optional columns (`mergeSchema`).
     """
     parquet = [path for path in paths if _may_contain(path, _PARQUET)]
-    traces = [path for path in paths if path not in parquet or _contains(path, EventTrace.suffixes)]
+    traces = [path for path in paths if path not in parquet or contains(path, EventTrace.suffixes)]
     table = None
     if parquet:
         reader = spark.read.option("mergeSchema", True)
@@ -125,16 +126,19 @@ _ILLEGAL_TYPE = ("PARQUET_TYPE_ILLEGAL", "_LEGACY_ERROR_TEMP_1172")
 
 
 def _may_contain(path: str, suffixes: tuple[str, ...]) -> bool:
-    return "://" in path or path.endswith(suffixes) or _contains(path, suffixes)
+    return "://" in path or path.endswith(suffixes) or contains(path, suffixes)
 
 
-def _contains(path: str, suffixes: tuple[str, ...]) -> bool:
-    """Return whether a folder contains files with these suffixes. Spark skips hidden files."""
+def contains(path: str, suffixes: tuple[str, ...]) -> bool:
+    """Return whether a path is a folder that contains files with these suffixes."""
     folder = Path(path)
-    if "://" in path or not folder.is_dir():
-        return False
-    found = (file for file in folder.rglob("*") if file.name.endswith(suffixes))
-    return any(not file.name.startswith((".", "_")) for file in found)
+    return "://" not in path and folder.is_dir() and bool(_files_in(folder, suffixes))
+
+
+def _files_in(folder: Path, suffixes: tuple[str, ...]) -> list[Path]:
+    """Return the files with these suffixes under a folder. Spark skips hidden files and folders."""
+    found = (file for file in files_under(folder) if file.name.endswith(suffixes))
+    return [file for file in found if not _is_hidden(file.relative_to(folder))]
 
 
 def _is_hidden(path: Path) -> bool:
@@ -168,12 +172,11 @@ class _Files(DataSource):
         return _StreamReader(self)
 
     def files(self) -> list[Path]:
-        """List the files, by name. Raises `FileNotFoundError` for a path that does not exist."""
+        """List the files, by name. Raises `OSError` for a path that does not exist or cannot be listed."""
         found: set[Path] = set()
         for path in map(Path, self.paths()):
             if path.is_dir():
-                inside = (p for p in path.rglob("*") if p.name.endswith(self.suffixes))
-                found.update(p for p in inside if not _is_hidden(p.relative_to(path)))
+                found.update(_files_in(path, self.suffixes))
             elif path.is_file():
                 found.add(path)
             else:
