@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -276,3 +277,17 @@ def test_two_watches_of_one_folder_are_refused(there: Cluster) -> None:
     with hold_lock(Path("state/.watch.lock"), "ackwell rescue watch"):
         done = ackwell("rescue", "watch", "--admin", there.url, "--rounds", "1")
     assert (done.code, "another run of `ackwell rescue watch`" in done.err) == (1, True)
+
+
+def test_a_state_folder_that_cannot_be_listed_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: str) -> object:
+        raise PermissionError(13, "Permission denied", os.fspath(path))
+
+    folder = WatchFolder(tmp_path)
+    for name in ("listdir", "scandir"):
+        monkeypatch.setattr(os, name, refuse)
+    for read in (folder.observations, folder.plans):
+        with pytest.raises(PermissionError):
+            read()

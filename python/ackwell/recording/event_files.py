@@ -78,7 +78,9 @@ class EventFiles:
         self._written = 0
         _complete_parquet(self._folder)
         taken = (
-            path.name.removeprefix("events-").partition(".")[0] for path in self._folder.glob("events-*")
+            path.name.removeprefix("events-").partition(".")[0]
+            for path in self._folder.iterdir()
+            if path.name.startswith("events-")
         )
         self._number = max((int(number) for number in taken if number.isdecimal()), default=0)
         self._file: IO[str] | None = None

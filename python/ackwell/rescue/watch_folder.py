@@ -43,7 +43,7 @@ class WatchFolder:
     def observations(self) -> dict[str, dict[str, Snapshot]]:
         """Return the snapshots of each topic by subscription; `StatsError` for a damaged file."""
         found: dict[str, dict[str, Snapshot]] = {}
-        for file in sorted(self.folder.glob("*.snapshot.json")):
+        for file in self._files(".snapshot.json"):
             for each in read_snapshots([file]):
                 if isinstance(each, UnreadableSource):
                     raise StatsError(each.reason, each.source)
@@ -53,7 +53,7 @@ class WatchFolder:
 
     def plans(self) -> dict[Name, Plan]:
         """Return the plans that are not carried out."""
-        plans = (each for file in sorted(self.folder.glob("*.plan.json")) for each in read_plans(file))
+        plans = (each for file in self._files(".plan.json") for each in read_plans(file))
         return {each.name: each for each in plans}
 
     def write_observation(self, answer: TopicAnswer, facts: BrokerFacts, cluster: str | None) -> None:
@@ -92,6 +92,10 @@ class WatchFolder:
         file = self.folder / "refused" / f"{_digest(list(name))}.{time_ms}.plan.json"
         self._plan(name).replace(file)
         return file
+
+    def _files(self, suffix: str) -> list[Path]:
+        # `glob` would skip a folder that cannot be listed.
+        return sorted(file for file in self.folder.iterdir() if file.name.endswith(suffix))
 
     def _plan(self, name: Name) -> Path:
         return self.folder / f"{_digest(list(name))}.plan.json"
