@@ -125,6 +125,22 @@ def test_a_plan_of_an_earlier_run_that_no_longer_matches_is_refused_and_kept(the
     assert len(there.acked()) == 30
 
 
+@pytest.mark.parametrize("gone", [TOPIC, f"{TOPIC}/subscription/{NAME}"], ids=["topic", "subscription"])
+def test_the_plan_of_a_deleted_subscription_is_refused_and_kept(there: Cluster, gone: str) -> None:
+    there.fill()
+    with_type(there)
+    watching = watch(there, restores=False)
+    texts(watching)
+    there.unload()
+    texts(watching)
+    path = gone.replace("://", "/")
+    there.connection().admin.change("DELETE", f"{path}?force=true")
+    (text,) = texts(watching)
+    assert text.startswith("not restored (not-watched): ")
+    assert watching.counts.pending == 0
+    assert [path.name.split(".")[-2:] for path in Path("state/refused").iterdir()] == [["plan", "json"]]
+
+
 def test_what_consumers_acknowledged_again_needs_no_restore(there: Cluster) -> None:
     positions = there.fill()
     with_type(there)

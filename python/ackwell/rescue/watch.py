@@ -109,6 +109,9 @@ class Watch:
         if not counts.unread:
             for topic in self._before.keys() - one.listed:
                 self._forget(topic)
+            for topic, subscription in self._plans.keys() - one.checked:
+                refusal = RefusedError("not-watched", subscription=subscription, topic=topic)
+                yield self._refused_plan(self._plans[topic, subscription], refusal)
             counts.complete_round_ms = _now_ms()
         if self._restores:
             yield from self._restore(one)
