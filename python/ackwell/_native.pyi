@@ -1149,7 +1149,7 @@ class PositionInfo:
         ledger_id: int,
         entry_id: int,
         individually_deleted: PositionRangeSet | Iterable[tuple[int, int, int]] | None = None,
-        batch_deleted: _Sets | None = None,
+        batch_deleted: Mapping[_Pair, Sequence[int]] | Mapping[Position, Sequence[int]] | None = None,
         properties: Mapping[str, int] | None = None,
         *,
         redelivery_counts: Mapping[_Pair, int] | Mapping[Position, int] | None = None,
