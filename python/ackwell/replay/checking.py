@@ -7,7 +7,6 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ackwell.errors import AckwellError, EventError
-from ackwell.object_paths import AnyPath, ObjectPath
 from ackwell.replay import table_schemas
 from ackwell.replay.files import event_files, path_columns
 from ackwell.replay.states import replay_files
@@ -16,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
+
+    from ackwell.object_paths import AnyPath
 
 
 class Problem(NamedTuple):
@@ -45,14 +46,12 @@ def check_events(sources: Sequence[str | AnyPath]) -> list[Problem]:
 
 
 def _columns(path: AnyPath) -> Iterator[Problem]:
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from ackwell.replay.parquet import errors_naming
+    from ackwell.replay.parquet import errors_naming, open_anywhere
 
-    source = path.open_anywhere() if isinstance(path, ObjectPath) else pa.OSFile(str(path))
     try:
-        with source, errors_naming(str(path)):
+        with open_anywhere(str(path)) as source, errors_naming(str(path)):
             if not source.size():
                 # Spark leaves such files, and every reader skips them.
                 return
@@ -61,8 +60,7 @@ def _columns(path: AnyPath) -> Iterator[Problem]:
         yield Problem(str(path), "", str(error).removeprefix(f"{path}: "), "write the file again")
         return
     names = Counter(name.lower() for name in schema.names)
-    known = {column.name for column in table_schemas.EVENTS}
-    constants = path_columns(path)
+    known, constants = table_schemas.EVENT_TYPES, path_columns(path)
     for column in table_schemas.EVENTS:
         if names[column.name] > 1:
             yield Problem(str(path), column.name, "several columns differ in case only", "keep one of them")

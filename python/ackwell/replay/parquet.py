@@ -51,7 +51,7 @@ _ENCODED: Final = (*_NAMES, "kind", "transaction", "file")
 _OPTIONAL: Final = ("batch_index", "batch_size", "ack_set", "transaction", "detail", "file")
 _DICTIONARY_ENCODINGS: Final = {"PLAIN", "PLAIN_DICTIONARY", "RLE", "RLE_DICTIONARY", "BIT_PACKED"}
 _REQUIRED: Final = tuple(c.name for c in table_schemas.EVENTS if c.required and c.name != "sequence")
-_TYPES: Final = {column.name: column.type for column in table_schemas.EVENTS if column.name in COLUMNS}
+_TYPES: Final = {name: kind for name, kind in table_schemas.EVENT_TYPES.items() if name in COLUMNS}
 
 
 class RowGroups(NamedTuple):
@@ -95,16 +95,20 @@ def errors_naming(path: str) -> Iterator[None]:
         raise EventError(f"unreadable: {' '.join(str(error).split())}", file=path) from None
 
 
+def open_anywhere(path: str) -> pa.NativeFile:
+    """Open a file or an object to be read in parts."""
+    source = any_path(path)
+    if isinstance(source, ObjectPath):
+        return source.open_anywhere()
+    filesystem, place = fs.FileSystem.from_uri(uri(path))
+    return filesystem.open_input_file(place)
+
+
 class ParquetEvents:
     """An open Parquet file of events."""
 
     def __init__(self, path: str, constants: Mapping[str, str | None] | None = None) -> None:
-        source = any_path(path)
-        if isinstance(source, ObjectPath):
-            self._source = source.open_anywhere()
-        else:
-            filesystem, place = fs.FileSystem.from_uri(uri(path))
-            self._source = filesystem.open_input_file(place)
+        self._source = open_anywhere(path)
         self._path = path
         self.constants = dict(constants or {})
         if not self._source.size():

@@ -14,11 +14,11 @@ from ackwell.replay import table_schemas
 from ackwell.replay.columns import array_of, ndarray_of
 from ackwell.replay.events import Event, event_from_fields
 from ackwell.replay.parquet import ParquetEvents, check_columns, errors_naming
+from ackwell.replay.table_schemas import EVENT_TYPES
 
 if TYPE_CHECKING:
     from ackwell.object_paths import AnyPath
 
-TYPES: Final = {column.name: column.type for column in table_schemas.EVENTS}
 _SCHEMA: Final = table_schemas.arrow_schema(table_schemas.EVENTS)
 _ROWS: Final = 4_096
 """Rows that are converted to events at a time."""
@@ -62,21 +62,21 @@ def _are_in_order(files: Sequence[tuple[AnyPath, Mapping[str, str | None]]]) -> 
 
 
 def _batches(
-    path: AnyPath, constants: Mapping[str, str | None], names: Sequence[str] = tuple(TYPES)
+    path: AnyPath, constants: Mapping[str, str | None], names: Sequence[str] = tuple(EVENT_TYPES)
 ) -> Iterator[pa.RecordBatch]:
     """Read the rows of a file in the types of `EVENTS`; columns that are not in `names` are null."""
     with ParquetEvents(str(path), constants) as opened:
         schema = opened.schema
         if schema is None:
             return
-        check_columns(schema, str(path), constants, TYPES)
-        own = {field.name.lower(): field.name for field in schema if field.name.lower() in TYPES}
+        check_columns(schema, str(path), constants, EVENT_TYPES)
+        own = {field.name.lower(): field.name for field in schema if field.name.lower() in EVENT_TYPES}
         # Any column gives the batches their number of rows.
         read = [own[name] for name in names if name in own] or schema.names[:1]
         before = 0
         for batch in opened.batches(None, read, rows=_ROWS):
             with errors_naming(str(path)):
-                columns = {name: _column(batch, name, own.get(name), constants) for name in TYPES}
+                columns = {name: _column(batch, name, own.get(name), constants) for name in EVENT_TYPES}
             numbers = array_of(np.arange(before + 1, before + batch.num_rows + 1, dtype=np.int64))
             if not opened.has_sequence:
                 # The position of a row orders it, and the path orders the files.
@@ -119,6 +119,6 @@ def _events(batch: pa.RecordBatch) -> Iterator[Event]:
     paths, rows = batch.column("path").to_pylist(), ndarray_of(batch.column("row")).tolist()
     with errors_naming(paths[0] if paths else ""):
         # Text that is not Unicode.
-        found = batch.select(list(TYPES)).to_pylist()
+        found = batch.select(list(EVENT_TYPES)).to_pylist()
     for fields, path, row in zip(found, paths, rows, strict=True):
         yield event_from_fields(fields, file=path, line=row)

@@ -69,6 +69,8 @@ EVENTS: Final[Table] = (
     Column("file", "string", "the event's file; orders events of several files"),
 )
 """The fields of `ackwell.replay.events.Event`, in its order."""
+EVENT_TYPES: Final = {column.name: column.type for column in EVENTS}
+"""The type of each event column."""
 
 LEDGERS: Final[Table] = (
     Column("topic", "string", "the topic's name", required=True),
@@ -258,7 +260,7 @@ def arrow_schema(table: Table) -> pa.Schema:
 
 def path_value(name: str, text: str | None) -> str | int | None:
     """Return the value of an event column that a path contains; `EventError` if it is not an integer."""
-    if text is None or _TYPES[name] != "bigint":
+    if text is None or EVENT_TYPES[name] != "bigint":
         return text
     try:
         value = int(text)
@@ -267,9 +269,6 @@ def path_value(name: str, text: str | None) -> str | int | None:
     if abs(value) > INT64_MAX:
         raise EventError(f"{name} contains a value that is not a 64-bit integer: {text!r} in the path")
     return value
-
-
-_TYPES: Final = {column.name: column.type for column in EVENTS}
 
 
 def can_read(kind: pa.DataType, name: str) -> bool:
