@@ -5,17 +5,27 @@ A world forks, does operations, and names its state. Equal states are visited on
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
 
+from ackwell import Ledgers
+from ackwell.store import MemoryLedger, MemoryStore
+from ackwell.subscription import TransactionId
 from tests.subscription.forks import fork
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ackwell import Position
+    from ackwell.subscription import Subscription
 
 Operation = tuple[str, int]
 Way = tuple[Operation, ...]
+
+TXN = TransactionId(0, 1)
+LEDGERS = [Ledgers({3: entries}) for entries in range(10)]
+
+UNREAD, OUT, QUEUED, HELD, ACKED, DEAD = range(6)
+"""The places of a message."""
 
 
 class BrokenError(AssertionError):
@@ -54,6 +64,72 @@ class Silent:
 
     def __getattr__(self, name: str) -> Callable[..., bool]:
         return lambda *_, **__: True
+
+
+class MessageWorld:
+    """The common part of the worlds that track the place of each message."""
+
+    changing: ClassVar[tuple[str, ...]] = ("messages",)
+    """The lists and dictionaries that operations change in place."""
+
+    def __init__(self, keys: tuple[int, ...], messages: list[Any], subscription: Subscription) -> None:
+        self.keys, self.messages, self.subscription = keys, messages, subscription
+        self.store = MemoryStore(MemoryLedger())
+        self.saved: list[Any] | None = None
+
+    def do(self, operation: Operation) -> None:
+        """Do one operation; `BrokenError` if something happens that must not."""
+        name, index = operation
+        getattr(self, "_" + name.replace(" ", "_"))(index)
+
+    def state(self) -> object:
+        """Return the values that distinguish this state from others."""
+        raise NotImplementedError
+
+    def name_after(self, operation: Operation) -> int | None:
+        """Return the hash of the state after an operation; `None` if that depends on the subscription."""
+        if not self._is_predicted(operation[0]):
+            return None
+        beside = self._beside()
+        beside.do(operation)
+        return hash(beside.state())
+
+    def _is_predicted(self, name: str) -> bool:
+        raise NotImplementedError
+
+    def _beside(self) -> Self:
+        """Return a copy whose subscription agrees to everything."""
+        beside = self.__class__.__new__(self.__class__)
+        beside.__dict__.update(self.__dict__)
+        for name in self.changing:
+            setattr(beside, name, getattr(self, name).copy())
+        beside.subscription = Silent(self.subscription.read_position)  # type: ignore[assignment]
+        return beside
+
+    def _dispatched(self, now_ms: int) -> tuple[list[int], dict[int, int]]:
+        """Read and dispatch all at once; return the entries, and the consumer of each delivery."""
+        ledger_ids, entry_ids = self.subscription.next_reads_many(9, now_ms)
+        read = entry_ids.tolist()
+        hashes = [self.keys[index] for index in read]
+        found = self.subscription.dispatch_many(ledger_ids, entry_ids, now_ms, sticky_key_hashes=hashes)
+        return read, {index: int(each.consumer) for each in found for index in each.entry_ids.tolist()}
+
+    def _commit(self, _: int) -> None:
+        self.subscription.commit(TXN)
+        for index, message in enumerate(self.messages):
+            if message.place == HELD:
+                self.messages[index] = message.__class__(ACKED)
+
+    def _save(self, _: int) -> None:
+        self.subscription.save(self.store)
+        self.saved = self._saved()
+
+    def _saved(self) -> list[Any]:
+        """Return each message as a load finds it."""
+        raise NotImplementedError
+
+    def _put(self, index: int, **values: object) -> None:
+        self.messages[index] = self.messages[index]._replace(**values)
 
 
 class Explored(NamedTuple):

@@ -15,19 +15,31 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from ackwell import Ledgers
-from ackwell.store import MemoryLedger, MemoryStore
 from ackwell.subscription import (
     CommandAck,
     MessageId,
     RedeliveryBackoff,
     Subscription,
     SubscriptionSettings,
-    TransactionId,
     Undelivered,
 )
 from ackwell.subscription.sticky_key import FROM_ONE
-from tests.subscription.exploring import BrokenError, Explored, Operation, Silent, Way, visit
+from tests.subscription.exploring import (
+    ACKED,
+    DEAD,
+    HELD,
+    LEDGERS,
+    OUT,
+    QUEUED,
+    TXN,
+    UNREAD,
+    BrokenError,
+    Explored,
+    MessageWorld,
+    Operation,
+    Way,
+    visit,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,10 +52,6 @@ BACKOFF_TICKS = 2
 PERMITS_MAX = 2
 CONSUMERS_MAX = 2
 REDELIVERED_MAX = 1
-TXN = TransactionId(0, 1)
-LEDGERS = [Ledgers({3: entries}) for entries in range(10)]
-
-UNREAD, OUT, QUEUED, HELD, ACKED, DEAD = range(6)
 OF_MESSAGE: dict[int, tuple[str, ...]] = {
     UNREAD: (),
     OUT: ("ack", "nack", "redeliver", "hold"),
@@ -123,24 +131,24 @@ START: Way = (("join", 0), ("flow", 0), ("flow", 0), ("deliver", 0))
 Prepare = Callable[[Subscription], None]
 
 
-class World:
+class World(MessageWorld):
     """A subscription and the expected state of each message. `keys[i]` is the key of entry i."""
+
+    changing = ("messages", "permits", "reads")
 
     def __init__(
         self, keys: tuple[int, ...], rule: Rule, prepare: Prepare | None = None, *, client_holds: bool = False
     ) -> None:
-        self.keys, self.rule, self.prepare, self.client_holds = keys, rule, prepare, client_holds
+        self.rule, self.prepare, self.client_holds = rule, prepare, client_holds
         self.ledgers = LEDGERS[len(keys)]
-        self.store = MemoryStore(MemoryLedger())
-        self.messages = [Message() for _ in keys]
-        self.saved: list[Message] | None = None
         self.permits: dict[int, int] = {}
         self.reads: list[int] = []
         self.tick = 0
         self.joined = 0
-        self.subscription = Subscription(
+        subscription = Subscription(
             "Key_Shared", self.ledgers, settings=rule.settings(), selector=ByRemainder()
         )
+        super().__init__(keys, [Message() for _ in keys], subscription)
         if prepare is not None:
             prepare(self.subscription)
 
@@ -181,13 +189,8 @@ class World:
             for later, key in zip(self.messages[index + 1 :], self.keys[index + 1 :], strict=True)
         )
 
-    def do(self, operation: Operation) -> None:
-        """Do one operation; `BrokenError` if something happens that must not."""
-        name, index = operation
-        getattr(self, "_" + name.replace(" ", "_"))(index)
-
     def state(self) -> object:
-        """Return what tells this state from others."""
+        """Return the values that distinguish this state from others."""
         number = {name: index for index, name in enumerate(self.permits)}
         remembers_nacks = self.rule.nack_holds_until_acked
         return (
@@ -208,21 +211,8 @@ class World:
             None if self.saved is None else tuple(self.saved),
         )
 
-    def name_after(self, operation: Operation) -> int | None:
-        """Return the hash of the state after an operation; `None` if that depends on the subscription."""
-        if operation[0] not in PREDICTED:
-            return None
-        beside = self._beside()
-        beside.do(operation)
-        return hash(beside.state())
-
-    def _beside(self) -> World:
-        """Return a copy whose subscription agrees to everything."""
-        beside = World.__new__(World)
-        beside.__dict__.update(self.__dict__)
-        beside.messages, beside.permits, beside.reads = [*self.messages], {**self.permits}, [*self.reads]
-        beside.subscription = Silent(self.subscription.read_position)  # type: ignore[assignment]
-        return beside
+    def _is_predicted(self, name: str) -> bool:
+        return name in PREDICTED
 
     def rounds_to_drain(self, known: dict[int, int]) -> int:
         """Continue without faults; return the number of rounds until everything is acknowledged.
@@ -325,12 +315,9 @@ class World:
     def _deliver(self, _: int) -> None:
         """Read and dispatch all at once."""
         before = self.subscription.read_position.entry_id
-        ledger_ids, entry_ids = self.subscription.next_reads_many(9, self.now_ms)
-        hashes = [self.keys[index] for index in entry_ids.tolist()]
-        found = self.subscription.dispatch_many(ledger_ids, entry_ids, self.now_ms, sticky_key_hashes=hashes)
-        owner = {index: int(each.consumer) for each in found for index in each.entry_ids.tolist()}
+        read, owner = self._dispatched(self.now_ms)
         dead = {position.entry_id for position in self.subscription.dead_letters}
-        for index in entry_ids.tolist():
+        for index in read:
             if index in owner:
                 self._delivered(index, owner[index])
             elif index in dead:
@@ -406,12 +393,6 @@ class World:
         message = self.messages[index]
         self._put(index, place=HELD, waits=message.waits or message.place == QUEUED, due_tick=0)
 
-    def _commit(self, _: int) -> None:
-        self.subscription.commit(TXN)
-        for index, message in enumerate(self.messages):
-            if message.place == HELD:
-                self.messages[index] = Message(ACKED)
-
     def _abort(self, _: int) -> None:
         read_up_to = self.subscription.read_position.entry_id
         self.subscription.abort(TXN)
@@ -438,10 +419,6 @@ class World:
             if message.due_tick and message.due_tick <= self.tick:
                 self._queue(index, counted=True)
 
-    def _save(self, _: int) -> None:
-        self.subscription.save(self.store)
-        self.saved = self._saved()
-
     def _restart(self, _: int) -> None:
         assert self.saved is not None
         self.subscription = Subscription.load(
@@ -464,9 +441,6 @@ class World:
         return found
 
     # The words of the above
-
-    def _put(self, index: int, **values: object) -> None:
-        self.messages[index] = self.messages[index]._replace(**values)  # type: ignore[arg-type]
 
     def _queue(self, index: int, *, counted: bool) -> None:
         redelivered = self.messages[index].redelivered + counted

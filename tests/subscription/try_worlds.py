@@ -14,27 +14,35 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from ackwell import Ledgers
-from ackwell.store import MemoryLedger, MemoryStore
 from ackwell.subscription import (
     CommandAck,
     MessageId,
     RedeliveryBackoff,
     Subscription,
     SubscriptionSettings,
-    TransactionId,
     Undelivered,
 )
-from tests.subscription.exploring import BrokenError, Explored, Operation, Silent, Way, visit
+from tests.subscription.exploring import (
+    ACKED,
+    DEAD,
+    HELD,
+    LEDGERS,
+    OUT,
+    QUEUED,
+    TXN,
+    UNREAD,
+    BrokenError,
+    Explored,
+    MessageWorld,
+    Operation,
+    Silent,
+    Way,
+    visit,
+)
 from tests.subscription.key_worlds import ByRemainder
 
 BACKOFF_MS, TIMEOUT_MS = 1_000, 10_000
 CONSUMERS_MAX, PREFETCH = 2, 2
-COUNT_MAX = 3
-TXN = TransactionId(0, 1)
-LEDGERS = [Ledgers({3: entries}) for entries in range(10)]
-
-UNREAD, OUT, QUEUED, HELD, ACKED, DEAD = range(6)
 
 
 class Message(NamedTuple):
@@ -86,18 +94,17 @@ class Rule(NamedTuple):
 START: Way = (("join", 0), ("deliver", 0))
 
 
-class World:
+class World(MessageWorld):
     """A subscription and the expected state of each message. `keys[i]` is the key of entry i."""
 
+    changing = ("messages", "clients")
+
     def __init__(self, keys: tuple[int, ...], rule: Rule) -> None:
-        self.keys, self.rule = keys, rule
-        self.ledgers = LEDGERS[len(keys)]
-        self.store = MemoryStore(MemoryLedger())
-        self.messages = [Message() for _ in keys]
-        self.saved: list[Message] | None = None
+        self.rule, self.ledgers = rule, LEDGERS[len(keys)]
+        subscription = Subscription(rule.kind, self.ledgers, **rule.options())
+        super().__init__(keys, [Message() for _ in keys], subscription)
         self.clients: dict[int, Client] = {}
         self.now_ms = self.joined = 0
-        self.subscription = Subscription(rule.kind, self.ledgers, **rule.options())
 
     # What can happen
 
@@ -136,9 +143,7 @@ class World:
             yield "start"
 
     def do(self, operation: Operation) -> None:
-        """Do one operation; `BrokenError` if something happens that must not."""
-        name, index = operation
-        getattr(self, "_" + name.replace(" ", "_"))(index)
+        super().do(operation)
         self._check()
 
     def state(self) -> object:
@@ -151,23 +156,9 @@ class World:
             None if self.saved is None else tuple(self.saved),
         )
 
-    def name_after(self, operation: Operation) -> int | None:
-        """Return the hash of the state after an operation; `None` if that depends on the subscription."""
-        if operation[0].startswith("deliver") or operation[0] == "restart":
-            return None
-        if not self.rule.individual:
-            return None  # the read position depends on the subscription
-        beside = self._beside()
-        beside.do(operation)
-        return hash(beside.state())
-
-    def _beside(self) -> World:
-        """Return a copy whose subscription agrees to everything."""
-        beside = World.__new__(World)
-        beside.__dict__.update(self.__dict__)
-        beside.messages, beside.clients = [*self.messages], {**self.clients}
-        beside.subscription = Silent(self.subscription.read_position)  # type: ignore[assignment]
-        return beside
+    def _is_predicted(self, name: str) -> bool:
+        # On Exclusive and Failover the read position depends on the subscription.
+        return self.rule.individual and name != "restart" and not name.startswith("deliver")
 
     def _check(self) -> None:
         """Compare counts, suspects and dead letters. Nothing here drops entries that are gone."""
@@ -302,11 +293,8 @@ class World:
 
     def _deliver_many(self, _: int) -> None:
         before = self._waiting_suspects()
-        ledger_ids, entry_ids = self.subscription.next_reads_many(9, self.now_ms)
-        hashes = [self.keys[index] for index in entry_ids.tolist()]
-        found = self.subscription.dispatch_many(ledger_ids, entry_ids, self.now_ms, sticky_key_hashes=hashes)
-        owner = {index: int(each.consumer) for each in found for index in each.entry_ids.tolist()}
-        for index in entry_ids.tolist():
+        read, owner = self._dispatched(self.now_ms)
+        for index in read:
             if index in owner:
                 self._delivered(index, owner[index])
             else:
@@ -417,12 +405,6 @@ class World:
         self.subscription.handle(self._who(index), command)
         self._take(index, HELD)
 
-    def _commit(self, _: int) -> None:
-        self.subscription.commit(TXN)
-        for index, message in enumerate(self.messages):
-            if message.place == HELD:
-                self.messages[index] = Message(ACKED)
-
     def _abort(self, _: int) -> None:
         read_up_to = self.subscription.read_position.entry_id
         self.subscription.abort(TXN)
@@ -474,10 +456,6 @@ class World:
 
     # Durability
 
-    def _save(self, _: int) -> None:
-        self.subscription.save(self.store)
-        self.saved = self._saved()
-
     def _restart(self, _: int) -> None:
         assert self.saved is not None
         options = self.rule.options()
@@ -528,9 +506,6 @@ class World:
                 if mine:
                     self._ack(mine[0])
         raise BrokenError(f"something is never delivered: {self.messages}")
-
-    def _put(self, index: int, **values: object) -> None:
-        self.messages[index] = self.messages[index]._replace(**values)  # type: ignore[arg-type]
 
 
 def explore(
