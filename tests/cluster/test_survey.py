@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import Iterator
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -210,3 +212,14 @@ def test_a_second_survey_after_some_seconds_compares_only_what_both_examined(bro
     done = ackwell(*options, "--format", "json")
     assert done.code == 0, done.err
     assert len(json.loads(done.out)["subscriptions"]) == COUNT
+
+
+def test_the_authorities_are_loaded_once_for_all_brokers(
+    brokers: list[Broker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create = Mock(wraps=ssl.create_default_context)
+    monkeypatch.setattr(ssl, "create_default_context", create)
+    client = admin(brokers)
+    assert list(client.survey())
+    assert [client.facts(each.host).version for each in brokers] == ["4.2.4", "4.2.4"]
+    assert create.call_count == 1

@@ -239,7 +239,7 @@ class Admin:
         seconds = min(endpoint.timeout_seconds, OVERVIEW_SECONDS_MAX)
         path = "broker-stats/topics"
         try:
-            answer = replace(endpoint, timeout_seconds=seconds).get(path, self._cluster_hosts, retries=0)
+            answer = endpoint.with_options(timeout_seconds=seconds).get(path, self._cluster_hosts, retries=0)
             source = endpoint.address(path)
             return list(overviews_of(self._parse(answer, source), owner, source, answer.time_ms))
         except StatsError:

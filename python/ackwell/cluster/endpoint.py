@@ -145,7 +145,14 @@ class Endpoint:
     def at(self, host: str) -> Endpoint:
         """Return this endpoint with the address of another broker, `host:port`, and the same credentials."""
         user, at, _ = self._parts.netloc.rpartition("@")
-        return replace(self, url=f"{self._parts.scheme}://{user}{at}{host}")
+        return self.with_options(url=f"{self._parts.scheme}://{user}{at}{host}")
+
+    def with_options(self, **options: Any) -> Endpoint:
+        """Return this endpoint with other values of fields; the TLS options are the same."""
+        made = replace(self, **options)
+        # Loading the authorities takes 20 ms, and a watch makes endpoints for every broker in every round.
+        vars(made)["tls_context"] = self.tls_context
+        return made
 
     @property
     def asked_host(self) -> str:
