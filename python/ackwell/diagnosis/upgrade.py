@@ -27,7 +27,7 @@ from ackwell.diagnosis.doctor import Diagnosis, Verdict, count_to_json, diagnose
 from ackwell.diagnosis.limits import limit_usage
 from ackwell.diagnosis.prediction import predicted_losses
 from ackwell.diagnosis.upgrade_rules import CONSUMER_RULES, RULES
-from ackwell.releases import full_release, known_release, release_number
+from ackwell.releases import full_release, known_release
 from ackwell.subscription import SubscriptionSettings
 
 if TYPE_CHECKING:
@@ -117,11 +117,6 @@ class BrokerUpgrade:
     def is_done(self) -> bool:
         """Whether the broker already has the release."""
         return full_release(self.source.version) == self.target.version
-
-    @property
-    def is_downgrade(self) -> bool:
-        """Whether the new release is the older one."""
-        return release_number(self.target.version) < release_number(full_release(self.source.version))
 
     @cached_property
     def changes(self) -> tuple[Change, ...]:
