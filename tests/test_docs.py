@@ -114,6 +114,21 @@ def test_every_page_is_in_the_list_for_language_models() -> None:
 
 
 @pytest.mark.checkout
+def test_the_extras_in_pages_and_examples_exist() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    files = [*PAGES, *(path for path in (ROOT / "examples").rglob("*") if path.suffix in ("", ".py", ".yml"))]
+    texts = [path.read_text() for path in files if path.is_file()]
+    named = {
+        extra
+        for text in texts
+        for given in re.findall(r"ackwell\[([\w,]+)\]", text)
+        for extra in given.split(",")
+    }
+    assert "devbroker" in named
+    assert named <= extras.keys()
+
+
+@pytest.mark.checkout
 def test_every_dependency_has_its_reason() -> None:
     """docs/design.md gives the reason for every dependency."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
