@@ -136,7 +136,7 @@ def test_settings_of_a_broker_conf_have_an_effect_by_their_own_names() -> None:
     assert (found.backlog_quota_check_ms, found.cursor_flush_ms) == (5_000, 7_000)
     assert (found.subscription.max_unacked_per_consumer, found.auto_create_partitions) == (20, 3)
     assert found.super_users is None
-    strict = settings_of(["authorizationEnabled=true", "superUserRoles=a,b"])
+    strict = settings_of(["authorizationEnabled=True", "superUserRoles=a, b"])
     assert strict.super_users == ("a", "b")
     assert settings_of(["authorizationEnabled=true"]).super_users == ()
 
@@ -147,12 +147,15 @@ def test_settings_of_a_broker_conf_have_an_effect_by_their_own_names() -> None:
         ("maxMessageSize=big", "maxMessageSize is a whole number"),
         ("maxMessageSize=-5", "maxMessageSize is a whole number"),
         ("brokerDeduplicationEnabled=yes", "brokerDeduplicationEnabled is true or false"),
+        ("backlogQuotaCheckIntervalInSeconds=9223372036854776", "InSeconds is a whole number from 0 to"),
+        ("authorizationEnabled=yes", "authorizationEnabled is true or false"),
+        ("allowAutoTopicCreationType=partitioned defaultNumPartitions=x", "defaultNumPartitions is a whole"),
         ("maxMesageSize=5", "did you mean 'maxMessageSize'"),
     ],
 )
 def test_a_wrong_setting_of_a_broker_conf_is_refused(setting: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
-        settings_of([setting])
+        settings_of(setting.split())
 
 
 def test_credentials_are_required_if_a_setting_or_an_option_asks_for_them() -> None:

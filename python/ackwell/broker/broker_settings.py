@@ -302,14 +302,16 @@ def suggestion(name: str) -> str:
     return f"; did you mean {near[0]!r}?" if near else "; see the broker's conf/broker.conf"
 
 
-def _integer(name: str, value: str) -> int:
+def integer(name: str, value: str) -> int:
+    """Read the value of a setting that is a number; `ValueError` for any other text."""
     try:
         return int(value)
     except ValueError:
         raise ValueError(f"{name} is a whole number, not {value!r}") from None
 
 
-def _boolean(name: str, value: str) -> bool:
+def boolean(name: str, value: str) -> bool:
+    """Read the value of a setting that is true or false; `ValueError` for any other text."""
     # A broker reads every other text as false, so a misspelt value is refused here.
     if value.lower() not in ("true", "false"):
         raise ValueError(f"{name} is true or false, not {value!r}")
@@ -327,7 +329,7 @@ _COMPRESSIONS: Final = ("NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY")
 _KNOWN_SETTINGS: Final[dict[str, tuple[str, Callable[[str, str], int | bool | str]]]] = {
     "managedCursorInfoCompressionType": ("cursor_info_compression", _compression)
 } | {
-    entry.metadata["name"]: (entry.name, _boolean if entry.type == "bool" else _integer)
+    entry.metadata["name"]: (entry.name, boolean if entry.type == "bool" else integer)
     for entry in fields(BrokerSettings)
     if "name" in entry.metadata
 }

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from ackwell.broker.broker_settings import boolean, integer
 from ackwell.devbroker.credentials import Credentials, secret_key
 from ackwell.devbroker.devbroker_settings import DevBrokerSettings
+from ackwell.integers import INT64_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -33,6 +35,9 @@ LIMITS: Final = {
 }
 """Maps settings of a broker to fields of `SubscriptionSettings`."""
 
+NUMBER_MAX: Final = INT64_MAX // 1_000
+"""The largest number of a setting: seconds are stored in milliseconds."""
+
 
 def settings_of(assignments: Iterable[str], **fields: Any) -> DevBrokerSettings:
     """Return the settings that assignments `name=value` of a `broker.conf` give; `fields` have priority.
@@ -41,19 +46,22 @@ def settings_of(assignments: Iterable[str], **fields: Any) -> DevBrokerSettings:
     """
     assignments = tuple(assignments)
     values = values_of(assignments)
-    found: dict[str, Any] = {
-        field: _converted(name, values[name], getattr(DevBrokerSettings, field))
-        for name, field in FIELDS.items()
-        if name in values
-    }
-    limits = {field: _converted(name, values[name], 0) for name, field in LIMITS.items() if name in values}
+    found: dict[str, Any] = {}
+    for name, field in FIELDS.items():
+        if name in values:
+            read = boolean if isinstance(getattr(DevBrokerSettings, field), bool) else _number
+            found[field] = read(name, values[name])
+    limits = {field: _number(name, values[name]) for name, field in LIMITS.items() if name in values}
     for name, field in SECONDS.items():
         if name in values:
-            found[field] = 1_000 * _converted(name, values[name], 0)
+            found[field] = 1_000 * _number(name, values[name])
     if values.get("allowAutoTopicCreationType") == "partitioned":
-        found["auto_create_partitions"] = _converted("", values.get("defaultNumPartitions", "1"), 1)
-    if values.get("authorizationEnabled") == "true":
-        found["super_users"] = tuple(filter(None, values.get("superUserRoles", "").split(",")))
+        found["auto_create_partitions"] = _number(
+            "defaultNumPartitions", values.get("defaultNumPartitions", "1")
+        )
+    if _is_on(values, "authorizationEnabled"):
+        roles = (each.strip() for each in values.get("superUserRoles", "").split(","))
+        found["super_users"] = tuple(filter(None, roles))
     return DevBrokerSettings(broker_conf=assignments, limits=limits, **(found | fields))
 
 
@@ -65,8 +73,7 @@ def credentials_of(
     Raises `OSError` or `ValueError` for a key that cannot be read.
     """
     values = values_of(assignments)
-    is_enabled = values.get("authenticationEnabled") == "true"
-    if not (is_enabled or users or token_key):
+    if not (_is_on(values, "authenticationEnabled") or users or token_key):
         return None
     source = token_key or values.get("tokenSecretKey")
     return Credentials(
@@ -82,11 +89,12 @@ def values_of(assignments: Iterable[str]) -> dict[str, str]:
     return {name.strip(): value.strip() for name, _, value in split if value.strip()}
 
 
-def _converted(name: str, value: str, example: bool | int) -> bool | int:
-    if isinstance(example, bool):
-        if value.lower() not in ("true", "false"):
-            raise ValueError(f"{name} is true or false, not {value!r}")
-        return value.lower() == "true"
-    if not value.isdecimal() or len(value) > 18:
-        raise ValueError(f"{name} is a whole number, not {value!r}")
-    return int(value)
+def _is_on(values: Mapping[str, str], name: str) -> bool:
+    return boolean(name, values.get(name, "false"))
+
+
+def _number(name: str, value: str) -> int:
+    number = integer(name, value)
+    if not 0 <= number <= NUMBER_MAX:
+        raise ValueError(f"{name} is a whole number from 0 to {NUMBER_MAX}, not {value!r}")
+    return number
