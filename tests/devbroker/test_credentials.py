@@ -273,7 +273,8 @@ def test_the_command_serves_tls_tokens_users_and_client_certificates(
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        (["--tls-key", "k.pem"], "need --tls-cert"),
+        (["--tls-key", "k.pem"], "--tls-key needs --tls-cert"),
+        (["--tls-trust", "k.pem"], "--tls-trust needs --tls-cert"),
         (["--tls-cert", "none.pem"], "none.pem"),
         (["--token-key", "file:///none"], "No such file"),
         (["--user", "admin"], "expected NAME:PASSWORD"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import ssl
 import subprocess
@@ -10,7 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
+from typer.testing import CliRunner
 
+from ackwell.cli import app
 from ackwell.devbroker import Broker
 from ackwell.protocol import messages
 from ackwell.protocol.constants import CommandType
@@ -185,3 +188,33 @@ def test_each_broker_in_an_answer_is_reached_through_the_proxy(
 
     with Broker() as loop:
         loop.wait(run())
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["--tls-key", "k.pem"], "--tls-key needs --tls-cert"),
+        (["--tls-cert", "none.pem"], "none.pem"),
+        (["--tls-trust", "none.pem"], "none.pem"),
+    ],
+)
+def test_an_option_of_tls_without_its_file_is_a_wrong_command_line(
+    tmp_path: Path, options: list[str], why: str
+) -> None:
+    done = CliRunner().invoke(app, ["record", "--broker=pulsar://a:1", f"-o={tmp_path}", *options])
+    assert done.exit_code == 2
+    assert why in " ".join(done.output.replace("│", " ").split())
+
+
+def test_the_file_of_authorities_is_named_if_it_cannot_be_read(
+    certificate: Certificate, tmp_path: Path
+) -> None:
+    wrong = tmp_path / "w.pem"
+    wrong.write_text("no certificate")
+    given = [f"--tls-cert={certificate.cert}", f"--tls-key={certificate.key}", f"--tls-trust={wrong}"]
+    for command in (["dev-broker"], ["record", "--broker=pulsar://a:1", f"-o={tmp_path}"]):
+        done = CliRunner().invoke(app, [*command, *given])
+        assert done.exit_code == 2
+        output = re.sub(r"[\s│]", "", done.output)
+        assert f"{wrong.name}:" in output
+        assert "--tls-trust" in output

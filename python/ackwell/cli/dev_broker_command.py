@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ackwell.cli.console import out
-from ackwell.cli.options import BrokerSetting, assignments
+from ackwell.cli.options import BrokerSetting, TlsKey, assignments, reading, server_tls
 
 if TYPE_CHECKING:
     import ssl
@@ -59,9 +59,7 @@ def dev_broker(
         Path | None,
         typer.Option(metavar="FILE", help="The certificate; with it the broker also opens TLS ports."),
     ] = None,
-    tls_key: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Its key, if that is in another file.")
-    ] = None,
+    tls_key: TlsKey = None,
     tls_trust: Annotated[
         Path | None,
         typer.Option(
@@ -166,17 +164,12 @@ def _credentials(conf: tuple[str, ...], users: list[str], token_key: str | None)
 def _tls(cert: Path | None, key: Path | None, trust: Path | None) -> ssl.SSLContext | None:
     import ssl
 
-    if cert is None:
-        if key or trust:
-            raise typer.BadParameter("--tls-key and --tls-trust need --tls-cert", param_hint="--tls-cert")
-        return None
-    try:
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        context.load_cert_chain(cert, key)
-        if trust is not None:
-            # A client without a certificate may have other credentials.
-            context.verify_mode = ssl.CERT_OPTIONAL
+    context = server_tls(cert, key)
+    if trust is not None:
+        if context is None:
+            raise typer.BadParameter("--tls-trust needs --tls-cert", param_hint="--tls-cert")
+        # A client without a certificate may have other credentials.
+        context.verify_mode = ssl.CERT_OPTIONAL
+        with reading(trust, "--tls-trust"):
             context.load_verify_locations(trust)
-    except OSError as error:
-        raise typer.BadParameter(f"{cert}: {error}", param_hint="--tls-cert") from None
     return context

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from functools import wraps
 from inspect import Parameter, Signature, signature
@@ -14,6 +15,7 @@ from urllib.parse import urlsplit
 import typer
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Sequence
 
     from ackwell.cluster.admin import Admin
@@ -35,6 +37,11 @@ BrokerSetting = Annotated[
         help="A setting of the broker, or a broker.conf file; `defaults` if all others have their defaults; "
         "repeatable.",
     ),
+]
+
+
+TlsKey = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="The key of --tls-cert, if that is in another file.")
 ]
 
 
@@ -226,6 +233,29 @@ def listen_address(text: str) -> tuple[str, int]:
     if not colon or not port.isdecimal() or int(port) > 65_535:
         raise typer.BadParameter(f"{text!r}: expected HOST:PORT", param_hint="--listen")
     return host, int(port)
+
+
+def server_tls(cert: Path | None, key: Path | None) -> ssl.SSLContext | None:
+    """Return the TLS context of a port for `--tls-cert` and `--tls-key`; None without a certificate."""
+    import ssl
+
+    if cert is None:
+        if key is not None:
+            raise typer.BadParameter("--tls-key needs --tls-cert", param_hint="--tls-cert")
+        return None
+    with reading(cert, "--tls-cert"):
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(cert, key)
+    return context
+
+
+@contextmanager
+def reading(file: Path, option: str) -> Iterator[None]:
+    """Read the file of an option; a file that cannot be read is a wrong command line."""
+    try:
+        yield
+    except OSError as error:
+        raise typer.BadParameter(f"{file}: {error}", param_hint=option) from None
 
 
 def options_from(

@@ -38,9 +38,7 @@ def record(
     tls_cert: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The certificate for clients, which connect with TLS.")
     ] = None,
-    tls_key: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Its key, if that is in a file of its own.")
-    ] = None,
+    tls_key: options.TlsKey = None,
     tls_trust: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="The authorities that sign brokers; else the system's."),
@@ -71,15 +69,10 @@ def record(
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--broker") from None
 
-    try:
-        tls = trust = None
-        if tls_cert is not None:
-            tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-            tls.load_cert_chain(tls_cert, tls_key)
-        if tls_trust is not None:
+    tls, trust = options.server_tls(tls_cert, tls_key), None
+    if tls_trust is not None:
+        with options.reading(tls_trust, "--tls-trust"):
             trust = ssl.create_default_context(cafile=tls_trust)
-    except OSError as error:
-        raise typer.BadParameter(f"{tls_cert or tls_trust}: {error}", param_hint="--tls-cert") from None
 
     async def run(files: EventFiles) -> None:
         recording = Recording(files.write, files.keep_payload if payloads else None)
