@@ -11,11 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from ackwell.cluster.admin import Admin
+from ackwell.cluster.endpoint import Endpoint
 from ackwell.protocol.constants import SubscriptionType
 from ackwell.rescue import BrokerError, Connection
 from ackwell.rescue.watch import Watch, WatchCounts
 from ackwell.rescue.watch_folder import WatchFolder
 from ackwell.rescue.watch_server import is_healthy, watch_metrics, watch_server
+from tests.cluster.fake_admin import broker
+from tests.cluster.test_admin import scalable_cluster
 from tests.commands import ackwell
 from tests.rescue.cluster import NAME, TOPIC, Cluster, cluster
 from tests.rescue.test_rescue import at_step, with_type
@@ -123,6 +127,17 @@ def test_a_plan_of_an_earlier_run_that_no_longer_matches_is_refused_and_kept(the
     assert text.startswith("not restored (few-ranges-kept): ")
     assert [path.name.split(".")[-2:] for path in Path("state/refused").iterdir()] == [["plan", "json"]]
     assert len(there.acked()) == 30
+
+
+def test_a_scalable_topic_is_reported_once_and_does_not_make_a_round_incomplete(tmp_path: Path) -> None:
+    with broker(scalable_cluster()) as (url, _):
+        connection = Connection(Admin(Endpoint(url=url)))
+        watching = Watch(connection, ["shop/eu"], WatchFolder(tmp_path), restores=False)
+        (text,) = texts(watching)
+        assert "not judged: the admin API does not show the cursors of a scalable topic" in text
+        assert texts(watching) == []
+    assert (watching.counts.unread, watching.counts.topics) == (0, 1)
+    assert watching.counts.complete_round_ms
 
 
 @pytest.mark.parametrize("gone", [TOPIC, f"{TOPIC}/subscription/{NAME}"], ids=["topic", "subscription"])

@@ -29,6 +29,11 @@ def may_exist(version: str | None) -> bool:
     return version is None or release_number(version)[0] >= 5
 
 
+def is_scalable(topic: str | None) -> bool:
+    """Return whether a name is that of a scalable topic or of a segment."""
+    return topic is not None and topic.partition("://")[0] in DOMAINS
+
+
 def not_judged(topic: str, ask: Callable[[], Any]) -> UnreadableSource:
     """Return the line of a scalable topic; `ask` returns its statistics, or raises `StatsError`."""
     try:

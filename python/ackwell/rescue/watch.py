@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ackwell.broker.stats import UnreadableSource
+from ackwell.cluster.scalable import is_scalable
 from ackwell.errors import AckwellError, StatsError
 from ackwell.rescue.planning import Plan, is_internal, remaining
 from ackwell.rescue.refusals import RefusedError
@@ -97,7 +98,11 @@ class Watch:
         counts.unread = counts.topics = 0
         for answer in one.answers(self._wanted, self._before.keys() | {topic for topic, _ in self._plans}):
             if isinstance(answer, UnreadableSource):
-                counts.unread += 1
+                if not is_scalable(answer.topic):
+                    counts.unread += 1
+                elif counts.rounds:
+                    # No round can judge it; the first one reports it.
+                    continue
                 yield Event((answer.topic or answer.source, ""), f"not read: {answer.reason}", is_error=True)
             else:
                 counts.topics += 1
