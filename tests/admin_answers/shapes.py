@@ -13,7 +13,6 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from types import SimpleNamespace
 from typing import Any, Final
 
 from ackwell.protocol import messages
@@ -102,7 +101,7 @@ class Traffic:
     """A client with a producer, a consumer and an open transaction, which has published and acknowledged."""
 
     def __init__(self, service_url: str) -> None:
-        self.client = client = RawClient(SimpleNamespace(url=service_url))  # type: ignore[arg-type]
+        self.client = client = RawClient(service_url)
         # A broker loads a coordinator when it owns the coordinator's topic.
         look_up = messages.CommandLookupTopic(topic=COORDINATOR, request_id=8)
         client.socket.sendall(frame(encode(CommandType.LOOKUP, look_up)))

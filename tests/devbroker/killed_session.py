@@ -178,8 +178,8 @@ class Session:
 
     def connect(self) -> None:
         """Connect with a producer for each topic and a consumer for each subscription."""
-        self.producing: RawClient = RawClient(self.broker)  # type: ignore[arg-type]
-        self.consuming: RawClient = RawClient(self.broker)  # type: ignore[arg-type]
+        self.producing = RawClient(self.broker.url)
+        self.consuming = RawClient(self.broker.url)
         for number, topic in enumerate(TOPICS):
             self.producing.produce(topic, number)
         self.subscribe()

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 class RawClient:
     """One connection; `with` closes it."""
 
-    def __init__(self, broker: Broker, *, connect: bool = True) -> None:
-        host, port = broker.url.removeprefix("pulsar://").split(":")
+    def __init__(self, broker: Broker | str, *, connect: bool = True) -> None:
+        url = broker if isinstance(broker, str) else broker.url
+        host, port = url.removeprefix("pulsar://").split(":")
         self.socket = socket.create_connection((host, int(port)), timeout=60)
         self._reader = FrameReader()
         self._frames: list[Any] = []

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
@@ -71,7 +70,7 @@ def killed(path: Path) -> Iterator[Running]:
         assert process.stdout is not None
         try:
             url, admin_url = (process.stdout.readline().split()[1] for _ in range(2))
-            with RawClient(SimpleNamespace(url=url)) as client:  # type: ignore[arg-type]
+            with RawClient(url) as client:
                 yield Running(client, admin_url)
         finally:
             os.kill(process.pid, signal.SIGKILL)

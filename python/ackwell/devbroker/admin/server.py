@@ -13,7 +13,7 @@ from base64 import b64decode
 from binascii import Error as Base64Error
 from http import HTTPStatus
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import uvicorn
 from starlette.requests import Request as HttpRequest
@@ -69,10 +69,10 @@ class AdminServer:
 
     def _connection(self) -> asyncio.Protocol:
         protocol: Any = self._config.http_protocol_class
-        made: asyncio.Protocol = protocol(config=self._config, server_state=self._state, app_state={})
         # The requests of a connection find its transport, with the client's certificate, in their state.
-        vars(made)["app_state"]["connection"] = made
-        return made
+        state: dict[str, Any] = {}
+        state["connection"] = made = protocol(config=self._config, server_state=self._state, app_state=state)
+        return cast("asyncio.Protocol", made)
 
     async def close(self) -> None:
         """Stop listening, and close every connection."""
