@@ -86,10 +86,9 @@ class BrokerState:
         for topic in list(self.topics.values()):
             self.delete_topic(topic.name)
         shared = self.shared
-        kept = self.partitioned, self.made_tenants, self.coordinator.open
-        schemas = self.schemas.versions, self.schemas.times
+        kept = self.partitioned, self.made_tenants, self.coordinator.open, self.schemas.versions
         stored = shared.policies, shared.topic_policies, shared.counters, self.dynamic_settings
-        for each in (*kept, *schemas, *stored):
+        for each in (*kept, *stored):
             each.clear()
         self._names = self._consumers = 0
         self.shared.clear()

@@ -18,7 +18,7 @@ V = TypeVar("V")
 PERSISTENT_ATTRIBUTES: Final = {
     "Shared": {"policies", "topic_policies", "counters"},
     "BrokerState": {"topic_names", "partitioned", "made_tenants", "saved_clock", "dynamic_settings"},
-    "Schemas": {"versions", "times"},
+    "Schemas": {"versions"},
     "Coordinator": {"open"},
     "TopicContent": {"log", "facts", "replicated"},
     "Producers": {"last_sequence_ids"},

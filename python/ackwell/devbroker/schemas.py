@@ -33,10 +33,8 @@ class Schemas:
 
     def __init__(self, file: BrokerFile | None, clock: Clock) -> None:
         self._clock = clock
-        self.times = PersistentMap[list[int]](file, "schema times")
-        """Maps a topic to the times at which its versions were added, milliseconds since the epoch."""
-        self.versions = PersistentMap[list[str]](file, "schema")
-        """Maps a topic to its versions, as hexadecimal digits."""
+        self.versions = PersistentMap[list[tuple[str, int]]](file, "schema")
+        """Maps a topic to its versions: the hexadecimal digits, and the time of the addition in ms."""
 
     def put(self, topic: str, schema: Any, strategy: str | None = None) -> bytes | None:
         """Add a schema; return its version, None for a type without a definition."""
@@ -52,8 +50,8 @@ class Schemas:
             if (known.type, known.schema_data) == (schema.type, schema.schema_data):
                 return version(number)
         self._may_follow(versions, schema, strategy)
-        self.versions[topic] = [*self.versions.get(topic, []), schema.SerializeToString().hex()]
-        self.times[topic] = [*self.times.get(topic, []), self._clock.now_ms()]
+        added = schema.SerializeToString().hex(), self._clock.now_ms()
+        self.versions[topic] = [*self.versions.get(topic, []), added]
         return version(len(versions))
 
     def get(self, topic: str, wanted: bytes | None = None) -> tuple[Any, bytes] | None:
@@ -81,10 +79,9 @@ class Schemas:
     def delete(self, topic: str) -> None:
         """Delete a topic's schemas."""
         self.versions.pop(topic, None)
-        self.times.pop(topic, None)
 
     def _read(self, topic: str) -> list[Any]:
-        return [messages.parse("Schema", bytes.fromhex(each)) for each in self.versions.get(topic, [])]
+        return [messages.parse("Schema", bytes.fromhex(each)) for each, _ in self.versions.get(topic, [])]
 
     def _may_follow(self, versions: list[Any], schema: Any, strategy: str | None) -> None:
         if not versions:

@@ -16,13 +16,16 @@ if TYPE_CHECKING:
 
 def _described(request: Request, version: int | None = None) -> dict[str, Any]:
     wanted = None if version is None else version.to_bytes(8)
-    found = request.state.schemas.get(str(request.topic.partitioned), wanted)
+    schemas, name = request.state.schemas, str(request.topic.partitioned)
+    found = schemas.get(name, wanted)
     if found is None:
         raise HttpError(HTTPStatus.NOT_FOUND, "Schema not found")
+    number = int.from_bytes(found[1])
+    _, added_ms = schemas.versions[name][number]
     return {
-        "version": int.from_bytes(found[1]),
+        "version": number,
         "type": SchemaType(found[0].type).name,
-        "timestamp": request.state.schemas.times[str(request.topic.partitioned)][int.from_bytes(found[1])],
+        "timestamp": added_ms,
         "data": found[0].schema_data.decode("utf-8", "replace"),
         "properties": {each.key: each.value for each in found[0].properties},
     }
