@@ -394,6 +394,18 @@ def test_what_was_quiet_for_longer_than_the_flush_interval_is_written() -> None:
     assert diagnose(quiet(150_000), restarts=crash).messages_lost == Bounds(0, 5)
 
 
+def test_a_limit_is_raised_without_a_loss_if_every_acknowledgment_is_written() -> None:
+    limited = RANGES_FORM.with_values(["managedLedgerMaxUnackedRangesToPersist=5"])
+    found = diagnose(quiet(100_000), limited)
+    assert (found.verdict, found.messages_lost) == (Verdict.AT_RISK, Bounds(0, 0))
+    raised, *others = [remedy.text for remedy in found.remedies]
+    assert raised.endswith("and loses nothing now")
+    assert not any("ackwell rescue" in text for text in others)
+    (raised, through, *_) = [remedy.text for remedy in diagnose(quiet(150_000), limited).remedies]
+    assert raised.endswith("and may lose acknowledgments")
+    assert "ackwell rescue" in through
+
+
 def test_a_consumer_that_left_may_have_acknowledged_last() -> None:
     assert diagnose(quiet(100_000, out=6)).messages_lost == Bounds(0, 5)
 

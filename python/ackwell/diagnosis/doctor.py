@@ -19,7 +19,7 @@ from ackwell.broker.writes import RESTARTS, Reason, Restart
 from ackwell.diagnosis.assumptions import over_assumed
 from ackwell.diagnosis.delivery import DeliveryDiagnosis, delivery_of
 from ackwell.diagnosis.limits import NODE_LIMIT, LimitUsage, limit_usage, loss_beyond
-from ackwell.diagnosis.prediction import predicted_losses, weight, written_losses
+from ackwell.diagnosis.prediction import weight, with_withheld, written_losses
 from ackwell.diagnosis.remedies import (
     STATE_THE_SETTINGS,
     WRITE_FIRST,
@@ -192,8 +192,8 @@ def diagnose(
             stats=stats, restarts=(), usage=(), remedies=(), notes=contradictions, delivery=delivery
         )
     held_back = withheld(stats, settings, before)
-    written = written_losses(stats, settings, restarts, later=later)
-    losses = predicted_losses(stats, settings, restarts, before, later)
+    written = written_losses(stats, settings, restarts, before, later)
+    losses = with_withheld(written, held_back, stats, settings)
     notes = tuple(_notes(stats, settings, losses, usage := tuple(limit_usage(stats, settings, later))))
     losses, reason = over_assumed(stats, settings, restarts, before, assumed, losses, later)
     return Diagnosis(

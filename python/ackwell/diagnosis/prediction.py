@@ -31,9 +31,27 @@ def predicted_losses(
 
     `later` are the settings of further graceful closes without an acknowledgment in between.
     """
-    held_back = withheld(stats, settings, before)
-    written = written_losses(stats, settings, restarts, unwritten(stats, settings, before), later)
-    return tuple(_with_withheld(loss, held_back, stats, settings) for loss in written)
+    written = written_losses(stats, settings, restarts, before, later)
+    return with_withheld(written, withheld(stats, settings, before), stats, settings)
+
+
+def written_losses(
+    stats: SubscriptionStats,
+    settings: BrokerSettings,
+    restarts: Sequence[Restart],
+    before: SubscriptionStats | None = None,
+    later: Sequence[BrokerSettings] = (),
+) -> tuple[RestartLoss, ...]:
+    """Predict each restart for a cursor whose ledger accepts writes."""
+    unwritten_entries = unwritten(stats, settings, before)
+    return tuple(predict(stats, settings, restart, unwritten_entries, later) for restart in restarts)
+
+
+def with_withheld(
+    losses: Sequence[RestartLoss], held_back: Withheld, stats: SubscriptionStats, settings: BrokerSettings
+) -> tuple[RestartLoss, ...]:
+    """Return the losses of `written_losses` together with acknowledgments that may be in memory only."""
+    return tuple(_with_withheld(loss, held_back, stats, settings) for loss in losses)
 
 
 def predict(
@@ -119,17 +137,6 @@ def _has_no_unwritten_parts(stats: SubscriptionStats, settings: BrokerSettings, 
         return not settings.reads_batch_indexes_back
     # A crash leaves the ack sets of the ledger; a close writes elsewhere.
     return stats.cursor_ledger == "read-only" and restart == "crash"
-
-
-def written_losses(
-    stats: SubscriptionStats,
-    settings: BrokerSettings,
-    restarts: Sequence[Restart],
-    unwritten_entries: int | None = None,
-    later: Sequence[BrokerSettings] = (),
-) -> tuple[RestartLoss, ...]:
-    """Predict each restart for a cursor whose ledger accepts writes."""
-    return tuple(predict(stats, settings, restart, unwritten_entries, later) for restart in restarts)
 
 
 def weight(count: Bounds) -> tuple[int, float]:
