@@ -72,6 +72,16 @@ def test_the_interval_contains_the_prediction_for_every_value(batches: bool) -> 
                 assert bounds.at_most is None or (inner.at_most or 0) <= bounds.at_most, (version, changes)
 
 
+def test_a_stated_limit_of_zookeeper_leaves_the_one_of_the_metadata_store_without_effect() -> None:
+    stats = subscription(holes(600), batchDeletedIndexes={"4:0": [5]})
+    assumed = {"managedLedgerMaxUnackedRangesToPersistInMetadataStore"}
+    stated = BrokerSettings().with_values(["managedLedgerMaxUnackedRangesToPersistInZooKeeper=500"])
+    found = diagnose(stats, stated, restarts=GRACEFUL, assumed=assumed)
+    assert (found.messages_lost, found.reasons) == (Bounds(0, 0), ())
+    (*_, reason) = diagnose(stats, restarts=GRACEFUL, assumed=assumed).reasons
+    assert reason.code == "settings-assumed"
+
+
 def test_no_recorded_restart_is_outside_the_interval_without_its_settings() -> None:
     exact = 0
     for case in recorded():

@@ -26,7 +26,7 @@ Derived from recorded restarts of Apache Pulsar, and compared with restarts of 4
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from ackwell.broker.batch_sizes import BatchSizes, Bounds, CountedAckSets
@@ -75,6 +75,19 @@ class RestartLoss:
     reasons: tuple[Reason, ...]
     ranges: PositionRangeSet = field(repr=False, compare=False)
     """The wholly acknowledged entries that are delivered again."""
+
+    @property
+    def bounds(self) -> tuple[Bounds, Bounds]:
+        """The messages that are delivered again, in the best and in the worst case."""
+        return self.messages, self.messages_before_flush
+
+    def or_else(self, other: RestartLoss) -> RestartLoss:
+        """Return the loss with the narrowest bounds that contain those of both."""
+        return replace(
+            self,
+            messages=self.messages.or_else(other.messages),
+            messages_before_flush=self.messages_before_flush.or_else(other.messages_before_flush),
+        )
 
 
 def restart_loss(

@@ -6,12 +6,12 @@ The prediction for the defaults may then be wrong in either direction.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from ackwell.broker.writes import Reason
-from ackwell.diagnosis.limits import counted_entries
+from ackwell.diagnosis.limits import BATCH_LIMIT, RANGE_LIMIT, counted_entries
 from ackwell.diagnosis.prediction import predicted_losses
 
 if TYPE_CHECKING:
@@ -23,10 +23,9 @@ if TYPE_CHECKING:
 VERSION: Final = "version"
 """The name of a version that is assumed; the rules of all versions then bound the prediction."""
 
-RANGE_LIMIT: Final = "managedLedgerMaxUnackedRangesToPersist"
-BATCH_LIMIT: Final = "managedLedgerMaxBatchDeletedIndexToPersist"
 LONG_ARRAY: Final = "managedLedgerPersistIndividualAckAsLongArray"
 FLUSH_SECONDS: Final = "managedLedgerCursorPositionFlushSeconds"
+TRANSACTIONS: Final = "transactionCoordinatorEnabled"
 
 _UNLIMITED: Final = "1000000000"
 
@@ -37,7 +36,7 @@ _EXTREMES: Final[dict[str, tuple[str, str]]] = {
     LONG_ARRAY: ("false", "true"),
     "managedLedgerUnackedRangesOpenCacheSetEnabled": ("false", "true"),
     "acknowledgmentAtBatchIndexLevelEnabled": ("true", "false"),
-    "transactionCoordinatorEnabled": ("true", "false"),
+    TRANSACTIONS: ("true", "false"),
     FLUSH_SECONDS: (_UNLIMITED, "0"),
 }
 """The settings that decide the loss of a restart: the values with the greatest and with the least loss."""
@@ -47,6 +46,10 @@ DECISIVE: Final = frozenset(_EXTREMES)
 
 SEARCHED_RANGES_MAX: Final = 100_000
 """With more ranges, the smallest limit without a loss is not searched but bounded from above."""
+
+
+Predict: TypeAlias = "Callable[[Sequence[BrokerSettings]], tuple[RestartLoss, ...]]"
+"""Predicts each restart, from the settings of one or more successive closes."""
 
 
 class Widened(NamedTuple):
@@ -70,19 +73,23 @@ def over_assumed(
 
     O(predictions of the restarts), at most 20 of them, and a binary search for the limit.
     """
+
+    def predict(closes: Sequence[BrokerSettings]) -> tuple[RestartLoss, ...]:
+        first, *others = closes
+        return predicted_losses(stats, first, restarts, before, others)
+
     widened, deciding = losses, []
     closes = (settings, *later)
     for variants in zip(*(_variants(each, assumed) for each in closes), strict=True):
         names = variants[0][0]
-        other, *others = (each for _, each in variants)
-        predicted = predicted_losses(stats, other, restarts, before, others)
+        predicted = predict([each for _, each in variants])
         if _bounds(predicted) == _bounds(losses):
             continue
         deciding += [name for name in names if name not in deciding]
-        widened = tuple(_either(one, another) for one, another in zip(widened, predicted, strict=True))
+        widened = tuple(one.or_else(another) for one, another in zip(widened, predicted, strict=True))
     if not deciding:
         return Widened(losses, None)
-    texts = [_condition(name, stats, closes, restarts, before, assumed) for name in deciding]
+    texts = [_condition(name, stats, closes, predict, assumed) for name in deciding]
     reason = Reason("settings-assumed", f"the broker's settings are not known: {'; '.join(texts)}")
     return Widened(tuple(replace(each, reasons=(*each.reasons, reason)) for each in widened), reason)
 
@@ -98,18 +105,13 @@ def _variants(
     names = [name for name in _EXTREMES if name in assumed]
     for name in names:
         for value in _EXTREMES[name]:
-            yield (name,), _with(settings, [f"{name}={value}"])
+            yield (name,), settings.with_values([f"{name}={value}"])
     for worst in (True, False):
         rules = _rules(settings, worst=worst) if VERSION in assumed else settings
         if VERSION in assumed:
             yield (VERSION,), rules
         if names:
-            yield (), _with(rules, [f"{name}={_EXTREMES[name][not worst]}" for name in names])
-
-
-def _with(settings: BrokerSettings, changes: Sequence[str]) -> BrokerSettings:
-    changed = settings.with_values(changes)
-    return replace(changed, max_unacked_ranges_to_persist_in_zookeeper=-1)
+            yield (), rules.with_values(f"{name}={_EXTREMES[name][not worst]}" for name in names)
 
 
 def _rules(settings: BrokerSettings, *, worst: bool) -> BrokerSettings:
@@ -131,23 +133,14 @@ def _with_all(closes: Sequence[BrokerSettings], assignment: str) -> list[BrokerS
 
 
 def _bounds(losses: Sequence[RestartLoss]) -> list[object]:
-    return [(each.messages, each.messages_before_flush) for each in losses]
-
-
-def _either(one: RestartLoss, other: RestartLoss) -> RestartLoss:
-    return replace(
-        one,
-        messages=one.messages.or_else(other.messages),
-        messages_before_flush=one.messages_before_flush.or_else(other.messages_before_flush),
-    )
+    return [each.bounds for each in losses]
 
 
 def _condition(
     name: str,
     stats: SubscriptionStats,
     closes: Sequence[BrokerSettings],
-    restarts: Sequence[Restart],
-    before: SubscriptionStats | None,
+    predict: Predict,
     assumed: Collection[str],
 ) -> str:
     """Return the value of an assumed setting at which the prediction changes."""
@@ -155,7 +148,7 @@ def _condition(
         return "the rules differ between versions (--broker-version)"
     default = closes[0].named()[name]
     if name == RANGE_LIMIT:
-        limit = _least_limit(stats, closes, restarts, before, assumed)
+        limit = _least_limit(stats, closes, predict, assumed)
         return f"no range is lost if {name} ≥ {limit:,}; the default is {default:,}"
     if name == BATCH_LIMIT:
         most = stats.backlog_entries if stats.batch_deleted is None else len(stats.batch_deleted)
@@ -168,11 +161,7 @@ def _condition(
 
 
 def _least_limit(
-    stats: SubscriptionStats,
-    closes: Sequence[BrokerSettings],
-    restarts: Sequence[Restart],
-    before: SubscriptionStats | None,
-    assumed: Collection[str],
+    stats: SubscriptionStats, closes: Sequence[BrokerSettings], predict: Predict, assumed: Collection[str]
 ) -> int:
     """Return the smallest limit of ranges with which no range is lost."""
     if VERSION in assumed:
@@ -185,10 +174,7 @@ def _least_limit(
         return max(len(stats.individually_deleted), *(counted_entries(stats, first) for first, *_ in forms))
 
     def bounds(limit: int) -> list[object]:
-        changed = (_with_all(each, f"{RANGE_LIMIT}={limit}") for each in forms)
-        return [
-            _bounds(predicted_losses(stats, first, restarts, before, others)) for first, *others in changed
-        ]
+        return [_bounds(predict(_with_all(each, f"{RANGE_LIMIT}={limit}"))) for each in forms]
 
     unlimited, low = bounds(int(_UNLIMITED)), 0
     while low < high:

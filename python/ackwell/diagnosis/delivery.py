@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any, Final
 from ackwell.broker.codes import Code, codes, with_names
 from ackwell.broker.contradictions import Part
 from ackwell.broker.dates import date_of
+from ackwell.diagnosis.assumptions import TRANSACTIONS
 from ackwell.diagnosis.holes import holder_of, oldest_unacked
+from ackwell.diagnosis.limits import RANGE_LIMIT
 from ackwell.position import Position
 from ackwell.protocol.constants import SubscriptionType
 from ackwell.subscription.stall import ConsumerView, explain_stall
@@ -113,8 +115,6 @@ BY_DESIGN: Final = {
 }
 """The codes for the reasons of the model."""
 
-RANGE_LIMIT: Final = "managedLedgerMaxUnackedRangesToPersist"
-TRANSACTIONS: Final = "transactionCoordinatorEnabled"
 
 EXPECTED_WAITS: Final = ("with-consumers", "delayed", "only-markers")
 """The codes of waits that need no attention: for an acknowledgment, a time, or the next request."""

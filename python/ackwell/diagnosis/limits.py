@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 NEAR_A_LIMIT: Final = 0.8
 """The share of a limit from which a subscription is at risk: a busy one uses the rest within minutes."""
 
-
+RANGE_LIMIT: Final = "managedLedgerMaxUnackedRangesToPersist"
+BATCH_LIMIT: Final = "managedLedgerMaxBatchDeletedIndexToPersist"
 NODE_LIMIT: Final = "metadata-node-bytes"
 """The limit of the metadata store for one record; not a setting of the broker."""
 
@@ -47,7 +48,6 @@ def limit_usage(
 ) -> Iterator[LimitUsage]:
     """Yield the used part of each limit; `later` are the settings of further graceful closes."""
     limit = settings.max_unacked_ranges_to_persist
-    name = "managedLedgerMaxUnackedRangesToPersist"
     ranges = stats.individually_deleted
     if settings.long_array:
         counted = (
@@ -55,9 +55,9 @@ def limit_usage(
             if settings.counts_the_ledger_itself
             else "acknowledged entries before the last ledger"
         )
-        yield LimitUsage(name, counted, counted_entries(stats, settings), limit)
+        yield LimitUsage(RANGE_LIMIT, counted, counted_entries(stats, settings), limit)
     else:
-        yield LimitUsage(name, "ranges", len(ranges), limit + settings.ranges_beyond_limit)
+        yield LimitUsage(RANGE_LIMIT, "ranges", len(ranges), limit + settings.ranges_beyond_limit)
     form = "pulsar-long-array" if settings.long_array else "pulsar-ranges"
     size = size_in(stats.to_position_info(), form)
     if size is not None:
@@ -71,7 +71,7 @@ def limit_usage(
         yield LimitUsage(NODE_LIMIT, what, record, settings.metadata_node_bytes)
     if stats.batch_deleted:
         yield LimitUsage(
-            "managedLedgerMaxBatchDeletedIndexToPersist",
+            BATCH_LIMIT,
             "partly acknowledged entries",
             len(stats.batch_deleted),
             settings.max_batch_deleted_index_to_persist,
@@ -99,7 +99,7 @@ def loss_beyond(stats: SubscriptionStats, settings: BrokerSettings, usage: Limit
             "the topic does not close, and other topics of the broker fail"
         )
     ranges = stats.individually_deleted
-    if usage.setting != "managedLedgerMaxUnackedRangesToPersist" or not settings.long_array:
+    if usage.setting != RANGE_LIMIT or not settings.long_array:
         return f"{share}: acknowledgments beyond it are lost"
     last = int(ranges.ledger_ids()[-1])
     at_stake, left = ranges.cardinality_of(last), max(usage.limit - usage.used, 0)

@@ -85,12 +85,8 @@ def predict(
         for ledger in ledgers
     )
     for other in others:
-        loss = replace(
-            loss,
-            messages=loss.messages.or_else(other.messages),
-            messages_before_flush=loss.messages_before_flush.or_else(other.messages_before_flush),
-            reasons=tuple({reason.code: reason for reason in (*loss.reasons, *other.reasons)}.values()),
-        )
+        reasons = {reason.code: reason for reason in (*loss.reasons, *other.reasons)}
+        loss = replace(loss.or_else(other), reasons=tuple(reasons.values()))
     if not stats.shows_ledgers or stats.split_ranges or settings.transaction_coordinator_enabled:
         # Entries of unknown ledgers may not exist. A broker writes all pieces of a range over an end of a
         # ledger as one range. The log of pending acknowledgments restores those of a committed transaction.

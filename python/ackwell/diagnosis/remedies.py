@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from ackwell.broker.batch_sizes import Bounds
 from ackwell.broker.codes import with_names
 from ackwell.diagnosis.holes import oldest_unacked
-from ackwell.diagnosis.limits import NODE_LIMIT, LimitUsage, counted_entries
+from ackwell.diagnosis.limits import BATCH_LIMIT, NODE_LIMIT, RANGE_LIMIT, LimitUsage, counted_entries
 from ackwell.diagnosis.prediction import weight, written_losses
 
 if TYPE_CHECKING:
@@ -114,12 +114,12 @@ def _changes(stats: SubscriptionStats, settings: BrokerSettings, codes: Collecti
             counted_entries(stats, settings) if settings.long_array else 0,
             len(stats.individually_deleted),
         )
-        yield f"managedLedgerMaxUnackedRangesToPersist={_with_headroom(needed)}"
+        yield f"{RANGE_LIMIT}={_with_headroom(needed)}"
     if "batch-index-off" in codes:
         yield "acknowledgmentAtBatchIndexLevelEnabled=true"
     if "batch-index-limit" in codes:
         needed = len(stats.batch_deleted or ())
-        yield f"managedLedgerMaxBatchDeletedIndexToPersist={_with_headroom(needed)}"
+        yield f"{BATCH_LIMIT}={_with_headroom(needed)}"
     if "batch-index-not-read-back" in codes or "batch-index-hidden" in codes:
         yield "managedLedgerMaxUnackedRangesToPersistInMetadataStore=0"
     if "entry-too-large" in codes and settings.long_array:

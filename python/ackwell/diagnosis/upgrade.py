@@ -31,7 +31,6 @@ from ackwell.releases import full_release, known_release
 from ackwell.subscription import SubscriptionSettings
 
 if TYPE_CHECKING:
-    from ackwell.broker.restart import RestartLoss
     from ackwell.broker.writes import Restart
 
 SCHEMA_VERSION: Final = 1
@@ -309,8 +308,8 @@ def _changes_that_matter(
 
     def result(settings: BrokerSettings) -> tuple[object, ...]:
         return (
-            *(_bounds(each) for each in predicted_losses(stats, settings, RESTARTS)),
-            *(_bounds(each) for each in predicted_losses(loaded, settings, ("graceful",))),
+            *(each.bounds for each in predicted_losses(stats, settings, RESTARTS)),
+            *(each.bounds for each in predicted_losses(loaded, settings, ("graceful",))),
             {
                 each.setting
                 for state in (stats, loaded)
@@ -322,10 +321,6 @@ def _changes_that_matter(
 
     after = result(target.settings)
     return tuple(each for each in upgrade.changes if result(upgrade.without(each)) != after)
-
-
-def _bounds(loss: RestartLoss) -> tuple[Bounds, Bounds]:
-    return loss.messages, loss.messages_before_flush
 
 
 def _after(

@@ -21,7 +21,7 @@ from ackwell.broker.stats import SubscriptionStats, UnreadableSource, from_answe
 from ackwell.cluster.admin import BrokerFacts, TopicAnswer
 from ackwell.cluster.collect import MANIFEST, manifest_facts
 from ackwell.cursor.rules import acknowledged, existing
-from ackwell.diagnosis.assumptions import RANGE_LIMIT
+from ackwell.diagnosis.limits import RANGE_LIMIT
 from ackwell.errors import StatsError
 from ackwell.protocol.constants import SubscriptionType
 from ackwell.regular_files import read_regular
