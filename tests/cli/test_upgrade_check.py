@@ -62,6 +62,15 @@ def test_the_table_names_the_loss_its_cause_and_the_commands(dump: str) -> None:
     assert "managedLedgerMaxUnackedRangesToPersistInMetadataStore" not in done.out
 
 
+@pytest.mark.parametrize("equals", ["=", " = "])
+def test_a_stated_setting_stays_after_the_upgrade(dump: str, equals: str) -> None:
+    setting = f"managedLedgerMaxUnackedRangesToPersist{equals}20"
+    _, found = checked("--to", "5.0.1", "--from", "4.2.4", *STATED, "--broker-setting", setting, dump)
+    (made,) = found["brokers"]
+    for settings in (made["before"]["settings"], made["after"]["settings"]):
+        assert settings["managedLedgerMaxUnackedRangesToPersist"] == 20
+
+
 def test_a_downgrade_names_the_setting_that_keeps_everything(dump: str) -> None:
     few = "managedLedgerMaxUnackedRangesToPersistInMetadataStore=1000"
     options = ("--to", "4.2.4", "--from", "5.0.1", *STATED, "--broker-setting", few, "--moves", "1")

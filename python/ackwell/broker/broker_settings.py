@@ -205,14 +205,7 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
         Raises `ValueError` for an unknown name, a missing value or one of the wrong type.
         """
         changes: dict[str, object] = {}
-        for assignment in assignments:
-            name, separator, value = assignment.partition("=")
-            name, value = name.strip(), value.strip()
-            if not separator or not name:
-                raise ValueError(
-                    f"not a broker setting: {assignment!r}; expected name=value, such as "
-                    "managedLedgerMaxUnackedRangesToPersist=100000"
-                )
+        for name, value in assigned(assignments).items():
             known = _KNOWN_SETTINGS.get(name)
             if known is not None:
                 attribute, read = known
@@ -257,6 +250,26 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
     def max_entry_bytes(self) -> int:
         """The size of the largest entry that BookKeeper accepts from this broker."""
         return min(self.max_message_size_bytes + FRAME_PADDING_BYTES, self.netty_max_frame_size_bytes)
+
+
+def assigned(assignments: Iterable[str]) -> dict[str, str]:
+    """Return the values of settings, each given as `name=value`; the last value of a name applies.
+
+    Raises `ValueError` for a text without a name or `=`.
+
+    >>> assigned(["maxMessageSize = 1000"])
+    {'maxMessageSize': '1000'}
+    """
+    values = {}
+    for assignment in assignments:
+        name, separator, value = assignment.partition("=")
+        if not separator or not name.strip():
+            raise ValueError(
+                f"not a broker setting: {assignment!r}; expected name=value, such as "
+                "managedLedgerMaxUnackedRangesToPersist=100000"
+            )
+        values[name.strip()] = value.strip()
+    return values
 
 
 @cache

@@ -51,6 +51,11 @@ def utc(time_ms: int) -> str:
     return date_of(time_ms).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
+def shown_count(value: int | None) -> str:
+    """Return a number as text; `unknown` for None."""
+    return "unknown" if value is None else f"{value:,}"
+
+
 EXIT_UNREAD: Final = 5
 """The exit code of a command that read some of its sources and not all."""
 

@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
-from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -21,6 +20,7 @@ from ackwell.cli.console import (
     print_json,
     progress,
     report_unread,
+    shown_count,
     shown_name,
     unread_line,
     utc,
@@ -173,7 +173,8 @@ def doctor(
     line.
     """
     from ackwell.broker.writes import RESTARTS
-    from ackwell.diagnosis.checkup import Checkup
+    from ackwell.cluster.collect import collected_facts
+    from ackwell.diagnosis.checkup import Checkup, JudgedBroker
 
     if not sources and client is None:
         raise typer.BadParameter("give files or folders, `-` for standard input, or --admin URL")
@@ -181,17 +182,21 @@ def doctor(
         raise typer.BadParameter(
             "--watch, --count-backlogs and --every-topic ask a live broker: give --admin URL"
         )
-    settings = list(options.assignments(broker_setting))
-    others_are_defaults = options.DEFAULTS in (broker_setting or ())
+    stated = options.stated_settings(broker_setting)
+
+    def owner(name: str | None) -> JudgedBroker:
+        facts = collected_facts(sources or (), name) if client is None else client.facts(name)
+        broker = JudgedBroker.from_facts(
+            facts, broker_version, stated.assignments, others_are_defaults=stated.others_are_defaults
+        )
+        return broker.with_node_bytes(metadata_node_bytes)
+
     try:
+        broker = owner(None)
         if client is None:
-            owner = partial(_collected_broker, sources or (), broker_version, settings, others_are_defaults)
-            broker = owner(None)
             found = _read(sources or ())
             shown: tuple[str, ...] = tuple(sources or ())
         else:
-            owner = partial(_live_broker, client, broker_version, settings, others_are_defaults)
-            broker = owner(None)
             client.count_backlogs = count_backlogs and counts_safely(broker.version)
             found = _read_live(client.read if every_topic else client.survey, sources or (), watch)
             shown = (client.endpoint.shown_url, *(sources or ()))
@@ -200,8 +205,8 @@ def doctor(
     restarts = tuple(each for each in RESTARTS if restart in ("both", each))
     checkup = Checkup.of(
         progress(_with_batch_size(found, messages_per_entry), "reading"),
-        broker.with_node_bytes(metadata_node_bytes),
-        owner=lambda name: owner(name).with_node_bytes(metadata_node_bytes),
+        broker,
+        owner=owner,
         restarts=restarts,
         sources=shown,
         time_ms=int(time.time() * 1000),
@@ -220,33 +225,6 @@ def counts_safely(version: str) -> bool:
             "(apache/pulsar#22019)"
         )
     return True
-
-
-def _live_broker(
-    client: Admin, version: str | None, settings: Sequence[str], others_are_defaults: bool, owner: str | None
-) -> JudgedBroker:
-    """Return the broker that owns a topic; without an owner, the queried broker."""
-    from ackwell.diagnosis.checkup import JudgedBroker
-
-    facts = client.facts(owner)
-    return JudgedBroker.from_facts(facts, version, settings, others_are_defaults=others_are_defaults)
-
-
-def _collected_broker(
-    sources: Sequence[str],
-    version: str | None,
-    settings: Sequence[str],
-    others_are_defaults: bool,
-    owner: str | None,
-) -> JudgedBroker:
-    """Return the broker of the dumps: as `ackwell collect` noted it, else by version."""
-    from ackwell.cluster.collect import collected_facts
-    from ackwell.diagnosis.checkup import JudgedBroker
-
-    facts = collected_facts(sources, owner)
-    if facts is not None:
-        return JudgedBroker.from_facts(facts, version, settings, others_are_defaults=others_are_defaults)
-    return JudgedBroker.of(version, settings, others_are_defaults=others_are_defaults)
 
 
 def _read(sources: Sequence[str]) -> Iterator[SubscriptionStats | UnreadableSource]:
@@ -401,14 +379,10 @@ def _row(diagnosis: Diagnosis, checkup: Checkup) -> Row:
         Text(diagnosis.delivery.verdict, COLOURS[diagnosis.delivery.verdict]),
         Text(diagnosis.delivery.reason),
         Text(str(diagnosis.messages_lost)),
-        Text(_count(stats.backlog_entries)),
-        Text(_count(stats.range_count)),
+        Text(shown_count(stats.backlog_entries)),
+        Text(shown_count(stats.range_count)),
     ]
     return stats.topic, stats.subscription, values
-
-
-def _count(value: int | None) -> str:
-    return "unknown" if value is None else f"{value:,}"
 
 
 def _verdict(diagnosis: Diagnosis, restart: Restart) -> Text:

@@ -9,7 +9,7 @@ from enum import StrEnum
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 import typer
@@ -317,6 +317,19 @@ with_required_admin = options_from(required_admin, "admin")
 
 DEFAULTS: Final = "defaults"
 """The value of --broker-setting which states that all other settings have their defaults."""
+
+
+class StatedSettings(NamedTuple):
+    """The values of --broker-setting or --to-setting."""
+
+    assignments: list[str]
+    """The settings as `name=value`."""
+    others_are_defaults: bool
+
+
+def stated_settings(given: Sequence[str] | None) -> StatedSettings:
+    """Return the settings given, and whether all others have their defaults."""
+    return StatedSettings(list(assignments(given)), DEFAULTS in (given or ()))
 
 
 def assignments(given: Sequence[str] | None) -> Iterator[str]:

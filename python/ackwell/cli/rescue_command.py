@@ -191,8 +191,7 @@ def plan(
         raise typer.BadParameter("name the restart: --restart graceful or --restart crash")
     kind: Restart = "crash" if restart is options.RestartKind.CRASH else "graceful"
     connection = Connection(admin)
-    assignments = list(options.assignments(broker_setting))
-    defaults = options.DEFAULTS in (broker_setting or ())
+    settings = options.stated_settings(broker_setting)
     plans: list[Plan] = []
     refused: list[dict[str, str]] = []
     unread = 0
@@ -202,7 +201,9 @@ def plan(
                 raise StatsError(before.reason, before.topic or before.source)
             shown = None if acks is None else read_acks(acks, *before.name)
             live = connection.read_live(*before.name)
-            stated = stated_settings(before, live, assignments, others_are_defaults=defaults)
+            stated = stated_settings(
+                before, live, settings.assignments, others_are_defaults=settings.others_are_defaults
+            )
             made = make_plan(before, live, restart=kind, ack_sets=shown, brokers=[stated])
         except RefusedError as error:
             assert isinstance(before, Snapshot)

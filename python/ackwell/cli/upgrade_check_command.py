@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
 from ackwell.broker.writes import RESTARTS
 from ackwell.cli import options
-from ackwell.cli.console import EXIT_UNREAD, out, print_json, progress, report_unread, shown_name
+from ackwell.cli.console import (
+    EXIT_UNREAD,
+    out,
+    print_json,
+    progress,
+    report_unread,
+    shown_count,
+    shown_name,
+)
 from ackwell.cli.doctor_command import COLOURS, EXIT_CODES, EXPLAINED, ROWS, counts_safely
 from ackwell.cli.subscription_table import Row, print_subscriptions
 
@@ -98,10 +106,7 @@ def upgrade_check(
         raise typer.BadParameter("give files or folders, or --admin URL")
     if client is None and (count_backlogs or every_topic):
         raise typer.BadParameter("--count-backlogs and --every-topic ask a live broker: give --admin URL")
-    before, after = (
-        Given(list(options.assignments(each)), options.DEFAULTS in (each or ()))
-        for each in (broker_setting, to_setting)
-    )
+    before, after = map(options.stated_settings, (broker_setting, to_setting))
 
     def upgrade(owner: str | None) -> BrokerUpgrade:
         facts = collected_facts(sources or (), owner) if client is None else client.facts(owner)
@@ -126,13 +131,6 @@ def upgrade_check(
     raise typer.Exit(code if code == EXIT_CODES["losing"] or not check.unread else EXIT_UNREAD)
 
 
-class Given(NamedTuple):
-    """The settings of a command line."""
-
-    assignments: list[str]
-    others_are_defaults: bool
-
-
 def _read(
     sources: Sequence[str], client: Admin | None, *, every_topic: bool
 ) -> Iterator[SubscriptionStats | UnreadableSource]:
@@ -147,25 +145,23 @@ def _broker_upgrade(
     facts: BrokerFacts | None,
     version: str | None,
     to: str,
-    before: Given,
-    after: Given,
+    before: options.StatedSettings,
+    after: options.StatedSettings,
     metadata_node_bytes: int,
 ) -> BrokerUpgrade:
     """Return the upgrade of a broker that reports these facts."""
+    from ackwell.broker.broker_settings import assigned
     from ackwell.diagnosis.checkup import JudgedBroker
     from ackwell.diagnosis.upgrade import BrokerUpgrade
 
-    configured = dict((facts.settings if facts is not None else None) or {})
-    configured |= dict(each.split("=", 1) for each in before.assignments)
-    defaults = before.others_are_defaults
-    if facts is None:
-        source = JudgedBroker.of(version, before.assignments, others_are_defaults=defaults)
-    else:
-        source = JudgedBroker.from_facts(facts, version, before.assignments, others_are_defaults=defaults)
+    source = JudgedBroker.from_facts(
+        facts, version, before.assignments, others_are_defaults=before.others_are_defaults
+    )
+    reported = None if facts is None else facts.settings
     return BrokerUpgrade.of(
         source.with_node_bytes(metadata_node_bytes),
         to,
-        configured=configured,
+        configured={**(reported or {}), **assigned(before.assignments)},
         assignments=after.assignments,
         others_are_defaults=after.others_are_defaults,
     )
@@ -217,7 +213,7 @@ def _row(each: SubscriptionUpgrade) -> Row:
         Text(each.verdict, COLOURS[each.verdict]),
         Text(str(each.lost)),
         *(Text(str(lost(restart))) for restart in RESTARTS for lost in (each.lost_now, each.lost_after)),
-        Text("unknown" if stats.range_count is None else f"{stats.range_count:,}"),
+        Text(shown_count(stats.range_count)),
     ]
     return stats.topic, stats.subscription, values
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.broker.batch_sizes import Bounds
-from ackwell.broker.broker_settings import BrokerSettings
+from ackwell.broker.broker_settings import BrokerSettings, assigned
 from ackwell.broker.dates import date_of
 from ackwell.broker.stats import SubscriptionStats, UnreadableSource
 from ackwell.broker.writes import RESTARTS, Restart
@@ -85,13 +85,18 @@ class JudgedBroker:
     @classmethod
     def from_facts(
         cls,
-        facts: BrokerFacts,
+        facts: BrokerFacts | None,
         version: str | None,
         assignments: Iterable[str] = (),
         *,
         others_are_defaults: bool = False,
     ) -> JudgedBroker:
-        """Return the broker of reported facts; `version` and `assignments` take precedence over them."""
+        """Return the broker of reported facts; `version` and `assignments` take precedence over them.
+
+        Without facts, the broker reported nothing.
+        """
+        if facts is None:
+            return cls.of(version, assignments, others_are_defaults=others_are_defaults)
         named = version or facts.version or BrokerSettings.DEFAULT_VERSION
         assumed = [*facts.assumed, *_unjudged(named)]
         settings = BrokerSettings.nearest(named)
@@ -112,8 +117,7 @@ class JudgedBroker:
 
 def _assumed_names(version: str | None, assignments: Iterable[str]) -> frozenset[str]:
     """Return the decisive settings that no `name=value` states, and the version if it is None."""
-    stated = {each.partition("=")[0].strip() for each in assignments}
-    return DECISIVE - stated | ({VERSION} if version is None else set())
+    return DECISIVE - assigned(assignments).keys() | ({VERSION} if version is None else set())
 
 
 def _unjudged(version: str) -> Iterator[str]:
@@ -208,7 +212,7 @@ class Checkup:
     @property
     def worst(self) -> Verdict:
         """The worst verdict; fine without a subscription."""
-        return max((each.verdict for each in self.diagnoses), key=lambda v: v.severity, default=Verdict.FINE)
+        return Verdict.worst(each.verdict for each in self.diagnoses)
 
     @property
     def deliveries(self) -> dict[DeliveryVerdict, int]:
@@ -259,9 +263,7 @@ class Checkup:
                     restart: count_to_json(self.messages_lost(restart)) for restart in self.restarts
                 },
             },
-            "unread": [
-                {"source": each.source, "topic": each.topic, "reason": each.reason} for each in self.unread
-            ],
+            "unread": [each._asdict() for each in self.unread],
         }
 
     def subscription(self, diagnosis: Diagnosis) -> dict[str, Any]:

@@ -86,9 +86,7 @@ class Differences:
             ],
             "onlyBefore": [list(name) for name in self.only_before],
             "onlyAfter": [list(name) for name in self.only_after],
-            "unread": [
-                {"source": each.source, "topic": each.topic, "reason": each.reason} for each in self.unread
-            ],
+            "unread": [each._asdict() for each in self.unread],
         }
 
 

@@ -7,7 +7,7 @@ subscription delivers, comes from `ackwell.diagnosis.delivery`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
@@ -52,6 +52,11 @@ class Verdict(StrEnum):
         """0 for fine, greater for worse."""
         return _SEVERITY[self]
 
+    @classmethod
+    def worst(cls, verdicts: Iterable[Verdict]) -> Verdict:
+        """Return the worst verdict; fine without one."""
+        return max(verdicts, key=lambda each: each.severity, default=cls.FINE)
+
 
 _SEVERITY: Final = {verdict: severity for severity, verdict in enumerate(Verdict)}
 
@@ -61,9 +66,9 @@ class Diagnosis:
     """The findings about one subscription."""
 
     stats: SubscriptionStats
-    restarts: tuple[RestartLoss, ...]
-    usage: tuple[LimitUsage, ...]
-    remedies: tuple[Remedy, ...]
+    restarts: tuple[RestartLoss, ...] = ()
+    usage: tuple[LimitUsage, ...] = ()
+    remedies: tuple[Remedy, ...] = ()
     notes: tuple[str, ...]
     """Limits of the prediction because of missing information, and observations."""
     delivery: DeliveryDiagnosis
@@ -177,20 +182,11 @@ def diagnose(
     delivery = delivery_of(stats, settings, before, version=version, assumed=assumed)
     if stats.overview is not None:
         return _of_overview(stats, restarts, delivery)
-    if not stats.durable:
-        note = "not durable: the broker stores no state of it; a reader keeps its position itself"
-        return Diagnosis(stats=stats, restarts=(), usage=(), remedies=(), notes=(note,), delivery=delivery)
-    if stats.persisted_only:
-        note = "`info-internal` shows only the persisted acknowledgments: the loss of a restart is unknown"
-        return Diagnosis(stats=stats, restarts=(), usage=(), remedies=(), notes=(note,), delivery=delivery)
-    if not stats.shows_cursor:
-        note = "an answer of `topics stats` alone has no ranges: the loss of a restart is unknown"
-        return Diagnosis(stats=stats, restarts=(), usage=(), remedies=(), notes=(note,), delivery=delivery)
     contradictions = tuple(map(str, stats.contradictions))
+    if note := _without_prediction(stats):
+        return Diagnosis(stats=stats, notes=(note,), delivery=delivery)
     if not stats.shows_acknowledgments:
-        return Diagnosis(
-            stats=stats, restarts=(), usage=(), remedies=(), notes=contradictions, delivery=delivery
-        )
+        return Diagnosis(stats=stats, notes=contradictions, delivery=delivery)
     held_back = withheld(stats, settings, before)
     written = written_losses(stats, settings, restarts, before, later)
     losses = with_withheld(written, held_back, stats, settings)
@@ -209,6 +205,17 @@ def diagnose(
         notes=(*contradictions, *_discarded(stats, before), *notes),
         delivery=delivery,
     )
+
+
+def _without_prediction(stats: SubscriptionStats) -> str:
+    """Return why the source does not show the state that a restart may lose; empty if it does."""
+    if not stats.durable:
+        return "not durable: the broker stores no state of it; a reader keeps its position itself"
+    if stats.persisted_only:
+        return "`info-internal` shows only the persisted acknowledgments: the loss of a restart is unknown"
+    if not stats.shows_cursor:
+        return "an answer of `topics stats` alone has no ranges: the loss of a restart is unknown"
+    return ""
 
 
 def _of_overview(
@@ -238,14 +245,7 @@ def _of_overview(
                 ranges=stats.individually_deleted,
             )
         )
-    return Diagnosis(
-        stats=stats,
-        restarts=tuple(losses),
-        usage=(),
-        remedies=(),
-        notes=(FROM_THE_OVERVIEW,),
-        delivery=delivery,
-    )
+    return Diagnosis(stats=stats, restarts=tuple(losses), notes=(FROM_THE_OVERVIEW,), delivery=delivery)
 
 
 FROM_THE_OVERVIEW: Final = (

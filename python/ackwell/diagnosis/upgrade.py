@@ -17,7 +17,7 @@ from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ackwell.broker.batch_sizes import Bounds
-from ackwell.broker.broker_settings import MACHINE, BrokerSettings, defaults
+from ackwell.broker.broker_settings import MACHINE, BrokerSettings, assigned, defaults
 from ackwell.broker.stats import SubscriptionStats, UnreadableSource, newest
 from ackwell.broker.writes import RESTARTS
 from ackwell.diagnosis.assumptions import VERSION
@@ -99,7 +99,6 @@ class BrokerUpgrade:
         assert known is not None
         has = defaults(known)
         assignments = list(assignments)
-        given = {each.partition("=")[0].strip() for each in assignments}
         target = JudgedBroker(
             version=full_release(to),
             settings=target_settings.with_known(changed).with_values(assignments),
@@ -107,7 +106,7 @@ class BrokerUpgrade:
             assumed=JudgedBroker.of(to, others_are_defaults=True).assumed,
             assumed_settings=frozenset()
             if others_are_defaults
-            else source.assumed_settings - {VERSION, *given},
+            else source.assumed_settings - {VERSION, *assigned(assignments)},
         ).with_node_bytes(source.settings.metadata_node_bytes)
         removed = {name: value for name, value in changed.items() if name not in has}
         return cls(source, target, removed)
@@ -244,7 +243,7 @@ class SubscriptionUpgrade:
 
 
 def _worst(found: Iterable[Diagnosis]) -> Verdict:
-    return max((each.verdict for each in found), key=lambda each: each.severity, default=Verdict.FINE)
+    return Verdict.worst(each.verdict for each in found)
 
 
 def _lost(found: Sequence[Diagnosis], restart: Restart) -> Bounds:
@@ -373,11 +372,7 @@ class UpgradeCheck:
     @property
     def verdict(self) -> Verdict:
         """The worst verdict; fine without a subscription."""
-        return max(
-            (each.verdict for each in self.subscriptions),
-            key=lambda each: each.severity,
-            default=Verdict.FINE,
-        )
+        return Verdict.worst(each.verdict for each in self.subscriptions)
 
     @property
     def changes(self) -> Mapping[Change, int]:
@@ -432,9 +427,7 @@ class UpgradeCheck:
             "removedSettings": dict(self.removed),
             "consumerRules": list(self.consumer_rules),
             "settings": list(self.settings),
-            "unread": [
-                {"source": each.source, "topic": each.topic, "reason": each.reason} for each in self.unread
-            ],
+            "unread": [each._asdict() for each in self.unread],
         }
 
 

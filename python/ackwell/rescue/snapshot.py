@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ackwell.broker.broker_settings import BrokerSettings
+from ackwell.broker.broker_settings import BrokerSettings, assigned
 from ackwell.broker.documents import documents_of
 from ackwell.broker.names import decoded_name, same_subscription
 from ackwell.broker.stats import SubscriptionStats, UnreadableSource, from_answer, stats_files
@@ -102,8 +102,7 @@ def stated_settings(
     They apply over the settings that the broker reported, else over the defaults of its version.
     """
     reported = before.settings or now.settings
-    states_limit = any(each.partition("=")[0].strip() == RANGE_LIMIT for each in assignments)
-    if reported is None and not (states_limit or others_are_defaults):
+    if reported is None and not (others_are_defaults or RANGE_LIMIT in assigned(assignments)):
         return None
     versions = [each.broker.version for each in (before, now) if each.broker is not None]
     version = next(filter(None, versions), BrokerSettings.DEFAULT_VERSION)
