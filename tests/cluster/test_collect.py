@@ -14,7 +14,7 @@ import pytest
 
 from ackwell.broker.stats import read_stats
 from ackwell.cluster.admin import Admin
-from ackwell.cluster.collect import MANIFEST, collect, collected_facts, hold_lock
+from ackwell.cluster.collect import MANIFEST, collect, collected_facts, hold_lock, manifests_of
 from ackwell.cluster.endpoint import Endpoint
 from ackwell.errors import StoreError
 from ackwell.rescue.snapshot import Snapshot, read_snapshots
@@ -76,7 +76,7 @@ def test_topics_after_one_that_cannot_be_read_are_collected_too(tmp_path: Path) 
         "assumed": [],
     }
     assert [each["topic"] for each in found["unread"]] == ["persistent://shop/eu/a"]
-    assert collected_facts([str(tmp_path)]) is not None
+    assert collected_facts(manifests_of([str(tmp_path)])) is not None
 
 
 def test_a_run_that_was_cut_off_is_resumed_and_asks_only_for_what_is_missing(tmp_path: Path) -> None:
@@ -167,10 +167,10 @@ def test_a_manifest_that_is_none_is_passed_over(tmp_path: Path, newest: str) -> 
     for run, text in (("2026-01-01T00-00-00Z", json.dumps(whole)), ("2026-01-02T00-00-00Z", newest)):
         (tmp_path / run).mkdir()
         (tmp_path / run / MANIFEST).write_text(text)
-    found = collected_facts([str(tmp_path)])
+    found = collected_facts(manifests_of([str(tmp_path)]))
     assert found is not None
     assert (found.version, found.assumed) == ("4.0.7", ("no settings",))
-    assert collected_facts(["-"]) is None
+    assert manifests_of(["-"]) == []
 
 
 def test_only_the_newest_run_is_resumed(tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def test_the_newest_manifest_counts_in_whatever_folder_it_is(tmp_path: Path) -> 
         (run / MANIFEST).write_text(json.dumps({"version": version, "settings": None, "assumed": []}))
     sources = [str(tmp_path / folder) for folder in ("a", "b")]
     for given in (sources, sources[::-1]):
-        found = collected_facts(given)
+        found = collected_facts(manifests_of(given))
         assert found is not None
         assert found.version == "4.2.4"
 

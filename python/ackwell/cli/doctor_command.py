@@ -173,7 +173,7 @@ def doctor(
     line.
     """
     from ackwell.broker.writes import RESTARTS
-    from ackwell.cluster.collect import collected_facts
+    from ackwell.cluster.collect import collected_facts, manifests_of
     from ackwell.diagnosis.checkup import Checkup, JudgedBroker
 
     if not sources and client is None:
@@ -184,8 +184,10 @@ def doctor(
         )
     stated = options.stated_settings(broker_setting)
 
+    manifests = manifests_of(sources or ()) if client is None else []
+
     def owner(name: str | None) -> JudgedBroker:
-        facts = collected_facts(sources or (), name) if client is None else client.facts(name)
+        facts = collected_facts(manifests, name) if client is None else client.facts(name)
         broker = JudgedBroker.from_facts(
             facts, broker_version, stated.assignments, others_are_defaults=stated.others_are_defaults
         )

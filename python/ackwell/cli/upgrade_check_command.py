@@ -99,7 +99,7 @@ def upgrade_check(
     Exit code: 0 fine or unproven, 3 at risk, 4 losing or unwritable, 5 a source
     could not be read, 1 an error, 2 a wrong command line.
     """
-    from ackwell.cluster.collect import collected_facts
+    from ackwell.cluster.collect import collected_facts, manifests_of
     from ackwell.diagnosis.upgrade import UpgradeCheck
 
     if not sources and client is None:
@@ -108,8 +108,10 @@ def upgrade_check(
         raise typer.BadParameter("--count-backlogs and --every-topic ask a live broker: give --admin URL")
     before, after = map(options.stated_settings, (broker_setting, to_setting))
 
+    manifests = manifests_of(sources or ()) if client is None else []
+
     def upgrade(owner: str | None) -> BrokerUpgrade:
-        facts = collected_facts(sources or (), owner) if client is None else client.facts(owner)
+        facts = collected_facts(manifests, owner) if client is None else client.facts(owner)
         return _broker_upgrade(facts, from_, to, before, after, metadata_node_bytes)
 
     try:

@@ -180,14 +180,18 @@ def _lock(descriptor: int) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def collected_facts(sources: Sequence[str], owner: str | None = None) -> BrokerFacts | None:
-    """Return the facts of a broker from the newest manifest under the sources; None without a manifest.
+def manifests_of(sources: Sequence[str]) -> list[AnyPath]:
+    """Return the manifests under files and folders, the newest first."""
+    found = [file for source in sources if source != "-" for file in any_path(source).rglob(MANIFEST)]
+    return sorted(found, key=lambda path: path.parent.name, reverse=True)
+
+
+def collected_facts(manifests: Sequence[AnyPath], owner: str | None = None) -> BrokerFacts | None:
+    """Return the facts of a broker from the first manifest that is not damaged; None without one.
 
     `owner` is the broker that owns a topic; a manifest without it has the facts of the queried broker.
     """
-    manifests = [file for source in sources if source != "-" for file in any_path(source).rglob(MANIFEST)]
-    newest_first = sorted(manifests, key=lambda path: path.parent.name, reverse=True)
-    found = (manifest_facts(file, owner) for file in newest_first)
+    found = (manifest_facts(file, owner) for file in manifests)
     return next((facts for facts in found if facts is not None), None)
 
 
