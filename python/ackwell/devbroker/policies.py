@@ -6,6 +6,7 @@ returns and deletes the others. A topic's policy has priority over the policy of
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 if TYPE_CHECKING:
@@ -312,6 +313,7 @@ OF_TOPICS: Final = {each.topic: each for each in POLICIES if each.topic}
 CLUSTER: Final = "standalone"
 BUNDLES: Final = ("0x00000000", "0x40000000", "0x80000000", "0xc0000000", "0xffffffff")
 """The bounds of the four bundles of a namespace."""
+BUNDLE_NAMES: Final = tuple(f"{low}_{high}" for low, high in pairwise(BUNDLES))
 
 
 class RefusedPolicyError(ValueError):

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.broker.broker_settings import dynamic_settings
 from ackwell.devbroker.admin.namespace_routes import bundle_of, existing_tenant
 from ackwell.devbroker.admin.requests import NO_CONTENT, OK, STORED_ONLY, HttpError, Raw
 from ackwell.devbroker.admin.topic_stats import stats
-from ackwell.devbroker.policies import BUNDLES, CLUSTER
+from ackwell.devbroker.policies import BUNDLE_NAMES, CLUSTER
 
 if TYPE_CHECKING:
     from ackwell.devbroker.admin.requests import Request
@@ -138,8 +137,8 @@ def get_owned_namespaces(request: Request) -> Any:
     if request.names["brokerId"] != _broker_id(request):
         raise HttpError(HTTPStatus.NOT_FOUND, f"Broker id '{request.names['brokerId']}' not found")
     owned = {"broker_assignment": "shared", "is_controlled": False, "is_active": True}
-    bundles = [f"{low}_{high}" for low, high in pairwise(BUNDLES)]
-    return {f"{name}/{bundle}": owned for name in sorted(request.state.shared.policies) for bundle in bundles}
+    namespaces = sorted(request.state.shared.policies)
+    return {f"{name}/{bundle}": owned for name in namespaces for bundle in BUNDLE_NAMES}
 
 
 def version(request: Request) -> Any:

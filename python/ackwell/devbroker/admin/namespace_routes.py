@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from ackwell.devbroker.admin.requests import HttpError
 from ackwell.devbroker.policies import (
+    BUNDLE_NAMES,
     BUNDLES,
     CLUSTER,
     RefusedPolicyError,
@@ -104,7 +104,7 @@ def get_bundles_data(request: Request) -> Any:
 def _topics(request: Request) -> list[Topic]:
     """Return the topics of the namespace of the path, or of a bundle of it; 412 for an unknown bundle."""
     namespace, bundle = existing_namespace(request), request.names.get("bundle")
-    if bundle is not None and bundle not in (f"{low}_{high}" for low, high in pairwise(BUNDLES)):
+    if bundle is not None and bundle not in BUNDLE_NAMES:
         raise HttpError(HTTPStatus.PRECONDITION_FAILED, f"Invalid bundle range {bundle}")
     return [
         each
@@ -125,8 +125,7 @@ def _subscriptions(request: Request) -> list[TopicSubscription]:
 
 def bundle_of(topic: str) -> str:
     """Return the bundle of a topic by the CRC-32 of its name, as Pulsar does."""
-    index = crc32(topic.encode()) >> 30
-    return f"{BUNDLES[index]}_{BUNDLES[index + 1]}"
+    return BUNDLE_NAMES[crc32(topic.encode()) >> 30]
 
 
 def clear_namespace_backlog(request: Request) -> None:
