@@ -10,7 +10,7 @@ import pytest
 
 from ackwell.broker.batch_sizes import Bounds
 from ackwell.broker.contradictions import Part
-from ackwell.broker.stats import SubscriptionStats, from_answer
+from ackwell.broker.stats import SubscriptionStats, from_answer, parse_stats
 from ackwell.diagnosis.doctor import Verdict, diagnose
 from tests.broker.test_stats import internal
 from tests.commands import command
@@ -152,6 +152,29 @@ def test_a_cursor_that_switches_its_ledger_and_writes_nothing_is_at_risk() -> No
     )
     found = diagnose(stats_of(no_cursor_ledger(**ledger)), before=stats_of(before))
     assert "cursor-not-written" in {reason.code for reason in found.reasons}
+
+
+@pytest.mark.parametrize(("mark_delete", "unknown"), [("3:1", frozenset()), ("3:4", {Part.ACKNOWLEDGMENTS})])
+def test_a_mark_delete_position_at_the_last_entry_is_compared_with_the_entries_to_the_read_position(
+    mark_delete: str, unknown: frozenset[Part]
+) -> None:
+    shown = cursor(
+        mark_delete,
+        "3:5",
+        "[]",
+        messagesConsumedCounter=2,
+        numberOfEntriesSinceFirstNotAckedMessage=4,
+    )
+    ledgers = {"ledgers": [{"ledgerId": 3, "entries": 5}], "lastConfirmedEntry": "3:4"}
+    found = stats_of({**ledgers, "entriesAddedCounter": 5, "cursors": shown})
+    assert found.unknown & {Part.ACKNOWLEDGMENTS} == unknown
+    assert found.backlog_entries == (None if unknown else 3)
+
+
+def test_an_answer_of_stats_alone_does_not_contradict_ranges_that_it_does_not_have() -> None:
+    shown = STATS_ALONE["subscriptions"]["s"] | {"nonContiguousDeletedMessagesRanges": 5}
+    (found,) = parse_stats(json.dumps({"subscriptions": {"s": shown}}).encode(), "dump")
+    assert (found.shows_cursor, found.contradictions) == (False, ())
 
 
 def test_a_counter_that_is_off_is_named_and_changes_no_number() -> None:

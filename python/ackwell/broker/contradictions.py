@@ -351,7 +351,10 @@ def _number_of_ranges(fields: DumpFields) -> Found | None:
             (Part.ACKNOWLEDGMENTS,),
         )
     of_stats = fields.number(fields.stats, "nonContiguousDeletedMessagesRanges")
-    if of_stats is not None and abs(of_stats - shown) > fields.changes_within(TWO_ANSWERS_SECONDS):
+    # An answer of `stats` alone has no ledgers, and its ranges are unknown.
+    if not fields.sizes or of_stats is None:
+        return None
+    if abs(of_stats - shown) > fields.changes_within(TWO_ANSWERS_SECONDS):
         return (
             f"nonContiguousDeletedMessagesRanges is {of_stats:,}, and {has_ranges}: "
             "one of them is wrong, or the topic changed between the two answers",
@@ -393,7 +396,9 @@ def _shown_backlog(fields: DumpFields) -> Found | None:
 def _entries_up_to_the_read_position(fields: DumpFields) -> Found | None:
     counted = fields.number(fields.cursor, "numberOfEntriesSinceFirstNotAckedMessage")
     read, last = fields.read_position, fields.last
-    if counted is None or read is None or last is None or not fields.mark_delete < min(read, last):
+    if counted is None or read is None or last is None or not fields.mark_delete < read:
+        return None
+    if fields.mark_delete > last:
         return None
     # The read position may be after the last entry of a ledger; the broker counts it as an entry.
     after = read > last or read.entry_id >= fields.sizes.get(read.ledger_id, INT64_MAX)
