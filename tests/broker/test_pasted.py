@@ -183,6 +183,12 @@ def test_what_is_json_already_stays_what_it_is(value: object, indent: int | None
     assert json.loads(clean_pasted(json.dumps(value, indent=indent))) == value
 
 
+def test_the_escapes_of_python_keep_their_meaning() -> None:
+    value = {"a": "tab\t, line\n, \x00 and backslash \\", "b": None}
+    assert json.loads(clean_pasted(repr(value))) == value
+    assert clean_pasted(r"{'a': '\x'}") == r"""{"a": '\x'}"""
+
+
 @given(st.text(alphabet='{}[]",:.`>/*a1 \n…', max_size=60))
 def test_anything_can_be_asked(text: str) -> None:
     clean_pasted(text)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+from ast import literal_eval
 from typing import Final
 
 PASTED_CHARS_MAX: Final = 16 << 20
@@ -46,10 +47,18 @@ def clean_pasted(text: str) -> str:
         elif token.startswith("...") or token == "…":
             written.leave_out()
         elif len(token) > 1 and token[0] == "'":
-            written.add(json.dumps(re.sub(r"\\(.)", r"\1", token[1:-1])))
+            written.add(_of_python(token))
         elif not token.startswith(("//", "/*")) and token != "`":
             written.add(_PYTHON_WORDS.get(token, token))
     return "".join(written.parts)
+
+
+def _of_python(literal: str) -> str:
+    """Return a text in the `repr` of Python as JSON; an escape that is not Python's is left as it is."""
+    try:
+        return json.dumps(literal_eval(literal))
+    except (SyntaxError, ValueError):
+        return literal
 
 
 class _JsonWriter:
