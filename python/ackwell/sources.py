@@ -126,11 +126,15 @@ def _decompressed(head: bytes) -> bytes:
         return head
 
 
+def text_encoding(data: bytes) -> str:
+    """Return the encoding of text: UTF-8, or UTF-16 if the text begins with its byte order mark."""
+    return "utf-16" if data.startswith(_UTF_16_MARKS) else "utf-8-sig"
+
+
 def _text_kind(head: bytes) -> SourceKind:
-    encoding = "utf-16" if head.startswith(_UTF_16_MARKS) else "utf-8-sig"
     try:
         # The end of the head may be the middle of a character, which an incremental decoder ignores.
-        text = getincrementaldecoder(encoding)().decode(head).lstrip()
+        text = getincrementaldecoder(text_encoding(head))().decode(head).lstrip()
     except UnicodeDecodeError:
         return SourceKind.BINARY
     if text.startswith("<"):

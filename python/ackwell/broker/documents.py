@@ -17,7 +17,7 @@ from ackwell.broker.pasted import PASTED_CHARS_MAX, clean_pasted
 from ackwell.errors import CorruptStateError, StatsError
 from ackwell.json_values import unique_keys
 from ackwell.regular_files import unzipped
-from ackwell.sources import SourceKind, source_kind, wrong_kind
+from ackwell.sources import SourceKind, source_kind, text_encoding, wrong_kind
 
 if TYPE_CHECKING:
     from ackwell import PositionRangeSet
@@ -28,9 +28,6 @@ PIECE_BYTES: Final = 1 << 20
 """A longer text of ranges is parsed in pieces of this length."""
 
 _LONG_RANGES: Final = re.compile(rb'("individuallyDeletedMessages"\s*:\s*)"(\[[^"\\]{%d,})"' % PIECE_BYTES)
-
-_UTF_16_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
-"""The byte order marks that PowerShell's `>` writes."""
 
 _JSON_BEGINS: Final = re.compile(r'^(?:\{|\[(?=\s*(?:["{\[\].\d-]|$)))', re.MULTILINE)
 """Match the start of a document, but not the `[` of a shell prompt."""
@@ -154,7 +151,7 @@ def _without_long_ranges(data: bytes) -> tuple[bytes, json.JSONDecoder]:
 def _text(data: bytes, source: str) -> str:
     data = _unzipped(data, source)
     try:
-        text = data.decode("utf-16" if data[:2] in _UTF_16_MARKS else "utf-8-sig")
+        text = data.decode(text_encoding(data))
     except UnicodeDecodeError:
         raise StatsError(wrong_kind(source_kind(data), SourceKind.STATS), source) from None
     text = text.strip()

@@ -498,10 +498,8 @@ def _details(
         connected = f", connected since {consumer.connected_since[:19]}" if consumer.connected_since else ""
         yield f"{consumer.permits:,} permits, {consumer.unacked:,} unacknowledged messages{connected}"
     if settings is not None and code == "consumer-blocked":
-        limit, unacked = (
-            settings.max_unacked_messages_per_consumer,
-            0 if consumer is None else consumer.unacked,
-        )
+        limit = settings.max_unacked_messages_per_consumer
+        unacked = 0 if consumer is None else consumer.unacked
         yield _limit("maxUnackedMessagesPerConsumer", limit, dispatch.consumer_limit, unacked)
     if settings is not None and code == "subscription-blocked":
         limit = settings.max_unacked_messages_per_subscription

@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 
 from ackwell.errors import CorruptStateError
 from ackwell.json_values import json_value
-from ackwell.sources import SourceKind, source_kind
+from ackwell.sources import SourceKind, source_kind, text_encoding
 
 PRINTED_CHARS_MAX: Final = 64 << 20
 """The longest text in which bytes are searched."""
@@ -60,7 +60,7 @@ def printed_values(data: bytes) -> list[Printed]:
     kind = source_kind(data)
     if kind not in (SourceKind.TEXT, SourceKind.DECODED_CURSOR) or len(data) > PRINTED_CHARS_MAX:
         return []
-    text = data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig", "replace")
+    text = data.decode(text_encoding(data), "replace")
     if kind is SourceKind.DECODED_CURSOR:
         return [Printed("", each) for each in _encoded(json_value(text))]
     found = list(_dumps(text)) or [Printed("", each) for each in _lines(text)]
