@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from ackwell.cli import options  # noqa: TC001  # Typer reads annotations
 from ackwell.cli.command import Command
 from ackwell.cli.console import out, print_json
 
@@ -20,13 +21,7 @@ def _events() -> None:
 
 @app.command(cls=Command)
 def check(
-    sources: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="FILE…",
-            help="Traces (.jsonl, .jsonl.gz, .jsonl.zst, .parquet), or folders, also s3://, gs:// or abfs://.",
-        ),
-    ],
+    sources: options.Traces,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, an array.")] = False,
 ) -> None:
     """Report the problems of event files: the column, the problem and the remedy. Needs no Spark.

@@ -7,17 +7,12 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from ackwell.cli import options  # noqa: TC001  # Typer reads annotations
 from ackwell.cli.console import file_progress, out, print_json
 
 
 def history(
-    sources: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="FILE…",
-            help="Traces (.jsonl, .jsonl.gz, .jsonl.zst, .parquet), or folders, also s3://, gs:// or abfs://.",
-        ),
-    ],
+    sources: options.Traces,
     at_rest: Annotated[
         bool,
         typer.Option("--at-rest", help="The recording ended when nothing was left to deliver: say what is."),

@@ -21,6 +21,14 @@ if TYPE_CHECKING:
     from ackwell.cluster.admin import Admin
     from ackwell.cluster.client_conf import ClientConf
 
+Traces = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="FILE…",
+        help="Traces (.jsonl, .jsonl.gz, .jsonl.zst, .parquet), or folders, also s3://, gs:// or abfs://.",
+    ),
+]
+
 BrokerVersion = Annotated[
     str | None,
     typer.Option(

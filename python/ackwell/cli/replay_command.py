@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ackwell.cli import options  # noqa: TC001  # Typer reads annotations
 from ackwell.cli.console import file_progress, print_json, warn
 from ackwell.cli.subscription_table import print_cursor_rows
 
@@ -16,13 +17,7 @@ if TYPE_CHECKING:
 
 
 def replay(
-    sources: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="FILE…",
-            help="Traces (.jsonl, .jsonl.gz, .jsonl.zst, .parquet), or folders, also s3://, gs:// or abfs://.",
-        ),
-    ],
+    sources: options.Traces,
     spark: Annotated[bool, typer.Option("--spark", help="Replay with Spark on this machine.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, an array.")] = False,
     save: Annotated[
