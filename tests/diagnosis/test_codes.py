@@ -37,6 +37,12 @@ def test_every_code_is_explained(code: str) -> None:
     assert "{" not in output
 
 
+def test_all_codes_are_listed_with_their_meaning() -> None:
+    exit_code, output = command("doctor", "--explain", "all")
+    assert exit_code == 0
+    assert [line.split()[0] for line in output.splitlines()] == list(codes())
+
+
 CLOSES = re.compile(r"\b(?:unload|restart|seek|reset-cursor|skip|unsubscribe|clear-backlog)")
 """A remedy that closes a topic, or moves or deletes a subscription."""
 

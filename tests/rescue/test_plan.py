@@ -268,6 +268,17 @@ def test_the_users_word_for_a_crash_needs_the_same_topic_all_the_same() -> None:
     assert refused(BEFORE, answer("3:-1", "[]", {3: 19, 4: 1}), restart="crash").code == "other-entries"
 
 
+@pytest.mark.parametrize(("mark", "ranges", "is_refused"), [("3:0", KEPT, False), ("3:0", "[]", True)])
+def test_a_crash_keeps_the_acknowledgments_of_info_internal(mark: str, ranges: str, is_refused: bool) -> None:
+    persisted = CursorState(Position(3, 0), PositionRangeSet.parse(KEPT), ledgers=BEFORE.stats.ledgers)
+    before = replace(BEFORE, stats=replace(BEFORE.stats, persisted=persisted))
+    now = answer(mark, ranges, AFTER)
+    if is_refused:
+        assert refused(before, now, restart="crash").code == "persisted-gone"
+    else:
+        assert "`info-internal`" in plan(before, now, restart="crash").passed[-1]
+
+
 def test_the_age_of_the_snapshot_is_before_the_eyes_of_who_must_say() -> None:
     late = answer("3:-1", "[]", AFTER, time_ms=1_000_000 + 45 * 60_000)
     assert "The snapshot is 45 min old" in refused(BEFORE, late).remedy

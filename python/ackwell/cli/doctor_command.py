@@ -75,11 +75,15 @@ class FailOn(StrEnum):
 
 
 def _explain(code: str | None) -> None:
-    """Explain a code, and exit."""
+    """Explain a code, or list them all, and exit."""
     if code is None:
         return
     from ackwell.broker.codes import codes, with_names
 
+    if code == "all":
+        for each in codes().values():
+            out.print(Text(f"{each.code} ({each.verdict}): {each.what}"))
+        raise typer.Exit
     entry = codes().get(code)
     if entry is None:
         raise typer.BadParameter(f"no code is called {code!r}; there are {', '.join(codes())}")
@@ -143,7 +147,7 @@ def doctor(
             metavar="CODE",
             callback=_explain,
             is_eager=True,
-            help="Explain a code, and exit.",
+            help="Explain a code, and exit; `all` lists the codes.",
         ),
     ] = None,
     fail_on: Annotated[
@@ -161,6 +165,7 @@ def doctor(
         ackwell doctor --admin http://broker:8080 public/default
         ackwell doctor --admin http://broker:8080 --watch 10 public/default
         ackwell doctor --explain no-permits
+        ackwell doctor --explain all
         ackwell doctor --admin http://broker --watch 62 --count-backlogs a/b
         ackwell doctor --html report.html dumps/
         ackwell doctor --format prometheus dumps/ > ackwell.prom

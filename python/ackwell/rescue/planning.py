@@ -8,7 +8,8 @@ A graceful restart keeps the first ranges, as many as `managedLedgerMaxUnackedRa
 (`ackwell.broker.restart`), and never moves the mark-delete position back. Any other loss looks like a seek
 and is refused. A crash can leave any state that was ever written, so it cannot be distinguished from a seek:
 with `restart="crash"` the caller states that it was a crash. No check can find a seek that leaves, or is
-followed by, as many acknowledgments as the limit.
+followed by, as many acknowledgments as the limit. If the snapshot has an answer of `info-internal`, a crash
+keeps at least its acknowledgments, and a state without them is refused.
 """
 
 from __future__ import annotations
@@ -174,7 +175,7 @@ def plan(
         if restart == "graceful":
             passed += _check_graceful(before, now, missing, brokers)
         else:
-            passed.append("you stated with --restart crash that there was no seek since the snapshot")
+            passed += _check_crash(before, now)
     settings = before.settings or now.settings
     unknown = ["acknowledgments after the snapshot"]
     if not dict(now.stats.ledgers).keys() & dict(before.stats.ledgers).keys():
@@ -392,6 +393,21 @@ def _check_graceful(
         "the mark-delete position did not move back",
         f"the ranges before the first missing entry can be the {limit:,} that a restart keeps",
     ]
+
+
+def _check_crash(before: Snapshot, now: Snapshot) -> list[str]:
+    """Refuse a state that no crash leaves; return the checks that passed.
+
+    A crash restores what was persisted, so it keeps the acknowledgments that `info-internal` showed.
+    """
+    stated = "you stated with --restart crash that there was no seek since the snapshot"
+    persisted = before.stats.persisted
+    if persisted is None:
+        return [stated]
+    kept = existing(_acked(persisted, dict(before.stats.ledgers)), now.stats.ledgers)
+    if gone := (kept - now.acked).cardinality:
+        raise RefusedError("persisted-gone", count=gone)
+    return [stated, "the acknowledgments that `info-internal` showed with the snapshot still exist"]
 
 
 def _up_to(ranges: PositionRangeSet, ledger_id: int, entry_id: int) -> PositionRangeSet:
