@@ -43,7 +43,7 @@ WITHOUT |= {("tests/differential", "command_ack")}
 # The modules of a tree that are not structures.
 HELPERS = {
     "rust/core/src": {"lib", "error", "position", "delayed", "frame", "nbytes", "radix"},
-    "rust/python/src": {"lib", "arrays", "convert", "delayed", "forks", "methods", "shared"},
+    "rust/python/src": {"lib", "arrays", "convert", "delayed", "forks", "methods", "positions", "shared"},
     "tests/reference": {
         "__init__",
         "integers",

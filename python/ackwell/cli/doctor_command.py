@@ -29,6 +29,7 @@ from ackwell.cli.console import (
 from ackwell.cli.subscription_table import Row, print_subscriptions
 
 if TYPE_CHECKING:
+    from ackwell.broker.codes import Code
     from ackwell.broker.stats import SubscriptionStats, UnreadableSource
     from ackwell.broker.writes import Restart
     from ackwell.cluster.admin import Admin
@@ -78,15 +79,21 @@ def _explain(code: str | None) -> None:
     """Explain a code, or list them all, and exit."""
     if code is None:
         return
-    from ackwell.broker.codes import codes, with_names
+    from ackwell.broker.codes import codes
 
     if code == "all":
         for each in codes().values():
             out.print(Text(f"{each.code} ({each.verdict}): {each.what}"))
-        raise typer.Exit
-    entry = codes().get(code)
-    if entry is None:
+    elif code in codes():
+        _print_code(codes()[code])
+    else:
         raise typer.BadParameter(f"no code is called {code!r}; there are {', '.join(codes())}")
+    raise typer.Exit
+
+
+def _print_code(entry: Code) -> None:
+    from ackwell.broker.codes import with_names
+
     out.print(Text(f"{entry.code} ({entry.verdict}): {entry.what}"))
     if entry.why:
         out.print(Text(entry.why))
@@ -101,7 +108,6 @@ def _explain(code: str | None) -> None:
         out.print(
             Text("\n".join(["what helps:", *(f"  {line}" for line in entry.steps("TOPIC", "SUBSCRIPTION"))]))
         )
-    raise typer.Exit
 
 
 @options.with_admin_options
