@@ -224,3 +224,22 @@ def test_another_number_of_ranges_in_stats_is_a_change_if_the_cursor_proves_its_
     assert isinstance(found, SubscriptionStats)
     (only,) = [each for each in found.contradictions if each.name == "number of ranges"]
     assert only.unknown == frozenset(unknown)
+
+
+@pytest.mark.parametrize(
+    ("consumed", "unknown"), [(3, ()), ("3", (Part.ACKNOWLEDGMENTS,)), (None, (Part.ACKNOWLEDGMENTS,))]
+)
+def test_a_backlog_that_only_stats_contradicts_is_unknown_if_a_counter_is_damaged(
+    consumed: object, unknown: tuple[Part, ...]
+) -> None:
+    told = {
+        "numberOfEntries": 10,
+        "entriesAddedCounter": 10,
+        "ledgers": [{"ledgerId": 5, "entries": 10}],
+        "cursors": cursor("5:2", "5:10", "[]", messagesConsumedCounter=consumed),
+    }
+    stats = {"subscriptions": {"s": {"msgBacklog": 5, "consumers": []}}}
+    found, *_ = from_answer({"internalStats": told, "stats": stats}, "t", "dump")
+    assert isinstance(found, SubscriptionStats)
+    (only,) = [each for each in found.contradictions if each.name == "shown backlog"]
+    assert only.unknown == frozenset(unknown)

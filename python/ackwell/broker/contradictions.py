@@ -172,6 +172,13 @@ class DumpFields:
         return None if added is None or consumed is None else added - consumed
 
     @property
+    def has_damaged_counters(self) -> bool:
+        """Whether a counter of `counted_backlog` is there and is not a number."""
+        return self.counted_backlog is None and (
+            "entriesAddedCounter" in self.internal and "messagesConsumedCounter" in self.cursor
+        )
+
+    @property
     def counters_agree(self) -> bool:
         """Whether no counter contradicts the backlog of the cursor."""
         return _counted_backlog(self) is None and _shown_backlog(self) is None
@@ -367,13 +374,15 @@ def _counted_backlog(fields: DumpFields) -> Found | None:
     """Compare the counters with the cursor.
 
     A broker adds to its counters and never derives them again (apache/pulsar#5202). A counter that no ranges
-    can explain is at fault. Without ranges, the mark-delete position alone gives the backlog.
+    can explain is at fault. Without ranges, the mark-delete position alone gives the backlog, and the read
+    position confirms it (`_entries_up_to_the_read_position`).
     """
     backlog, counted = fields.backlog_entries, fields.counted_backlog
     slack = fields.changes_within(ONE_ANSWER_SECONDS)
     if counted is None or abs(counted - backlog) <= slack or not fields.sizes:
         return None
-    is_possible = 0 <= counted <= fields.entries_beyond and len(fields.ranges) > 0
+    is_confirmed = fields.read_position is not None and not len(fields.ranges)
+    is_possible = 0 <= counted <= fields.entries_beyond and not is_confirmed
     return (
         f"entriesAddedCounter - messagesConsumedCounter is {counted:,}, and the cursor has a backlog of "
         f"{backlog:,} entries",
@@ -382,6 +391,11 @@ def _counted_backlog(fields: DumpFields) -> Found | None:
 
 
 def _shown_backlog(fields: DumpFields) -> Found | None:
+    """Compare the counter in `stats` with the cursor.
+
+    The counter may be off. But if the other counters are damaged, it may also be the only field that
+    contradicts a damaged range.
+    """
     backlog, shown = fields.backlog_entries, fields.number(fields.stats, "msgBacklog")
     slack = fields.changes_within(TWO_ANSWERS_SECONDS)
     if shown is None or abs(shown - backlog) <= slack or not fields.sizes:
@@ -389,7 +403,7 @@ def _shown_backlog(fields: DumpFields) -> Found | None:
     return (
         f"msgBacklog is {shown:,}, and the cursor has a backlog of {backlog:,} entries: "
         "the counter is off, or the topic changed between the two answers",
-        (),
+        (Part.ACKNOWLEDGMENTS,) if fields.has_damaged_counters else (),
     )
 
 
@@ -419,7 +433,7 @@ def _read_position(fields: DumpFields) -> Found | None:
     if read <= fields.mark_delete:
         return (
             f"readPosition {read} is not after markDeletePosition {fields.mark_delete}",
-            (Part.DELIVERY,) if fields.counters_agree else (Part.ACKNOWLEDGMENTS, Part.DELIVERY),
+            (Part.ACKNOWLEDGMENTS, Part.DELIVERY),
         )
     size = fields.sizes.get(read.ledger_id)
     if size is None or read.entry_id <= size + fields.changes_within(ONE_ANSWER_SECONDS):
@@ -502,10 +516,10 @@ def _bytes_per_message(fields: DumpFields) -> Found | None:
     names = ("bytesInCounter", "msgInCounter"), ("bytesOutCounter", "msgOutCounter")
     means = []
     for values, (size, messages) in zip((fields.topic_stats, fields.stats), names, strict=True):
-        counts = fields.number(values, size) or 0, fields.number(values, messages) or 0
-        if min(counts) <= 0:
+        total_bytes, count = fields.number(values, size), fields.number(values, messages)
+        if total_bytes is None or count is None or total_bytes < 0 or count <= 0:
             return None
-        means.append(counts[0] / counts[1])
+        means.append(total_bytes / count)
     if max(means) <= MEAN_SIZES_RATIO_MAX * min(means):
         return None
     return (
