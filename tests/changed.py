@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[1]
 FEW = 3
 GUARDS = [
     "tests/test_rooms.py",
+    "tests/test_spine.py",
     "tests/test_mutants.py",
     "tests/test_docs.py::test_the_pages_and_figures_that_are_written_are_the_newest",
     "tests/test_docs.py::test_every_setting_and_every_option_says_what_it_means",

@@ -259,7 +259,7 @@ def test_the_table_filters_sorts_and_opens_why(tmp_path: Path) -> None:
     path.write_text(html.replace("\nopenTarget();\n", f"\nopenTarget();\n{steps}\n"))
     dom = browse(path, tmp_path / "profile", "--virtual-time-budget=2000", "--dump-dom")
     by_verdict = [row for row in fleet(300).diagnoses if row.verdict == "losing"]
-    name = "shop/eu/orders-partition-{} · sub #".format
+    name = "shop/eu/orders-partition-{} · sub # no-permits".format
     assert json.loads(re.findall("<title>(.*?)</title>", dom)[0]) == [
         11, len(by_verdict), 0, 300,
         name(0), name(105), name(0), name(0), name(105), name(105), True,
