@@ -900,7 +900,7 @@ class AckSets(Mapping[Position, tuple[int, ...]]):
     def changed_from(self, older: AckSets, /) -> AckSets:
         """Return the sets that `older` does not have, or has with other words. O(sets)."""
     def clear(self) -> None:
-        """Remove every set. If there was one, the changes since the last save are unknown."""
+        """Remove every set. The changes since the last save are then unknown."""
     def ledger_ids(self) -> list[int]:
         """Return the ids of the ledgers with sets, in order."""
     def longest(self) -> int:

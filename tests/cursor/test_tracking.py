@@ -9,6 +9,7 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pytest
@@ -160,6 +161,39 @@ def test_a_cursors_tracked_changes_are_the_differences(monkeypatch: pytest.Monke
             assert Cursor.load(reader, cursor.ledgers).to_position_info() == cursor.to_position_info()
     assert checked.seen["change"] > 500
     assert checked.seen["whole"] > 5
+
+
+OPERATIONS: list[Callable[[Cursor], object]] = [
+    *(partial(Cursor.ack, ledger_id=3, entry_id=entry_id) for entry_id in (0, 1)),
+    *(partial(Cursor.ack_batch, ledger_id=3, entry_id=entry_id, ack_set=[6]) for entry_id in (0, 1)),
+    *(partial(Cursor.reset, ledger_id=3, entry_id=entry_id) for entry_id in (0, 1)),
+]
+
+
+@pytest.mark.parametrize("before", [1, 2])
+def test_a_save_after_any_four_operations_saves_their_state(before: int) -> None:
+    """All sequences, with a save after the first operations and one at the end."""
+    kinds = Counter[str]()
+    for operations in itertools.product(OPERATIONS, repeat=4):
+        store, cursor = MemoryStore(), Cursor(Ledgers({3: 3}))
+        for operation in operations[:before]:
+            operation(cursor)
+        cursor.save(store)
+        for operation in operations[before:]:
+            operation(cursor)
+        kinds[cursor.save(store).kind] += 1
+        assert Journal(store).load().position_info == cursor.to_position_info(), operations
+    assert kinds.keys() == {"full", "unchanged"}
+
+
+def test_a_seek_forward_is_saved_as_a_delta() -> None:
+    store, cursor = MemoryStore(), Cursor(Ledgers({3: 30}))
+    for entry_id in (5, 7):
+        cursor.ack_batch(3, entry_id, [2])
+        cursor.save(store)
+    cursor.reset(3, 9)
+    assert cursor.save(store).kind == "delta"
+    assert Journal(store).load().position_info == cursor.to_position_info()
 
 
 def test_a_save_of_one_change_beside_many_neither_builds_nor_compares_the_whole_state(

@@ -165,8 +165,7 @@ class AckSets(Mapping[Position, tuple[int, ...]]):
 
     def clear(self) -> None:
         """Remove every set; the changes are then unknown."""
-        if self._bits:
-            self._bits, self._changed, self._since, self._moved = {}, None, None, True
+        self._bits, self._changed, self._since, self._moved = {}, None, None, True
 
     def update(self, sets: Sets, /) -> None:
         """Set the words of many entries."""

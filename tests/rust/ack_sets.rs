@@ -171,11 +171,9 @@ fn run(step: Step, sets: &mut AckSets, model: &mut Tracked) {
             model.changed = model.since.clone();
         }
         Step::Clear => {
-            if !model.sets.is_empty() {
-                *model = Tracked::default();
-            }
+            *model = Tracked::default();
             sets.clear();
-            assert!(sets.is_empty());
+            assert!(sets.is_empty() && sets.is_moved());
         }
         Step::Many(ledger_id, entry_ids) => {
             let ledger_ids = vec![ledger_id; entry_ids.len()];

@@ -334,12 +334,14 @@ class CursorRules(Drawn):
             position = Position(_before_first(self._ledgers).ledger_id, 0)
         mark_delete = self._ledgers.previous_valid(*position)
         added = self.messages_consumed + self.backlog_entries
+        self._ack_sets.remove_up_to(*mark_delete)
+        self._individually_deleted.remove_up_to(*mark_delete)
+        if mark_delete < self._mark_delete or self._individually_deleted or self._ack_sets:
+            # A revoked acknowledgment may have removed a saved ack set, which a delta cannot express.
+            self._ack_sets.clear()
         self._mark_delete = mark_delete
         self._individually_deleted = self._engine.PositionRangeSet()
         self._missing = None
-        # A save is a full one only if a set beyond the new mark-delete position is removed.
-        self._ack_sets.remove_up_to(*mark_delete)
-        self._ack_sets.clear()
         self.properties = {}
         self.carried.clear_counts()
         if words and self._settings.batch_index_acks and self._ledgers.contains(*position):

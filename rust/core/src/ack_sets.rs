@@ -393,12 +393,10 @@ impl AckSets {
         changed
     }
 
-    /// Removes every set. If there was one, the changes since the last save are unknown.
+    /// Removes every set. The changes since the last save are then unknown.
     pub fn clear(&mut self) {
-        if !self.is_empty() {
-            *self = Self::new();
-            self.tracking.is_moved = true;
-        }
+        *self = Self::new();
+        self.tracking.is_moved = true;
     }
 
     /// The ledgers with sets, in order.

@@ -359,7 +359,7 @@ crate::methods::mapping_methods! { AckSets, 0,
         Self::of(self.0.detached(py, |sets| sets.changed_from(&older)))
     }
 
-    /// Remove every set. If there was one, the changes since the last save are unknown.
+    /// Remove every set. The changes since the last save are then unknown.
     fn clear(&self, py: Python<'_>) {
         self.0.locked(py).clear();
     }
