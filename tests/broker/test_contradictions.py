@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 
 from ackwell.broker.batch_sizes import Bounds
+from ackwell.broker.broker_settings import BrokerSettings
 from ackwell.broker.contradictions import Part
 from ackwell.broker.stats import SubscriptionStats, from_answer, parse_stats
-from ackwell.diagnosis.doctor import Verdict, diagnose
+from ackwell.diagnosis.checkup import Checkup, JudgedBroker
+from ackwell.diagnosis.doctor import Diagnosis, Verdict, diagnose
+from ackwell.diagnosis.prometheus import prometheus_text
 from tests.broker.test_stats import internal
 from tests.commands import command
 from tests.diagnosis.test_delivery import recorded, subscription_of
@@ -152,6 +155,49 @@ def test_a_cursor_that_switches_its_ledger_and_writes_nothing_is_at_risk() -> No
     )
     found = diagnose(stats_of(no_cursor_ledger(**ledger)), before=stats_of(before))
     assert "cursor-not-written" in {reason.code for reason in found.reasons}
+
+
+def between(seconds: int, state: str, last_entry: int, earlier: int) -> Diagnosis:
+    """Return the findings about two dumps; the consumer acknowledged `earlier` entries before the first."""
+    ledger = {"state": state, "cursorLedger": 8}
+    before, now = (
+        no_cursor_ledger(
+            **ledger,
+            cursorLedgerLastEntry=each,
+            individuallyDeletedMessages=f"[(3:9..3:{9 + acked}]]",
+            messagesConsumedCounter=acked,
+        )
+        for each, acked in ((4, earlier), (last_entry, 90))
+    )
+    before["t"], now["t"] = 1_000_000, 1_000_000 + 1_000 * seconds
+    now["stats"]["subscriptions"]["s"]["consumers"][0]["lastAckedTimestamp"] = 1_001_000
+    return diagnose(stats_of(now), before=stats_of(before))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "state", "last_entry", "earlier", "unwritten_ms"),
+    [
+        (70, "Open", 4, 40, 69_000),
+        (70, "Open", 5, 40, None),
+        (70, "Open", 4, 90, None),
+        (3, "Open", 4, 40, None),
+        (70, "SwitchingLedger", 4, 90, 70_000),
+        (70, "SwitchingLedger", 4, 40, 70_000),
+        (3, "SwitchingLedger", 4, 90, None),
+    ],
+)
+def test_a_write_that_no_bookie_answers_shows_in_two_dumps(
+    seconds: int, state: str, last_entry: int, earlier: int, unwritten_ms: int | None
+) -> None:
+    found = between(seconds, state, last_entry, earlier)
+    assert found.unwritten_ms == unwritten_ms
+    not_written = "cursor-not-written" in {reason.code for reason in found.reasons}
+    assert not_written == (unwritten_ms is not None)
+    if not_written:
+        assert found.messages_lost == Bounds(0, 90)
+    broker = JudgedBroker(version="4.2.4", settings=BrokerSettings(), source="the test")
+    metrics = prometheus_text(Checkup(diagnoses=(found,), histories={}, unread=(), broker=broker))
+    assert ("ackwell_subscription_cursor_unwritten_seconds{" in metrics) == not_written
 
 
 @pytest.mark.parametrize(("mark_delete", "unknown"), [("3:1", frozenset()), ("3:4", {Part.ACKNOWLEDGMENTS})])

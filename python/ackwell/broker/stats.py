@@ -111,6 +111,8 @@ class SubscriptionStats(CursorState):
     """The admin address of the broker that owns the topic; None if the source does not show it."""
     cursor_state: str | None = None
     """The state of the cursor, such as `Open` or `NoLedger`."""
+    cursor_ledger_id: int | None = None
+    """The ledger to which the cursor is written; -1 without one."""
     cursor_ledger_last_entry: int | None = None
     """The last entry of the cursor ledger: each write of the cursor adds one."""
     entries_added: int | None = None
@@ -614,6 +616,7 @@ def _subscription(answer: _Answer, name: str, cursor: Mapping[str, Any]) -> Subs
         untouched=shown.get("type") == "None" and not shown.get("consumers"),
         owner=answer.owner,
         cursor_state=text(cursor, "state"),
+        cursor_ledger_id=known_integer(cursor, "cursorLedger"),
         cursor_ledger_last_entry=known_integer(cursor, "cursorLedgerLastEntry"),
         entries_added=known_count(answer.internal, "entriesAddedCounter"),
         split_ranges=split_ranges,

@@ -448,7 +448,8 @@ def not_written_reason(messages: Bounds, sign: str) -> Reason:
     up_to = "an unknown number of" if messages.at_most is None else f"up to {messages.at_most:,}"
     return Reason(
         "cursor-not-written",
-        f"the cursor has no open ledger, and {sign}: {up_to} acknowledged messages may be in memory only",
+        f"the broker could not write the cursor, or waits for the write: {sign}. {up_to.capitalize()} "
+        "acknowledged messages may be in memory only",
     )
 
 

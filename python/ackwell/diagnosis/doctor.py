@@ -73,6 +73,8 @@ class Diagnosis:
     """Limits of the prediction because of missing information, and observations."""
     delivery: DeliveryDiagnosis
     """Whether it delivers, and why not."""
+    unwritten_ms: int | None = None
+    """The least time for which acknowledgments are in memory only; None without a sign of it."""
 
     messages_lost: Bounds = field(init=False)
     """Acknowledged messages that the worst restart loses, from its best to its worst case."""
@@ -204,6 +206,7 @@ def diagnose(
         ),
         notes=(*contradictions, *_discarded(stats, before), *notes),
         delivery=delivery,
+        unwritten_ms=held_back.unwritten_ms,
     )
 
 

@@ -74,6 +74,7 @@ def _families(checkup: Checkup) -> Iterator[tuple[str, str, list[Sample]]]:
     contradictions: list[Sample] = []
     age: list[Sample] = []
     health: list[Sample] = []
+    unwritten: list[Sample] = []
     for diagnosis in checkup.diagnoses:
         stats = diagnosis.stats
         labels = {"topic": stats.topic, "subscription": stats.subscription}
@@ -89,6 +90,8 @@ def _families(checkup: Checkup) -> Iterator[tuple[str, str, list[Sample]]]:
             age.append((labels, stats.dispatch.oldest_age_seconds))
         if stats.cursor_state is not None:
             health.append(({**labels, "state": stats.cursor_state}, int(_is_healthy(diagnosis))))
+        if diagnosis.unwritten_ms is not None:
+            unwritten.append((labels, diagnosis.unwritten_ms / 1000))
         if not diagnosis.restarts and diagnosis.messages_lost.at_most is None:
             lost_min += [({**labels, "restart": restart}, 0) for restart in checkup.restarts]
             lost_max += [({**labels, "restart": restart}, float("inf")) for restart in checkup.restarts]
@@ -123,6 +126,11 @@ def _families(checkup: Checkup) -> Iterator[tuple[str, str, list[Sample]]]:
         f"{prefix}_cursor_healthy",
         "1 for a cursor whose acknowledgments are written; 0 if its ledger cannot be created or written.",
         health,
+    )
+    yield (
+        f"{prefix}_cursor_unwritten_seconds",
+        "For how long, at least, the cursor has acknowledgments that are not written, or switches ledgers.",
+        unwritten,
     )
     yield f"{prefix}_limit_used_ratio", "Used part of a limit past which acknowledgments are lost.", used
     yield f"{prefix}_delivery", "Whether it delivers, 1 for its verdict and the code of the reason.", delivery

@@ -3,7 +3,8 @@
 A broker writes a cursor within `managedLedgerCursorPositionFlushSeconds`, if it can. `NoLedger` is the
 state of a cursor that was only read since the topic was loaded. It is also the state of a cursor whose
 ledger cannot be created or written: its acknowledgments are then in memory only. The counters of the
-delivery distinguish these two cases.
+delivery distinguish these two cases. A write that the bookies do not answer shows only in two dumps: the
+cursor ledger does not grow after an acknowledgment.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def unwritten(
     """
     if stats.cursor_state not in (None, "Open") or Part.WRITES in stats.unknown:
         return None
-    waits_ms = settings.cursor_position_flush_seconds * 1_000 + WRITE_MS
+    waits_ms = _waits_ms(settings)
     quiet_ms = stats.quiet_ms
     if quiet_ms is not None and quiet_ms > waits_ms:
         return 0
@@ -63,6 +64,11 @@ def unwritten(
     ranges = before.individually_deleted
     most = (ranges.cardinality if settings.long_array else len(ranges)) + acked
     return acked if acked >= 0 and most <= settings.max_unacked_ranges_to_persist else None
+
+
+def _waits_ms(settings: BrokerSettings) -> int:
+    """Return the time within which a broker writes an acknowledgment."""
+    return settings.cursor_position_flush_seconds * 1_000 + WRITE_MS
 
 
 def _unmoved(before: SubscriptionStats, now: SubscriptionStats) -> bool:
@@ -91,13 +97,15 @@ NOT_WRITING: Final = ("Uninitialized", "Closing", "Closed", "DeletingLedger")
 
 
 class Withheld(NamedTuple):
-    """Acknowledged messages of a cursor without an open ledger that may be in memory only."""
+    """Acknowledged messages that may be in memory only, because writes of the cursor fail or wait."""
 
     messages: Bounds
     sign: str
     """The fields that prove an acknowledgment since the last write; empty without a proof."""
     is_certain: bool = False
     """Whether `info-internal` shows the persisted acknowledgments, so a crash loses exactly the others."""
+    unwritten_ms: int | None = None
+    """The least time for which the cursor has not been written; None if it is unknown."""
 
 
 NOTHING: Final = Withheld(Bounds(0, 0), "")
@@ -106,18 +114,29 @@ NOTHING: Final = Withheld(Bounds(0, 0), "")
 def withheld(
     stats: SubscriptionStats, settings: BrokerSettings, before: SubscriptionStats | None = None
 ) -> Withheld:
-    """Bound the acknowledged messages that are not written because the cursor has no open ledger.
+    """Bound the acknowledged messages that the ledger of the cursor has not accepted.
 
     O(ranges + ledgers).
     """
     if stats.persisted is not None and stats.cursor_ledger == "none":
         return _not_persisted(stats, stats.persisted, settings)
-    if stats.cursor_state == "SwitchingLedger":
-        sign = _sign_between(before, stats)
-        return Withheld(_acked(stats, settings), sign) if sign else NOTHING
     if stats.cursor_state in NOT_WRITING:
         return Withheld(_acked(stats, settings), f"state is {stats.cursor_state}")
-    if stats.cursor_ledger == "open" or stats.untouched:
+    if stats.cursor_state == "SwitchingLedger":
+        unwritten_ms = _switching_ms(before, stats)
+        sign = _sign_between(before, stats) or (
+            f"the cursor has been switching ledgers for at least {unwritten_ms // 1_000:,} s"
+            if unwritten_ms is not None and unwritten_ms > _waits_ms(settings)
+            else ""
+        )
+        return Withheld(_acked(stats, settings), sign, unwritten_ms=unwritten_ms) if sign else NOTHING
+    if stats.cursor_ledger == "open":
+        quiet_ms = stats.quiet_ms
+        is_overdue = quiet_ms is not None and quiet_ms > _waits_ms(settings)
+        shows_writes = stats.cursor_ledger_last_entry is not None
+        sign = _sign_between(before, stats) if is_overdue and shows_writes else ""
+        return Withheld(_acked(stats, settings), sign, unwritten_ms=quiet_ms) if sign else NOTHING
+    if stats.untouched:
         return NOTHING
     sign = _sign(stats) or _sign_between(before, stats)
     if not sign and _acknowledged_nothing(stats):
@@ -140,7 +159,7 @@ def _not_persisted(stats: SubscriptionStats, persisted: CursorState, settings: B
         return NOTHING
     messages = stats.batch_sizes.acked(missing)
     sign = f"info-internal shows that {missing:,} acknowledged entries are not persisted"
-    return Withheld(messages, sign, is_certain=not len(then - now))
+    return Withheld(messages, sign, is_certain=not len(then - now), unwritten_ms=stats.quiet_ms)
 
 
 def _acknowledged_nothing(stats: SubscriptionStats) -> bool:
@@ -195,14 +214,33 @@ def _sign(stats: SubscriptionStats) -> str:
     )
 
 
+def _switching_ms(before: SubscriptionStats | None, now: SubscriptionStats) -> int | None:
+    """Return the time between two dumps during the same switch of the cursor ledger."""
+    if before is None or before.time_ms is None or now.time_ms is None or not _is_same_ledger(before, now):
+        return None
+    return now.time_ms - before.time_ms
+
+
+def _is_same_ledger(before: SubscriptionStats, now: SubscriptionStats) -> bool:
+    """Return whether the cursor was not written between two dumps of one load of the topic."""
+    first, second = (
+        (
+            stats.ledger_sizes[-1].ledger_id if stats.ledger_sizes else None,
+            stats.cursor_state,
+            stats.cursor_ledger,
+            stats.cursor_ledger_id,
+            stats.cursor_ledger_last_entry,
+        )
+        for stats in (before, now)
+    )
+    return first == second
+
+
 def _sign_between(before: SubscriptionStats | None, now: SubscriptionStats) -> str:
     """Return the fields that prove an acknowledgment between two dumps of one load without a write."""
     if before is None or not (before.shows_acknowledgments and now.shows_acknowledgments):
         return ""
-    newest = [stats.ledger_sizes[-1].ledger_id if stats.ledger_sizes else None for stats in (before, now)]
-    written = [stats.cursor_ledger_last_entry for stats in (before, now)]
-    states = [(stats.cursor_state, stats.cursor_ledger) for stats in (before, now)]
-    if newest[0] != newest[1] or written[0] != written[1] or states[0] != states[1]:
+    if not _is_same_ledger(before, now):
         return ""
     moved = before.mark_delete_position < now.mark_delete_position or len(
         existing(now.individually_deleted - before.individually_deleted, now.ledgers)
