@@ -195,6 +195,18 @@ def test_a_ledger_whose_entries_were_all_deleted_is_no_new_one() -> None:
             loaded(MemoryLedger(first_id=first_id, last_id=first_id - 1))
 
 
+def test_a_delta_without_a_save_before_its_full_one_is_followed_by_a_full_save() -> None:
+    """A disk lost the third full save, and kept the deletion after it."""
+    states = [PositionInfo(3, 0, [(3, 7, upper)]) for upper in (9, 10, 11, 12)]
+    ledger = saved(*states[:3])
+    MemoryStore(ledger).delete_up_to(0)
+    journal = Journal(MemoryStore(ledger))
+    journal.load()
+    assert journal.save(states[3]).kind == "full"
+    damage(ledger, 1)
+    assert loaded(ledger) == states[3]
+
+
 def test_a_delta_on_itself_or_on_a_later_save_is_refused_at_once() -> None:
     change = PositionInfo(3, 6).encode("compact")
     for entry_id in (0, 3):

@@ -90,6 +90,8 @@ class Disk:
     """Entries in bad sectors."""
     faults: Counter[str] = field(default_factory=Counter)
     """Fault → number of times."""
+    single_path: bool = False
+    """Whether a deletion was kept and an earlier entry lost, so that all saves may depend on one entry."""
     _armed: tuple[int, str] | None = None
     _read_errors: int = 0
     _durable: MemoryLedger | None = None
@@ -161,8 +163,13 @@ class Disk:
             done = writes[:kept]
             self.faults["sync lied: newest writes lost"] += kept < len(writes)
         else:
-            done = [write for write in writes if self.random.random() < 0.7]
+            keeps = [self.random.random() < 0.7 for _ in writes]
+            done = [write for write, keep in zip(writes, keeps, strict=True) if keep]
             gap = done != writes[: len(done)]
+            lost = False
+            for write, keep in zip(writes, keeps, strict=True):
+                lost |= write.entry_id >= 0 and not keep
+                self.single_path |= write.deleted_up_to >= 0 and keep and lost
             self.faults["sync lied: writes lost before kept ones"] += gap
         ledger = self._durable
         for write in done:

@@ -194,6 +194,7 @@ class Life:
             assert self.confirmed is owner.saved, "a save was built on another one than the newest"
             attempt.returned, attempt.entry_id = True, self.disk.ledger.last_id
             owner.saved = attempt
+            self.disk.single_path = False
             if self.owner is not owner:
                 # No owner has fenced it, and none has saved since.
                 self.own(owner)
@@ -394,7 +395,7 @@ class Life:
     def strong_promise(self) -> None:
         """Check that a single damaged entry outside of the newest save loses nothing."""
         disk = self.disk
-        if len(disk.damaged) != 1 or self.lied:
+        if len(disk.damaged) != 1 or self.lied or disk.single_path:
             return
         (damaged,) = disk.damaged
         newest = disk.author.get(disk.ledger.last_id)

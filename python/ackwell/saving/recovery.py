@@ -173,8 +173,12 @@ def recover(
 
 
 def link(store: Store, engine: Engine, newest: Recovery, max_bytes: int = LOADED_BYTES_MAX) -> Link | None:
-    """Return the save before the newest one; None if it is damaged or no `Change` leads from it."""
+    """Return the save before the newest one; None if it is damaged, deleted or no `Change` leads from it."""
     if newest.entry_id < 0 or newest.damaged:
+        return None
+    if 0 < newest.full_first_id <= store.first_id:
+        # The earlier saves are deleted, so all deltas depend on one full save. A disk that loses a full save
+        # and keeps the deletion after it causes this.
         return None
     reading = _Reading(store, engine, max_bytes)
     try:
