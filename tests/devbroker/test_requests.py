@@ -651,14 +651,14 @@ def test_every_policy_is_set_read_and_removed(broker: Offline, policy: Policy) -
         "properties": {"a": "b"}, "scalableTopicAutoScalePolicy": {"x": 1},
         "isAllowAutoUpdateSchema": False,
     }  # fmt: skip
-    form = policy.form.example
+    form = policy.example
     value = example.get(policy.name)
     if value is None:
         of_type = {
             bool: True,
             int: 7,
-            str: (*policy.form.choices, "x")[0],
-            list: [*policy.form.choices[:2]],
+            str: (*policy.choices, "x")[0],
+            list: [*policy.choices[:2]],
             dict: form,
         }
         value = of_type[type(form)]

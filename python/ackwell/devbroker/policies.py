@@ -1,16 +1,19 @@
 """The policies of namespaces and topics as one table, and the rules that the dev broker derives from them.
 
-A policy is stored in the form of Pulsar's JSON. The dev broker applies an `enforced` policy; it stores,
-returns and deletes the others. A topic's policy has priority over the policy of its namespace.
+`policies.json` has one line per policy. A policy is stored in the form of Pulsar's JSON. The dev broker
+applies an `enforced` policy; it stores, returns and deletes the others. A topic's policy has priority over
+the policy of its namespace.
 """
 
 from __future__ import annotations
 
+from importlib.resources import files
 from itertools import pairwise
+from json import loads
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from ackwell.devbroker.devbroker_settings import DevBrokerSettings
     from ackwell.subscription import SubscriptionSettings
@@ -37,18 +40,8 @@ AGES_CHECKED_MS: Final = 300_000
 """Brokers expire old messages every five minutes (`messageExpiryCheckIntervalInMinutes`)."""
 
 
-class Form(NamedTuple):
-    """The JSON type of a policy: an example with the default of each field, and the permitted values."""
-
-    example: Any
-    least: int | None = None
-    """The minimum of a number."""
-    choices: tuple[str, ...] = ()
-    """The permitted texts."""
-
-
 class Policy(NamedTuple):
-    """One policy: its paths, its field of the namespace's JSON, its form and its effect."""
+    """One policy: its paths, its field of the namespace's JSON, its effect and its JSON type."""
 
     name: str
     """The path after the namespace, empty for a policy of topics only."""
@@ -56,259 +49,48 @@ class Policy(NamedTuple):
     """The path after the topic, empty for a policy of namespaces only."""
     field: str
     """The field of the namespace's policies in Pulsar's JSON."""
-    form: Form
-    enforced: bool = False
-    unset: Any = None
-    """The answer of a namespace without the policy."""
-    per_cluster: bool = False
+    enforced: bool
+    per_cluster: bool
     """Whether Pulsar's JSON has a value for each cluster."""
+    unset: Any
+    """The answer of a namespace without the policy."""
+    applied: Any
+    """The value of a standalone Pulsar broker for a topic without the policy."""
+    example: Any
+    """The JSON type, as a value with the default of each field; None for any type."""
+    least: int | None
+    """The minimum of a number."""
+    choices: Sequence[str]
+    """The permitted texts."""
 
 
-_COUNT: Final = Form(0, least=0)
-_FLAG: Final = Form(False)
-_DISPATCH: Final = Form(
-    {
-        "dispatchThrottlingRateInMsg": -1,
-        "dispatchThrottlingRateInByte": -1,
-        "relativeToPublishRate": False,
-        "ratePeriodInSecond": 1,
-    }
-)
-_STRATEGIES: Final = (
-    "ALWAYS_INCOMPATIBLE",
-    "ALWAYS_COMPATIBLE",
-    "BACKWARD",
-    "FORWARD",
-    "FULL",
-    "BACKWARD_TRANSITIVE",
-    "FORWARD_TRANSITIVE",
-    "FULL_TRANSITIVE",
-)
-_AUTO_STRATEGIES: Final = (
-    "AutoUpdateDisabled",
-    "Backward",
-    "Forward",
-    "Full",
-    "AlwaysCompatible",
-    "BackwardTransitive",
-    "ForwardTransitive",
-    "FullTransitive",
-)
-_TYPES: Final = ("Exclusive", "Shared", "Failover", "Key_Shared")
-_LIMITS: Final = ("retentionTimeInMinutes", "retentionSizeInMB")
+_TABLE: Final = (files("ackwell.devbroker") / "policies.json").read_text(encoding="ascii")
 
-RETENTION: Final = Policy(
-    "retention", "retention", "retention_policies", Form(dict.fromkeys(_LIMITS, 0)), True
-)
-TTL: Final = Policy("messageTTL", "messageTTL", "message_ttl_in_seconds", _COUNT, True)
-"""The seconds after which a message counts as acknowledged; 0 for never."""
-DEDUPLICATION: Final = Policy("deduplication", "deduplicationEnabled", "deduplicationEnabled", _FLAG, True)
-COMPATIBILITY: Final = Policy(
-    "schemaCompatibilityStrategy",
-    "schemaCompatibilityStrategy",
-    "schema_compatibility_strategy",
-    Form("", choices=_STRATEGIES),
-    True,
-    "UNDEFINED",
-)
-PER_CONSUMER: Final = Policy(
-    "maxUnackedMessagesPerConsumer",
-    "maxUnackedMessagesOnConsumer",
-    "max_unacked_messages_per_consumer",
-    _COUNT,
-    True,
-)
-PER_SUBSCRIPTION: Final = Policy(
-    "maxUnackedMessagesPerSubscription",
-    "maxUnackedMessagesOnSubscription",
-    "max_unacked_messages_per_subscription",
-    _COUNT,
-    True,
-)
-MAX_PRODUCERS: Final = Policy("maxProducersPerTopic", "maxProducers", "max_producers_per_topic", _COUNT, True)
-MAX_CONSUMERS: Final = Policy("maxConsumersPerTopic", "maxConsumers", "max_consumers_per_topic", _COUNT, True)
-MAX_CONSUMERS_OF_SUBSCRIPTION: Final = Policy(
-    "maxConsumersPerSubscription",
-    "maxConsumersPerSubscription",
-    "max_consumers_per_subscription",
-    _COUNT,
-    True,
-)
-MAX_SUBSCRIPTIONS: Final = Policy(
-    "maxSubscriptionsPerTopic", "maxSubscriptionsPerTopic", "max_subscriptions_per_topic", _COUNT, True
-)
-AUTO_TOPICS: Final = Policy(
-    "autoTopicCreation",
-    "",
-    "autoTopicCreationOverride",
-    Form({"allowAutoTopicCreation": False, "topicType": "", "defaultNumPartitions": None}),
-    True,
-)
-TYPES: Final = Policy(
-    "subscriptionTypesEnabled",
-    "subscriptionTypesEnabled",
-    "subscription_types_enabled",
-    Form([], choices=_TYPES),
-    True,
-    [],
-)
-BACKLOG_QUOTA: Final = Policy(
-    "backlogQuota", "backlogQuota", "backlog_quota_map", Form(None), enforced=True, unset={}
-)
-"""The quotas by type; a request sets one type."""
-COMPACTION: Final = Policy("compactionThreshold", "compactionThreshold", "compaction_threshold", _COUNT, True)
-DELAYED: Final = Policy(
-    "delayedDelivery",
-    "delayedDelivery",
-    "delayed_delivery_policies",
-    Form({"tickTime": 0, "active": False, "maxDeliveryDelayInMillis": 0}),
-    True,
-)
-
-DISPATCH_RATE: Final = Policy(
-    "dispatchRate", "dispatchRate", "topicDispatchRate", _DISPATCH, enforced=True, per_cluster=True
-)
-SUBSCRIPTION_RATE: Final = Policy(
-    "subscriptionDispatchRate",
-    "subscriptionDispatchRate",
-    "subscriptionDispatchRate",
-    _DISPATCH,
-    enforced=True,
-    per_cluster=True,
-)
-PUBLISH_RATE: Final = Policy(
-    "publishRate",
-    "publishRate",
-    "publishMaxMessageRate",
-    Form({"publishThrottlingRateInMsg": -1, "publishThrottlingRateInByte": -1}),
-    enforced=True,
-    per_cluster=True,
-)
-PERSISTENCE: Final = Policy(
-    "persistence",
-    "persistence",
-    "persistence",
-    Form(
-        {
-            "bookkeeperEnsemble": 0,
-            "bookkeeperWriteQuorum": 0,
-            "bookkeeperAckQuorum": 0,
-            "managedLedgerMaxMarkDeleteRate": 0.0,
-        }
-    ),
-    True,
-)
-
-POLICIES: Final = (
-    RETENTION,
-    TTL,
-    DEDUPLICATION,
-    COMPATIBILITY,
-    PER_CONSUMER,
-    PER_SUBSCRIPTION,
-    MAX_PRODUCERS,
-    MAX_CONSUMERS,
-    MAX_CONSUMERS_OF_SUBSCRIPTION,
-    MAX_SUBSCRIPTIONS,
-    AUTO_TOPICS,
-    TYPES,
-    BACKLOG_QUOTA,
-    COMPACTION,
-    DELAYED,
-    DISPATCH_RATE,
-    SUBSCRIPTION_RATE,
-    PUBLISH_RATE,
-    PERSISTENCE,
-    Policy(
-        "autoSubscriptionCreation",
-        "autoSubscriptionCreation",
-        "autoSubscriptionCreationOverride",
-        Form({"allowAutoSubscriptionCreation": False}),
-    ),
-    Policy(
-        "deduplicationSnapshotInterval",
-        "deduplicationSnapshotInterval",
-        "deduplicationSnapshotIntervalSeconds",
-        _COUNT,
-    ),
-    Policy(
-        "replicatorDispatchRate",
-        "replicatorDispatchRate",
-        "replicatorDispatchRate",
-        _DISPATCH,
-        per_cluster=True,
-    ),
-    Policy(
-        "subscribeRate",
-        "subscribeRate",
-        "clusterSubscribeRate",
-        Form({"subscribeThrottlingRatePerConsumer": -1, "ratePeriodInSecond": 30}),
-        per_cluster=True,
-    ),
-    Policy(
-        "dispatcherPauseOnAckStatePersistent",
-        "dispatcherPauseOnAckStatePersistent",
-        "dispatcherPauseOnAckStatePersistentEnabled",
-        _FLAG,
-        unset=False,
-    ),
-    Policy("encryptionRequired", "", "encryption_required", _FLAG, unset=False),
-    Policy("entryFilters", "entryFilters", "entryFilters", Form({"entryFilterNames": ""})),
-    Policy(
-        "inactiveTopicPolicies",
-        "inactiveTopicPolicies",
-        "inactive_topic_policies",
-        Form({"inactiveTopicDeleteMode": "", "maxInactiveDurationSeconds": 0, "deleteWhileInactive": False}),
-    ),
-    Policy("isAllowAutoUpdateSchema", "", "is_allow_auto_update_schema", _FLAG, unset=True),
-    Policy("maxTopicsPerNamespace", "", "max_topics_per_namespace", _COUNT, unset=0),
-    Policy("offloadDeletionLagMs", "", "offload_deletion_lag_ms", Form(0)),
-    Policy("offloadThreshold", "", "offload_threshold", Form(0), unset=-1),
-    Policy("offloadThresholdInSeconds", "", "offload_threshold_in_seconds", Form(0), unset=-1),
-    Policy("offloadPolicies", "offloadPolicies", "offload_policies", Form(None)),
-    Policy(
-        "persistence/bookieAffinity",
-        "",
-        "bookie_affinity",
-        Form({"bookkeeperAffinityGroupPrimary": "", "bookkeeperAffinityGroupSecondary": None}),
-    ),
-    Policy("properties", "", "properties", Form(None), unset={}),
-    Policy("replication", "replication", "replication_clusters", Form([]), unset=["standalone"]),
-    Policy(
-        "schemaAutoUpdateCompatibilityStrategy",
-        "",
-        "schema_auto_update_compatibility_strategy",
-        Form("", choices=_AUTO_STRATEGIES),
-    ),
-    Policy(
-        "schemaValidationEnforced",
-        "schemaValidationEnforced",
-        "schema_validation_enforced",
-        _FLAG,
-        unset=False,
-    ),
-    Policy(
-        "subscriptionAuthMode",
-        "",
-        "subscription_auth_mode",
-        Form("", choices=("None", "Prefix")),
-        unset="None",
-    ),
-    Policy(
-        "subscriptionExpirationTime",
-        "subscriptionExpirationTime",
-        "subscription_expiration_time_minutes",
-        _COUNT,
-    ),
-    Policy("antiAffinity", "", "anti_affinity", Form("")),
-    Policy("allowedClusters", "", "allowed_clusters", Form([]), unset=[]),
-    Policy("allowedTopicPropertyKeysForMetrics", "", "allowed_topic_property_keys_for_metrics", Form([])),
-    Policy("scalableTopicAutoScalePolicy", "", "scalable_topic_auto_scale_policy", Form(None)),
-    Policy("", "maxMessageSize", "", _COUNT),
-    Policy("", "shadowTopics", "", Form([])),
-)
+POLICIES: Final = tuple(Policy(*row) for row in loads(_TABLE))
 OF_NAMESPACES: Final = {each.name: each for each in POLICIES if each.name}
 OF_TOPICS: Final = {each.topic: each for each in POLICIES if each.topic}
+
+RETENTION: Final = OF_NAMESPACES["retention"]
+TTL: Final = OF_NAMESPACES["messageTTL"]
+"""The seconds after which a message counts as acknowledged; 0 for never."""
+DEDUPLICATION: Final = OF_NAMESPACES["deduplication"]
+COMPATIBILITY: Final = OF_NAMESPACES["schemaCompatibilityStrategy"]
+PER_CONSUMER: Final = OF_NAMESPACES["maxUnackedMessagesPerConsumer"]
+PER_SUBSCRIPTION: Final = OF_NAMESPACES["maxUnackedMessagesPerSubscription"]
+MAX_PRODUCERS: Final = OF_NAMESPACES["maxProducersPerTopic"]
+MAX_CONSUMERS: Final = OF_NAMESPACES["maxConsumersPerTopic"]
+MAX_CONSUMERS_OF_SUBSCRIPTION: Final = OF_NAMESPACES["maxConsumersPerSubscription"]
+MAX_SUBSCRIPTIONS: Final = OF_NAMESPACES["maxSubscriptionsPerTopic"]
+AUTO_TOPICS: Final = OF_NAMESPACES["autoTopicCreation"]
+TYPES: Final = OF_NAMESPACES["subscriptionTypesEnabled"]
+BACKLOG_QUOTA: Final = OF_NAMESPACES["backlogQuota"]
+"""The quotas by type; a request sets one type."""
+COMPACTION: Final = OF_NAMESPACES["compactionThreshold"]
+DELAYED: Final = OF_NAMESPACES["delayedDelivery"]
+DISPATCH_RATE: Final = OF_NAMESPACES["dispatchRate"]
+SUBSCRIPTION_RATE: Final = OF_NAMESPACES["subscriptionDispatchRate"]
+PUBLISH_RATE: Final = OF_NAMESPACES["publishRate"]
+PERSISTENCE: Final = OF_NAMESPACES["persistence"]
 
 CLUSTER: Final = "standalone"
 BUNDLES: Final = ("0x00000000", "0x40000000", "0x80000000", "0xc0000000", "0xffffffff")
@@ -327,19 +109,18 @@ class RefusedPolicyError(ValueError):
 def checked(policy: Policy, value: Any) -> Any:
     """Return a value in Pulsar's JSON form; None removes the policy. Raises `RefusedPolicyError`."""
     name = policy.name or policy.topic
-    form = policy.form
     if value is None:
         return None
     if policy is BACKLOG_QUOTA:
         return _checked_quotas(value)
-    value = _shaped(name, form.example, value)
-    if form.least is not None and value < form.least:
-        raise RefusedPolicyError(_REFUSALS.get(name, f"{name} must be {form.least} or more"))
-    if form.choices and isinstance(value, str):
+    value = _shaped(name, policy.example, value)
+    if policy.least is not None and value < policy.least:
+        raise RefusedPolicyError(_REFUSALS.get(name, f"{name} must be {policy.least} or more"))
+    if policy.choices and isinstance(value, str):
         # A Pulsar broker reads an unknown text as null.
-        return value if value in form.choices else None
-    if form.choices and not set(value) <= set(form.choices):
-        raise RefusedPolicyError(f"{name} is a list of {', '.join(form.choices)}", is_shape=True)
+        return value if value in policy.choices else None
+    if policy.choices and not set(value) <= set(policy.choices):
+        raise RefusedPolicyError(f"{name} is a list of {', '.join(policy.choices)}", is_shape=True)
     if (check := _CHECKS.get(name)) is not None:
         check(value)
     return value
@@ -364,41 +145,7 @@ def applied_default(policy: Policy, settings: DevBrokerSettings) -> Any:
             return settings.subscription.max_unacked_per_consumer
         case "maxUnackedMessagesOnSubscription":
             return settings.subscription.max_unacked_per_subscription
-    return _APPLIED.get(policy.topic)
-
-
-_NO_RATE: Final = _DISPATCH.example | {"dispatchThrottlingRateInMsg": 0, "dispatchThrottlingRateInByte": 0}
-
-_APPLIED: Final = {
-    "autoSubscriptionCreation": {"allowAutoSubscriptionCreation": True},
-    "compactionThreshold": 0,
-    "dispatchRate": _NO_RATE,
-    "dispatcherPauseOnAckStatePersistent": False,
-    "entryFilters": {"entryFilterNames": ""},
-    "inactiveTopicPolicies": {
-        "inactiveTopicDeleteMode": "delete_when_no_subscriptions",
-        "maxInactiveDurationSeconds": 60,
-        "deleteWhileInactive": False,
-    },
-    "maxConsumers": 0,
-    "maxProducers": 0,
-    "messageTTL": 0,
-    "persistence": {
-        "bookkeeperEnsemble": 1,
-        "bookkeeperWriteQuorum": 1,
-        "bookkeeperAckQuorum": 1,
-        "managedLedgerMaxMarkDeleteRate": 1.0,
-    },
-    "replication": ["standalone"],
-    "replicatorDispatchRate": _NO_RATE,
-    "retention": dict.fromkeys(_LIMITS, 0),
-    "schemaCompatibilityStrategy": "FULL",
-    "schemaValidationEnforced": False,
-    "subscribeRate": {"subscribeThrottlingRatePerConsumer": 0, "ratePeriodInSecond": 30},
-    "subscriptionDispatchRate": _NO_RATE,
-    "subscriptionExpirationTime": 0,
-}
-"""By topic policy, the value of a standalone Pulsar broker."""
+    return policy.applied
 
 
 def _shaped(name: str, example: Any, value: Any) -> Any:  # noqa: C901 - one case for each JSON type
@@ -450,9 +197,7 @@ def _checked_quota(value: Any) -> dict[str, Any]:
 def _check_retention(value: dict[str, int]) -> None:
     limits = list(value.values())
     if min(limits) < -1 or max(limits) >= 2**31:
-        raise RefusedPolicyError(
-            f"Invalid retention policy: {value!r}; {' and '.join(_LIMITS)} are from -1 on"
-        )
+        raise RefusedPolicyError(f"Invalid retention policy: {value!r}; {' and '.join(value)} are from -1 on")
     if limits.count(0) == 1:
         raise RefusedPolicyError(
             "Invalid retention policy: one limit is 0 and the other is not; -1 means unlimited", is_shape=True
@@ -550,7 +295,7 @@ class Retention(NamedTuple):
     @classmethod
     def of(cls, policy: Any) -> Self:
         """Return the retention of a policy; without a policy, no consumed ledger is kept."""
-        minutes, size_mb = (policy.get(name, 0) for name in _LIMITS) if policy else (0, 0)
+        minutes, size_mb = (policy.get(name, 0) for name in RETENTION.example) if policy else (0, 0)
         return cls(minutes if minutes < 0 else 60_000 * minutes, size_mb if size_mb < 0 else MB * size_mb)
 
     def deletes(self, age_ms: int, rest_bytes: int) -> bool:

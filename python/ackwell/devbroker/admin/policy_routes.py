@@ -82,7 +82,7 @@ def _set(request: Request, *, policy: Policy, is_topic: bool) -> Raw | None:
     value = request.json()
     if value is None:
         # Two policies of topics have their value in the query; a flag without a body is set.
-        value = request.query.get(policy.topic, True if policy.form.example is False else None)
+        value = request.query.get(policy.topic, True if policy.example is False else None)
     _write(request, policy, _checked(policy, value), is_topic=is_topic)
     # A Pulsar broker answers this one with 200.
     return OK if policy.name == "replication" and not is_topic else None
