@@ -89,7 +89,10 @@ lab-test-go-admin: install  ## The suite of the Go admin library, with SUITE=…
 
 # CLASSPATH=<a file with the class path of the jar pulsar-client-tools>; needs Java.
 lab-test-command-lines: install  ## pulsar-admin and pulsar-client on the dev broker, with CLASSPATH=… (skipped without)
-	$(BIN)/python -m tests.clients.command_lines "$(CLASSPATH)"
+	$(BIN)/python -m tests.clients.java_tables command_lines "$(CLASSPATH)"
+
+lab-test-admin-calls: install  ## Calls of the Java class PulsarAdmin on the dev broker, with CLASSPATH=… (skipped without)
+	$(BIN)/python -m tests.clients.java_tables admin_calls "$(CLASSPATH)"
 
 # SUITE=<writable copy of the crate pulsar>; needs Rust, protoc and the default ports of a broker.
 lab-test-rust-client: install  ## The Rust client's suite on the dev broker, with SUITE=… (skipped without)

@@ -177,11 +177,115 @@ OF_THE_BROKER: Final[tuple[Row, ...]] = (
     ("GET", "/lookup/v2/topic/persistent/t/n/orders/bundle", None),
     ("GET", "/lookup/v2/topic/persistent/none/n/orders", None),
     ("GET", "/admin/v2/bookies/racks-info", None),
-    ("GET", "/admin/v2/resource-quotas/t/n/0x00000000_0x40000000", None),
     ("GET", "/admin/v2/broker-stats/topics", None),
     ("GET", "/admin/v2/nonsense", None),
 )
 """Requests about the cluster, the broker, tenants and namespaces."""
+
+EAST: Final = {"serviceUrl": "http://east:8080", "brokerServiceUrl": "pulsar://east:6650"}
+ISOLATION: Final = {
+    "namespaces": ["t/n"],
+    "primary": ["b.*"],
+    "secondary": [],
+    "auto_failover_policy": {
+        "policy_type": "min_available",
+        "parameters": {"min_limit": "1", "usage_threshold": "80"},
+    },
+}
+BUNDLE: Final = "t/bundles/0x00000000_0x40000000"
+CLUSTERS: Final = "/admin/v2/clusters"
+QUOTAS: Final = "/admin/v2/resource-quotas"
+QUOTA_OF_BUNDLE: Final = {
+    "msgRateIn": 1,
+    "msgRateOut": 2,
+    "bandwidthIn": 3,
+    "bandwidthOut": 4,
+    "memory": 5,
+    "dynamic": False,
+}
+PERMISSION: Final = {"topic": "persistent://t/n/orders", "role": "writer", "actions": ["produce"]}
+
+
+def _of_object(path: str, method: str, body: Any, collection: str) -> Iterator[Row]:
+    """Read, store, change, list and delete an object; read and delete it when it does not exist, too."""
+    yield "GET", path, None
+    yield method, path, body
+    yield method, path, body
+    yield "GET", path, None
+    yield "GET", collection, None
+    yield "DELETE", path, None
+    yield "GET", path, None
+    yield "GET", collection, None
+
+
+OF_STORED: Final[tuple[Row, ...]] = (
+    *_of_object(f"{CLUSTERS}/east", "PUT", EAST, CLUSTERS),
+    ("PUT", f"{CLUSTERS}/no%20name", EAST),
+    ("POST", f"{CLUSTERS}/none", EAST),
+    ("DELETE", f"{CLUSTERS}/none", None),
+    *_of_object(
+        f"{CLUSTERS}/standalone/failureDomains/rack",
+        "POST",
+        {"brokers": ["b:1"]},
+        f"{CLUSTERS}/standalone/failureDomains",
+    ),
+    ("DELETE", f"{CLUSTERS}/standalone/failureDomains/rack", None),
+    ("GET", f"{CLUSTERS}/none/failureDomains", None),
+    ("POST", f"{CLUSTERS}/standalone/namespaceIsolationPolicies/alone", ISOLATION),
+    ("GET", f"{CLUSTERS}/standalone/namespaceIsolationPolicies/alone", None),
+    ("GET", f"{CLUSTERS}/standalone/namespaceIsolationPolicies", None),
+    ("GET", f"{CLUSTERS}/standalone/namespaceIsolationPolicies/none", None),
+    ("POST", f"{CLUSTERS}/standalone/namespaceIsolationPolicies/empty", {}),
+    ("DELETE", f"{CLUSTERS}/standalone/namespaceIsolationPolicies/alone", None),
+    ("GET", "/admin/v2/bookies/racks-info/b:1", None),
+    ("POST", "/admin/v2/bookies/racks-info/b:1?group=default", {"rack": "/r", "hostname": "h"}),
+    ("GET", "/admin/v2/bookies/racks-info/b:1", None),
+    ("GET", "/admin/v2/bookies/racks-info", None),
+    ("DELETE", "/admin/v2/bookies/racks-info/b:1", None),
+    ("DELETE", "/admin/v2/bookies/racks-info/b:1", None),
+    ("GET", "/admin/v2/resourcegroups", None),
+    ("GET", "/admin/v2/resourcegroups/gold", None),
+    ("PUT", "/admin/v2/resourcegroups/gold", {"publishRateInMsgs": 10}),
+    ("PUT", "/admin/v2/resourcegroups/gold", {"dispatchRateInMsgs": 10}),
+    ("GET", "/admin/v2/resourcegroups/gold", None),
+    ("GET", "/admin/v2/resourcegroups", None),
+    ("GET", f"{NAMESPACE}/resourcegroup", None),
+    ("POST", f"{NAMESPACE}/resourcegroup/none", None),
+    ("POST", f"{NAMESPACE}/resourcegroup/gold", None),
+    ("GET", f"{NAMESPACE}/resourcegroup", None),
+    ("DELETE", "/admin/v2/resourcegroups/gold", None),
+    ("DELETE", f"{NAMESPACE}/resourcegroup", None),
+    ("DELETE", "/admin/v2/resourcegroups/gold", None),
+    ("PUT", "/admin/v2/namespaces/t/bundles", {"bundles": {"numBundles": 4}}),
+    ("GET", QUOTAS, None),
+    ("POST", QUOTAS, QUOTA_OF_BUNDLE),
+    ("GET", QUOTAS, None),
+    ("GET", f"{QUOTAS}/{BUNDLE}", None),
+    ("POST", f"{QUOTAS}/{BUNDLE}", QUOTA_OF_BUNDLE),
+    ("GET", f"{QUOTAS}/{BUNDLE}", None),
+    ("DELETE", f"{QUOTAS}/{BUNDLE}", None),
+    ("GET", f"{QUOTAS}/t/bundles/0x0_0x4", None),
+    ("POST", f"{NAMESPACE}/antiAffinity", "group"),
+    ("GET", "/admin/v2/namespaces/standalone/antiAffinity/group?tenant=t", None),
+    ("GET", "/admin/v2/namespaces/standalone/antiAffinity/group", None),
+    ("DELETE", f"{NAMESPACE}/antiAffinity", None),
+    ("POST", f"{NAMESPACE}/entryFilters", {"entryFilterNames": ""}),
+    ("PUT", f"{NAMESPACE}/properties", {"a": "b"}),
+    ("PUT", f"{NAMESPACE}/properties", {"c": "d"}),
+    ("GET", f"{NAMESPACE}/properties", None),
+    ("PUT", f"{NAMESPACE}/property/e/f", None),
+    ("GET", f"{NAMESPACE}/property/e", None),
+    ("DELETE", f"{NAMESPACE}/property/e", None),
+    ("DELETE", f"{NAMESPACE}/properties", None),
+    ("POST", "/admin/v2/namespaces/grantPermissionsOnTopics", [PERMISSION]),
+    ("GET", f"{TOPICS}/orders/permissions", None),
+    ("POST", "/admin/v2/namespaces/revokePermissionsOnTopics", [PERMISSION]),
+    ("POST", "/admin/v2/namespaces/revokePermissionsOnTopics", [PERMISSION]),
+    ("GET", f"{TOPICS}/orders/permissions", None),
+    ("POST", "/admin/v2/namespaces/grantPermissionsOnTopics", []),
+    ("POST", f"{TOPICS}/orders/subscription/s/expireMessages/1000000", None),
+)
+"""Requests about objects that the dev broker only stores, and about the texts of a namespace."""
 
 REFUSED: Final[tuple[Row, ...]] = (
     ("POST", f"{WITH_POLICIES}/deduplication", "x"),
@@ -334,6 +438,7 @@ def all_requests() -> list[Row]:
         *BEGUN,
         *policies(),
         *OF_THE_BROKER,
+        *OF_STORED,
         *REFUSED,
         *OF_SCHEMAS,
         *OF_TRANSACTIONS,

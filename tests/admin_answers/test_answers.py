@@ -19,7 +19,6 @@ TRANSACTIONS: Final = "GET /admin/v3/transactions"
 DIFFERENT: Final = {
     "GET /admin/v2/namespaces/t/policies": "Pulsar adds the broker's offload settings",
     "DELETE /admin/v2/persistent/t/policies/orders/properties": "Pulsar has an internal error without a key",
-    "GET /admin/v2/resource-quotas/t/n/0x00000000_0x40000000": "refused by name",
     "GET /admin/v2/broker-stats/topics": "Pulsar describes the topics of its last statistics",
     "POST /admin/v2/namespaces/t/policies/subscriptionTypesEnabled (again)": "Pulsar has an internal error",
     "POST /admin/v2/schemas/t/n/typed/compatibility": "Pulsar has an internal error",

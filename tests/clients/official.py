@@ -1,10 +1,11 @@
 """The official Python client's own test suite against the dev broker: `make lab-test-clients SUITE=…/tests`.
 
-    python -m tests.clients.official SUITE [pytest arguments]
+    python -m tests.clients.official SUITE [--record] [pytest arguments]
 
 The suite is copied to a temporary folder with its ports replaced, so that it does not collide with a broker
 on this machine or with another run. Four tests that connect to an address outside this machine never run,
-nor do tests that need containers or an external identity provider.
+nor do tests that need containers or an external identity provider. With `--record`, the clients without TLS
+connect through `ackwell record`, and the replay is compared with the broker at the end.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ import ssl
 import subprocess
 import sys
 import tempfile
+from contextlib import nullcontext
 from pathlib import Path
 
 from ackwell.devbroker import Broker, DevBrokerSettings
+from tests.clients.recorded import recorded
 
 NEVER = (
     "test_connect_timeout",
@@ -83,15 +86,17 @@ def run(suite: Path, arguments: list[str]) -> int:
     with (
         tempfile.TemporaryDirectory() as folder,
         Broker(tls=tls, authenticate=authenticate, authorize=authorize, settings=SETTINGS) as broker,
+        recorded(broker.url, broker.admin_url) if "--record" in arguments else nullcontext(broker.url) as url,
     ):
-        urls = {"6650": broker.url, "6651": broker.tls_url or "", "8080": broker.admin_url}
+        urls = {"6650": url, "6651": broker.tls_url or "", "8080": broker.admin_url}
         ports = {old: int(url.rpartition(":")[2]) for old, url in urls.items()}
         copy = copied(suite, Path(folder), ports)
         # The tests of the suite rely on their order.
         command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:randomly"]
         for name in NEVER:
             command += ["--deselect", f"pulsar_test.py::PulsarTest::{name}"]
-        command += [module for module in MODULES if (copy / module).exists()] + arguments
+        command += [module for module in MODULES if (copy / module).exists()]
+        command += [each for each in arguments if each != "--record"]
         env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         return subprocess.run(command, cwd=copy, env=env, check=False).returncode
 

@@ -19,7 +19,7 @@ from ackwell.devbroker.admin.route_table import RESOURCES, routes
 from ackwell.devbroker.admin.server import dispatch
 from ackwell.devbroker.admin.topic_routes import _partitions
 from ackwell.devbroker.compatibility import STRATEGIES, can_read, compatible
-from ackwell.devbroker.policies import BACKLOG_QUOTA, POLICIES, Policy
+from ackwell.devbroker.policies import POLICIES, Policy
 from ackwell.protocol import messages
 from ackwell.protocol.batches import write_batch
 from ackwell.protocol.constants import CommandType, SchemaType
@@ -313,6 +313,9 @@ def test_a_compacted_read_gets_the_newest_of_each_key(broker: Offline) -> None:
     client.publish(sequence_id=9, partition_key="b")
     client.subscribe("compacted", 1, subType=0, read_compacted=True)
     assert delivered(client.delivered) == [(0, 1), (0, 3), (1, 0), (1, 1)]
+    # The skipped entries use no permits, and they stay unacknowledged.
+    stats = broker.topics("GET", "orders/stats")["subscriptions"]["compacted"]
+    assert (stats["msgBacklog"], stats["consumers"][0]["availablePermits"]) == (6, 96)
     client.subscribe("whole", 2, subType=0)
     assert len(delivered(client.delivered)) == 6
     assert broker.topics("PUT", "none/compaction")[0] == 404
@@ -441,11 +444,15 @@ def test_entries_older_than_the_given_seconds_expire(broker: Offline, client: Cl
     # The last was published now, the first nine seconds ago.
     for seconds, expected in ((9, "0:-1"), (8, "0:0"), (5, "0:3"), (0, "2:0")):
         answer = on_s(broker, "POST", f"expireMessages/{seconds}")
+        # A broker refuses to expire a small backlog of consumers without an old entry.
         assert answer is None if seconds < 9 else answer[0] == 409
         assert mark(broker) == expected
     assert [str(event.kind) for event in broker.events()].count("expire") >= 3
     assert mark(broker, "t") == "0:-1"
-    assert broker.topics("POST", "orders/all_subscription/expireMessages/5") is None
+    # All old entries expire, and the answer names the subscriptions that have none.
+    assert broker.topics("POST", "orders/all_subscription/expireMessages/5")[0] == 409
+    assert (mark(broker), mark(broker, "t")) == ("2:0", "0:3")
+    assert broker.topics("POST", "orders/subscription/t/expireMessages/9") is None
     assert (mark(broker), mark(broker, "t")) == ("2:0", "0:3")
 
 
@@ -630,8 +637,10 @@ def test_a_name_that_begins_like_another_is_another(broker: Offline) -> None:
     assert broker.admin("DELETE", "admin/v2/namespaces/acme/a") is None
 
 
-SET_WHOLE = [each for each in POLICIES if each is not BACKLOG_QUOTA]
-"""The policies that one request sets; a request for a backlog quota sets one type of it."""
+SET_OTHERWISE = ("backlogQuota", "entryFilters", "resourcegroup")
+"""A request sets one type of a quota, the path has a resource group, and every entry filter is refused."""
+
+SET_WHOLE = [each for each in POLICIES if each.name not in SET_OTHERWISE]
 
 
 @pytest.mark.parametrize("policy", SET_WHOLE, ids=lambda each: each.name or each.topic)
@@ -675,11 +684,11 @@ def test_every_policy_is_set_read_and_removed(broker: Offline, policy: Policy) -
         setter = next(each for each in ("POST", "PUT") if (route, each) in known)
         assert broker.admin(setter, f"{path}/{name}", value) in (None, (b"", {}))
         found = broker.admin("GET", f"{path}/{name}")
-        assert found == (
-            {key: each for key, each in value.items() if each is not None}
-            if isinstance(value, dict)
-            else value
-        )
+        if isinstance(value, dict):
+            assert found == {key: each for key, each in value.items() if each is not None}
+        else:
+            # A text that is not an enumeration is stored and returned as it is.
+            assert found == (value if value != "x" else (b'"x"', {}))
         if (route, "DELETE") in known:
             assert known[route, "DELETE"].handler is not None
             assert broker.admin("DELETE", f"{path}/{name}") is None
@@ -849,7 +858,7 @@ def test_quotas_properties_and_permissions_are_stored(broker: Offline) -> None:
     broker.topics("DELETE", "orders/permissions/role")
     assert broker.topics("DELETE", "orders/permissions/role")[0] == 412
     broker.admin("PUT", f"{SPACE}/property/x/y")
-    assert broker.admin("GET", f"{SPACE}/property/x") == "y"
+    assert broker.admin("GET", f"{SPACE}/property/x") == (b"y", {})
     broker.admin("DELETE", f"{SPACE}/property/x")
     assert broker.admin("GET", f"{SPACE}/properties") == {"a": "b"}
     broker.admin("POST", f"{SPACE}/permissions/subscription/s", ["r", "q"])
@@ -1096,7 +1105,7 @@ def test_every_function_of_the_admin_api_has_a_route() -> None:
         and not name.startswith("_")
         and list(inspect.signature(found).parameters) == ["request"]
     }
-    helpers = {"existing_namespace", "existing_tenant", "with_partitions", "subscriptions"}
+    helpers = {"existing_bundle", "existing_namespace", "existing_tenant", "with_partitions", "subscriptions"}
     aliases = {"is_ready", *(name for name in public if name.startswith("clear_namespace_"))}
     aliases |= {"unsubscribe_namespace_bundle", "unload_namespace_bundle"}
     assert public - bound - helpers - aliases == set()
@@ -1192,7 +1201,8 @@ def test_a_cluster_is_one_and_well(broker: Offline) -> None:
     assert broker.admin("GET", "admin/v2/brokers/standalone/other/ownedNamespaces")[0] == 404
     owned = broker.admin("GET", "admin/v2/brokers/standalone/here:8080/ownedNamespaces")
     assert "public/default/0x00000000_0x40000000" in owned
-    assert broker.admin("PUT", "admin/v2/clusters/x")[0] == 501
+    assert broker.admin("DELETE", "admin/v2/clusters/standalone")[0] == 405
+    assert broker.admin("GET", "admin/v2/clusters/standalone/migrate")[0] == 501
 
 
 def test_requests_are_authenticated(broker: Offline) -> None:

@@ -432,6 +432,19 @@ def test_a_consumer_that_closes_is_gone(by_broker: bool) -> None:
     assert wire.took() == []
 
 
+def test_the_subscription_of_a_reader_ends_with_its_last_consumer() -> None:
+    wire = Wire()
+    wire.subscribed(durable=False)
+    wire.subscribed(consumer_id=2, durable=False)
+    wire.client(CommandType.CLOSE_CONSUMER, consumer_id=1, request_id=9)
+    assert wire.took() == [of(Kind.CONSUMER_CLOSE)]
+    wire.observer.closed()
+    second = {"consumer": "c2"}
+    assert wire.took() == [of(Kind.CONSUMER_CLOSE, **second), of(Kind.UNSUBSCRIBE, **second)]
+    assert not wire.recording.known_subscriptions
+    assert not wire.recording.readers
+
+
 def test_a_connection_that_closes_closes_its_consumers_once() -> None:
     wire = Wire()
     wire.subscribed()

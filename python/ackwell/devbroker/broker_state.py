@@ -60,6 +60,8 @@ class BrokerState:
         self.made_tenants = PersistentMap[dict[str, Any]](file, "tenant")
         self.dynamic_settings = PersistentMap[str](file, "dynamic setting")
         """The settings that were changed at run time; they have no effect."""
+        self.resources = PersistentMap[dict[str, Any]](file, "resource")
+        """Objects that the admin API stores and that have no effect, such as other clusters."""
         self.schemas = Schemas(file, clock)
         self.saved_clock = PersistentMap[dict[str, int | None]](file, "clock")
         """The state of the clock if it was moved, under `clock`."""
@@ -87,7 +89,13 @@ class BrokerState:
             self.delete_topic(topic.name)
         shared = self.shared
         kept = self.partitioned, self.made_tenants, self.coordinator.open, self.schemas.versions
-        stored = shared.policies, shared.topic_policies, shared.counters, self.dynamic_settings
+        stored = (
+            shared.policies,
+            shared.topic_policies,
+            shared.counters,
+            self.dynamic_settings,
+            self.resources,
+        )
         for each in (*kept, *stored):
             each.clear()
         self._names = self._consumers = 0

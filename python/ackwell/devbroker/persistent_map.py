@@ -17,7 +17,14 @@ V = TypeVar("V")
 
 PERSISTENT_ATTRIBUTES: Final = {
     "Shared": {"policies", "topic_policies", "counters"},
-    "BrokerState": {"topic_names", "partitioned", "made_tenants", "saved_clock", "dynamic_settings"},
+    "BrokerState": {
+        "topic_names",
+        "partitioned",
+        "made_tenants",
+        "saved_clock",
+        "dynamic_settings",
+        "resources",
+    },
     "Schemas": {"versions"},
     "Coordinator": {"open"},
     "TopicContent": {"log", "facts", "replicated"},

@@ -91,6 +91,8 @@ DISPATCH_RATE: Final = OF_NAMESPACES["dispatchRate"]
 SUBSCRIPTION_RATE: Final = OF_NAMESPACES["subscriptionDispatchRate"]
 PUBLISH_RATE: Final = OF_NAMESPACES["publishRate"]
 PERSISTENCE: Final = OF_NAMESPACES["persistence"]
+ANTI_AFFINITY: Final = OF_NAMESPACES["antiAffinity"]
+RESOURCE_GROUP: Final = OF_NAMESPACES["resourcegroup"]
 
 CLUSTER: Final = "standalone"
 BUNDLES: Final = ("0x00000000", "0x40000000", "0x80000000", "0xc0000000", "0xffffffff")
@@ -220,10 +222,10 @@ def _check_auto_topics(value: dict[str, Any]) -> None:
 
 
 def _check_entry_filters(value: dict[str, str]) -> None:
-    if value["entryFilterNames"]:
-        raise RefusedPolicyError(
-            f"The entry filter {value['entryFilterNames']!r} is not loaded", is_shape=True
-        )
+    name = value["entryFilterNames"]
+    raise RefusedPolicyError(
+        f"Entry filter '{name}' not found" if name else "entryFilterNames can't be empty", is_shape=True
+    )
 
 
 def _check_quorums(value: dict[str, Any]) -> None:
@@ -274,7 +276,7 @@ def from_namespace_json(given: dict[str, Any]) -> dict[str, Any]:
         value = given.get(each.field)
         if each.per_cluster:
             value = value.get(CLUSTER) if isinstance(value, dict) else None
-        if value is not None and (value := checked(each, value)) not in (None, each.unset):
+        if value is not None and (value := checked(each, value)) not in (None, [], each.unset):
             stored[each.field] = value
     if given.get("auth_policies"):
         stored["auth_policies"] = given["auth_policies"]

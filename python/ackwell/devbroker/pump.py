@@ -150,7 +150,7 @@ def _deliver(source: TopicSubscription, delivery: Delivery, entries: dict[tuple[
     ledger_ids, entry_ids = delivery.ledger_ids.tolist(), delivery.entry_ids.tolist()
     positions = list(zip(ledger_ids, entry_ids, strict=True))
     counts = None if delivery.redelivery_counts is None else delivery.redelivery_counts.tolist()
-    if delivery.ack_sets or consumer.epoch != NO_EPOCH or (counts and any(counts)):
+    if delivery.ack_sets or consumer.epoch != NO_EPOCH or source.reads_compacted or (counts and any(counts)):
         for position, count in zip(positions, counts or repeat(0)):  # noqa: B905  # `repeat` is endless
             ack_set = delivery.ack_sets.get(Position(*position), ())
             _send(source, delivery.consumer, position, entries[position], count, ack_set)
@@ -191,9 +191,13 @@ def _send(
     count: int,
     ack_set: Sequence[int],
 ) -> None:
-    """Write one entry to its consumer."""
+    """Write one entry to its consumer; a compacted read skips an entry that the compacted view lacks."""
     consumer = source.consumers[key]
     messages = from_words(ack_set).bit_count() if ack_set else entry.batch_size
+    if source.reads_compacted and source.content.is_compacted_out(position):
+        # As in a Pulsar broker, the entry stays unacknowledged.
+        source.subscription.flow(key, messages)
+        return
     _count(source, consumer, 1, messages, len(entry.data))
     if count:
         consumer.redelivered += messages

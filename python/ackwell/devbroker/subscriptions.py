@@ -343,19 +343,22 @@ class TopicSubscription:
         """Schedule a delivery before the broker waits for input again."""
         self.content.shared.wake(self)
 
+    @property
+    def reads_compacted(self) -> bool:
+        """Whether the consumers read the compacted view of a compacted topic."""
+        return self.read_compacted and self.content.compacted is not None
+
     def undeliverable(
         self, positions: list[tuple[int, int]], entries: list[LogEntry]
     ) -> list[tuple[int, int]]:
-        """Return the entries to skip: markers, entries of aborted transactions, compacted entries."""
+        """Return the entries to skip: markers and entries of aborted transactions."""
         content = self.content
-        if not (content.transactions.seen or (self.read_compacted and content.compacted)):
+        if not content.transactions.seen:
             return []
         return [
             position
             for position, entry in zip(positions, entries, strict=True)
-            if entry.marker
-            or (entry.transaction is not None and content.transactions.hides(entry, position))
-            or (self.read_compacted and content.is_compacted_out(position))
+            if entry.marker or (entry.transaction is not None and content.transactions.hides(entry, position))
         ]
 
     def ack_undeliverable(self, position: tuple[int, int]) -> None:

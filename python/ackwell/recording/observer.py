@@ -56,6 +56,8 @@ class ObservedConsumer(NamedTuple):
     type: str
     number: int
     """The consumer's number in the order of opening."""
+    durable: bool
+    """Whether the subscription remains without consumers; that of a reader ends with it."""
 
 
 class SentMessage(NamedTuple):
@@ -142,7 +144,7 @@ class ConnectionObserver:
     def closed(self) -> None:
         """Record that the connection and its consumers are closed."""
         for consumer in self._consumers.values():
-            self._record(consumer, Kind.CONSUMER_CLOSE)
+            self._closed(consumer)
         self._consumers.clear()
 
     def _observe(self, given: Frame, note: MessageHandler) -> None:
@@ -223,6 +225,7 @@ class ConnectionObserver:
             command.consumer_name or f"consumer-{command.consumer_id}",
             _type_of(command.subType),
             0,
+            command.durable,
         )
         self._opening[command.request_id] = command.consumer_id, consumer
 
@@ -235,7 +238,7 @@ class ConnectionObserver:
                 metadata = read_metadata(data)
                 known = PublishedEntry(metadata.num_messages_in_batch, metadata.partition_key or None)
                 self._recording.note_entry(consumer.topic, position, known, data)
-            topic, subscription, name, _type, number = consumer
+            topic, subscription, name, _type, number, _durable = consumer
             self._recording.record_entry(
                 topic,
                 subscription,
@@ -259,7 +262,7 @@ class ConnectionObserver:
         if command.HasField("txnid_most_bits"):
             transaction = str(TransactionId.of(command))
         kind = Kind.ACK_CUMULATIVE if command.ack_type else Kind.ACK
-        topic, subscription, name, _type, _number = consumer
+        topic, subscription, name, _type, _number, _durable = consumer
         is_final = not command.ack_type and transaction is None
         for each in command.message_id:
             position = position_of(each)
@@ -311,7 +314,17 @@ class ConnectionObserver:
     def _close_consumer(self, command: Any, _: bytes) -> None:
         consumer = self._consumers.pop(command.consumer_id, None)
         if consumer is not None:
-            self._record(consumer, Kind.CONSUMER_CLOSE)
+            self._closed(consumer)
+
+    def _closed(self, consumer: ObservedConsumer) -> None:
+        """Record a closed consumer, and the end of a subscription that is not durable with its last one."""
+        self._record(consumer, Kind.CONSUMER_CLOSE)
+        if not consumer.durable:
+            name = consumer.topic, consumer.subscription
+            self._recording.readers[name] -= 1
+            if not self._recording.readers[name]:
+                del self._recording.readers[name]
+                self._unsubscribed(consumer)
 
     # Answers
 
@@ -332,6 +345,8 @@ class ConnectionObserver:
         consumer_id, consumer = opened
         self._recording.consumers += 1
         consumer = consumer._replace(number=self._recording.consumers)
+        if not consumer.durable:
+            self._recording.readers[consumer.topic, consumer.subscription] += 1
         self._consumers[consumer_id] = consumer
         return self._opened(consumer_id, consumer, given)
 

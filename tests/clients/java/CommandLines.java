@@ -13,8 +13,8 @@ import org.apache.pulsar.admin.cli.PulsarAdminTool;
 import org.apache.pulsar.client.cli.PulsarClientTool;
 
 /**
- * Runs command lines of pulsar-admin and pulsar-client in one process. Prints for each "code TAB line", and the
- * output of the command with a bar before each line.
+ * Runs command lines of pulsar-admin and pulsar-client in one process; each follows the expected code. Prints for
+ * each "code TAB line", and the output of the command with a bar before each line.
  */
 final class CommandLines {
     public static void main(String[] args) throws Exception {
@@ -22,11 +22,11 @@ final class CommandLines {
         properties.load(new FileReader(args[0]));
         PrintStream out = System.out;
         for (String line : Files.readAllLines(Path.of(args[1]))) {
-            String[] words = line.split(" ", 2);
-            String[] given = arguments(words[1]);
+            String[] words = line.split(" ", 3);
+            String[] given = arguments(words[2]);
             ByteArrayOutputStream printed = new ByteArrayOutputStream();
             System.setOut(new PrintStream(printed, true));
-            int code = words[0].equals("pulsar-admin") ? admin(properties, given) : client(properties, given);
+            int code = words[1].equals("pulsar-admin") ? admin(properties, given) : client(properties, given);
             System.setOut(out);
             out.println(code + "\t" + line);
             printed.toString().lines().forEach(each -> out.println("| " + each));

@@ -1,9 +1,9 @@
-"""Requests for tenants, for the one cluster and its one broker, and lookups."""
+"""Requests for tenants and for the one broker, and lookups."""
 
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from ackwell.broker.broker_settings import dynamic_settings
 from ackwell.devbroker.admin.namespace_routes import bundle_of, existing_tenant
@@ -63,56 +63,6 @@ def delete_tenant(request: Request) -> None:
     if any(name.startswith(f"{tenant}/") for name in request.state.shared.policies):
         raise HttpError(HTTPStatus.CONFLICT, "The tenant still has active namespaces")
     request.state.made_tenants.pop(tenant, None)
-
-
-# The cluster
-
-
-def _existing_cluster(request: Request) -> None:
-    if request.names["cluster"] != CLUSTER:
-        raise HttpError(HTTPStatus.NOT_FOUND, "Cluster does not exist")
-
-
-def get_clusters(_request: Request) -> Any:
-    """List the clusters."""
-    return [CLUSTER]
-
-
-def get_cluster(request: Request) -> Any:
-    """Return the addresses of the cluster."""
-    _existing_cluster(request)
-    tls = request.service.tls_url
-    return {
-        "serviceUrl": request.service.admin_url,
-        "brokerServiceUrl": request.service.url,
-        **({"brokerServiceUrlTls": tls} if tls else {}),
-        "brokerClientTlsEnabled": False,
-        "tlsAllowInsecureConnection": False,
-        "brokerClientTlsEnabledWithKeyStore": False,
-        "brokerClientTlsTrustStoreType": "JKS",
-        "brokerClientTlsKeyStoreType": "JKS",
-        **({} if request.state.settings.is_5 else {"brokerClientSslFactoryPlugin": _SSL_FACTORY}),
-    }
-
-
-_SSL_FACTORY: Final = "org.apache.pulsar.common.util.DefaultPulsarSslFactory"
-
-
-def get_failure_domains(request: Request) -> Any:
-    """Return the failure domains; there are none."""
-    _existing_cluster(request)
-    return {}
-
-
-def get_namespace_isolation_policies(request: Request) -> None:
-    """Answer 404, as a broker without such policies; the dev broker does not accept them."""
-    _existing_cluster(request)
-    raise HttpError(HTTPStatus.NOT_FOUND, "NamespaceIsolationPolicies for cluster does not exist")
-
-
-def get_peer_cluster(request: Request) -> None:
-    """Return the peers of the cluster; there are none."""
-    _existing_cluster(request)
 
 
 # The broker
@@ -216,11 +166,6 @@ def get_topics2(request: Request) -> Any:
         domains = bundles.setdefault(bundle_of(name), {})
         domains.setdefault(topic.name.domain, {})[name] = stats(topic)
     return described
-
-
-def get_bookies_rack_info(_request: Request) -> Any:
-    """Return the racks of bookies; there are none."""
-    return {}
 
 
 # Lookups

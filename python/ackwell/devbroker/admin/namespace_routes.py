@@ -8,6 +8,7 @@ from zlib import crc32
 
 from ackwell.devbroker.admin.requests import HttpError
 from ackwell.devbroker.policies import (
+    ANTI_AFFINITY,
     BUNDLE_NAMES,
     BUNDLES,
     CLUSTER,
@@ -101,11 +102,18 @@ def get_bundles_data(request: Request) -> Any:
     return {"boundaries": list(BUNDLES), "numBundles": len(BUNDLES) - 1}
 
 
-def _topics(request: Request) -> list[Topic]:
-    """Return the topics of the namespace of the path, or of a bundle of it; 412 for an unknown bundle."""
-    namespace, bundle = existing_namespace(request), request.names.get("bundle")
-    if bundle is not None and bundle not in BUNDLE_NAMES:
+def existing_bundle(request: Request) -> str | None:
+    """Return the bundle of the path, None if it has none; 412 for an unknown bundle."""
+    existing_namespace(request)
+    bundle = request.names.get("bundle")
+    if bundle not in (None, *BUNDLE_NAMES):
         raise HttpError(HTTPStatus.PRECONDITION_FAILED, f"Invalid bundle range {bundle}")
+    return bundle
+
+
+def _topics(request: Request) -> list[Topic]:
+    """Return the topics of the namespace of the path, or of a bundle of it."""
+    namespace, bundle = existing_namespace(request), existing_bundle(request)
     return [
         each
         for each in request.state.topics.values()
@@ -126,6 +134,30 @@ def _subscriptions(request: Request) -> list[TopicSubscription]:
 def bundle_of(topic: str) -> str:
     """Return the bundle of a topic by the CRC-32 of its name, as Pulsar does."""
     return BUNDLE_NAMES[crc32(topic.encode()) >> 30]
+
+
+def get_topic_hash_positions(request: Request) -> Any:
+    """Return the hashes of the topics of a bundle, or of those of the query."""
+    wanted, names = request.query.get("topics"), [each.content.full_name for each in _topics(request)]
+    return {
+        "namespace": request.namespace,
+        "bundle": request.names["bundle"],
+        "topicHashPositions": {each: crc32(each.encode()) for each in names if wanted in (None, each)},
+    }
+
+
+def get_list_from_bundle(request: Request) -> Any:
+    """List the non-persistent topics of a bundle."""
+    return [each.content.full_name for each in _topics(request) if not each.name.persistent]
+
+
+def get_anti_affinity_namespaces(request: Request) -> Any:
+    """List the namespaces of a tenant that have an anti-affinity group; 400 without a tenant."""
+    tenant, stored = request.query.get("tenant"), request.state.shared.policies
+    if not tenant:
+        raise HttpError(HTTPStatus.BAD_REQUEST, "Tenant should not be null")
+    names = (name for name in sorted(stored) if name.startswith(f"{tenant}/"))
+    return [name for name in names if stored[name].get(ANTI_AFFINITY.field) == request.names["group"]]
 
 
 def clear_namespace_backlog(request: Request) -> None:

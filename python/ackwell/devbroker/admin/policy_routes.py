@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
+from json import dumps
 from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.devbroker.admin.namespace_routes import existing_namespace
 from ackwell.devbroker.admin.requests import NO_CONTENT, OK, STORED_ONLY, HttpError, Raw
 from ackwell.devbroker.admin.topic_routes import with_partitions
+from ackwell.devbroker.broker_state import parse_topic_name
 from ackwell.devbroker.policies import (
     BACKLOG_QUOTA,
     HOLD,
@@ -40,27 +43,47 @@ def handler(path: str, method: str) -> Callable[[Request], Any] | None:
     for prefix, table in ((_NAMESPACE, OF_NAMESPACES), (_TOPIC, OF_TOPICS)):
         policy = table.get(path.removeprefix(prefix))
         if path.startswith(prefix) and policy is not None:
-            act = {"GET": _get, "DELETE": _remove}.get(method, _set)
-            return partial(act, policy=policy, is_topic=table is OF_TOPICS)
+            return partial({"GET": _get, "DELETE": _remove}.get(method, _set), policy=policy)
     return None
 
 
-def _stored(request: Request, *, is_topic: bool) -> dict[str, Any]:
-    if is_topic:
+def _is_topic(request: Request) -> bool:
+    return "topic" in request.names
+
+
+def _stored(request: Request) -> dict[str, Any]:
+    """Return the policies of the topic or the namespace of the path."""
+    if _is_topic(request):
         with_partitions(request)
         return request.state.shared.topic_policies.get(str(request.topic.partitioned), {})
     existing_namespace(request)
     return request.state.shared.policies[request.namespace]
 
 
-def _get(request: Request, *, policy: Policy, is_topic: bool) -> Any:
-    """Return a policy; with `applied`, a topic without the policy has the one of its namespace."""
-    stored = _stored(request, is_topic=is_topic)
+def _store(request: Request, key: str, value: Any) -> None:
+    """Store a value for the topic or the namespace of the path, or remove it with None."""
+    _stored(request)
+    if _is_topic(request):
+        request.state.set_topic_policy(request.topic, key, value)
+    else:
+        request.state.set_policy(request.namespace, key, value)
+
+
+def _key(request: Request, policy: Policy) -> str:
+    """Return the key of a policy among the stored ones, and note if the dev broker does not apply it."""
     if not policy.enforced:
         request.notes |= STORED_ONLY
-    if not is_topic:
-        return stored.get(policy.field, policy.unset)
-    found = stored.get(policy.topic)
+    return policy.topic if _is_topic(request) else policy.field
+
+
+def _get(request: Request, *, policy: Policy) -> Any:
+    """Return a policy; with `applied`, a topic without the policy has the one of its namespace."""
+    found = _stored(request).get(_key(request, policy))
+    if not _is_topic(request):
+        if found is None:
+            return policy.unset
+        # Pulsar writes a text that is not an enumeration without the quotes of JSON.
+        return _text(found) if _is_text(policy) else found
     if request.flag("applied"):
         found = request.state.shared.policy(request.topic, policy)
         found = applied_default(policy, request.state.settings) if found is None else found
@@ -78,14 +101,18 @@ UNSET: Final = {"subscriptionTypesEnabled": [], "schemaValidationEnforced": Fals
 """The answers for a topic without a policy, unless they are empty."""
 
 
-def _set(request: Request, *, policy: Policy, is_topic: bool) -> Raw | None:
-    value = request.json()
+def _set(request: Request, *, policy: Policy) -> Raw | None:
+    value = request.body.decode("utf-8", "replace") or None if _is_text(policy) else request.json()
     if value is None:
         # Two policies of topics have their value in the query; a flag without a body is set.
         value = request.query.get(policy.topic, True if policy.example is False else None)
-    _write(request, policy, _checked(policy, value), is_topic=is_topic)
+    _store(request, _key(request, policy), _checked(policy, value))
     # A Pulsar broker answers this one with 200.
-    return OK if policy.name == "replication" and not is_topic else None
+    return OK if policy.name == "replication" and not _is_topic(request) else None
+
+
+def _is_text(policy: Policy) -> bool:
+    return policy.example == "" and not policy.choices
 
 
 def _checked(policy: Policy, value: Any) -> Any:
@@ -97,43 +124,21 @@ def _checked(policy: Policy, value: Any) -> Any:
         raise HttpError(status, str(error)) from None
 
 
-def _remove(request: Request, *, policy: Policy, is_topic: bool) -> None:
-    _write(request, policy, None, is_topic=is_topic)
-
-
-def _write(request: Request, policy: Policy, value: Any, *, is_topic: bool) -> None:
-    _stored(request, is_topic=is_topic)
-    if not policy.enforced:
-        request.notes |= STORED_ONLY
-    if is_topic:
-        request.state.set_topic_policy(request.topic, policy.topic, value)
-    else:
-        request.state.set_policy(request.namespace, policy.field, value)
+def _remove(request: Request, *, policy: Policy) -> None:
+    _store(request, _key(request, policy), None)
 
 
 def remove_offload_policies(request: Request) -> None:
     """Remove the offload policies."""
-    is_topic = "topic" in request.names
-    _write(request, OF_TOPICS["offloadPolicies"], None, is_topic=is_topic)
+    _remove(request, policy=OF_TOPICS["offloadPolicies"])
 
 
 # Policies with a part of their name in the path or the query
 
 
-def _quotas(request: Request) -> dict[str, Any]:
-    is_topic = "topic" in request.names
-    stored = _stored(request, is_topic=is_topic)
-    found: dict[str, Any] = stored.get(BACKLOG_QUOTA.topic if is_topic else BACKLOG_QUOTA.field, {})
-    return found
-
-
-def _write_quotas(request: Request, quotas: dict[str, Any]) -> None:
-    _write(request, BACKLOG_QUOTA, quotas or None, is_topic="topic" in request.names)
-
-
 def get_backlog_quota_map(request: Request) -> Any:
     """Return the backlog quotas by type."""
-    stored = _quotas(request)
+    stored: dict[str, Any] = _stored(request).get(_key(request, BACKLOG_QUOTA), {})
     if request.flag("applied"):
         unlimited = {"limit": -1, "limitSize": -1, "limitTime": -1, "policy": HOLD}
         of_namespace = request.state.shared.policies[request.namespace].get(BACKLOG_QUOTA.field, {})
@@ -145,84 +150,98 @@ def set_backlog_quota(request: Request) -> None:
     """Set the backlog quota of a type."""
     kind = request.query.get("backlogQuotaType")
     # Without a type, a namespace's request sets both, and a topic's request the first.
-    kinds = [kind] if kind else QUOTA_TYPES[:1] if "topic" in request.names else QUOTA_TYPES
+    kinds = [kind] if kind else QUOTA_TYPES[:1] if _is_topic(request) else QUOTA_TYPES
     given = _checked(BACKLOG_QUOTA, dict.fromkeys(kinds, request.json()))
-    _write_quotas(request, _quotas(request) | given)
+    _add_to(request, _key(request, BACKLOG_QUOTA), given)
 
 
 def remove_backlog_quota(request: Request) -> None:
     """Remove the backlog quota of a type."""
-    kind = request.query.get("backlogQuotaType", QUOTA_OF_SIZE)
-    _write_quotas(request, {name: quota for name, quota in _quotas(request).items() if name != kind})
+    _remove_from(request, _key(request, BACKLOG_QUOTA), request.query.get("backlogQuotaType", QUOTA_OF_SIZE))
+
+
+def _add_to(request: Request, key: str, values: dict[str, Any]) -> None:
+    """Add values to a stored object."""
+    _store(request, key, _stored(request).get(key, {}) | values or None)
+
+
+def _remove_from(request: Request, key: str, name: str) -> Any:
+    """Remove a value from a stored object, and return it."""
+    known = dict(_stored(request).get(key, {}))
+    removed = known.pop(name, None)
+    _store(request, key, known or None)
+    return removed
+
+
+_PROPERTIES: Final = "properties"
 
 
 def get_property(request: Request) -> Any:
-    """Return one property of a namespace."""
-    return _stored(request, is_topic=False).get("properties", {}).get(request.names["key"])
+    """Return one property of a namespace, as text without quotes."""
+    return _text(_stored(request).get(_PROPERTIES, {}).get(request.names["key"]))
+
+
+def _text(value: str | None) -> Raw | None:
+    return None if value is None else Raw(value.encode(), {})
+
+
+def set_properties(request: Request) -> None:
+    """Add properties to a namespace."""
+    _add_to(request, _key(request, OF_NAMESPACES[_PROPERTIES]), _given_properties(request))
+
+
+def _given_properties(request: Request) -> dict[str, str]:
+    given = request.json() or {}
+    if not isinstance(given, dict):
+        raise HttpError(HTTPStatus.BAD_REQUEST, "the properties are not a JSON object")
+    return {str(name): str(value) for name, value in given.items()}
 
 
 def set_property(request: Request) -> None:
     """Set one property of a namespace."""
-    known = _stored(request, is_topic=False).get("properties", {})
-    _write_properties(request, known | {request.names["key"]: request.names["value"]})
+    _add_to(request, _PROPERTIES, {request.names["key"]: request.names["value"]})
 
 
 def remove_property(request: Request) -> Any:
     """Remove one property of a namespace, and return its value."""
-    known = dict(_stored(request, is_topic=False).get("properties", {}))
-    removed = known.pop(request.names["key"], None)
-    _write_properties(request, known)
-    return removed
-
-
-def _write_properties(request: Request, properties: dict[str, str]) -> None:
-    _write(request, OF_NAMESPACES["properties"], properties or None, is_topic=False)
+    return _text(_remove_from(request, _PROPERTIES, request.names["key"]))
 
 
 def topics_get_properties(request: Request) -> Any:
     """Return the properties of a topic."""
-    return _stored(request, is_topic=True).get("properties", {})
+    return _stored(request).get(_PROPERTIES, {})
 
 
 def update_properties(request: Request) -> None:
     """Add properties to a topic."""
-    known = _stored(request, is_topic=True).get("properties", {})
-    given = {str(name): str(value) for name, value in (request.json() or {}).items()}
-    request.state.set_topic_policy(request.topic, "properties", known | given)
+    _add_to(request, _PROPERTIES, _given_properties(request))
 
 
 def topics_remove_properties(request: Request) -> None:
     """Remove one property of a topic."""
-    known = dict(_stored(request, is_topic=True).get("properties", {}))
-    known.pop(request.query.get("key", ""), None)
-    request.state.set_topic_policy(request.topic, "properties", known or None)
+    _remove_from(request, _PROPERTIES, request.query.get("key", ""))
 
 
 def delete_topic_policies(request: Request) -> None:
     """Remove all policies of a topic."""
-    for name in _stored(request, is_topic=True):
-        if name != "properties":
-            request.state.set_topic_policy(request.topic, name, None)
+    for name in _stored(request):
+        if name != _PROPERTIES:
+            _store(request, name, None)
 
 
 def get_subscription_level_dispatch_rate(request: Request) -> Any:
     """Return the dispatch rate of one subscription."""
-    return _stored(request, is_topic=True).get(rate_of(request.names["subscription"]))
+    return _stored(request).get(rate_of(request.names["subscription"]))
 
 
 def set_subscription_level_dispatch_rate(request: Request) -> None:
     """Set the dispatch rate of one subscription."""
-    _write_rate(request, _checked(SUBSCRIPTION_RATE, request.json()))
+    _store(request, rate_of(request.names["subscription"]), _checked(SUBSCRIPTION_RATE, request.json()))
 
 
 def remove_subscription_level_dispatch_rate(request: Request) -> None:
     """Remove the dispatch rate of one subscription."""
-    _write_rate(request, None)
-
-
-def _write_rate(request: Request, value: Any) -> None:
-    _stored(request, is_topic=True)
-    request.state.set_topic_policy(request.topic, rate_of(request.names["subscription"]), value)
+    _store(request, rate_of(request.names["subscription"]), None)
 
 
 # Permissions, which are enforced if `super_users` is set
@@ -295,3 +314,37 @@ def revoke_permissions_on_topic(request: Request) -> None:
     if known.pop(request.names["role"], None) is None:
         raise HttpError(HTTPStatus.PRECONDITION_FAILED, "Permissions are not set at the topic level")
     _grant(request, "destination_auth", str(request.topic), known)
+
+
+def grant_permissions_on_topics(request: Request) -> None:
+    """Grant actions on several topics of one namespace."""
+    for each in _of_topics(request):
+        grant_permissions_on_topic(each)
+
+
+def revoke_permissions_on_topics(request: Request) -> None:
+    """Revoke all actions on several topics of one namespace."""
+    for each in _of_topics(request):
+        known = _roles(each)["destination_auth"].get(str(each.topic), {})
+        kept = {role: actions for role, actions in known.items() if role != each.names["role"]}
+        _grant(each, "destination_auth", str(each.topic), kept)
+
+
+def _of_topics(request: Request) -> list[Request]:
+    """Return a request for each topic of the body; 400 unless they have the same namespace."""
+    given = request.json()
+    try:
+        names = [parse_topic_name(each["topic"]) for each in given]
+        rows = [(each["role"], each.get("actions") or []) for each in given]
+    except (TypeError, KeyError, AttributeError):
+        raise HttpError(HTTPStatus.BAD_REQUEST, "expected a list of objects with topic and role") from None
+    if len({name.in_namespace for name in names}) != 1:
+        raise HttpError(HTTPStatus.BAD_REQUEST, "The namespace should be the same")
+    return [
+        replace(
+            request,
+            names=dict(zip(("domain", "tenant", "namespace", "topic"), name, strict=True)) | {"role": role},
+            body=dumps(actions).encode(),
+        )
+        for name, (role, actions) in zip(names, rows, strict=True)
+    ]

@@ -25,6 +25,7 @@ from ackwell.devbroker.admin import (
     namespace_routes,
     policy_routes,
     schema_routes,
+    stored_routes,
     subscription_routes,
     topic_routes,
     transaction_routes,
@@ -34,13 +35,16 @@ from ackwell.devbroker.admin.requests import HttpError, Request
 Handler = Callable[[Request], Any]
 
 RESOURCES: Final[dict[str, tuple[ModuleType, ...]]] = {
-    "Namespaces": (namespace_routes, policy_routes),
+    "Namespaces": (namespace_routes, policy_routes, stored_routes),
     "Topics": (topic_routes, subscription_routes, message_routes, policy_routes),
     "Tenants": (cluster_routes,),
-    "Clusters": (cluster_routes,),
+    "Clusters": (stored_routes,),
     "Brokers": (cluster_routes,),
     "BrokerStats": (cluster_routes,),
-    "Bookies": (cluster_routes,),
+    "Bookies": (stored_routes,),
+    "ResourceGroups": (stored_routes,),
+    "ResourceQuotas": (stored_routes,),
+    "NonPersistentTopics": (namespace_routes,),
     "TopicLookup": (cluster_routes,),
     "SchemasResource": (schema_routes,),
     "Transactions": (transaction_routes,),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.devbroker.admin.requests import HttpError, number
 from ackwell.devbroker.admin.topic_routes import existing, with_partitions
@@ -98,15 +98,12 @@ def skip_messages(request: Request) -> None:
 def expire_topic_messages(request: Request) -> None:
     """Acknowledge the entries older than a number of seconds, or all entries up to a message id.
 
-    As a Pulsar broker, answer 409 if no unacknowledged entry is old enough.
-
     If the request excludes the message id, the entry after it expires too, as in a Pulsar broker.
     """
     seconds, given = request.names.get("expireTimeInSeconds"), request.json()
     for each in subscriptions(request):
         if seconds is not None:
-            if not each.expire_older_than(number(seconds)):
-                raise HttpError(HTTPStatus.CONFLICT, f"{each.name} has no message older than {seconds} s")
+            _expire([each], number(seconds))
             continue
         position = _position(each.content, given)
         ledgers = each.content.log.ledgers
@@ -179,10 +176,24 @@ def update_subscription_properties(request: Request) -> None:
 
 def expire_messages_for_all_subscriptions(request: Request) -> None:
     """Acknowledge the entries older than a number of seconds, for every subscription."""
-    seconds = number(request.names["expireTimeInSeconds"])
     found = [each for topic in with_partitions(request) for each in topic.subscriptions.values()]
-    if found and not sum(each.expire_older_than(seconds) for each in found):
-        raise HttpError(HTTPStatus.CONFLICT, f"no message is older than {seconds} s")
+    _expire(found, number(request.names["expireTimeInSeconds"]))
+
+
+EXPIRY_BACKLOG: Final = 1_000
+"""If the first entry is not old enough, a Pulsar broker leaves a smaller backlog of consumers as it is."""
+
+
+def _expire(subscriptions: list[TopicSubscription], seconds: int) -> None:
+    """Acknowledge old entries; as a Pulsar broker, answer 409 if a subscription has (almost) no backlog."""
+    refused = []
+    for each in subscriptions:
+        backlog = each.cursor.backlog_entries
+        is_quiet = backlog < (EXPIRY_BACKLOG if each.consumers else 1)
+        if not each.expire_older_than(seconds) and is_quiet:
+            refused.append(each.name)
+    if refused:
+        raise HttpError(HTTPStatus.CONFLICT, f"{', '.join(refused)}: no message is older than {seconds} s")
 
 
 def _position(content: TopicContent, given: Any) -> tuple[int, int]:
