@@ -1,7 +1,9 @@
-"""The doctor's predictions, compared with recorded restarts of real brokers of three versions.
+"""The doctor's predictions, compared with recorded restarts of real brokers of four versions.
 
-`tests/vectors/lives.jsonl.gz` has a line for each restart of a subscription, recorded with
-`python -m tests.pulsar.lives --record`. Every input is an answer of the admin API.
+`tests/vectors/lives.jsonl.gz` and, for 5.0.1, `lives_5_0_1.jsonl.gz` have a line for each restart of a
+subscription, recorded with `python -m tests.pulsar.lives --record`. `broken.jsonl.gz` has crashes while
+ZooKeeper and the bookie failed, recorded with `python -m tests.pulsar.broken --record`. Every input is an
+answer of the admin API.
 """
 
 from __future__ import annotations
@@ -9,24 +11,35 @@ from __future__ import annotations
 import gzip
 from pathlib import Path
 
+from ackwell.releases import RELEASES
 from tests.pulsar.lives.case import Case
 
-RECORDED = Path(__file__).parents[1] / "vectors" / "lives.jsonl.gz"
+VECTORS = Path(__file__).parents[1] / "vectors"
 
 
-def recorded() -> list[Case]:
-    with gzip.open(RECORDED, "rt", encoding="utf-8") as lines:
+def recorded(name: str = "lives") -> list[Case]:
+    with gzip.open(VECTORS / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
         return [Case.from_json(line) for line in lines]
 
 
+def lives() -> list[Case]:
+    return recorded() + recorded("lives_5_0_1")
+
+
 def test_the_doctor_is_right_about_every_recorded_restart() -> None:
-    cases = recorded()
-    wrong = [f"{number}: {said}" for number, case in enumerate(cases) if (said := case.wrong()) is not None]
+    wrong = [f"{number}: {said}" for number, case in enumerate(lives()) if (said := case.wrong()) is not None]
     assert not wrong, "\n".join(wrong)
 
 
 def test_the_recorded_lives_lose_something_in_every_version_and_kind_of_restart() -> None:
-    losing = {(case.version, case.restart) for case in recorded() if case.lost}
-    versions = {version for version, _ in losing}
-    assert len(versions) == 3
-    assert losing == {(version, restart) for version in versions for restart in ("graceful", "crash")}
+    losing = {(case.version, case.restart) for case in lives() if case.lost}
+    assert losing == {(version, restart) for version in RELEASES for restart in ("graceful", "crash")}
+
+
+def test_the_doctor_is_right_about_every_crash_while_the_store_failed() -> None:
+    cases = recorded("broken")
+    wrong = [
+        f"{number}: {said}" for number, case in enumerate(cases) if (said := case.wrong_loss()) is not None
+    ]
+    assert not wrong, "\n".join(wrong)
+    assert sum(case.lost > 0 for case in cases) > len(cases) / 3

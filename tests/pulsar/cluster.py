@@ -78,7 +78,7 @@ class Cluster:
 
     def start(self, **settings: str) -> None:
         """Start the store and every broker."""
-        self._store("start", *self._store_ports)
+        self.start_store()
         for broker in self.brokers:
             broker.start(**settings)
 
@@ -89,11 +89,23 @@ class Cluster:
                 broker.stop()
         self._store("stop")
 
+    @property
+    def store_pid(self) -> int:
+        """The process of ZooKeeper and the bookie."""
+        return int((self._data / "store.pid").read_text())
+
+    def signal_store(self, number: signal.Signals) -> None:
+        """Send a signal to ZooKeeper and the bookie."""
+        os.kill(self.store_pid, number)
+
+    def start_store(self) -> None:
+        """Start ZooKeeper and the bookie on their data."""
+        self._store("start", *self._store_ports)
+
     def kill_store(self) -> None:
         """Kill ZooKeeper and the bookie, and start them again on their data."""
-        pid = int((self._data / "store.pid").read_text())
-        os.kill(pid, signal.SIGKILL)
-        self._store("start", *self._store_ports)
+        self.signal_store(signal.SIGKILL)
+        self.start_store()
 
     def owner(self, topic: str, asked: ClusterBroker) -> ClusterBroker:
         """Return the broker that serves a topic; `asked` is a running one."""
@@ -129,9 +141,9 @@ def _put(url: str) -> None:
 
 
 @contextmanager
-def running_cluster(folder: Path, version: str, **settings: Any) -> Iterator[Cluster]:
-    """Run a cluster of two brokers for the length of a `with` block."""
-    cluster = Cluster(folder, version)
+def running_cluster(folder: Path, version: str, count: int = 2, **settings: Any) -> Iterator[Cluster]:
+    """Run a cluster of brokers for the length of a `with` block."""
+    cluster = Cluster(folder, version, count)
     try:
         cluster.start(**settings)
         yield cluster

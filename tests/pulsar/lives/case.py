@@ -66,13 +66,17 @@ class Case(NamedTuple):
         return self.diagnosis().messages_lost
 
     def wrong(self) -> str | None:
-        """Return the errors of the doctor."""
-        diagnosis = self.diagnosis()
-        count, verdict = diagnosis.messages_lost, diagnosis.verdict
-        said = f"{verdict}, {count}; {self.lost} came back after a {self.restart} restart"
+        """Return the errors of the doctor about a healthy broker."""
         stalled = [each.code.code for each in self.deliveries() if each.verdict is DeliveryVerdict.STALLED]
         if stalled:
             return f"called stalled, and healthy: {stalled}"
+        return self.wrong_loss()
+
+    def wrong_loss(self) -> str | None:
+        """Return the error of the prediction."""
+        diagnosis = self.diagnosis()
+        count, verdict = diagnosis.messages_lost, diagnosis.verdict
+        said = f"{verdict}, {count}; {self.lost} came back after a {self.restart} restart"
         if verdict is Verdict.FINE and self.lost:
             return f"false fine: {said}"
         if count.exact is not None and count.exact != self.lost:
