@@ -55,6 +55,12 @@ class ClusterBroker(kit.Broker):
             else:
                 return found
 
+    def start(self, **settings: str) -> None:
+        """Start it with the listener that a broker of 5.0.1 looks up (docs/upgrade.md)."""
+        name, host = "internal", "127.0.0.1"
+        addresses = f"{name}:pulsar://{host}:{self.ports.binary},{name}:http://{host}:{self.ports.admin}"
+        super().start(**{"advertisedListeners": addresses, "internalListenerName": name, **settings})
+
     def change_release(self, version: str) -> None:
         """Start with another release from the next start on."""
         self.version = version

@@ -2,16 +2,18 @@
 
     python -m tests.pulsar.rolling window --restarts graceful crash --topics 10
 
-Each topic has a Shared, a Key_Shared and a Failover subscription, whose consumers acknowledge every second
-entry, and an Exclusive one, which acknowledges all. Half of the topics have batches. A round restarts both
-brokers, one after the other: gracefully, with `kill -9`, or to the other release. A window covers one broker,
-or a change of the release of both.
+Each topic has five subscriptions with a live consumer. The consumers of the Shared, the Key_Shared and the
+Failover subscription acknowledge about half of the entries, and half of the messages of some batches. The
+consumer of the Exclusive subscription acknowledges cumulatively, and that of the fifth one in transactions. A
+round restarts both brokers, one after the other: gracefully, with `kill -9`, or to the other release. A
+window covers one broker. After each restart the application publishes more batches of random sizes.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import random
 import subprocess
 import sys
 import tempfile
@@ -25,11 +27,13 @@ from zlib import crc32
 
 import pulsar
 
+from ackwell import Position
 from ackwell.cluster.admin import Admin
 from ackwell.cluster.endpoint import Endpoint
 from ackwell.rescue import Connection
 from tests.commands import ackwell
 from tests.pulsar.cluster import Cluster, ClusterBroker, running_cluster
+from tests.pulsar.transacting import TransactionalConsumers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -39,9 +43,7 @@ Restart = Literal["graceful", "crash", "5.0.1", "4.2.4", "store"]
 RESTARTS: Final[tuple[Restart, ...]] = ("graceful", "crash", "5.0.1", "4.2.4")
 """The restarts of the rounds, in turn; a release is a restart with that release.
 
-One window covers a change of the release of both brokers: while they differ, 5.0.1 cannot read the topic
-policies of a namespace that a 4.2.4 broker serves (its internal client looks up the listener `internal`), and
-loads none of its topics. `store` kills ZooKeeper and the bookie; it is played only if it is named.
+`store` kills ZooKeeper and the bookie; it is played only if it is named.
 """
 
 NAMESPACE = "public/rolling"
@@ -51,79 +53,126 @@ KINDS = {
     "failover": pulsar.ConsumerType.Failover,
     "exclusive": pulsar.ConsumerType.Exclusive,
 }
+TRANSACTIONS = "transactions"
 SETTINGS = {
-    "managedLedgerMaxUnackedRangesToPersist": "100",
-    "managedLedgerMaxUnackedRangesToPersistInMetadataStore": "50",
+    "managedLedgerMaxUnackedRangesToPersist": "20",
+    "managedLedgerMaxUnackedRangesToPersistInMetadataStore": "10",
     "managedLedgerPersistIndividualAckAsLongArray": "false",
+    "acknowledgmentAtBatchIndexLevelEnabled": "true",
+    "transactionCoordinatorEnabled": "true",
     "journalSyncData": "false",
+    # A killed broker loses the acknowledgments after the last write of a cursor, by default of a minute.
+    "managedLedgerCursorPositionFlushSeconds": "2",
     # The topics of a killed broker move sooner.
     "metadataStoreSessionTimeoutMillis": "8000",
 }
+SIZES = (1, 1, 1, 2, 5)
+"""The messages of an entry; 1 is a message without a batch."""
 QUIET_S = 4.0
 QUIET_MAX_S = 90.0
+
+Message = tuple[Position, int]
+"""An entry, and the index of a message in it."""
 
 
 @dataclass
 class Received:
     """The messages of one subscription."""
 
-    acked: set[tuple[int, int]] = field(default_factory=set)
-    """The entries whose messages a consumer acknowledged."""
-    again_s: list[float] = field(default_factory=list)
-    """The times at which a message of such an entry was delivered again."""
+    acked: set[Message] = field(default_factory=set)
+    """The messages that a consumer acknowledged."""
+    sizes: dict[Position, int] = field(default_factory=dict)
+    """The messages of each entry that was delivered."""
+    again: list[tuple[float, Message]] = field(default_factory=list)
+    """Each delivery of an acknowledged message, with its time."""
+
+    def is_acked(self, entry: Position) -> bool:
+        """Return whether a consumer acknowledged all messages of an entry."""
+        return entry in self.sizes and all((entry, index) in self.acked for index in range(self.sizes[entry]))
 
 
 class Application:
     """Consumers that reconnect by themselves, as the official client does."""
 
-    def __init__(self, urls: Sequence[str], topics: int) -> None:
+    def __init__(self, cluster: Cluster, topics: int) -> None:
         logger = pulsar.FileLogger(pulsar.LoggerLevel.Error, "/dev/null")
-        service = "pulsar://" + ",".join(url.removeprefix("pulsar://") for url in urls)
-        self._client = pulsar.Client(service, logger=logger, operation_timeout_seconds=60)
+        hosts = (each.service_url.removeprefix("pulsar://") for each in cluster.brokers)
+        self._client = pulsar.Client(
+            "pulsar://" + ",".join(hosts), logger=logger, operation_timeout_seconds=60
+        )
+        self._chance = random.Random(topics)
         self.topics = [f"persistent://{NAMESPACE}/t{number}" for number in range(topics)]
         self.received = {(topic, name): Received() for topic in self.topics for name in KINDS}
         self._last_s = time.monotonic()
         self._lock = threading.Lock()
-
-    def connect(self) -> None:
-        """Connect a consumer of each subscription."""
         for topic, name in self.received:
             self._client.subscribe(
                 topic,
                 name,
                 consumer_type=KINDS[name],
                 receiver_queue_size=500,
+                batch_index_ack_enabled=True,
                 message_listener=self._listener(topic, name),
             )
+        self.transactional = TransactionalConsumers(
+            cluster, [(topic, TRANSACTIONS) for topic in self.topics], self._on_delivery
+        )
+
+    def _on_delivery(self) -> None:
+        self._last_s = time.monotonic()
 
     def _listener(self, topic: str, name: str) -> Any:
         received = self.received[topic, name]
 
         def receive(consumer: Any, message: Any) -> None:
-            message_id = message.message_id()
-            entry = message_id.ledger_id(), message_id.entry_id()
+            of = message.message_id()
+            entry = Position(of.ledger_id(), of.entry_id())
+            one = entry, max(of.batch_index(), 0)
             with self._lock:
-                self._last_s = time.monotonic()
-                if entry in received.acked:
-                    received.again_s.append(self._last_s)
-            # The messages of a batch share their entry.
-            if name == "exclusive" or crc32(f"{topic}{name}{entry}".encode()) % 2:
+                self._on_delivery()
+                received.sizes[entry] = int(message.data())
+                if one in received.acked:
+                    received.again.append((self._last_s, one))
+            chosen = crc32(f"{topic}{name}{entry}".encode())
+            if name == "exclusive":
+                if chosen % 16 == 0 and one[1] == received.sizes[entry] - 1:
+                    consumer.acknowledge_cumulative(message)
+                    with self._lock:
+                        received.acked |= {
+                            (each, index)
+                            for each, size in received.sizes.items()
+                            if each <= entry
+                            for index in range(size)
+                        }
+            # The messages of a batch share the choice, except for those of every eighth batch.
+            elif chosen % 2 if chosen % 16 > 1 else crc32(f"{name}{one}".encode()) % 2:
                 consumer.acknowledge(message)
                 with self._lock:
-                    received.acked.add(entry)
+                    received.acked.add(one)
 
         return receive
 
     def publish(self, count: int) -> None:
-        """Publish entries to each topic; those of odd topics are batches of three messages."""
-        for number, topic in enumerate(self.topics):
-            producer = self._client.create_producer(
-                topic, batching_enabled=bool(number % 2), batching_max_messages=3, block_if_queue_full=True
-            )
-            for key in range(count * (3 if number % 2 else 1)):
-                producer.send_async(b"m", lambda *_: None, partition_key=str(key % 97))
-            producer.flush()
-            producer.close()
+        """Publish entries to each topic, in batches of random sizes."""
+        for topic in self.topics:
+            producers = {
+                size: self._client.create_producer(
+                    topic,
+                    batching_enabled=size > 1,
+                    batching_max_messages=max(size, 2),
+                    batching_max_publish_delay_ms=60_000,
+                    block_if_queue_full=True,
+                )
+                for size in {*SIZES}
+            }
+            for _ in range(count):
+                size = self._chance.choice(SIZES)
+                for _ in range(size):
+                    key = str(self._chance.randrange(97))
+                    producers[size].send_async(str(size).encode(), lambda *_: None, partition_key=key)
+            for producer in producers.values():
+                producer.flush()
+                producer.close()
 
     def wait_until_quiet(self) -> None:
         """Wait until no message was delivered for some seconds."""
@@ -132,12 +181,28 @@ class Application:
             time.sleep(0.2)
 
     def again(self) -> list[float]:
-        """Return the times of all messages that were delivered after their acknowledgment, in order."""
+        """Return the times at which messages of acknowledged entries were delivered again, in order."""
         with self._lock:
-            return sorted(each for received in self.received.values() for each in received.again_s)
+            times = [
+                at
+                for received in self.received.values()
+                for at, (entry, _) in received.again
+                if received.is_acked(entry)
+            ]
+            return sorted(times + [at for each in self.transactional.consumers for at in each.again_s])
+
+    def parts_again(self) -> int:
+        """Return the deliveries of acknowledged messages whose batch has others that are not."""
+        with self._lock:
+            return sum(
+                not received.is_acked(entry)
+                for received in self.received.values()
+                for _, (entry, _) in received.again
+            )
 
     def close(self) -> None:
         """Close every consumer."""
+        self.transactional.close()
         self._client.close()
 
 
@@ -149,6 +214,8 @@ class Outcome(NamedTuple):
     """Messages that were delivered again although they had been acknowledged."""
     again_for_s: float
     """The time from the first to the last of them."""
+    parts_again: int
+    """Acknowledged messages of batches with others that are not: the admin API does not show them."""
     seconds: float
     """The time of the restart with its commands."""
     report: str
@@ -159,54 +226,63 @@ def play(
     mode: Mode,
     restarts: Sequence[Restart],
     topics: int,
-    entries: int = 500,
+    entries: int = 160,
 ) -> Iterator[Outcome]:
     """Play a round for each restart; `AssertionError` for an acknowledgment that no consumer made."""
     with running_cluster(folder, "4.2.4", **SETTINGS) as cluster:
         cluster.brokers[0].admin("PUT", f"namespaces/{NAMESPACE}", {"bundles": {"numBundles": 8}})
-        application = Application([each.service_url for each in cluster.brokers], topics)
         with ExitStack() as stack:
+            application = Application(cluster, topics)
             stack.callback(application.close)
-            application.connect()
-            application.publish(entries)
-            application.wait_until_quiet()
+            _use(application, entries)
             if mode == "watch":
                 stack.enter_context(_watch(cluster, folder))
                 time.sleep(15)
             for restart in restarts:
-                together = restart in ("4.2.4", "5.0.1", "store")
-                for brokers in [cluster.brokers] if together else [[each] for each in cluster.brokers]:
-                    yield _restarted(cluster, brokers, restart, application, mode, folder)
-            _check(cluster, application)
+                for broker in cluster.brokers if restart != "store" else [None]:
+                    yield _restarted(cluster, broker, restart, application, mode, folder)
+                    _use(application, entries // 16)
+            _check(cluster, application, mode)
+
+
+def _use(application: Application, entries: int) -> None:
+    """Publish, consume and acknowledge."""
+    application.publish(entries)
+    application.wait_until_quiet()
+    application.transactional.act()
+    application.wait_until_quiet()
 
 
 def _restarted(
     cluster: Cluster,
-    brokers: Sequence[ClusterBroker],
+    broker: ClusterBroker | None,
     restart: Restart,
     application: Application,
     mode: Mode,
     folder: Path,
 ) -> Outcome:
-    before, began_s, report = len(application.again()), time.monotonic(), ""
+    before, parts_before = len(application.again()), application.parts_again()
+    began_s, report = time.monotonic(), ""
     window = folder / f"window-{time.time_ns()}"
     if mode == "window":
         report = _rescue(cluster, folder, "begin", NAMESPACE, "-o", str(window))
-    if restart == "store":
+    if broker is None:
         cluster.kill_store()
-    for broker in brokers if restart != "store" else ():
+    else:
         broker.stop(crash=restart == "crash")
         if restart in ("4.2.4", "5.0.1"):
             broker.change_release(restart)
         broker.start()
-    if mode == "window":
+    if window.exists():
         kind = "crash" if restart in ("crash", "store") else "graceful"
         report += _rescue(cluster, folder, "end", str(window), "--restart", kind)
     seconds = time.monotonic() - began_s
     time.sleep(QUIET_S)
     application.wait_until_quiet()
     again = application.again()[before:]
-    return Outcome(restart, len(again), again[-1] - again[0] if again else 0.0, seconds, report)
+    parts = application.parts_again() - parts_before
+    lasted_s = again[-1] - again[0] if again else 0.0
+    return Outcome(restart, len(again), lasted_s, parts, seconds, report)
 
 
 def _rescue(cluster: Cluster, folder: Path, *arguments: str) -> str:
@@ -237,20 +313,29 @@ def _watch(cluster: Cluster, folder: Path) -> Iterator[None]:
             process.wait(60)
 
 
-def _check(cluster: Cluster, application: Application) -> None:
+def _check(cluster: Cluster, application: Application, mode: Mode) -> None:
     """Compare the acknowledgments of the brokers with those of the consumers."""
     with Connection(Admin(Endpoint(url=_admins(cluster)))) as connection:
         for (topic, name), received in application.received.items():
-            acked = set(connection.read_live(topic, name).acked.positions())
-            wrong = acked - received.acked
+            found = connection.read_live(topic, name).acked
+            wrong = [each for each in found.positions() if not received.is_acked(Position(*each))]
             assert not wrong, f"{name} of {topic}: {len(wrong)} entries that no consumer acknowledged"
+            if mode == "window":
+                missing = [each for each in received.sizes if received.is_acked(each) and each not in found]
+                assert not missing, f"{name} of {topic}: {len(missing)} acknowledgments are missing"
+        for each in application.transactional.consumers:
+            entries = {Position(*one) for one in connection.read_live(*each.name).acked.positions()}
+            unknown = entries - each.acked - each.perhaps
+            assert not unknown, f"{each.name}: {len(unknown)} entries that no consumer acknowledged"
+            assert mode != "window" or each.acked <= entries, each.name
+            assert not each.errors, each.errors
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("mode", choices=get_args(Mode))
     parser.add_argument("--restarts", nargs="+", default=RESTARTS, choices=get_args(Restart))
-    parser.add_argument("--topics", type=int, default=10, help="with four subscriptions each")
+    parser.add_argument("--topics", type=int, default=10, help="with five subscriptions each")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         outcomes = []
@@ -261,7 +346,12 @@ def main() -> None:
         finally:
             log = Path(folder) / "watch.log"
             print(log.read_text()[-4000:] if log.exists() else "")
-        print(asked.mode, len(outcomes), "restarts,", sum(each.again for each in outcomes), "delivered again")
+        for restart in RESTARTS:
+            of = [each for each in outcomes if each.restart == restart]
+            again, parts = sum(each.again for each in of), sum(each.parts_again for each in of)
+            longest_s = max((each.again_for_s for each in of), default=0.0)
+            print(f"{asked.mode}: {len(of)} restarts ({restart}): {again} delivered again", end="")
+            print(f" within {longest_s:.1f} s, and {parts} of partly acknowledged batches")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Rolling restarts of two brokers with `rescue begin` and `end`, with `rescue watch`, and without both.
 
 `make lab-test-cluster RESTARTS=4 TOPICS=50`: four rounds (graceful, `kill -9`, to 5.0.1, to 4.2.4) of two
-restarts each, and 50 topics with four subscriptions each.
+restarts each, and 50 topics with five subscriptions each.
 """
 
 from __future__ import annotations

@@ -73,12 +73,15 @@ class Client:
     def close(self) -> None:
         self._socket.close()
 
+    def look_up(self) -> None:
+        """Look the topic up: a broker serves a topic after a lookup."""
+        asked = self._ask(CommandType.LOOKUP, topic=self.topic)
+        self._wait(CommandType.LOOKUP_RESPONSE, asked)
+
     # Producing
 
     def open_producer(self) -> None:
-        # A broker serves a topic after a lookup.
-        asked = self._ask(CommandType.LOOKUP, topic=self.topic)
-        self._wait(CommandType.LOOKUP_RESPONSE, asked)
+        self.look_up()
         request_id = self._ask(CommandType.PRODUCER, topic=self.topic, producer_id=PRODUCER_ID)
         self.producer_name = self._wait(CommandType.PRODUCER_SUCCESS, request_id).producer_name
 
