@@ -114,6 +114,43 @@ def test_a_dry_run_sends_get_requests_and_writes_a_plan_that_a_later_run_carries
     assert list(Path("state").glob("*.plan.json")) == []
 
 
+def test_the_losses_of_a_second_load_are_added_to_a_plan_that_waits(there: Cluster) -> None:
+    positions = there.fill()
+    with_type(there)
+    dry = watch(there, restores=False)
+    texts(dry)
+    there.unload()
+    texts(dry)
+    with_type(there)
+    later = positions[24:40:2]
+    there.do(lambda each: [each.subscription.ack(None, *position) for position in later])
+    assert texts(dry) == []
+    there.unload()
+    assert texts(dry) == ["loaded anew: 8 acknowledgments are lost; --yes restores them"]
+    assert (dry.counts.losses, dry.counts.pending, dry.counts.pending_entries) == (2, 1, 17)
+    assert texts(watch(there)) == ["restored 17 acknowledgments"]
+    assert there.acked() == {*positions[1::2], *later}
+
+
+def test_a_seek_before_a_second_load_refuses_the_plan_that_waits(there: Cluster) -> None:
+    positions = there.fill()
+    with_type(there)
+    dry = watch(there, restores=False)
+    texts(dry)
+    there.unload()
+    texts(dry)
+    with_type(there)
+    there.do(lambda each: each.seek(positions[5]))
+    there.unload()
+    with_type(there)
+    of_plan, of_load = texts(dry)
+    assert of_plan.startswith("not restored (lost-since-the-plan): ")
+    assert of_load.startswith("not restored (")
+    assert dry.counts.pending == 0
+    assert texts(watch(there)) == []
+    assert there.acked() == {*positions[:5]}
+
+
 def test_a_plan_of_an_earlier_run_that_no_longer_matches_is_refused_and_kept(there: Cluster) -> None:
     positions = there.fill()
     with_type(there)

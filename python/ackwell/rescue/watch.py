@@ -22,7 +22,14 @@ from ackwell.rescue.planning import Plan, is_internal, remaining
 from ackwell.rescue.refusals import RefusedError
 from ackwell.rescue.restoring import Report, restore
 from ackwell.rescue.snapshot import Snapshot, settings_of, snapshots_of
-from ackwell.rescue.watching import Change, Decision, decide, is_at_risk, unchanged_remaining
+from ackwell.rescue.watching import (
+    Change,
+    Decision,
+    both_losses,
+    decide,
+    is_at_risk,
+    unchanged_remaining,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -139,11 +146,11 @@ class Watch:
         before = self._before.get(topic, {})
         for subscription, live in now.items():
             name = topic, subscription
-            if name in self._plans:
-                yield from self._check_plan(one, self._plans[name], live)
-            elif subscription in before:
+            decision = Decision(change=Change.NONE)
+            if subscription in before:
                 brokers = one.brokers if _may_have_moved(before[subscription], live) else ()
-                yield from self._decided(one, name, decide(before[subscription], live, brokers))
+                decision = decide(before[subscription], live, brokers)
+            yield from self._decided(one, name, decision, live)
         self._at_risk[topic] = sum(map(is_at_risk, now.values()))
         if self._at_risk[topic] or any(name[0] == topic for name in self._plans):
             self._keep(one, answer, now)
@@ -165,15 +172,27 @@ class Watch:
             del self._written[topic]
             self._folder.remove_observation(topic)
 
-    def _decided(self, one: _Round, name: Name, decision: Decision) -> Iterator[Event]:
+    def _decided(self, one: _Round, name: Name, decision: Decision, live: Snapshot) -> Iterator[Event]:
+        earlier, made = self._plans.get(name), decision.plan
+        if earlier is not None:
+            if made is None or not len(made.missing - earlier.missing):
+                yield from self._check_plan(one, earlier, live)
+                if made is not None:
+                    # A watch that was killed after it wrote the plan sees the same loss twice.
+                    return
+            else:
+                try:
+                    made = both_losses(earlier, made, live)
+                except RefusedError as refusal:
+                    yield self._refused_plan(earlier, refusal)
         if decision.change is Change.MOVED:
             self.counts.moves += 1
             yield Event(name, f"moved back: {decision.missing:,} entries are no longer acknowledged")
         elif decision.change is Change.LOST:
-            assert decision.plan is not None
+            assert made is not None
             self.counts.losses += 1
-            self._folder.write_plan(decision.plan, _now_ms())
-            self._plans[name] = decision.plan
+            self._folder.write_plan(made, _now_ms())
+            self._plans[name] = made
             one.checked.add(name)
             what = "" if self._restores else "; --yes restores them"
             yield Event(name, f"loaded anew: {decision.missing:,} acknowledgments are lost{what}")

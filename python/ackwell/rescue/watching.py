@@ -15,7 +15,7 @@ A crash may leave any older state, which looks like a seek. `plan` refuses most 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
@@ -101,6 +101,17 @@ def unchanged_remaining(plan: Plan, live: Snapshot) -> tuple[PositionRangeSet, A
     found = remaining(plan, live)
     _check_unchanged_ranges(plan.now, live.stats, plan.missing)
     return found
+
+
+def both_losses(earlier: Plan, later: Plan, live: Snapshot) -> Plan:
+    """Return the plan for the entries that either of two successive loads lost. O(ranges).
+
+    `later` is a plan for the live state from an observation in which `earlier` still matched. Raises
+    `RefusedError` if a seek between the loads is not excluded.
+    """
+    missing = later.missing | existing(earlier.missing, live.stats.ledgers) - live.acked
+    _check_unchanged_ranges(earlier.now, live.stats, missing)
+    return replace(later, missing=missing, ack_sets={**earlier.ack_sets, **later.ack_sets})
 
 
 def _check_unchanged_ranges(before: CursorState, now: CursorState, missing: PositionRangeSet) -> None:
