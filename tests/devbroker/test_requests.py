@@ -456,6 +456,20 @@ def test_entries_older_than_the_given_seconds_expire(broker: Offline, client: Cl
     assert (mark(broker), mark(broker, "t")) == ("2:0", "0:3")
 
 
+def test_messages_expire_on_every_partition_even_if_one_is_refused(broker: Offline) -> None:
+    broker.topics("PUT", "a/partitions", 3)
+    broker.topics("PUT", "a/subscription/s", "earliest")
+    for partition in (0, 2):
+        client = broker.connect()
+        client.produce(topic=f"{ORDERS.rpartition('/')[0]}/a-partition-{partition}")
+        client.publish(publish_time=BEGUN_MS)
+    broker.run(lambda: broker.clock.advance(9_000))
+    code, reason = broker.topics("POST", "a/subscription/s/expireMessages/5")
+    assert (code, "a-partition-1" in reason) == (409, True)
+    backlogs = [broker.topics("GET", f"a-partition-{each}/stats")["subscriptions"]["s"] for each in range(3)]
+    assert [each["msgBacklog"] for each in backlogs] == [0, 0, 0]
+
+
 def test_everything_up_to_a_message_expires(broker: Offline, client: Client) -> None:
     assert on_s(broker, "POST", "expireMessages", {"ledgerId": 0, "entryId": 1}) is None
     assert mark(broker) == "0:1"

@@ -101,10 +101,10 @@ def expire_topic_messages(request: Request) -> None:
     If the request excludes the message id, the entry after it expires too, as in a Pulsar broker.
     """
     seconds, given = request.names.get("expireTimeInSeconds"), request.json()
+    if seconds is not None:
+        _expire(list(subscriptions(request)), number(seconds))
+        return
     for each in subscriptions(request):
-        if seconds is not None:
-            _expire([each], number(seconds))
-            continue
         position = _position(each.content, given)
         ledgers = each.content.log.ledgers
         last = Position(*position) if ledgers.contains(*position) else ledgers.previous_valid(*position)
@@ -191,7 +191,7 @@ def _expire(subscriptions: list[TopicSubscription], seconds: int) -> None:
         backlog = each.cursor.backlog_entries
         is_quiet = backlog < (EXPIRY_BACKLOG if each.consumers else 1)
         if not each.expire_older_than(seconds) and is_quiet:
-            refused.append(each.name)
+            refused.append(f"{each.name} of {each.content.full_name}")
     if refused:
         raise HttpError(HTTPStatus.CONFLICT, f"{', '.join(refused)}: no message is older than {seconds} s")
 
