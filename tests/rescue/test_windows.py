@@ -14,7 +14,7 @@ import pytest
 
 from ackwell.errors import StatsError
 from ackwell.protocol.constants import SubscriptionType
-from ackwell.rescue import Connection, Snapshot
+from ackwell.rescue import Connection, Plan, Report, Snapshot, restore, windows
 from ackwell.rescue.windows import Window, end
 from tests.commands import ackwell
 from tests.rescue.cluster import NAME, TOPIC, Cluster, cluster
@@ -124,6 +124,25 @@ def test_a_topic_that_is_not_loaded_does_not_delay_the_others(
         assert next(results).name != stuck
         released.set()
         assert [each.name for each in results] == [stuck]
+
+
+def test_several_subscriptions_are_restored_at_once(there: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    there.fill()
+    with_type(there)
+    rescue(there, "copy", TOPIC, NAME, "second", "--yes")
+    rescue(there, "begin", "--yes")
+    there.unload()
+    both = threading.Barrier(2)
+
+    def waits(plan: Plan, cluster: Connection) -> Report:
+        both.wait(30)
+        return restore(plan, cluster)
+
+    monkeypatch.setattr(windows, "restore", waits)
+    with there.connection() as connection:
+        results = list(end(connection, Window(Path("window"))))
+    assert [each.report.sent if each.report else each.error for each in results] == [16, 16]
+    assert there.rates == {}
 
 
 def test_a_window_of_another_cluster_or_with_a_changed_byte_is_refused(there: Cluster) -> None:

@@ -17,8 +17,10 @@ import shutil
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ackwell.broker.stats import UnreadableSource
@@ -48,6 +50,7 @@ Name = tuple[str, str]
 _VERSION: Final = 1
 _HOLDS_AT_ONCE: Final = 8
 _LOADS_AT_ONCE: Final = 64
+_RESTORES_AT_ONCE: Final = 8
 _LOAD_PAUSE_S: Final = 1.0
 
 
@@ -207,23 +210,36 @@ def end(
 ) -> Iterator[Result]:
     """Restore and release the subscriptions of a window; yield each result.
 
-    A topic that is not loaded yet is waited for. A subscription whose restore is refused stays held.
+    A topic that is not loaded yet is waited for. Several subscriptions are restored at once. A subscription
+    whose restore is refused stays held.
     """
     refuse_other_cluster(f"{window.folder} is", window.cluster(), connection.admin.cluster)
     deadline = time.monotonic() + wait_seconds
     brokers = [settings_of(connection.admin.facts(each)) for each in sorted(connection.admin.brokers())]
     names = [name for name in window.names() if not window.report(name).exists()]
-    with ThreadPoolExecutor(min(len(names), _LOADS_AT_ONCE) or 1) as pool:
-        # A topic that does not answer does not delay the others, which stay held until they are restored.
-        loading = {pool.submit(_loaded, connection, name, deadline): name for name in names}
-        for loaded in as_completed(loading):
-            name = loading[loaded]
+    free: SimpleQueue[Connection] = SimpleQueue()
+    with ExitStack() as stack, ThreadPoolExecutor(min(len(names), _LOADS_AT_ONCE) or 1) as pool:
+        for _ in range(min(len(names), _RESTORES_AT_ONCE)):
+            free.put(stack.enter_context(connection.renewed()))
+
+        def end_one(name: Name) -> Result:
             try:
-                yield Result(name, _ended(connection, window, name, restart, loaded.result(), brokers))
+                # A topic that does not answer does not delay the others.
+                live = _loaded(connection, name, deadline)
+                own = free.get()
+                try:
+                    return Result(name, _ended(own, window, name, restart, live, brokers))
+                except AckwellError:
+                    # The next subscription uses a new binary connection.
+                    own.close()
+                    raise
+                finally:
+                    free.put(own)
             except AckwellError as error:
-                # The next subscription uses a new connection.
-                connection.close()
-                yield Result(name, error=error)
+                return Result(name, error=error)
+
+        for done in as_completed([pool.submit(end_one, name) for name in names]):
+            yield done.result()
 
 
 def _ended(
