@@ -227,8 +227,13 @@ def play(
     restarts: Sequence[Restart],
     topics: int,
     entries: int = 160,
+    minutes: float = 600.0,
 ) -> Iterator[Outcome]:
-    """Play a round for each restart; `AssertionError` for an acknowledgment that no consumer made."""
+    """Play a round for each restart; `AssertionError` for an acknowledgment that no consumer made.
+
+    After `minutes`, no round begins.
+    """
+    end_s = time.monotonic() + 60 * minutes
     with running_cluster(folder, "4.2.4", **SETTINGS) as cluster:
         cluster.brokers[0].admin("PUT", f"namespaces/{NAMESPACE}", {"bundles": {"numBundles": 8}})
         with ExitStack() as stack:
@@ -239,6 +244,8 @@ def play(
                 stack.enter_context(_watch(cluster, folder))
                 time.sleep(15)
             for restart in restarts:
+                if time.monotonic() > end_s:
+                    break
                 for broker in cluster.brokers if restart != "store" else [None]:
                     yield _restarted(cluster, broker, restart, application, mode, folder)
                     _use(application, entries // 16)
@@ -336,11 +343,12 @@ def main() -> None:
     parser.add_argument("mode", choices=get_args(Mode))
     parser.add_argument("--restarts", nargs="+", default=RESTARTS, choices=get_args(Restart))
     parser.add_argument("--topics", type=int, default=10, help="with five subscriptions each")
+    parser.add_argument("--minutes", type=float, default=600.0, help="after these, no round begins")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         outcomes = []
         try:
-            for each in play(Path(folder), asked.mode, asked.restarts, asked.topics):
+            for each in play(Path(folder), asked.mode, asked.restarts, asked.topics, minutes=asked.minutes):
                 outcomes.append(each)
                 print(json.dumps(each._asdict()), flush=True)
         finally:
