@@ -11,7 +11,7 @@ from rich.console import Console
 from benches.bars import report
 from benches.bars.sides import OURS, Figure, run
 
-AREAS = ("long_map", "pending_acks", "range_set", "delayed", "position_info")
+AREAS = ("long_map", "pending_acks", "range_set", "ack_sets", "delayed", "position_info")
 # Columns of a table that is written to a file.
 WIDTH = 160
 

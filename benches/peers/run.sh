@@ -8,6 +8,7 @@
 #   run.sh Bmem LABEL
 #   run.sh C IMPL [CFG…]          time buckets; IMPL: seed64 | r32 | r32opt | tracker; CFG: 1,10 4,10 8,10 8,15 rand,10
 #   run.sh D IMPL [PATTERN…]      range sets and PositionInfo; IMPL: open | wrapper | default | position; PATTERN: alt1m rand70 batch oldest50m
+#   run.sh E LABEL WORKLOAD…      ack sets of a cursor; LABEL: v424 | v501d; WORKLOAD: inorder scattered large
 #   run.sh can LABEL              whether this machine can run it; if not, the reason on stderr
 #
 # v424 = Pulsar 4.2.4, m1 = 5.0.0-M1, v501 = 5.0.1 (PendingAcksMap only, needs a JDK ≥ 21); port = our own port
@@ -109,5 +110,6 @@ case $part in
     for pattern; do
       JAVA_OPTS="-DskipBigDefault=true ${JAVA_OPTS:-}" run "$label" "${HEAP:-5g}" ackwell.peers.DMain "$(base "$label")" "$label" "$pattern" 1
     done ;;
+  E) for workload; do run "$label" "${HEAP:-4g}" ackwell.peers.EMain "$label" "$workload"; done ;;
   *) usage ;;
 esac

@@ -1,6 +1,7 @@
 //! Our side of the bars: `bars AREA WORKLOAD` prints its measurements as JSON lines, in the peers' form.
 //! `benches/bars` runs it in turn with the peers.
 
+mod ack_sets;
 mod delayed;
 mod long_map;
 mod pending_acks;
@@ -16,6 +17,7 @@ fn main() {
     let arguments: Vec<String> =
         std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["ack_sets", workload] => ack_sets::measure(workload),
         ["pending_acks", workload] => pending_acks::measure(workload),
         ["long_map", workload] => long_map::measure(workload),
         ["delayed", workload] => delayed::measure(workload),
