@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from ackwell import CursorSettings, Ledgers, LimitError, Subscription
+from ackwell import CursorSettings, Ledgers, LimitError, ProtocolError, Subscription
 from ackwell.cursor.ack_sets import WORDS_MAX
-from ackwell.protocol.command_ack import CommandAck, MessageId
+from ackwell.protocol.command_ack import AckColumns, CommandAck, MessageId
 from ackwell.subscription import SubscriptionSettings, TransactionId
 from tests import reference
 from tests.samples import examples
@@ -95,9 +95,45 @@ def test_a_command_equals_its_ids_one_by_one(settings: SubscriptionSettings, kin
             together.validate()
 
 
-def test_a_command_with_too_many_words_changes_nothing() -> None:
+@pytest.mark.parametrize("engine", [None, reference], ids=["native", "reference"])
+def test_columns_equal_a_command(engine: Any) -> None:
+    chosen = random.Random(7)
+    for settings in SETTINGS.values():
+        columns, command = (delivered(settings, "Shared", engine) for _ in range(2))
+        for _ in range(examples(3)):
+            ids = drawn(chosen)
+            ledger_ids, entry_ids, starts, words = AckColumns.of(CommandAck(1, message_ids=tuple(ids)))[2:6]
+            ack_sets = ([0] * (len(ids) + 1), []) if starts is None or words is None else (starts, words)
+            changed = columns.ack_many("a", ledger_ids, entry_ids, ack_sets)
+            assert changed == command.handle("a", CommandAck(1, message_ids=tuple(ids)))
+            assert columns == command
+    assert columns.ack_many("a", [], [], ([0], [])) == 0
+
+
+def test_too_many_words_change_nothing() -> None:
     subscription = delivered(SETTINGS["default"], "Shared")
-    ids = (MessageId(3, 1), MessageId(3, 2, ack_set=(5,)), MessageId(3, 3, ack_set=(1,) * (WORDS_MAX + 1)))
+    words = (1,) * (WORDS_MAX + 1)
+    ids = (MessageId(3, 1), MessageId(3, 2, ack_set=(5,)), MessageId(3, 3, ack_set=words))
     with pytest.raises(LimitError):
         subscription.handle("a", CommandAck(1, message_ids=ids))
+    for rows in (1, 2):
+        with pytest.raises(LimitError):
+            subscription.ack_many("a", [3] * rows, [1, 2][:rows], ([0] * rows + [WORDS_MAX + 1], words))
+    assert subscription == delivered(SETTINGS["default"], "Shared")
+
+
+def test_columns_that_are_refused_change_nothing() -> None:
+    subscription = delivered(SETTINGS["default"], "Shared")
+    for entry_ids, starts, error in (
+        ([1, -1], [0, 1, 2], ValueError),
+        ([1, ENTRIES], [0, 0, 2], ProtocolError),
+        ([1, 2], [0, 2], ValueError),
+        ([1, 2], [1, 1, 2], ValueError),
+        ([1, 2], [0, 1, 1], ValueError),
+        ([1, 2], [0, 3, 2], ValueError),
+        ([1, 2], [], ValueError),
+        ([1, 2], [0, 1.5, 2], TypeError),
+    ):
+        with pytest.raises(error):
+            subscription.ack_many("a", [4, 4], entry_ids, (starts, [5, 5]))
     assert subscription == delivered(SETTINGS["default"], "Shared")

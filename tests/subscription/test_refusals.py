@@ -62,7 +62,12 @@ GOOD: dict[str, dict[str, Any]] = {
     "accepted_part": {"command": AckColumns.of(CommandAck(1, message_ids=(MessageId(3, 5),)))},
     "ack": {"consumer": "a", "ledger_id": 3, "entry_id": 5, "ack_set": (0b10,)},
     "ack_cumulative": {"consumer": "a", "ledger_id": 3, "entry_id": 5, "ack_set": (0b10,)},
-    "ack_many": {"consumer": "a", "ledger_ids": [3, 3], "entry_ids": [5, 6]},
+    "ack_many": {
+        "consumer": "a",
+        "ledger_ids": [3, 3],
+        "entry_ids": [5, 6],
+        "ack_sets": ([0, 1, 2], [2, 2]),
+    },
     "ack_set": {"ledger_id": 3, "entry_id": 5},
     "add_consumer": {
         "name": "c",

@@ -68,11 +68,6 @@ def check_word_count(count: int) -> None:
         )
 
 
-def check_word_counts(starts: NDArray[np.int64]) -> None:
-    """Raise `LimitError` if a row has too many words; `starts` are those of `words_of_rows`."""
-    check_word_count(int((starts[1:] - starts[:-1]).max(initial=0)))
-
-
 def to_words(bits: int) -> tuple[int, ...]:
     """Return bits as signed 64-bit words without trailing zero words, like `BitSet.toLongArray`.
 

@@ -200,6 +200,18 @@ class AckColumns(NamedTuple):
         )
 
     @classmethod
+    def of_parts(
+        cls,
+        ledger_ids: NDArray[np.int64],
+        entry_ids: NDArray[np.int64],
+        starts: NDArray[np.int64],
+        words: NDArray[np.int64],
+    ) -> Self:
+        """Return an individual command with these columns and no other field."""
+        individual = AckType.INDIVIDUAL
+        return cls(0, individual, ledger_ids, entry_ids, starts, words, {}, None, (), None, None, b"")
+
+    @classmethod
     def of(cls, command: CommandAck) -> Self:
         """Return the columns of a command. O(message ids)."""
         return cls(
@@ -256,6 +268,8 @@ class AckColumns(NamedTuple):
         if starts is None or words is None:
             return np.zeros(len(self.ledger_ids), dtype=np.bool_), None
         in_part = np.diff(starts) > 0
+        if in_part.all():
+            return in_part, (starts, words)
         return in_part, (np.append(starts[:-1][in_part], starts[-1]), words)
 
     def ack_set(self, row: int) -> tuple[int, ...]:

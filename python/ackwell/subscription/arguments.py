@@ -11,7 +11,7 @@ from operator import index
 from typing import TYPE_CHECKING, Final
 
 from ackwell.arrays import as_int64, same_length
-from ackwell.cursor.ack_sets import check_batch_size, from_words
+from ackwell.cursor.ack_sets import check_batch_size, check_word_count, from_words
 from ackwell.integers import INT64_MAX, INT64_MIN, UINT64_MAX
 from ackwell.position import Position
 from ackwell.protocol.command_ack import TransactionId
@@ -97,6 +97,18 @@ def ack_set_words(ack_set: Sequence[int]) -> tuple[int, ...]:
     found = tuple(ack_set)
     from_words(found)
     return found
+
+
+def words_of_rows(
+    rows: int, starts: ArrayLike, words: ArrayLike
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Check and return the starts of each row's words, and the words; `LimitError` for too many in a row."""
+    firsts, all_words = as_int64(starts), as_int64(words)
+    counts = firsts[1:] - firsts[:-1]
+    if len(firsts) != rows + 1 or firsts[0] != 0 or firsts[-1] != len(all_words) or (counts < 0).any():
+        raise ValueError("ack_sets: expected the start of each row's words and the number of all words")
+    check_word_count(int(counts.max(initial=0)))
+    return firsts, all_words
 
 
 def check_hash(sticky_key_hash: int) -> int:

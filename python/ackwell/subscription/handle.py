@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from ackwell.cursor.ack_sets import check_word_counts, from_words, words_of_rows
+from ackwell.cursor.ack_sets import check_word_count, from_words, words_of_rows
 from ackwell.errors import ErrorCode, ProtocolError
 from ackwell.integers import INT64_MIN, UINT64_MAX
 from ackwell.protocol.command_ack import AckColumns, AckType, CommandAck, MessageId
@@ -36,7 +36,7 @@ def apply_cumulative(acks: Acknowledgments, command: AckColumns) -> int:
 
 
 def apply_individual(
-    acks: Acknowledgments, who: Consumer, command: AckColumns, chunk_entries: ChunkEntries | None
+    acks: Acknowledgments, who: Consumer | None, command: AckColumns, chunk_entries: ChunkEntries | None
 ) -> int:
     """Apply an individual command; return the number of entries that it changed."""
     if chunk_entries is not None and any(each.first_chunk is not None for each in command.others.values()):
@@ -55,7 +55,6 @@ def apply_individual(
         except ValueError:
             pass  # An id is negative.
     else:
-        check_word_counts(ack_sets[0])
         acks.check_existing(ledger_ids[in_part], entry_ids[in_part])
     # Negative ids (earliest, latest) do not name an entry.
     whole = (ledger_ids >= 0) & (entry_ids >= 0) & ~in_part
@@ -91,12 +90,16 @@ def signed(properties: Iterable[tuple[str, int]]) -> dict[str, int]:
 
 
 def check(command: CommandAck) -> None:
-    """Raise `TypeError` or `ValueError` if the wire format cannot represent a value of the command."""
+    """Raise `TypeError` or `ValueError` if the wire format cannot represent a value of the command.
+
+    `LimitError` for an ack set with more words than a batch can have.
+    """
     if not isinstance(command, CommandAck):
         raise TypeError(f"command is {command!r}; expected a CommandAck or its bytes")
     for message in command.message_ids:
         integer("ledger_id", message.ledger_id)
         integer("entry_id", message.entry_id)
+        check_word_count(len(message.ack_set))
     for name, value in command.properties:
         if not isinstance(name, str):
             raise TypeError(f"a property's name is {name!r}; expected text")

@@ -509,13 +509,27 @@ ActiveChange(consumer='a', active=True)])
             return self._acks.ack_part(who, ledger_id, entry_id, arguments.ack_set_words(ack_set))
         return self._acks.ack(who, ledger_id, entry_id)
 
-    def ack_many(self, consumer: ConsumerKey | None, ledger_ids: ArrayLike, entry_ids: ArrayLike) -> int:
-        """Acknowledge many whole entries, two int64 arrays; return the number that changed.
+    def ack_many(
+        self,
+        consumer: ConsumerKey | None,
+        ledger_ids: ArrayLike,
+        entry_ids: ArrayLike,
+        ack_sets: tuple[ArrayLike, ArrayLike] | None = None,
+    ) -> int:
+        """Acknowledge many entries, two int64 arrays; return the number that changed.
 
         The rules are those of `ack`, but nothing changes if one entry is ahead of the last position.
+
+        `ack_sets` acknowledges parts of batches: the start of each row's words and the number of all words,
+        and the words of all rows. A row without words is a whole entry. The order is that of `handle`: whole
+        entries first, unless a consumer is blocked.
         """
         who = self._consumer(consumer)
-        return self._acks.ack_many(who, as_int64(ledger_ids), as_int64(entry_ids))
+        if ack_sets is None:
+            return self._acks.ack_many(who, as_int64(ledger_ids), as_int64(entry_ids))
+        ledgers, entries = arguments.position_columns(ledger_ids, entry_ids)
+        command = AckColumns.of_parts(ledgers, entries, *arguments.words_of_rows(len(ledgers), *ack_sets))
+        return handle.apply_individual(self._acks, who, command, None)
 
     def ack_cumulative(
         self, consumer: ConsumerKey | None, ledger_id: int, entry_id: int, ack_set: Sequence[int] = ()
