@@ -7,7 +7,7 @@ import tracemalloc
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ackwell import Cursor, EventError, Ledgers, LimitError
@@ -40,6 +40,7 @@ def test_words_have_the_bits_of_their_indexes_and_no_trailing_zero_word(members:
 
 
 @given(st.integers(-(2**200), 2**200))
+@example(-1)
 def test_signed_words_keep_ones_without_end(bits: int) -> None:
     assert ack_sets.from_signed_words(ack_sets.to_signed_words(bits)) == bits
 
@@ -74,6 +75,12 @@ def test_a_word_that_is_no_integer_is_refused(word: object) -> None:
 def test_bits_of_a_batch_of_unknown_size_have_no_ack_set() -> None:
     with pytest.raises(ValueError, match="batch size is not known"):
         ack_sets.to_words(-2)
+
+
+@pytest.mark.parametrize("mask", [ack_sets.mask_without, ack_sets.mask_after])
+def test_a_negative_batch_index_is_refused(mask: Callable[[int], int]) -> None:
+    with pytest.raises(ValueError, match="batch index -1; expected at least 0"):
+        mask(-1)
 
 
 def test_the_largest_batch_is_converted() -> None:

@@ -231,7 +231,7 @@ def test_a_broker_s_answer_is_a_start_with_its_ledgers_and_ack_sets(tmp_path: Pa
         "subscription": "s",
         "markDeletePosition": "3:1",
         "individuallyDeletedMessages": "[(3:4..3:5],(5:2..5:3]]",
-        "batchDeletedIndexes": {"3:3": [6]},
+        "batchDeletedIndexes": {"3:3": (6,)},
         "backlogEntries": 9,
     }
 

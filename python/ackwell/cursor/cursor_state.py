@@ -60,12 +60,14 @@ class CursorState:
         }
 
 
-def ack_sets_to_json(sets: AckSetMapping) -> dict[str, list[int]]:
+def ack_sets_to_json(sets: AckSetMapping) -> dict[str, tuple[int, ...]]:
     """Return ack sets by the texts of their positions."""
     if not isinstance(sets, AckSets):
-        return {str(position): list(words) for position, words in sets.items()}
-    ledger_ids, entry_ids, starts, words = (column.tolist() for column in sets.to_arrays())
+        return {str(position): tuple(words) for position, words in sets.items()}
+    ledger_ids, entry_ids, starts, all_words = (column.tolist() for column in sets.to_arrays())
     rows = zip(ledger_ids, entry_ids, pairwise(starts), strict=True)
+    # Slices of a tuple, because the garbage collector visits every list.
+    words = tuple(all_words)
     return {f"{ledger_id}:{entry_id}": words[start:end] for ledger_id, entry_id, (start, end) in rows}
 
 

@@ -125,20 +125,16 @@ class AckSetColumns(CountedAckSets):
         sets = (words[start:end].tolist() for start, end in pairwise(bounds))
         return dict(zip(part, sets, strict=True))
 
-    def to_json(self) -> dict[str, list[int]]:
+    def to_json(self) -> dict[str, tuple[int, ...]]:
         """Return the ack sets by the texts of their positions."""
         keys, rows = self._columns["keys"], slice(self._start, self._end + 1)
         text_ends, word_ends = keys["offsets"][rows], self._columns["word_offsets"][rows]
         text = bytes(keys["data"][text_ends[0] : text_ends[-1]]).decode()
-        words = self._columns["words"][word_ends[0] : word_ends[-1]].tolist()
-        return {
-            text[slice(*own)]: words[slice(*sets)]
-            for own, sets in zip(
-                pairwise((text_ends - text_ends[0]).tolist()),
-                pairwise((word_ends - word_ends[0]).tolist()),
-                strict=True,
-            )
-        }
+        words = tuple(self._columns["words"][word_ends[0] : word_ends[-1]].tolist())
+        texts = pairwise((text_ends - text_ends[0]).tolist())
+        sets = pairwise((word_ends - word_ends[0]).tolist())
+        spans = zip(texts, sets, strict=True)
+        return {text[start:end]: words[first:last] for (start, end), (first, last) in spans}
 
     def behind(self, count: int) -> AckSetColumns:
         """Return the ack sets after the first `count`."""
