@@ -80,11 +80,10 @@ def delivered(deliveries: list[Delivery]) -> dict[Any, list[int]]:
     return found
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("limits", LIMITS)
 @pytest.mark.parametrize("kind", ["Shared", "Key_Shared"])
 def test_whole_reads_are_decided_as_entry_by_entry(kind: str, limits: tuple[int, int]) -> None:
-    for seed in range(8):
+    for seed in range(4):
         chance = random.Random(f"{kind} {limits} {seed}")
         draw = np.random.default_rng(seed)
         drawn = draw.integers(1, 20, ENTRIES), draw.choice([1, 1, 1, 70], ENTRIES)
