@@ -26,6 +26,13 @@ def json_value(text: str | bytes) -> Any:
         raise ValueError("nested too deeply") from None
 
 
+def object_in(value: Any) -> dict[str, Any]:
+    """Return a JSON value that must be an object; `TypeError` for any other value."""
+    if not isinstance(value, dict):
+        raise TypeError(f"a value of type {type(value).__name__}; expected an object")
+    return value
+
+
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return the pairs of a JSON object as a dictionary; `ValueError` if a key is in two of them."""
     found = dict(pairs)

@@ -92,6 +92,15 @@ def test_a_subscription_that_cannot_be_read_does_not_cost_the_others_their_verdi
         parse(answer)
 
 
+def test_a_fault_of_the_reader_is_not_reported_as_a_damaged_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def faulty(*_: object) -> None:
+        raise AttributeError("a fault")
+
+    monkeypatch.setattr("ackwell.broker.stats._subscription", faulty)
+    with pytest.raises(AttributeError, match="a fault"):
+        parse(internal())
+
+
 def test_a_value_that_is_not_an_object_is_named() -> None:
     answer = {"internalStats": internal(), "stats": {"subscriptions": {"sub": "text"}}}
     (found,) = parse_each(json.dumps(answer).encode(), "answer.json", name="orders")

@@ -18,6 +18,7 @@ from ackwell.broker.batch_sizes import BatchSizes
 from ackwell.broker.fields import count, flag, integer, known_integer, object_of, objects, rate, text
 from ackwell.broker.stats import SubscriptionOverview, SubscriptionStats
 from ackwell.errors import StatsError
+from ackwell.json_values import object_in
 from ackwell.position import Position
 
 if TYPE_CHECKING:
@@ -40,8 +41,8 @@ class TopicOverview(NamedTuple):
     def needs_closer_look(self) -> bool:
         """Whether the overview does not suffice for a verdict; also True for a field of a wrong type."""
         try:
-            return any(map(_needs_closer_look, self.subscriptions.values()))
-        except (TypeError, ValueError, AttributeError):
+            return any(map(_needs_closer_look, map(object_in, self.subscriptions.values())))
+        except (TypeError, ValueError):
             return True
 
     @property
@@ -95,15 +96,17 @@ def overviews_of(answer: Any, owner: str, source: str, time_ms: int | None) -> I
     A topic without `subscriptions` is left out. Raises `StatsError` if the answer has another structure.
     """
     try:
-        for namespace in answer:
+        for namespace in object_in(answer):
             bundles = object_of(answer, namespace)
             for bundle in bundles:
-                for topic, shown in object_of(object_of(bundles, bundle), "persistent").items():
+                topics = object_of(object_of(bundles, bundle), "persistent")
+                for topic in topics:
+                    shown = object_of(topics, topic)
                     subscriptions = shown.get("subscriptions")
                     if isinstance(subscriptions, dict):
                         delivered_nothing = shown.get("msgOutCount") == 0
                         yield TopicOverview(topic, owner, source, time_ms, delivered_nothing, subscriptions)
-    except (TypeError, AttributeError) as error:
+    except TypeError as error:
         raise StatsError(f"not an answer of `broker-stats/topics`: {error}", source) from None
 
 

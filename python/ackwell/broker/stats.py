@@ -506,15 +506,12 @@ def _of_stats_alone(
             yield replace(found, shows_cursor=False)
 
 
-_UNREADABLE: Final = (KeyError, CorruptStateError, LimitError, ValueError, TypeError, AttributeError)
+_UNREADABLE: Final = (KeyError, CorruptStateError, LimitError, ValueError, TypeError)
 
 
 def _reason_of(error: Exception) -> str:
     if isinstance(error, KeyError):
         return f"no {error.args[0]!r} in the answer; {HOW_TO}"
-    if isinstance(error, AttributeError):
-        # Python's message about a missing attribute does not help the user.
-        return f"not as a broker answers; {HOW_TO}"
     return str(error)
 
 

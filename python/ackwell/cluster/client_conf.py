@@ -16,7 +16,7 @@ from urllib.request import url2pathname
 from ackwell.broker.properties import properties
 from ackwell.cluster.credentials import Basic, Credentials, Token
 from ackwell.cluster.oauth2 import OAuth2
-from ackwell.json_values import json_value
+from ackwell.json_values import json_value, object_in
 from ackwell.regular_files import read_regular
 
 _OAUTH2_PARAMETERS: Final = {
@@ -68,11 +68,11 @@ def read_pulsarctl_context(name: str, file: Path | None = None) -> ClientConf:
 
     file = Path.home() / ".config/pulsar/config" if file is None else file
     try:
-        config = yaml.safe_load(read_regular(file))
-        contexts, infos = config["contexts"], config.get("auth-info") or {}
+        config = object_in(yaml.safe_load(read_regular(file)))
+        contexts, infos = object_in(config["contexts"]), object_in(config.get("auth-info") or {})
         context, info = contexts.get(name), infos.get(name) or {}
         named = ", ".join(map(repr, contexts))
-    except (yaml.YAMLError, ValueError, TypeError, KeyError, AttributeError):
+    except (yaml.YAMLError, ValueError, TypeError, KeyError):
         # The errors of a parser quote the file.
         raise ValueError(f"{file}: not a file of contexts as pulsarctl writes it") from None
     if context is None:

@@ -26,7 +26,7 @@ from ackwell.broker.dates import date_of
 from ackwell.broker.stats import UnreadableSource
 from ackwell.cluster.admin import BrokerFacts, TopicAnswer
 from ackwell.errors import StoreError
-from ackwell.json_values import json_value
+from ackwell.json_values import json_value, object_in
 from ackwell.object_paths import AnyPath, ObjectPath, any_path
 from ackwell.regular_files import NO_FOLLOW, files_under, read_regular, unzipped, write_file
 
@@ -198,7 +198,7 @@ def collected_facts(manifests: Sequence[AnyPath], owner: str | None = None) -> B
 def manifest_facts(file: AnyPath, owner: str | None) -> BrokerFacts | None:
     """Return the facts of a broker from a manifest; None if the file is missing or damaged."""
     try:
-        manifest = json_value(read_regular(file))
-        return BrokerFacts.of_json(manifest.get("brokers", {}).get(owner, manifest))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        manifest = object_in(json_value(read_regular(file)))
+        return BrokerFacts.of_json(object_in(manifest.get("brokers", {})).get(owner or "", manifest))
+    except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -20,7 +20,7 @@ from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from ackwell.errors import CorruptStateError
-from ackwell.json_values import json_value
+from ackwell.json_values import json_value, object_in
 from ackwell.sources import SourceKind, source_kind, text_encoding
 
 PRINTED_CHARS_MAX: Final = 64 << 20
@@ -168,7 +168,7 @@ def _encoded(message: Any) -> Iterator[bytes]:
             )
         ledger_id = _one(message, "cursorsLedgerId")
         yield ManagedCursorInfo(-1 if ledger_id is None else int(ledger_id), state).encode()
-    except (TypeError, ValueError, AttributeError, OverflowError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise CorruptStateError(f"not a decoded cursor: {error}", 0) from None
 
 
@@ -187,5 +187,5 @@ def _text(message: Mapping[str, Any], name: str) -> str:
 
 
 def _position(message: Mapping[str, Any], name: str) -> tuple[int, int]:
-    position = _one(message, name)
+    position = object_in(_one(message, name))
     return int(_text(position, "ledgerId")), int(_text(position, "entryId"))

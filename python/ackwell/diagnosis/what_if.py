@@ -17,6 +17,7 @@ from ackwell.cursor.rules import acknowledged, existing
 from ackwell.diagnosis.doctor import count_to_json
 from ackwell.errors import CorruptStateError, StatsError
 from ackwell.integers import INT64_MAX
+from ackwell.json_values import object_in
 from ackwell.position import Position
 from ackwell.protocol.constants import SubscriptionType
 from ackwell.subscription import Subscription, SubscriptionSettings
@@ -181,8 +182,9 @@ def check_prediction(predicted: Mapping[str, Any], stats: SubscriptionStats) -> 
         of = predicted["topic"], predicted["subscription"]
         returned = PositionRangeSet.parse(predicted["returnedEntries"])
         vanished = PositionRangeSet.parse(predicted["vanishedEntries"])
-        ledgers = {int(ledger_id): int(entries) for ledger_id, entries in predicted["ledgers"].items()}
-    except (KeyError, TypeError, ValueError, AttributeError, CorruptStateError) as error:
+        sizes = object_in(predicted["ledgers"])
+        ledgers = {int(ledger_id): int(entries) for ledger_id, entries in sizes.items()}
+    except (KeyError, TypeError, ValueError, CorruptStateError) as error:
         raise StatsError(f"not the JSON of `ackwell what-if --json` ({error!r})", "the prediction") from None
     # An answer that does not name its topic has its source as a name.
     named = all("://" in str(topic) for topic in (of[0], stats.topic))

@@ -24,6 +24,7 @@ from ackwell._native import Ledgers, PositionRangeSet
 from ackwell.cursor.cursor_state import AckSetMapping, CursorState
 from ackwell.cursor.rules import acknowledged, existing
 from ackwell.errors import AckwellError, StatsError
+from ackwell.json_values import object_in
 from ackwell.position import Position
 from ackwell.protocol.constants import SubscriptionType
 from ackwell.protocol.topic_name import TopicName
@@ -113,7 +114,8 @@ class Plan:
     def of_json(cls, value: Mapping[str, Any], source: str = "") -> Self:
         """Read a plan; `StatsError` for other values."""
         try:
-            ledgers = {int(ledger_id): int(entries) for ledger_id, entries in value["ledgers"].items()}
+            sizes, ack_sets = object_in(value["ledgers"]), object_in(value["ackSets"])
+            ledgers = {int(ledger_id): int(entries) for ledger_id, entries in sizes.items()}
             now = CursorState(
                 Position.parse(value["now"]["markDeletePosition"]),
                 PositionRangeSet.parse(value["now"]["individuallyDeletedMessages"]),
@@ -135,11 +137,11 @@ class Plan:
                 ledgers=ledgers,
                 now=now,
                 missing=missing,
-                ack_sets={Position.parse(text): tuple(words) for text, words in value["ackSets"].items()},
+                ack_sets={Position.parse(text): tuple(words) for text, words in ack_sets.items()},
                 passed=tuple(value["checksPassed"]),
                 unknown=tuple(value["notKnown"]),
             )
-        except (KeyError, TypeError, ValueError, AttributeError, AckwellError) as error:
+        except (KeyError, TypeError, ValueError, AckwellError) as error:
             raise StatsError(f"not {SourceKind.PLAN}: {error!r}", source) from None
 
 
