@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -63,7 +64,26 @@ def test_a_second_broker_on_the_same_file_is_refused(tmp_path: Path) -> None:
         Broker(path=tmp_path / "broker.db")
 
 
-def test_a_file_of_somebody_else_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "statement", ["CREATE TABLE z (a)", "PRAGMA application_id = 5", "PRAGMA user_version = 1", None]
+)
+def test_the_file_of_another_program_is_refused_and_stays_unchanged(
+    tmp_path: Path, statement: str | None
+) -> None:
+    path = tmp_path / "other.db"
+    if statement is None:
+        path.write_bytes(b"5")
+    else:
+        connection = sqlite3.connect(path)
+        connection.execute(statement)
+        connection.close()
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match="not a dev broker's file"):
+        Broker(path=path)
+    assert path.read_bytes() == before
+
+
+def test_a_file_that_is_not_a_database_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "other.db"
     path.write_bytes(b"not a database at all, but long enough to look like one" * 20)
     with pytest.raises(StoreError, match="not a database"):

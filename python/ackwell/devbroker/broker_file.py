@@ -77,16 +77,24 @@ class BrokerFile:
         execute = self._connection.execute
         # One owner. The system's cache survives a killed process, so a commit does not wait for a sync.
         execute("PRAGMA locking_mode = EXCLUSIVE")
+        self._check()
         execute("PRAGMA journal_mode = WAL")
         execute("PRAGMA synchronous = NORMAL")
         execute("BEGIN IMMEDIATE")
         if execute("SELECT count(*) FROM sqlite_schema").fetchone()[0] == 0:
             for statement in _SCHEMA.split(";"):
                 execute(statement)
-        found = execute("PRAGMA application_id").fetchone()[0], execute("PRAGMA user_version").fetchone()[0]
-        if found != (APPLICATION_ID, VERSION):
-            raise StoreError(f"{self._path}: not a dev broker's file, or of another version")
         execute("COMMIT")
+
+    def _check(self) -> None:
+        """Check before any write that the file is empty or a dev broker's; `StoreError` otherwise."""
+        execute = self._connection.execute
+        names = ("application_id", "user_version")
+        found = tuple(execute(f"PRAGMA {name}").fetchone()[0] for name in names)
+        is_empty = execute("SELECT count(*) FROM sqlite_schema").fetchone()[0] == 0 and found == (0, 0)
+        # SQLite treats a file of one byte as an empty one.
+        if not (is_empty or found == (APPLICATION_ID, VERSION)) or self._path.stat().st_size == 1:
+            raise StoreError(f"{self._path}: not a dev broker's file, or of another version")
 
     # Writing
 
