@@ -112,6 +112,10 @@ def test_a_key_is_read_as_a_broker_reads_it(tmp_path: Path) -> None:
         secret_key(f"file://{path}2")
     with pytest.raises(ValueError, match="base64"):
         secret_key("no such file!")
+    path.write_bytes(b"")
+    for source in (str(path), f"file:{path}", "data:;base64,", ""):
+        with pytest.raises(ValueError, match="the secret key is empty"):
+            secret_key(source)
 
 
 # Settings

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from ackwell.regular_files import read_regular
+
 _ALGORITHMS: Final = ("HS256", "HS384", "HS512")
 """The algorithms of tokens that a secret key signs."""
 
@@ -69,9 +71,13 @@ def secret_key(source: str) -> bytes:
 
     The bytes of a file are the key, as a Pulsar broker reads it. Raises `OSError` or `ValueError`.
     """
-    if source.startswith("data:"):
-        return b64decode(source.partition(",")[2], validate=True)
     path = Path(re.sub(r"^file:(//)?", "", source))
-    if source.startswith("file:") or path.is_file():
-        return path.read_bytes()
-    return b64decode(source, validate=True)
+    if source.startswith("data:"):
+        key = b64decode(source.partition(",")[2], validate=True)
+    elif source.startswith("file:") or path.is_file():
+        key = read_regular(path)
+    else:
+        key = b64decode(source, validate=True)
+    if not key:
+        raise ValueError("the secret key is empty")
+    return key
