@@ -49,12 +49,12 @@ def open_regular(path: Path | ObjectPath) -> IO[bytes]:
     return _checked(os.open(path, os.O_RDONLY | _NO_WAIT), "rb", path)
 
 
-def require_regular(path: Path | ObjectPath) -> None:
-    """Raise `OSError` if a path exists and does not lead to a regular file."""
-    if isinstance(path, ObjectPath):
-        return
-    with suppress(FileNotFoundError):
-        _require_regular(path.stat(), path)
+def require_regular(*paths: str | Path | ObjectPath) -> None:
+    """Raise `OSError` if one of the paths exists and does not lead to a regular file."""
+    for path in paths:
+        if not isinstance(path, ObjectPath):
+            with suppress(FileNotFoundError):
+                _require_regular(Path(path).stat(), Path(path))
 
 
 def _checked(descriptor: int, mode: str, path: Path) -> IO[bytes]:

@@ -247,11 +247,14 @@ def server_tls(cert: Path | None, key: Path | None) -> ssl.SSLContext | None:
     """Return the TLS context of a port for `--tls-cert` and `--tls-key`; None without a certificate."""
     import ssl
 
+    from ackwell.regular_files import require_regular
+
     if cert is None:
         if key is not None:
             raise typer.BadParameter("--tls-key needs --tls-cert", param_hint="--tls-cert")
         return None
     with reading(cert, "--tls-cert"):
+        require_regular(*filter(None, (cert, key)))
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.load_cert_chain(cert, key)
     return context
@@ -260,7 +263,10 @@ def server_tls(cert: Path | None, key: Path | None) -> ssl.SSLContext | None:
 @contextmanager
 def reading(file: Path, option: str) -> Iterator[None]:
     """Read the file of an option; a file that cannot be read is a wrong command line."""
+    from ackwell.regular_files import require_regular
+
     try:
+        require_regular(file)
         yield
     except OSError as error:
         raise typer.BadParameter(f"{file}: {error}", param_hint=option) from None

@@ -38,6 +38,7 @@ from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 from ackwell.cluster.credentials import Basic, TemporaryError
 from ackwell.errors import StatsError
 from ackwell.json_values import json_value
+from ackwell.regular_files import require_regular
 
 if TYPE_CHECKING:
     from ackwell.cluster.credentials import Credentials
@@ -309,6 +310,7 @@ class Endpoint:
     @cached_property
     def tls_context(self) -> ssl.SSLContext:
         """The trusted authorities and the client certificate of encrypted connections."""
+        require_regular(*filter(None, (self.tls_trust_certificates, self.tls_certificate, self.tls_key)))
         context = ssl.create_default_context(cafile=self.tls_trust_certificates)
         if self.tls_certificate:
             context.load_cert_chain(self.tls_certificate, self.tls_key)

@@ -21,8 +21,8 @@ from urllib.request import url2pathname
 
 from ackwell.cluster.credentials import TemporaryError
 from ackwell.errors import StatsError
-from ackwell.json_values import json_value
-from ackwell.regular_files import read_regular
+from ackwell.json_values import json_value, object_in
+from ackwell.regular_files import read_regular, require_regular
 
 _METADATA_PATH: Final = "/.well-known/openid-configuration"
 _TIMEOUT_SECONDS: Final = 30.0
@@ -69,6 +69,7 @@ class OAuth2:
         self._key_file = key_file
         self._client_id = client_id
         self._request = {name: value for name, value in (("audience", audience), ("scope", scope)) if value}
+        require_regular(*filter(None, (trust_certificates, certificate, key)))
         self._tls = ssl.create_default_context(cafile=trust_certificates)
         if certificate is not None:
             self._tls.load_cert_chain(certificate, key)
@@ -118,12 +119,12 @@ class OAuth2:
         body = client.prepare_request_body(include_client_id=True, client_secret=secret, **self._request)
         answer = self._send(url, body.encode())
         try:
-            found = client.parse_request_body_response(answer)
+            found = object_in(client.parse_request_body_response(answer))
             token, seconds = found["access_token"], found.get("expires_in")
             if not isinstance(token, str) or not (token.isascii() and token.isprintable()):
                 raise ValueError
             lifetime = float("inf") if seconds is None else float(seconds)
-        except (MissingTokenError, ValueError, TypeError, KeyError, AttributeError):
+        except (MissingTokenError, ValueError, TypeError, KeyError):
             raise StatsError("no token: the answer is not one of a token endpoint", url) from None
         except OAuth2Error as error:
             reason = f"{error.error}: {error.description}" if error.description else error.error
@@ -140,11 +141,13 @@ class OAuth2:
         ).geturl()
         try:
             found = json_value(self._send(url, None))["token_endpoint"]
+            if not isinstance(found, str):
+                raise TypeError
             parts = urlsplit(found)
             _ = parts.port
             if parts.scheme not in ("http", "https") or not parts.hostname:
                 raise ValueError
-        except (ValueError, TypeError, KeyError, AttributeError):
+        except (ValueError, TypeError, KeyError):
             raise StatsError("no token: the metadata of the issuer name no token endpoint", url) from None
         if self._issuer.scheme == "https" and parts.scheme != "https":
             raise StatsError(
@@ -179,9 +182,9 @@ class OAuth2:
         """Return the client's id and secret; an error message contains no part of the file."""
         text = _text_at(self._key_file)
         try:
-            found = json_value(text)
+            found = object_in(json_value(text))
             client_id, secret = found.get("client_id", self._client_id), found["client_secret"]
-        except (ValueError, TypeError, KeyError, AttributeError):
+        except (ValueError, TypeError, KeyError):
             client_id = secret = None
         if not (isinstance(client_id, str) and isinstance(secret, str) and client_id and secret):
             raise ValueError(
