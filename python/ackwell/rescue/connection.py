@@ -85,7 +85,7 @@ class Connection:
         self._frames: list[Any] = []
         self._request_id = 0
         self.received = 0
-        """The messages that the helper received; anything but 0 is an error."""
+        """The messages that the helper received; only `wake` requests one."""
         self.errors: list[str] = []
         """The errors that the broker sent for acknowledgments."""
 
@@ -168,9 +168,10 @@ class Connection:
     def wake(self, topic: str, subscription: str) -> int:
         """Make a Key_Shared subscription deliver the messages that a helper blocked; return how many wait.
 
-        A helper that sends FLOW and closes in one write makes the broker read again, and receives nothing.
-        One attempt wakes about half of the messages. Messages stay that wait for permits, a blocked consumer,
-        or the end of a hold.
+        A helper that sends FLOW and closes in one write makes the broker read again. On a busy broker it may
+        receive a message before the close, which the broker redelivers to another consumer. One attempt wakes
+        about half of the messages. Messages stay that wait for permits, a blocked consumer, or the end of a
+        hold.
         """
         idle, before = 0, -1
         while True:
