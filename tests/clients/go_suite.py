@@ -1,10 +1,11 @@
 """The official Go client's own test suite against the dev broker: `make lab-test-go SUITE=…`.
 
-    python -m tests.clients.go_suite SUITE [go test arguments]
+    python -m tests.clients.go_suite SUITE [--record] [go test arguments]
 
 SUITE is a writable copy of the module `github.com/apache/pulsar-client-go`. The suite connects to the default
 ports 6650, 6651, 8080 and 8443 of this machine, so no other broker may use them. Tests that start containers
-never run. The last lines name the tests that failed and count all tests.
+never run. The last lines name the tests that failed and count all tests. With `--record`, the clients without
+TLS connect through `ackwell record`, and the replay is compared with the broker at the end.
 """
 
 from __future__ import annotations
@@ -13,9 +14,16 @@ import json
 import subprocess
 import sys
 from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Final
 
-from tests.clients.dev_broker import admin, dev_broker
+from tests.clients.dev_broker import ADMIN, admin, dev_broker
+from tests.clients.recorded import recorded
+
+SUITE_PORT: Final = 6650
+BROKER_PORT: Final = 16650
+"""The port of the broker if its traffic is recorded."""
 
 NEVER = (
     "TestConsumerKeepReconnectingAndThenCallClose",
@@ -55,9 +63,15 @@ def run(suite: Path, arguments: list[str]) -> int:
     """Run the suite, print the counts, and return the number of failed tests."""
     command = ["go", "test", "-json", "-count=1", f"-skip=^({'|'.join(NEVER)})$", "-timeout=40m"]
     results: dict[str, str] = {}
-    command += arguments or ["./pulsar"]
-    with dev_broker(*options(suite)):
+    given = [each for each in arguments if each != "--record"]
+    command += given or ["./pulsar"]
+    is_recorded = given != arguments
+    port = BROKER_PORT if is_recorded else SUITE_PORT
+    with dev_broker(f"--port={port}", *options(suite)), ExitStack() as stack:
         prepare()
+        if is_recorded:
+            listen = "--listen", f"127.0.0.1:{SUITE_PORT}"
+            stack.enter_context(recorded(f"pulsar://127.0.0.1:{port}", ADMIN, *listen))
         with subprocess.Popen(command, cwd=suite, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             for line in process.stdout:

@@ -20,10 +20,10 @@ from tests.recording.process import recording
 
 
 @contextmanager
-def recorded(broker_url: str, admin_url: str) -> Iterator[str]:
+def recorded(broker_url: str, admin_url: str, *options: str) -> Iterator[str]:
     """Yield the address of `ackwell record` for a suite; then print how many cursors the replay agrees on."""
     with tempfile.TemporaryDirectory() as folder:
-        with recording(broker_url, Path(folder)) as url:
+        with recording(broker_url, Path(folder), *options) as url:
             yield url
         errors: dict[tuple[str, str], str] = {}
         states = replay_files([folder], errors=errors)

@@ -192,6 +192,10 @@ def test_a_role_needs_a_permission_of_the_namespace_or_the_topic_or_the_tenant()
     assert (refused("admin"), refused("writer"), refused("")) == (False, True, True)
     broker.admin("POST", f"{space}/permissions/writer", ["produce"])
     assert (refused("writer"), refused("reader")) == (False, True)
+    # A permission is for one action.
+    client = broker.connect(auth_data=b"writer")
+    assert client.subscribe().message.error == ErrorCode.AUTHORIZATION_ERROR
+    client.hang_up()
     broker.admin("DELETE", f"{space}/permissions/writer")
     assert refused("writer")
     broker.state.set_policy(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ackwell.devbroker import Broker, DevBrokerSettings
+from ackwell.devbroker.broker_conf import settings_of
 from ackwell.protocol.constants import CommandType
 from ackwell.replay.events import Kind
 from tests.devbroker.raw import RawClient
@@ -22,6 +23,25 @@ def test_a_consumed_ledger_is_trimmed_when_the_next_one_begins() -> None:
         client.publish(2, b"x")
         assert ledgers(broker) == [1]
         assert Kind.TRIM in [event.kind for event in broker.events]
+        broker.validate()
+
+
+def test_an_old_ledger_is_closed_and_trimmed_once_it_is_consumed() -> None:
+    settings = settings_of(["managedLedgerMaxLedgerRolloverTimeMinutes=10"])
+    with Broker(settings=settings) as broker, RawClient(broker) as client:
+        client.subscribe("t")
+        client.produce("t")
+        positions = [client.publish(0, b"x").message_id]
+        broker.clock.advance(minutes=9)
+        positions.append(client.publish(1, b"x").message_id)
+        assert ledgers(broker) == [2]
+        broker.clock.advance(minutes=6)
+        client.publish(2, b"x")
+        assert ledgers(broker) == [2, 1]
+        client.send(CommandType.ACK, consumer_id=1, ack_type=0, message_id=positions)
+        client.publish(3, b"x")
+        broker.clock.advance(minutes=5)
+        assert ledgers(broker) == [2]
         broker.validate()
 
 

@@ -34,8 +34,8 @@ class Service:
     authorize_by: Authorize | None = None
     admin_url: str = ""
     admin_tls_url: str | None = None
-    permits: Callable[[str | None, TopicName], bool] | None = None
-    """Returns whether a role has a permission for a topic; None if permissions are not enforced."""
+    permits: Callable[[str | None, TopicName, str | None], bool] | None = None
+    """Returns whether a role has the permission for an action on a topic; None permits everything."""
 
     def authenticate(self, method: str, data: bytes, transport: BaseTransport | None = None) -> str | None:
         """Return a client's role. Raises `CommandRefusedError` if the client may not connect."""
@@ -46,12 +46,13 @@ class Service:
         except PermissionError as error:
             raise CommandRefusedError(ErrorCode.AUTHENTICATION_ERROR, str(error)) from None
 
-    def authorize(self, role: str | None, topic: TopicName) -> None:
-        """Raise `CommandRefusedError` if a role may not use a topic."""
+    def authorize(self, role: str | None, topic: TopicName, action: str | None = None) -> None:
+        """Raise `CommandRefusedError` if a role may not `produce` or `consume`; by default, neither."""
         is_permitted = self.authorize_by is None or self.authorize_by(role, topic.in_namespace)
-        if not is_permitted or (self.permits is not None and not self.permits(role, topic)):
+        if not is_permitted or (self.permits is not None and not self.permits(role, topic, action)):
             raise CommandRefusedError(
-                ErrorCode.AUTHORIZATION_ERROR, f"{role or 'an anonymous client'} may not use {topic}"
+                ErrorCode.AUTHORIZATION_ERROR,
+                f"{role or 'an anonymous client'} may not {action or 'use'} {topic}",
             )
 
     def listener(self, name: str) -> None:

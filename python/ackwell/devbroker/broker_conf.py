@@ -23,11 +23,12 @@ FIELDS: Final = {
 }
 """Maps settings of a broker to fields of `DevBrokerSettings`."""
 
-SECONDS: Final = {
-    "backlogQuotaCheckIntervalInSeconds": "backlog_quota_check_ms",
-    "managedLedgerCursorPositionFlushSeconds": "cursor_flush_ms",
+TIMES: Final = {
+    "backlogQuotaCheckIntervalInSeconds": ("backlog_quota_check_ms", 1_000),
+    "managedLedgerCursorPositionFlushSeconds": ("cursor_flush_ms", 1_000),
+    "managedLedgerMaxLedgerRolloverTimeMinutes": ("ledger_rollover_ms", 60_000),
 }
-"""Maps settings of a broker in seconds to fields in milliseconds."""
+"""Maps settings of a broker to fields in milliseconds, with the milliseconds of their unit."""
 
 LIMITS: Final = {
     "maxUnackedMessagesPerConsumer": "max_unacked_per_consumer",
@@ -35,8 +36,8 @@ LIMITS: Final = {
 }
 """Maps settings of a broker to fields of `SubscriptionSettings`."""
 
-NUMBER_MAX: Final = INT64_MAX // 1_000
-"""The largest number of a setting: seconds are stored in milliseconds."""
+NUMBER_MAX: Final = INT64_MAX // 60_000
+"""The largest number of a setting: minutes are stored in milliseconds."""
 
 
 def settings_of(assignments: Iterable[str], **fields: Any) -> DevBrokerSettings:
@@ -52,9 +53,9 @@ def settings_of(assignments: Iterable[str], **fields: Any) -> DevBrokerSettings:
             read = boolean if isinstance(getattr(DevBrokerSettings, field), bool) else _number
             found[field] = read(name, values[name])
     limits = {field: _number(name, values[name]) for name, field in LIMITS.items() if name in values}
-    for name, field in SECONDS.items():
+    for name, (field, unit_ms) in TIMES.items():
         if name in values:
-            found[field] = 1_000 * _number(name, values[name])
+            found[field] = unit_ms * _number(name, values[name])
     if values.get("allowAutoTopicCreationType") == "partitioned":
         found["auto_create_partitions"] = _number(
             "defaultNumPartitions", values.get("defaultNumPartitions", "1")

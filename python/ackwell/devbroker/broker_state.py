@@ -248,6 +248,7 @@ class BrokerState:
             threshold = self.shared.policy(topic.name, COMPACTION)
             if threshold and topic.content.log.nbytes > threshold:
                 topic.content.compact()
+            topic.content.log.roll_if_old()
             topic.trim()
         self.clock.call_at(self.clock.now_ms() + AGES_CHECKED_MS, self._check_ages)
         self.shared.run_woken()
@@ -265,8 +266,11 @@ class BrokerState:
             backlog_quotas.enforce(topic)
         self.shared.run_woken()
 
-    def permits(self, role: str | None, name: TopicName) -> bool:
-        """Return whether a role is a super user, an admin of the tenant, or has a permission for a topic."""
+    def permits(self, role: str | None, name: TopicName, action: str | None) -> bool:
+        """Return whether a role is a super user, an admin of the tenant, or has a permission for a topic.
+
+        The permission is for an action, for any action if that is None.
+        """
         if role is None or role in (self.settings.super_users or ()):
             return role is not None
         tenant = self.made_tenants.get(name.in_namespace.partition("/")[0], {})
@@ -274,7 +278,8 @@ class BrokerState:
             return True
         granted = self.shared.policies.get(name.in_namespace, {}).get("auth_policies", {})
         on_topic = granted.get("destination_auth", {}).get(str(name.partitioned), {})
-        return bool(on_topic.get(role) or granted.get("namespace_auth", {}).get(role))
+        actions = {*on_topic.get(role, ()), *granted.get("namespace_auth", {}).get(role, ())}
+        return action in actions if action else bool(actions)
 
     def tenants(self) -> set[str]:
         """Return the tenants: those with a namespace and those that were created."""

@@ -39,6 +39,9 @@ class DevBrokerSettings:
     the widest range of hashes. The order of joining decides, not the names."""
     entries_per_ledger: int = 50_000
     """`managedLedgerMaxEntriesPerLedger`: the entries after which a topic begins its next ledger."""
+    ledger_rollover_ms: int = 240 * 60_000
+    """`managedLedgerMaxLedgerRolloverTimeMinutes`: the age at which a topic begins its next ledger, checked
+    every five minutes."""
     max_message_bytes: int = MAX_MESSAGE_BYTES
     """`maxMessageSize`: larger messages are refused."""
     namespaces: tuple[str, ...] = ("public/default",)

@@ -44,7 +44,7 @@ class Log:
         """Whether any entry is delayed."""
         self.sizes = {ledger_id: _bytes_of(entries)[0] for ledger_id, entries in self.entries.items()}
         """The bytes of each ledger."""
-        self._begun_ms = shared.clock.now_ms()
+        self._begun_ms = self._opened_ms = shared.clock.now_ms()
         self._closed_ms = {
             ledger_id: _last_published_ms(entries) for ledger_id, entries in self.entries.items()
         }
@@ -105,7 +105,13 @@ class Log:
         self._open_id = self._shared.next_number("ledger")
         self._open = self.entries[self._open_id] = []
         self.sizes[self._open_id] = self._open_bytes = 0
+        self._opened_ms = self._shared.clock.now_ms()
         self.ledgers.add(self._open_id)
+
+    def roll_if_old(self) -> None:
+        """Close the open ledger, and open the next one, at the maximum age of a ledger."""
+        if self._shared.clock.now_ms() - self._opened_ms >= self._shared.settings.ledger_rollover_ms:
+            self.roll()
 
     def closed_ms(self, ledger_id: int) -> int | None:
         """Return the time at which a ledger was closed; None if it is open."""

@@ -29,7 +29,7 @@ def subscribe(connection: ClientConnection, command: Any, _: bytes) -> None:
         return
     state = connection.state
     topic = state.topic(command.topic, create=command.force_topic_creation)
-    connection.service.authorize(connection.role, topic.name)
+    connection.service.authorize(connection.role, topic.name, "consume")
     type_ = enum_of(SubscriptionType.of, command.subType)
     if command.read_compacted and type_ in (SubscriptionType.SHARED, SubscriptionType.KEY_SHARED):
         raise CommandRefusedError(

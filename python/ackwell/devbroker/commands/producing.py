@@ -32,7 +32,7 @@ def open_producer(connection: ClientConnection, command: Any, _: bytes) -> None:
     """Open a producer, or queue it until it may open."""
     state = connection.state
     topic = state.topic(command.topic)
-    connection.service.authorize(connection.role, topic.name)
+    connection.service.authorize(connection.role, topic.name, "produce")
     topic.check_open()
     state.shared.check_memory()
     backlog_quotas.check_producer(topic)
