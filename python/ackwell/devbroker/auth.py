@@ -52,7 +52,7 @@ class Service:
         if not is_permitted or (self.permits is not None and not self.permits(role, topic, action)):
             raise CommandRefusedError(
                 ErrorCode.AUTHORIZATION_ERROR,
-                f"{role or 'an anonymous client'} may not {action or 'use'} {topic}",
+                f"{role or 'an anonymous client'} may not use {topic}",
             )
 
     def listener(self, name: str) -> None:

@@ -59,9 +59,10 @@ def parse(name: str, data: bytes) -> Any:
         read = message_class.FromString(data)
     except error_class as error:
         raise FrameError(f"{len(data)} bytes that are not a {name}: {error}") from None
-    for field in required:
-        if not read.HasField(field):
-            raise FrameError(f"{len(data)} bytes that are not a {name}: without {field}")
+    if not read.IsInitialized():
+        for field in required:
+            if not read.HasField(field):
+                raise FrameError(f"{len(data)} bytes that are not a {name}: without {field}")
     for field in texts:
         # Protocol Buffers returns the bytes of a text that is not UTF-8.
         if not isinstance(getattr(read, field), str):

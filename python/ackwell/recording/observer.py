@@ -94,11 +94,6 @@ class ConnectionObserver:
         self._questions = FIRST_OWN_REQUEST_ID
         self._is_unreadable = False
 
-    @classmethod
-    def observes(cls, command_type: int) -> bool:
-        """Return whether frames of a type are observed; all others are only forwarded."""
-        return command_type in cls._from_client or command_type in cls._from_broker
-
     @staticmethod
     def may_hold(command_type: int) -> bool:
         """Return whether `from_broker` may hold or remove a frame of this type."""
@@ -106,18 +101,18 @@ class ConnectionObserver:
 
     def from_client(self, given: Frame) -> None:
         """Observe a frame from the client."""
-        note = self._from_client.get(given.command_type)
+        note = self.client_handlers.get(given.command_type)
         if note is not None:
-            self._observe(given, note)
+            self.observe(given, note)
 
     def from_broker(self, given: Frame) -> Sequence[Frame]:
         """Observe a frame from the broker; return the frames to forward to the client."""
         command_type = given.command_type
         if command_type in _ANSWERS and not self._is_unreadable:
             return self._answer(given)
-        note = self._from_broker.get(command_type)
+        note = self.broker_handlers.get(command_type)
         if note is not None:
-            self._observe(given, note)
+            self.observe(given, note)
         return (given,)
 
     def broker_lost(self) -> None:
@@ -143,11 +138,12 @@ class ConnectionObserver:
 
     def closed(self) -> None:
         """Record that the connection and its consumers are closed."""
-        for consumer in self._consumers.values():
-            self._closed(consumer)
+        for consumer_id, consumer in self._consumers.items():
+            self._closed(consumer_id, consumer)
         self._consumers.clear()
 
-    def _observe(self, given: Frame, note: MessageHandler) -> None:
+    def observe(self, given: Frame, note: MessageHandler) -> None:
+        """Observe a frame with the handler of its type."""
         if self._is_unreadable:
             return
         try:
@@ -314,16 +310,16 @@ class ConnectionObserver:
     def _close_consumer(self, command: Any, _: bytes) -> None:
         consumer = self._consumers.pop(command.consumer_id, None)
         if consumer is not None:
-            self._closed(consumer)
+            self._closed(command.consumer_id, consumer)
 
-    def _closed(self, consumer: ObservedConsumer) -> None:
+    def _closed(self, consumer_id: int, consumer: ObservedConsumer) -> None:
         """Record a closed consumer, and the end of a subscription that is not durable with its last one."""
         self._record(consumer, Kind.CONSUMER_CLOSE)
         if not consumer.durable:
-            name = consumer.topic, consumer.subscription
-            self._recording.readers[name] -= 1
-            if not self._recording.readers[name]:
-                del self._recording.readers[name]
+            readers = self._recording.readers[consumer.topic, consumer.subscription]
+            readers.discard((self, consumer_id))
+            if not readers:
+                del self._recording.readers[consumer.topic, consumer.subscription]
                 self._unsubscribed(consumer)
 
     # Answers
@@ -346,7 +342,8 @@ class ConnectionObserver:
         self._recording.consumers += 1
         consumer = consumer._replace(number=self._recording.consumers)
         if not consumer.durable:
-            self._recording.readers[consumer.topic, consumer.subscription] += 1
+            # A client may open a consumer again without closing it.
+            self._recording.readers[consumer.topic, consumer.subscription].add((self, consumer_id))
         self._consumers[consumer_id] = consumer
         return self._opened(consumer_id, consumer, given)
 
@@ -434,7 +431,7 @@ class ConnectionObserver:
     ) -> None:
         self._recording.record(consumer.topic, consumer.subscription, kind, position, consumer.name, **fields)
 
-    _from_client: ClassVar[dict[int, MessageHandler]] = {
+    client_handlers: ClassVar[dict[int, MessageHandler]] = {
         CommandType.PRODUCER: _producer,
         CommandType.SEND: _send,
         CommandType.SUBSCRIBE: _subscribe,
@@ -449,7 +446,7 @@ class ConnectionObserver:
     }
     """The handlers of client commands; other commands are forwarded unread."""
 
-    _from_broker: ClassVar[dict[int, MessageHandler]] = {
+    broker_handlers: ClassVar[dict[int, MessageHandler]] = {
         CommandType.SEND_RECEIPT: _receipt,
         CommandType.SEND_ERROR: _send_error,
         CommandType.MESSAGE: _message,

@@ -21,8 +21,7 @@ from ackwell.protocol.frames import Frame, FrameReader, decode, encode, frame
 from ackwell.recording.observer import ConnectionObserver
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from ackwell.recording.observer import MessageHandler
     from ackwell.recording.recording import Recording
 
 log = logging.getLogger("ackwell.recording")
@@ -129,8 +128,8 @@ class ProxiedConnection:
         self._to_client: list[bytes] = []
         self._readdressing: asyncio.Task[None] | None = None
         self._queued_frames: list[Frame] = []
-        self._unobserved: list[tuple[Callable[[Frame], object], Frame]] = []
-        """The forwarded frames that are not observed yet, in order."""
+        self._unobserved: list[tuple[Frame, MessageHandler]] = []
+        """The forwarded frames that are not observed yet, in order, with their handlers."""
         self.closed = False
         self._is_forwarded = False
         """Whether a Pulsar proxy forwards this connection to a broker that the client named."""
@@ -177,8 +176,9 @@ class ProxiedConnection:
 
     def _observe(self) -> None:
         unobserved, self._unobserved = self._unobserved, []
-        for observe, each in unobserved:
-            observe(each)
+        observe = self.observer.observe
+        for each, note in unobserved:
+            observe(each, note)
 
     def from_client(self, given: Frame) -> None:
         """Forward a frame to the broker; it is observed after it is written."""
@@ -186,8 +186,9 @@ class ProxiedConnection:
         command_type = given.command_type
         if command_type == CommandType.CONNECT:
             self._name_broker(decode(given.command).message.proxy_to_broker_url)
-        if self.observer.observes(command_type):
-            self._unobserved.append((self.observer.from_client, given))
+        note = self.observer.client_handlers.get(command_type)
+        if note is not None:
+            self._unobserved.append((given, note))
 
     def _name_broker(self, address: str) -> None:
         """Count this connection as one of the broker to which a Pulsar proxy forwards it."""
@@ -215,8 +216,9 @@ class ProxiedConnection:
         command_type = given.command_type
         if command_type not in _ADDRESSES and not self.observer.may_hold(command_type):
             self._to_client.append(given.raw)
-            if self.observer.observes(command_type):
-                self._unobserved.append((self.observer.from_broker, given))
+            note = self.observer.broker_handlers.get(command_type)
+            if note is not None:
+                self._unobserved.append((given, note))
             return
         self._observe()
         for each in self.observer.from_broker(given):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import islice
@@ -71,8 +71,8 @@ class Recording:
         """By subscription, the newest fully acknowledged entries, each with the then newest consumer."""
         self.consumers = 0
         """The number of consumers that were opened."""
-        self.readers = Counter[tuple[str, str]]()
-        """The number of open consumers of each subscription that is not durable."""
+        self.readers: defaultdict[tuple[str, str], set[tuple[object, int]]] = defaultdict(set)
+        """The open consumers of each subscription that is not durable, by their connection and id."""
         self.brokers: defaultdict[str, UpstreamBroker] = defaultdict(UpstreamBroker)
         """The brokers by address."""
         self.transactions: dict[TransactionId, TransactionParts] = {}
