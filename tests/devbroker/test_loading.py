@@ -86,7 +86,7 @@ def dump(ranges: str, *, entries: int = 10, mark_delete: str = "3:-1", **more: A
         "cursors": {
             "billing": {
                 "markDeletePosition": mark_delete,
-                "readPosition": "3:0",
+                "readPosition": f"3:{entries}",
                 "individuallyDeletedMessages": ranges,
                 "cursorLedger": 4,
                 "state": "Open",
