@@ -46,7 +46,7 @@ class _Ways(dict[type, "How | None"]):
     def _how(self, kind: type) -> How:
         if issubclass(kind, tuple):
             return _tuple if kind is tuple else _named_tuple
-        if kind.__module__ == "ackwell":
+        if kind.__module__ in ("ackwell", "array"):
             return _native
         return _dict if kind is dict else _list if kind is list else _object(kind)
 

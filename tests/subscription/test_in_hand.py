@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import random
+
+import numpy as np
 import pytest
 
-from ackwell import Cursor, Ledgers, Position, PositionInfo
+from ackwell import Cursor, Ledgers, PendingAcks, Position, PositionInfo
 from ackwell.errors import CorruptStateError
 from ackwell.store import MemoryStore
 from ackwell.subscription import (
@@ -16,7 +19,7 @@ from ackwell.subscription import (
     TransactionId,
     Undelivered,
 )
-from ackwell.subscription.in_hand import IN_HAND_FIELD
+from ackwell.subscription.in_hand import IN_HAND_FIELD, InHand
 from ackwell.wire import varint
 from tests.subscription.helpers import deliver
 
@@ -251,3 +254,48 @@ def test_a_suspect_after_its_last_try_waits_for_no_consumer(kind: str) -> None:
     # The only consumer has not requested anything.
     deliver(subscription, sticky_key_hash=1)
     assert subscription.dead_letters == [(3, 0)]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_many_deliveries_at_once_are_in_hand_in_the_order_of_single_ones(seed: int) -> None:
+    """One of two equal consumers gets the new entries of a turn at once, the other one singly."""
+    chance = random.Random(seed)
+    settings = SubscriptionSettings(ack_timeout_ms=1_000, ack_timeout_tick_ms=100)
+    many, singly = (Subscription("Shared", Ledgers({3: 4_000}), settings=settings) for _ in range(2))
+    for each in (many, singly):
+        each.add_consumer("a", concurrency=3 + 300 * (seed % 2))
+        each.flow("a", 10_000)
+    for turn in range(80):
+        now_ms = 100 * turn
+        ledger_ids, entry_ids = many.next_reads_many(60, now_ms)
+        many.dispatch_many(ledger_ids, entry_ids, now_ms)
+        for position in singly.next_reads(60, now_ms):
+            singly.dispatch(*position, now_ms)
+        in_hand = (many if turn % 3 else singly).in_hand("a")
+        done = in_hand[: chance.randrange(9)]
+        done += chance.sample([*many.pending("a")], chance.randrange(len(many.pending("a")) + 1))
+        for each in (many, singly):
+            for position in done:
+                each.ack("a", *position)
+            if turn % 5 == 0:
+                each.nack("a", 3, int(entry_ids.max(initial=0)), now_ms)
+                each.redeliver("a", in_hand[-2:])
+            each.advance(now_ms)
+        if turn % 4 == 0:
+            assert many.in_hand("a") == singly.in_hand("a")
+            assert many.pending("a") == singly.pending("a")
+    assert many.in_hand("a") == singly.in_hand("a")
+    assert many.read_position > (3, 1_000)
+
+
+def test_entries_that_are_delivered_at_once_to_a_late_consumer_show_that_it_finished() -> None:
+    pending = PendingAcks(((3, entry_id), (1, 0)) for entry_id in range(6))
+    tracker = InHand(2)
+    tracker.deliver_many(np.array([3, 3, 3]), np.array([0, 1, 2]), pending)
+    tracker.drop_removed(pending)
+    tracker.time_out(Position(3, 0))
+    pending.remove(3, 0)
+    tracker.deliver_many(np.array([3, 3, 3]), np.array([3, 4, 5]), pending)
+    assert tracker.positions(pending) == [(3, 1)]
+    tracker.finish(Position(3, 5))
+    assert tracker.positions(pending) == [(3, 1), (3, 2)]

@@ -183,8 +183,7 @@ class Consumers(EqualByState):
         if consumer.timeouts is not None:
             consumer.timeouts.start_many(ledger_ids, entry_ids, now_ms)
         if consumer.in_hand is not None:
-            for pair in zip(ledger_ids.tolist(), entry_ids.tolist(), strict=True):
-                consumer.in_hand.deliver(Position(*pair), consumer.pending)
+            consumer.in_hand.deliver_many(ledger_ids, entry_ids, consumer.pending)
         if self.draining.pending:
             for sticky_key_hash in sticky_key_hashes.tolist():
                 self.draining.count_delivered(consumer.key, sticky_key_hash)

@@ -14,10 +14,10 @@ An entry that counted a try in this way is a *suspect*, which `quarantine` deliv
 
 from __future__ import annotations
 
+from array import array
 from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
-from ackwell.equality import EqualByState
 from ackwell.errors import CorruptStateError
 from ackwell.position import Position
 from ackwell.subscription.subscription_settings import LostCounts
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ackwell._native import PendingAcks
+    from ackwell.arrays import Int64s
     from ackwell.subscription.consumer import Consumer
     from ackwell.subscription.state import State
     from ackwell.wire import Field
@@ -40,31 +41,62 @@ suspect.
 
 GONE_MIN: Final = 64
 """The minimum number of removed entries that a tracker keeps before it drops them."""
+UNPACKED_MIN: Final = 256
+"""The minimum number of entries that leave the columns at once."""
 
 
-class InHand(EqualByState):
+class InHand:
     """The deliveries of one consumer that reports, in their order; or the entries that it has started.
 
     An acknowledgment costs nothing: removed entries are dropped in a later scan. Each operation is amortised
     O(1), except `positions`, and the return of an entry while another one is late.
     """
 
-    __slots__ = ("_late", "_order", "concurrency")
+    __hash__ = None  # type: ignore[assignment]
+    __slots__ = ("_columns", "_late", "_order", "concurrency")
 
     def __init__(self, concurrency: int | None) -> None:
         self.concurrency = concurrency
         """The number of entries that the consumer works on at once; `None` if it reports each start."""
         self._order: dict[Position, None] = {}
+        self._columns = array("q"), array("q")
+        """The deliveries after those of `_order`: ledger ids and entry ids. Empty while an entry is late."""
         self._late: set[Position] = set()
         """The entries that timed out in hand. Each counts among the N until a later one is finished."""
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, InHand):
+            return NotImplemented
+        return self._content() == other._content()
+
+    def _content(self) -> tuple[int | None, list[Position], set[Position]]:
+        return self.concurrency, [*self._order, *map(Position, *self._columns)], self._late
+
     def deliver(self, position: Position, pending: PendingAcks) -> None:
         """Record a delivery; `pending` are the pending entries of the consumer."""
+        if self._columns[0]:
+            self._unpack(pending)
         self.finish(position)
         if self.concurrency is not None:
             self._order[position] = None
             if len(self._order) > 2 * len(pending) + GONE_MIN:
                 self.drop_removed(pending)
+
+    def deliver_many(self, ledger_ids: Int64s, entry_ids: Int64s, pending: PendingAcks) -> None:
+        """Record the deliveries of entries that the consumer did not have before."""
+        if self.concurrency is None:
+            return
+        for column, ids in zip(self._columns, (ledger_ids, entry_ids), strict=True):
+            column.frombytes(ids.tobytes())
+        if self._late:
+            self._unpack(pending)
+        elif len(self._order) + len(self._columns[0]) > 2 * len(pending) + GONE_MIN:
+            import numpy as np
+
+            self._scan(pending, len(self._order))
+            kept = pending.get_many(*self._columns)[0] >= 0
+            ledger_ids, entry_ids = (np.array(column)[kept] for column in self._columns)
+            self._columns = array("q", ledger_ids.tobytes()), array("q", entry_ids.tobytes())
 
     def start(self, position: Position) -> None:
         """Record that the consumer has started an entry."""
@@ -89,6 +121,7 @@ class InHand(EqualByState):
     def clear(self) -> None:
         """Record that the consumer has returned everything."""
         self._order.clear()
+        self._columns = array("q"), array("q")
         self._late.clear()
 
     def positions(self, pending: PendingAcks) -> list[Position]:
@@ -100,11 +133,24 @@ class InHand(EqualByState):
             return self._scan(pending, len(self._order))
         if self._late:
             self.drop_removed(pending)
-        return self._scan(pending, self.concurrency)
+        found = self._scan(pending, self.concurrency)
+        while len(found) < self.concurrency and self._columns[0]:
+            self._unpack(pending, UNPACKED_MIN)
+            found = self._scan(pending, self.concurrency)
+        return found
 
     def drop_removed(self, pending: PendingAcks) -> None:
         """Drop the removed entries, so that only later ones count as finished. O(deliveries)."""
+        self._unpack(pending)
         self._scan(pending, len(self._order))
+
+    def _unpack(self, pending: PendingAcks, limit: int | None = None) -> None:
+        """Move the first entries of the columns to `_order`, all or `limit`, without the removed ones."""
+        for position in map(Position, *(column[:limit] for column in self._columns)):
+            if pending.contains(*position):
+                self._order[position] = None
+        for column in self._columns:
+            del column[:limit]
 
     def _scan(self, pending: PendingAcks, limit: int) -> list[Position]:
         """Return the first pending entries: `limit`, minus the number of late entries before them.
