@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -47,3 +48,37 @@ def test_bytes_are_refused_as_the_vector_says(engine: Any, case: dict[str, Any])
     with pytest.raises(CorruptStateError) as refusal:
         engine.PositionInfo.decode(bytes.fromhex(case["bytes"]))
     assert (case["error"], case["offset"]) == (type(refusal.value).__name__, refusal.value.offset)
+
+
+@pytest.mark.parametrize(
+    ("first_ledger", "holes", "idle_since", "size", "digest"),
+    [
+        (
+            3,
+            30_000,
+            1_795_771_062_834,
+            10_345,
+            "6b3a12703784eb0489efc5ff1c0a1b9a53e54d6c942e3f599d88959fe5a29bb8",
+        ),
+        # Of 300,000 holes, 5.0.1 writes 200,000, the limit.
+        (
+            8,
+            200_000,
+            1_795_771_305_678,
+            68_820,
+            "708e9365ab0dc7fc72f5bd2747c558ef583a32677b85dbfd2ded767580298351",
+        ),
+    ],
+)
+def test_a_state_of_many_holes_has_the_bytes_of_5_0_1(
+    first_ledger: int, holes: int, idle_since: int, size: int, digest: str
+) -> None:
+    """Every second entry of ledgers of 50,000 entries is acknowledged."""
+    acked = ackwell.PositionRangeSet(
+        (first_ledger + number // 25_000, 2 * (number % 25_000), 2 * (number % 25_000) + 1)
+        for number in range(holes)
+    )
+    state = ackwell.PositionInfo(first_ledger, -1, acked, idle_since=idle_since)
+    data = state.encode("pulsar-long-array")
+    assert (len(data), hashlib.sha256(data).hexdigest()) == (size, digest)
+    assert ackwell.PositionInfo.decode(data) == state
