@@ -39,6 +39,11 @@ def join(subscription: Subscription, name: str, concurrency: int | None = 1) -> 
     subscription.flow(name, 100)
 
 
+def load(kind: str, store: MemoryStore, rule: str) -> Subscription:
+    settings = SubscriptionSettings(lost_counts=LostCounts(rule))
+    return Subscription.load(kind, store, Ledgers({3: 8}), settings=settings)
+
+
 def counts(subscription: Subscription) -> list[int]:
     return [subscription.redelivery_count(3, entry_id) for entry_id in range(8)]
 
@@ -133,6 +138,22 @@ def test_the_setting_chooses(kind: str, rule: str, expected: list[int]) -> None:
     deliver(subscription)
     subscription.remove_consumer("a")
     assert counts(subscription)[:2] == expected
+
+
+@pytest.mark.parametrize(("rule", "tries"), [("never", 0), ("in hand", 1), ("every delivery", 0)])
+@pytest.mark.parametrize("kind", ALL)
+def test_a_load_counts_by_its_own_setting(kind: str, rule: str, tries: int) -> None:
+    store, subscription = MemoryStore(), of(kind, "a", concurrency=2)
+    deliver(subscription)
+    subscription.save(store)
+    found = load(kind, store, rule)
+    assert counts(found)[:3] == [tries, tries, 0]
+    assert found.suspects == [(3, 0), (3, 1)][: 2 * tries]
+    found.save(store)
+    again = load(kind, store, "in hand")
+    assert (counts(again), again.suspects) == (counts(found), found.suspects)
+    never = load(kind, store, "never")
+    assert (counts(never), never.suspects) == (counts(found), [])
 
 
 @pytest.mark.parametrize("kind", ["Exclusive", "Failover"])
