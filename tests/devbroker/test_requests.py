@@ -6,7 +6,9 @@ import inspect
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
+from itertools import product
 from typing import Any
 
 import pytest
@@ -20,6 +22,7 @@ from ackwell.devbroker.admin.server import dispatch
 from ackwell.devbroker.admin.topic_routes import _partitions
 from ackwell.devbroker.compatibility import STRATEGIES, can_read, compatible
 from ackwell.devbroker.policies import POLICIES, Policy
+from ackwell.devbroker.refused_commands import CommandRefusedError
 from ackwell.protocol import messages
 from ackwell.protocol.batches import write_batch
 from ackwell.protocol.constants import CommandType, SchemaType
@@ -1217,6 +1220,27 @@ def test_a_cluster_is_one_and_well(broker: Offline) -> None:
     assert "public/default/0x00000000_0x40000000" in owned
     assert broker.admin("DELETE", "admin/v2/clusters/standalone")[0] == 405
     assert broker.admin("GET", "admin/v2/clusters/standalone/migrate")[0] == 501
+
+
+ODD_BODIES = (
+    b"", b"null", b"[]", b"{}", b'"x"', b"5", b"-1", b"1e400", b"true", b"[1]", b"[null]", b"[{}]", b"\xff",
+    b'{"a": {}}', b'{"brokers": 5}', b'{"brokers": [{}]}', b'{"properties": [1]}', b'{"ledgerId": "x"}',
+    b'[{"topic": 5, "role": []}]',
+    b'[{"topic": "orders", "role": "w", "actions": [5, "a"]}]',
+)  # fmt: skip
+
+
+def test_no_body_causes_an_internal_error(broker: Offline) -> None:
+    names = dict.fromkeys(re.findall(r"{(\w+)}", " ".join(each.path for each in routes())), "5") | {
+        "tenant": "public", "namespace": "default", "domain": "persistent", "topic": "orders",
+        "subscription": "s", "cluster": "standalone", "bundle": "0x00000000_0x40000000",
+    }  # fmt: skip
+    changing = [each for each in routes() if each.handler is not None and each.method in ("POST", "PUT")]
+    for route, body in product(changing, ODD_BODIES):
+        broker.topics("PUT", "orders/subscription/s")
+        with suppress(HttpError, CommandRefusedError):
+            answer = dispatch(Request(broker.broker, route.method, route.path.format(**names), {}, body))
+            assert isinstance(answer, bytes | tuple) or json.dumps(answer)
 
 
 def test_requests_are_authenticated(broker: Offline) -> None:

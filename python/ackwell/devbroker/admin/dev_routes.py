@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 
 def route(request: Request) -> Any:
     """Answer a request; 400 for arguments that the method does not accept, 404 if a name is unknown."""
-    given = request.json() or {}
-    if not isinstance(given, dict):
-        raise HttpError(HTTPStatus.BAD_REQUEST, "the body is not a JSON object")
+    given = request.object()
     broker = request.broker
     name = request.method, request.path.removeprefix("/dev/").rstrip("/")
     found = _ROUTES.get(name)

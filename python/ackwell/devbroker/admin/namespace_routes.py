@@ -64,9 +64,7 @@ def create_namespace(request: Request) -> None:
     existing_tenant(request)
     if request.namespace in request.state.shared.policies:
         raise HttpError(HTTPStatus.CONFLICT, "Namespace already exists")
-    given = request.json() or {}
-    if not isinstance(given, dict):
-        raise HttpError(HTTPStatus.BAD_REQUEST, "the policies are not a JSON object")
+    given = request.object()
     for cluster in given.get("replication_clusters") or ():
         if cluster != CLUSTER:
             raise HttpError(

@@ -191,10 +191,7 @@ def set_properties(request: Request) -> None:
 
 
 def _given_properties(request: Request) -> dict[str, str]:
-    given = request.json() or {}
-    if not isinstance(given, dict):
-        raise HttpError(HTTPStatus.BAD_REQUEST, "the properties are not a JSON object")
-    return {str(name): str(value) for name, value in given.items()}
+    return {name: str(value) for name, value in request.object().items()}
 
 
 def set_property(request: Request) -> None:
@@ -269,7 +266,7 @@ def get_permissions(request: Request) -> Any:
 
 def grant_permission_on_namespace(request: Request) -> None:
     """Grant actions on a namespace to a role."""
-    _grant(request, "namespace_auth", request.names["role"], sorted(request.json() or []))
+    _grant(request, "namespace_auth", request.names["role"], sorted(request.texts()))
 
 
 def revoke_permissions_on_namespace(request: Request) -> None:
@@ -284,7 +281,7 @@ def get_permission_on_subscription(request: Request) -> Any:
 
 def grant_permission_on_subscription(request: Request) -> None:
     """Permit roles to use a subscription."""
-    _grant(request, "subscription_auth_roles", request.names["subscription"], sorted(request.json() or []))
+    _grant(request, "subscription_auth_roles", request.names["subscription"], sorted(request.texts()))
 
 
 def revoke_permission_on_subscription(request: Request) -> None:
@@ -304,7 +301,7 @@ def get_permissions_on_topic(request: Request) -> Any:
 def grant_permissions_on_topic(request: Request) -> None:
     """Grant actions on a topic to a role."""
     known = _roles(request)["destination_auth"].get(str(request.topic), {})
-    granted = {request.names["role"]: sorted(request.json() or [])}
+    granted = {request.names["role"]: sorted(request.texts())}
     _grant(request, "destination_auth", str(request.topic), known | granted)
 
 

@@ -83,6 +83,20 @@ class Request:
         except ValueError:
             raise HttpError(HTTPStatus.BAD_REQUEST, "the body is not JSON") from None
 
+    def object(self) -> dict[str, Any]:
+        """Return the body, which is a JSON object or empty; 400 for any other."""
+        given = self.json()
+        if given is not None and not isinstance(given, dict):
+            raise HttpError(HTTPStatus.BAD_REQUEST, "the body is not a JSON object")
+        return given or {}
+
+    def texts(self) -> list[str]:
+        """Return the body, which is a JSON list of texts or empty; 400 for any other."""
+        given = self.json() or []
+        if not isinstance(given, list) or not all(isinstance(each, str) for each in given):
+            raise HttpError(HTTPStatus.BAD_REQUEST, "the body is not a list of texts")
+        return given
+
     def flag(self, name: str, *, default: bool = False) -> bool:
         """Return a parameter of the query that is true or false."""
         return self.query.get(name, str(default)).lower() == "true"

@@ -43,11 +43,8 @@ class Stored(NamedTuple):
 
     def put(self, request: Request, **more: str) -> None:
         """Store an object; fields that are missing or null keep their value."""
-        given = request.json() or {}
-        if not isinstance(given, dict):
-            raise HttpError(HTTPStatus.BAD_REQUEST, "the body is not a JSON object")
         request.notes |= STORED_ONLY
-        given = {name: value for name, value in given.items() if value is not None}
+        given = {name: value for name, value in request.object().items() if value is not None}
         request.state.resources[self.key(request)] = self.defaults | (self.find(request) or {}) | given | more
 
     def delete(self, request: Request) -> None:
@@ -127,6 +124,12 @@ def get_cluster(request: Request) -> Any:
 _SSL_FACTORY: Final = "org.apache.pulsar.common.util.DefaultPulsarSslFactory"
 
 
+def _check_cluster(request: Request) -> None:
+    """Answer 412 for a change of a cluster that does not exist."""
+    if request.names["cluster"] not in get_clusters(request):
+        raise HttpError(HTTPStatus.PRECONDITION_FAILED, f"Cluster {request.names['cluster']} does not exist.")
+
+
 def _other(request: Request) -> None:
     """Refuse to change the cluster of the dev broker."""
     if request.names["cluster"] == CLUSTER:
@@ -164,16 +167,19 @@ def get_failure_domains(request: Request) -> Any:
 
 def set_failure_domain(request: Request) -> None:
     """Store a failure domain; 409 if another domain has one of its brokers."""
-    others = {
-        name: each
-        for name, each in get_failure_domains(request).items()
-        if name != request.names["domainName"]
-    }
-    brokers = set((request.json() or {}).get("brokers") or ())
-    for name, each in others.items():
-        if common := brokers & set(each.get("brokers") or ()):
+    _check_cluster(request)
+    brokers = _brokers(request.object())
+    for name, each in get_failure_domains(request).items():
+        if name != request.names["domainName"] and (common := brokers & _brokers(each)):
             raise HttpError(HTTPStatus.CONFLICT, f"[{', '.join(sorted(common))}] already exists in {name}")
     _DOMAINS.put(request)
+
+
+def _brokers(domain: dict[str, Any]) -> set[str]:
+    brokers = domain.get("brokers") or []
+    if not isinstance(brokers, list) or not all(isinstance(each, str) for each in brokers):
+        raise HttpError(HTTPStatus.BAD_REQUEST, "the brokers are not a list of texts")
+    return set(brokers)
 
 
 get_domain = _DOMAINS.get
@@ -199,10 +205,8 @@ get_namespace_isolation_policy = _ISOLATION.get
 
 def set_namespace_isolation_policy(request: Request) -> None:
     """Store an isolation policy; 400 without one of its parts."""
-    get_cluster(request)
-    if not all(
-        (request.json() or {}).get(each) for each in ("namespaces", "primary", "auto_failover_policy")
-    ):
+    _check_cluster(request)
+    if not all(request.object().get(each) for each in ("namespaces", "primary", "auto_failover_policy")):
         raise HttpError(HTTPStatus.BAD_REQUEST, "Invalid format of input policy data")
     _ISOLATION.put(request)
 

@@ -168,7 +168,7 @@ def get_subscription_properties(request: Request) -> Any:
 
 def update_subscription_properties(request: Request) -> None:
     """Set the properties of a subscription."""
-    given = {str(name): str(value) for name, value in (request.json() or {}).items()}
+    given = {str(name): str(value) for name, value in request.object().items()}
     for each in subscriptions(request):
         each.properties = dict(given)
         each.changed()
