@@ -190,16 +190,16 @@ def test_a_digest_is_of_everything_that_a_plan_follows_from() -> None:
 
 
 class Answering:
-    """An admin API with one answer."""
+    """An admin API with some answers, the last of which it repeats."""
 
     cluster = "east"
 
-    def __init__(self, given: TopicAnswer | UnreadableSource) -> None:
-        self.given = given
+    def __init__(self, *given: TopicAnswer | UnreadableSource) -> None:
+        self.given = [*given]
 
     def answers(self, wanted: list[str]) -> Any:
         assert wanted == [TOPIC]
-        return iter([self.given])
+        return iter([self.given.pop(0) if len(self.given) > 1 else self.given[0]])
 
     def facts(self, owner: str | None) -> BrokerFacts:
         assert owner == "127.0.0.1:8180"
@@ -222,6 +222,18 @@ def test_one_subscription_is_taken_or_it_is_said_why_not() -> None:
             take(Answering(given), TOPIC, "c")  # type: ignore[arg-type]
         assert caught.value.reason.startswith(reason)
         assert caught.value.source == where
+
+
+def test_an_answer_that_acknowledgments_made_contradictory_is_requested_again() -> None:
+    whole = TopicAnswer(TOPIC, "http://x", 7, INTERNAL, STATS, {}, {}, "127.0.0.1:8180")
+    cursors = INTERNAL["cursors"]
+    changed = cursors | {"a": cursors["a"] | {"totalNonContiguousDeletedMessagesRange": 9}}
+    torn = whole._replace(internal=INTERNAL | {"cursors": changed})
+    assert take(Answering(torn, whole), TOPIC, "a")[0] is whole  # type: ignore[arg-type]
+    # The acknowledgments of another subscription do not matter.
+    assert take(Answering(torn), TOPIC, "b")[0] is torn  # type: ignore[arg-type]
+    with pytest.raises(StatsError, match="contradiction: totalNonContiguousDeletedMessagesRange is 9"):
+        take(Answering(torn), TOPIC, "a")  # type: ignore[arg-type]
 
 
 def test_a_snapshot_is_one_moment() -> None:

@@ -126,6 +126,11 @@ def test_a_topic_that_is_not_loaded_does_not_delay_the_others(
         assert [each.name for each in results] == [stuck]
 
 
+def test_a_window_of_no_subscription_begins_and_ends(there: Cluster) -> None:
+    assert "0 subscriptions are held" in rescue(there, "begin", "--yes")
+    assert rescue(there, "end", "window", "--yes") == ""
+
+
 def test_several_subscriptions_are_restored_at_once(there: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     there.fill()
     with_type(there)

@@ -388,7 +388,8 @@ def begin(
                 f"{len(found):,} subscriptions would lose acknowledgments: at least {least:,} messages would "
                 "be redelivered"
             )
-            if yes and names:
+            # An empty window, too: a script then runs `end` in either case.
+            if yes and (names or not (refused or unread)):
                 folder.create(names, admin.cluster)
         for each in unread:
             report_unread(each)

@@ -18,7 +18,7 @@ from ackwell.broker.broker_settings import BrokerSettings, assigned
 from ackwell.broker.documents import documents_of
 from ackwell.broker.names import decoded_name, same_subscription
 from ackwell.broker.stats import SubscriptionStats, UnreadableSource, from_answer, stats_files
-from ackwell.cluster.admin import BrokerFacts, TopicAnswer
+from ackwell.cluster.admin import CHANGED_TOPIC_REQUESTS, BrokerFacts, TopicAnswer
 from ackwell.cluster.collect import MANIFEST, manifest_facts
 from ackwell.cursor.rules import acknowledged, existing
 from ackwell.diagnosis.limits import RANGE_LIMIT
@@ -211,14 +211,23 @@ def snapshot_texts(admin: Admin, topic: str, subscription: str) -> list[str]:
 
 
 def take(admin: Admin, topic: str, subscription: str) -> tuple[TopicAnswer, Snapshot]:
-    """Request one subscription of one topic; `StatsError` if it does not exist."""
-    answer = next(admin.answers([topic]))
-    if isinstance(answer, UnreadableSource):
-        raise StatsError(answer.reason, answer.topic or answer.source)
-    facts = admin.facts(answer.owner)
-    for found in snapshots_of(answer.to_json(), answer.topic, answer.source, facts, admin.cluster):
-        if isinstance(found, UnreadableSource):
-            raise StatsError(found.reason, found.source)
-        if same_subscription(found.stats.subscription, subscription):
-            return answer, found
-    raise StatsError(f"there is no subscription {subscription!r}", answer.topic)
+    """Request one subscription of one topic; `StatsError` if it does not exist.
+
+    An answer is requested again if acknowledgments made it contradictory. Those of other subscriptions do not
+    matter.
+    """
+    for _ in range(CHANGED_TOPIC_REQUESTS):
+        answer = next(admin.answers([topic]))
+        if isinstance(answer, UnreadableSource):
+            raise StatsError(answer.reason, answer.topic or answer.source)
+        facts = admin.facts(answer.owner)
+        unreadable: UnreadableSource | None = None
+        for found in snapshots_of(answer.to_json(), answer.topic, answer.source, facts, admin.cluster):
+            if isinstance(found, UnreadableSource):
+                unreadable = found
+            elif same_subscription(found.stats.subscription, subscription):
+                return answer, found
+        if unreadable is None:
+            raise StatsError(f"there is no subscription {subscription!r}", answer.topic)
+    assert unreadable is not None
+    raise StatsError(unreadable.reason, unreadable.source)
