@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import time
@@ -60,6 +61,14 @@ class ClusterBroker(kit.Broker):
         name, host = "internal", "127.0.0.1"
         addresses = f"{name}:pulsar://{host}:{self.ports.binary},{name}:http://{host}:{self.ports.admin}"
         super().start(**{"advertisedListeners": addresses, "internalListenerName": name, **settings})
+
+    @property
+    def restart_command(self) -> str:
+        """The shell command that restarts it."""
+        given = {name: value for name, value in self._environment.items() if name.startswith("ACKWELL_")}
+        settings = [f"{name}={value}" for name, value in self._settings.items()]
+        variables = shlex.join(["env", *(f"{name}={value}" for name, value in given.items())])
+        return f"{variables} {kit.BIN}/stop.sh; {variables} {shlex.join([f'{kit.BIN}/start.sh', *settings])}"
 
     def change_release(self, version: str) -> None:
         """Start with another release from the next start on."""

@@ -54,7 +54,7 @@ KINDS = {
     "exclusive": pulsar.ConsumerType.Exclusive,
 }
 TRANSACTIONS = "transactions"
-SETTINGS = {
+SETTINGS: Final[dict[str, Any]] = {
     "managedLedgerMaxUnackedRangesToPersist": "20",
     "managedLedgerMaxUnackedRangesToPersistInMetadataStore": "10",
     "managedLedgerPersistIndividualAckAsLongArray": "false",
@@ -191,6 +191,12 @@ class Application:
             ]
             return sorted(times + [at for each in self.transactional.consumers for at in each.again_s])
 
+    def again_by_name(self) -> dict[tuple[str, str], int]:
+        """Return the number of messages delivered after their acknowledgment, by topic and subscription."""
+        with self._lock:
+            found = {name: len(received.again) for name, received in self.received.items()}
+            return found | {each.name: len(each.again_s) for each in self.transactional.consumers}
+
     def parts_again(self) -> int:
         """Return the deliveries of acknowledged messages whose batch has others that are not."""
         with self._lock:
@@ -239,7 +245,7 @@ def play(
         with ExitStack() as stack:
             application = Application(cluster, topics)
             stack.callback(application.close)
-            _use(application, entries)
+            use(application, entries)
             if mode == "watch":
                 stack.enter_context(_watch(cluster, folder))
                 time.sleep(15)
@@ -248,11 +254,11 @@ def play(
                     break
                 for broker in cluster.brokers if restart != "store" else [None]:
                     yield _restarted(cluster, broker, restart, application, mode, folder)
-                    _use(application, entries // 16)
-            _check(cluster, application, mode)
+                    use(application, entries // 16)
+            check_acknowledgments(cluster, application, mode)
 
 
-def _use(application: Application, entries: int) -> None:
+def use(application: Application, entries: int) -> None:
     """Publish, consume and acknowledge."""
     application.publish(entries)
     application.wait_until_quiet()
@@ -295,7 +301,7 @@ def _restarted(
 def _rescue(cluster: Cluster, folder: Path, *arguments: str) -> str:
     """Run a command of a window; return a summary of its output."""
     done = ackwell(
-        "rescue", *arguments, "--admin", _admins(cluster), "--yes", "--audit", str(folder / "audit")
+        "rescue", *arguments, "--admin", admins(cluster), "--yes", "--audit", str(folder / "audit")
     )
     restored = sum("restored" in line for line in done.out.splitlines())
     held = sum("still held" in line for line in done.out.splitlines())
@@ -303,13 +309,14 @@ def _rescue(cluster: Cluster, folder: Path, *arguments: str) -> str:
     return f"{arguments[0]}: exit {done.code}, {restored} restored, {held} still held; {errors}"
 
 
-def _admins(cluster: Cluster) -> str:
+def admins(cluster: Cluster) -> str:
+    """Return the admin address of all brokers."""
     return "http://" + ",".join(each.admin_url.removeprefix("http://") for each in cluster.brokers)
 
 
 @contextmanager
 def _watch(cluster: Cluster, folder: Path) -> Iterator[None]:
-    words = ["rescue", "watch", NAMESPACE, "--admin", _admins(cluster), "--every", "2s", "--yes"]
+    words = ["rescue", "watch", NAMESPACE, "--admin", admins(cluster), "--every", "2s", "--yes"]
     words += ["-o", str(folder / "state"), "--audit", str(folder / "audit")]
     with (folder / "watch.log").open("w") as log:
         process = subprocess.Popen([sys.executable, "-m", "ackwell", *words], stdout=log, stderr=log)
@@ -320,9 +327,9 @@ def _watch(cluster: Cluster, folder: Path) -> Iterator[None]:
             process.wait(60)
 
 
-def _check(cluster: Cluster, application: Application, mode: Mode) -> None:
+def check_acknowledgments(cluster: Cluster, application: Application, mode: Mode) -> None:
     """Compare the acknowledgments of the brokers with those of the consumers."""
-    with Connection(Admin(Endpoint(url=_admins(cluster)))) as connection:
+    with Connection(Admin(Endpoint(url=admins(cluster)))) as connection:
         for (topic, name), received in application.received.items():
             found = connection.read_live(topic, name).acked
             wrong = [each for each in found.positions() if not received.is_acked(Position(*each))]
