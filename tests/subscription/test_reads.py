@@ -113,6 +113,22 @@ def test_whole_reads_are_decided_as_entry_by_entry(kind: str, limits: tuple[int,
             each.validate()
 
 
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_no_read_begins_after_the_subscription_reached_its_limit(count: int) -> None:
+    settings = SubscriptionSettings.pulsar("4.2", max_unacked_per_subscription=150)
+    subscription = Subscription("Shared", Ledgers({3: 900}), settings=settings)
+    for number in range(count):
+        subscription.add_consumer(f"c{number}")
+        subscription.flow(f"c{number}", 3_000)
+    delivered = []
+    # After the first deliveries, every entry has one message.
+    for limit in (60, 250):
+        reads = subscription.next_reads_many(limit, 0)
+        found = subscription.dispatch_many(*reads, 0)
+        delivered.append(sum(len(each.entry_ids) for each in found))
+    assert delivered == [60, 100]
+
+
 def test_each_read_begins_a_turn() -> None:
     subscription = Subscription("Shared", Ledgers({3: 4}))
     for name in "ab":

@@ -393,7 +393,7 @@ class Consumers(EqualByState):
         at_once = self.read_max
         total = sum(messages)
         left = sum(each.permits for each in consumers) - total
-        if left < at_once or self.room() < NO_LIMIT or self.unacked + total >= self._blocked_at:
+        if left < at_once or self.room() < NO_LIMIT or self.reach_limit(total):
             return False
         return all(
             not each.blocked
@@ -402,6 +402,10 @@ class Consumers(EqualByState):
             for each, number in zip(consumers, messages, strict=True)
             if number
         )
+
+    def reach_limit(self, messages: float) -> bool:
+        """Return whether the subscription reaches its limit with these messages."""
+        return self.unacked + messages >= self._blocked_at
 
     @property
     def settings(self) -> SubscriptionSettings:

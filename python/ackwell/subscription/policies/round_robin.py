@@ -159,7 +159,7 @@ class RoundRobin(EqualByState):
         sizes, count, size = run.sizes, run.entries, self._consumers.read_max
         means_stay = sizes is None and all(each.mean_batch_size == 1 for each in run.consumers)
         if means_stay and size % self._batch_size == 0:
-            return self._choose_evenly(run)
+            return None if self._consumers.reach_limit(count) else self._choose_evenly(run)
         first = self._first()
         ends = [0, *range(1, count + 1)] if sizes is None else [0, *sizes.cumsum().tolist()]
         largest = 1 if sizes is None else int(sizes.max())
