@@ -298,7 +298,7 @@ def test_entries_that_nobody_owns_are_named(statement: str, said: str, tmp_path:
         with pytest.raises(StoreError, match=said):
             SqliteStore(path)
     else:
-        with SqliteStore(path) as store, pytest.raises(KeyError):
+        with SqliteStore(path) as store, pytest.raises(CorruptStateError, match="entry 0 is missing"):
             store.read(0)
 
 
@@ -340,6 +340,18 @@ def test_an_entry_of_another_ledger_is_damage(tmp_path: Path) -> None:
         store.read(0)
     with SqliteStore(path, "one") as store:
         assert store.read(0) == b"one"
+
+
+def test_an_entry_of_another_store_with_a_ledger_of_the_same_name_is_damage(tmp_path: Path) -> None:
+    """The log of a store above the file of another one mixes the pages of both."""
+    for name in ("ours", "other"):
+        with SqliteStore(tmp_path / name) as store:
+            store.append(name.encode())
+    with closing(sqlite3.connect(tmp_path / "ours", isolation_level=None)) as connection:
+        connection.execute("ATTACH ? AS other", [str(tmp_path / "other")])
+        connection.execute("UPDATE entry SET (data, checksum) = (SELECT data, checksum FROM other.entry)")
+    with SqliteStore(tmp_path / "ours") as store, pytest.raises(CorruptStateError, match="does not match"):
+        store.read(0)
 
 
 def test_another_process_that_closes_leaves_the_log_to_a_process_with_two_stores(tmp_path: Path) -> None:

@@ -6,9 +6,10 @@ inside its own transaction. SQLite admits one writer at a time, so an older owne
 between check and write.
 
 Damage in one place is always detected: the store never returns an older or an empty ledger instead. Each row
-has a checksum of its values and of the ledger's name, so a changed or moved row is rejected. A ledger is
-recorded in three places: the table of the ledgers, the table of the entries, and the witness file
-(`ackwell.store.witness`), which also counts its writes. A ledger is new only if it is in none of them.
+has a checksum of its values, the ledger's name and its random identity, so a changed or moved row, and a row
+of another store, is rejected. A ledger is recorded in three places: the table of the ledgers, the table of
+the entries, and the witness file (`ackwell.store.witness`), which also counts its writes. A ledger is new
+only if it is in none of them.
 
 The write-ahead log needs shared memory: keep the file on a local disk, not on a network file system.
 """
@@ -47,7 +48,7 @@ JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
 PAGES_BEFORE = slice(16, 20)
 # "ackw": SQLite's `application_id` of ackwell's files.
 APPLICATION_ID = 0x61636B77
-VERSION = 2
+VERSION = 3
 
 #: The exact statements of the tables: a file with other statements is damaged.
 TABLES: Final = {
@@ -209,7 +210,7 @@ class SqliteStore(Store):
             # Replaces at most a damaged entry with a wrong id.
             self._connection.execute(
                 "INSERT OR REPLACE INTO entry VALUES (?, ?, ?, ?)",
-                [self._key, entry_id, entry, _checksum(self._name, entry_id, entry)],
+                [self._key, entry_id, entry, _checksum(row, entry_id, entry)],
             )
             return row._replace(last_id=entry_id)
 
@@ -223,10 +224,13 @@ class SqliteStore(Store):
                 found = self._connection.execute(
                     "SELECT data, checksum FROM entry WHERE ledger = ? AND id = ?", [self._key, entry_id]
                 ).fetchone()
+        row = self._row()
         if found is None:
+            if row is not None and row.first_id <= entry_id <= row.last_id:
+                raise CorruptStateError(f"{self._path}: entry {entry_id} is missing", 0)
             raise KeyError(entry_id)
         data, checksum = found
-        if not _is_whole(self._name, entry_id, data, checksum):
+        if row is None or not _is_whole(row, entry_id, data, checksum):
             raise CorruptStateError(f"{self._path}: the checksum of entry {entry_id} does not match", 0)
         return bytes(data)
 
@@ -325,7 +329,7 @@ class SqliteStore(Store):
                     [self._key, last_id],
                 ).fetchone()
             # An entry with a wrong id is damaged itself; a read of its true id reports it.
-            if beyond is not None and (row is None or _is_whole(self._name, *beyond)):
+            if beyond is not None and (row is None or _is_whole(row, *beyond)):
                 raise self._damaged(f"entry {beyond[0]} exists, but its last id is {last_id}")
         return row
 
@@ -493,15 +497,15 @@ def _key(name: str) -> int:
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "big", signed=True)
 
 
-def _checksum(name: str, entry_id: int, data: bytes) -> int:
-    """Return the checksum of an entry's row."""
-    return zlib.crc32(data, zlib.crc32(ascii((name, entry_id)).encode()))
+def _checksum(row: Row, entry_id: int, data: bytes) -> int:
+    """Return the checksum of an entry of a ledger, which is another one in another store."""
+    return zlib.crc32(data, zlib.crc32(ascii((row.name, row.identity, entry_id)).encode()))
 
 
-def _is_whole(name: str, entry_id: object, data: object, checksum: object) -> bool:
+def _is_whole(row: Row, entry_id: object, data: object, checksum: object) -> bool:
     """Return whether an entry's row is undamaged."""
     return (
-        isinstance(entry_id, int) and isinstance(data, bytes) and checksum == _checksum(name, entry_id, data)
+        isinstance(entry_id, int) and isinstance(data, bytes) and checksum == _checksum(row, entry_id, data)
     )
 
 
