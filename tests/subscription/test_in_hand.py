@@ -317,6 +317,21 @@ def test_entries_that_are_delivered_at_once_to_a_late_consumer_show_that_it_fini
     tracker.time_out(Position(3, 0))
     pending.remove(3, 0)
     tracker.deliver_many(np.array([3, 3, 3]), np.array([3, 4, 5]), pending)
-    assert tracker.positions(pending) == [(3, 1)]
     tracker.finish(Position(3, 5))
     assert tracker.positions(pending) == [(3, 1), (3, 2)]
+
+
+def test_single_deliveries_come_after_those_at_once() -> None:
+    places = [Position(3, entry_id) for entry_id in range(400)]
+    pending = PendingAcks((place, (1, 0)) for place in places)
+    tracker = InHand(300)
+    tracker.deliver_many(np.full(350, 3), np.arange(350), pending)
+    tracker.deliver(places[0], pending)
+    assert tracker.positions(pending) == places[1:301]
+    tracker.deliver_many(np.full(50, 3), np.arange(350, 400), pending)
+    tracker.clear()
+    tracker.deliver(places[1], pending)
+    assert tracker.positions(pending) == [places[1]]
+    tracker.clear()
+    tracker.deliver_many(np.full(350, 3), np.arange(350), pending)
+    assert tracker.positions(pending) == places[:300]
