@@ -298,17 +298,19 @@ def test_other_durations_are_refused(text: str, tmp_path: Path) -> None:
 
 
 def test_an_error_of_spark_is_the_line_that_says_it() -> None:
-    pytest.importorskip("pyspark")
-    from pyspark.errors import PySparkException
-
     from ackwell.cli.spark_command import _sentence
 
     trace = (
         "job aborted\n\nTask: Traceback (most recent call last):\n  File x\n    y\nEventError: line 3\nmore"
     )
-    assert _sentence(PySparkException(trace)) == "EventError: line 3"
-    assert _sentence(PySparkException("\n first \n second")).strip() == "first"
-    assert _sentence(PySparkException("a\nTraceback (most recent call last):\n  File x")) == "a"
+    assert _sentence(trace) == "EventError: line 3"
+    assert _sentence("\n first \n second").strip() == "first"
+    assert _sentence("a\nTraceback (most recent call last):\n  File x") == "a"
+    of_py4j = (
+        "An error occurred while calling o1.parquet.\n: aborted\n\tat x\nCaused by: a.B: 1.5 is wrong\n\tat y"
+    )
+    assert _sentence(of_py4j) == "a.B: 1.5 is wrong"
+    assert _sentence(f"{of_py4j}\nCaused by: z: {trace}\nCaused by: e\n\t... 9 more") == "EventError: line 3"
 
 
 def test_a_folder_to_compare_that_is_not_there_is_named(tmp_path: Path) -> None:

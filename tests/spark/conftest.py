@@ -23,10 +23,8 @@ collect_ignore: list[str] = []
 with suppress(ModuleNotFoundError):
     from ackwell.spark.versions import is_at_least
 
-    if not is_at_least("4.1"):
-        collect_ignore += ["test_stream.py", "test_stream_state.py", "test_connect.py"]
     if not is_at_least("4.0"):
-        collect_ignore += ["test_sources.py"]
+        collect_ignore += ["test_stream.py", "test_stream_state.py", "test_connect.py", "test_sources.py"]
 
 
 @pytest.hookimpl(tryfirst=True)

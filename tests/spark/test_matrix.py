@@ -19,6 +19,7 @@ from ackwell.replay import table_schemas
 from ackwell.replay.events import Event, Kind
 from ackwell.spark import read_events, replay
 from ackwell.spark.schema import conform
+from ackwell.spark.versions import is_at_least
 from tests.replay import cases, layouts
 from tests.replay.oracle import found_row, truths
 from tests.replay.test_files import ODD_NAMES, histories
@@ -27,10 +28,12 @@ from tests.spark.rows import Rows, rows_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+# Spark 3.5 refuses a Parquet file without bytes.
+EMPTY_FILE = ("empty_file",) if is_at_least("4.0") else ()
 PLAIN = (
     "parquet",
     "small_row_groups",
-    "empty_file",
+    *EMPTY_FILE,
     "upper_case",
     "delta_byte_array",
     "dictionaries_as_deltas",
@@ -74,8 +77,8 @@ def test_plain_files_of_every_layout_give_the_truth(spark: SparkSession, tmp_pat
 
 def test_rows_of_every_layout_give_the_truth(spark: SparkSession, tmp_path: Path) -> None:
     """One table of all layouts, each read separately; `files` refuses the layouts that are not plain."""
-    names = [*layouts.PARQUET, *layouts.LINES]
-    assert len(names) >= 18
+    names = [name for name in (*layouts.PARQUET, *layouts.LINES) if name != "empty_file" or EMPTY_FILE]
+    assert len(names) >= 17
     tables_of = {layout: read_events(spark, written(layout, tmp_path)) for layout in names}
     for layout, table in tables_of.items():
         if layout not in (*PLAIN, "no_optional_columns"):

@@ -64,7 +64,7 @@ def python_without_ackwell(folder: Path) -> Path:
 @pytest.mark.parametrize("mode", ["classic", "connect"])
 def test_a_worker_without_ackwell_runs_the_one_that_is_shipped(tmp_path: Path, mode: str) -> None:
     if mode == "connect":
-        pytest.importorskip("pyspark.sql.connect.client", reason="the extra [connect] is not installed")
+        pytest.importorskip("grpc", reason="the extra [connect] is not installed")
     bare = python_without_ackwell(tmp_path / "bare")
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)

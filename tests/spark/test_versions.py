@@ -7,9 +7,10 @@ import sys
 
 import pyspark
 import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 
-from ackwell.spark import versions
-from ackwell.spark.versions import SparkVersionError, condition_of, is_at_least, require_spark
+from ackwell.spark.versions import SparkVersionError, is_at_least, require_spark, spark_errors
 
 
 @pytest.mark.parametrize(
@@ -44,7 +45,7 @@ from ackwell.spark import {name}
 @pytest.mark.parametrize(
     ("version", "name", "call", "sentence"),
     [
-        ("4.0.5", "cursor_stream", "", "a stream of cursors needs Spark 4.1 or newer, and this is 4.0.5"),
+        ("3.5.9", "cursor_stream", "", "a stream of cursors needs Spark 4.0 or newer, and this is 3.5.9"),
         ("3.5.9", "register", "register(None)", "a data source in Python needs Spark 4.0 or newer"),
     ],
 )
@@ -54,17 +55,8 @@ def test_a_feature_of_a_newer_spark_is_refused(version: str, name: str, call: st
     assert f"SparkVersionError: {sentence}" in done.stderr
 
 
-def test_the_condition_of_an_error_has_two_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Old:
-        def getErrorClass(self) -> str:  # noqa: N802
-            return "OLD"
-
-    class New(Old):
-        def getCondition(self) -> str:  # noqa: N802
-            return "NEW"
-
-    found = []
-    for error, is_new in ((Old(), False), (New(), True)):
-        monkeypatch.setattr(versions, "is_at_least", lambda _, is_new=is_new: is_new)
-        found.append(condition_of(error))  # type: ignore[arg-type]
-    assert found == ["OLD", "NEW"]
+def test_the_errors_of_spark_contain_those_of_its_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pyspark, "__version__", "3.5.9")
+    assert spark_errors() == (PySparkException, Py4JJavaError)
+    monkeypatch.setattr(pyspark, "__version__", "4.0.0")
+    assert spark_errors() == (PySparkException,)

@@ -20,7 +20,6 @@ from ackwell.cli.console import err, out, print_json
 from ackwell.errors import AckwellError
 
 if TYPE_CHECKING:
-    from pyspark.errors import PySparkException
     from pyspark.sql import Column, DataFrame, SparkSession
 
 
@@ -32,24 +31,26 @@ class SparkCommand(Command):
         from ackwell.extras import require
 
         require("pyspark", "ackwell spark")
-        from pyspark.errors import PySparkException
+        from ackwell.spark.versions import spark_errors
 
         try:
             return super().invoke(ctx)
-        except PySparkException as error:
-            raise AckwellError(_sentence(error)) from error
+        except spark_errors() as error:
+            raise AckwellError(_sentence(str(error))) from error
         except RuntimeError as error:
             # Java is not installed.
             raise AckwellError(str(error)) from error
 
 
-def _sentence(error: PySparkException) -> str:
-    from ackwell.spark.versions import condition_of
-
-    lines = [line for line in str(error).splitlines() if line.strip()]
+def _sentence(error: str) -> str:
+    lines = [line for line in error.splitlines() if line.strip()]
     line = lines[0]
-    if condition_of(error) == "PATH_ALREADY_EXISTS":
+    if line.startswith("[PATH_ALREADY_EXISTS]"):
         return f"{line}; or give another --output or --mode overwrite"
+    if line.startswith("An error occurred while calling"):
+        # An exception of Py4J: the causes follow its stack.
+        line = next((each for each in reversed(lines) if each.startswith("Caused by: ")), lines[-1])
+        line = line.removeprefix("Caused by: ")
     for start, each in enumerate(lines):
         if each.endswith("Traceback (most recent call last):"):
             # An error of Python code in a task: its message follows its stack.

@@ -23,14 +23,12 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pyspark.errors import AnalysisException
-
 from ackwell.errors import SchemaError
 from ackwell.regular_files import files_under
 from ackwell.replay import table_schemas
 from ackwell.spark.schema import conform, spark_schema
 from ackwell.spark.tasks.source_rows import ReadParts
-from ackwell.spark.versions import condition_of, is_at_least, require_spark
+from ackwell.spark.versions import is_at_least, require_spark, spark_errors
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -76,7 +74,8 @@ def register(spark: SparkSession) -> None:
 def read_files(spark: SparkSession, source: str, *paths: str) -> DataFrame:
     """Read files or folders as a batch, with a source of `register`, such as `pulsar_stats`.
 
-    On Spark 3.5, which has no data sources in Python, the result is the same.
+    On Spark 3.5, which has no data sources in Python, the result is the same. A missing path is an `OSError`
+    there, and an error of Spark later.
     """
     if is_at_least("4.0"):
         register(spark)
@@ -103,8 +102,8 @@ def read_events(spark: SparkSession, *paths: str) -> DataFrame:
             reader = reader.option("pathGlobFilter", "*.parquet")
         try:
             table = reader.parquet(*parquet)
-        except AnalysisException as error:
-            if condition_of(error) not in _ILLEGAL_TYPE or "NANOS" not in str(error):
+        except spark_errors() as error:
+            if not all(part in str(error) for part in ("Illegal Parquet type", "NANOS")):
                 raise
             raise SchemaError(
                 f"{', '.join(parquet)}: Spark reads no timestamps of nanoseconds; "
@@ -120,9 +119,6 @@ def read_events(spark: SparkSession, *paths: str) -> DataFrame:
 
 
 _PARQUET = (".parquet",)
-
-_ILLEGAL_TYPE = ("PARQUET_TYPE_ILLEGAL", "_LEGACY_ERROR_TEMP_1172")
-"""The condition of Spark 4, and that of 3.5."""
 
 
 def _may_contain(path: str, suffixes: tuple[str, ...]) -> bool:

@@ -13,7 +13,6 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 import ackwell
 from ackwell.spark.tasks import unpacking as tasks
-from ackwell.spark.versions import is_at_least
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,9 +41,9 @@ def ship(spark: SparkSession, wheel: str | Path | None = None) -> Path:
     The shipped package takes precedence over an installed ackwell.
     """
     archive = pack(_of_wheel(Path(wheel)) if wheel else _of_package(Path(ackwell.__file__).parent))
-    if is_at_least("4.0"):
+    try:
         spark.addArtifacts(str(archive), pyfile=True)
-    else:
+    except RuntimeError:
         # Spark 3.5 has `addArtifacts` for Connect only.
         spark.sparkContext.addPyFile(str(archive))
     return archive

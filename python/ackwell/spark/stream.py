@@ -21,9 +21,9 @@ from pyspark.sql import Row
 
 from ackwell.spark.schema import CURSORS, python_rows
 from ackwell.spark.tasks import buckets as tasks
-from ackwell.spark.versions import require_spark
+from ackwell.spark.versions import is_at_least, require_spark
 
-require_spark("4.1", "a stream of cursors", "fold batches with ackwell.spark.partials, and merge them")
+require_spark("4.0", "a stream of cursors", "fold batches with ackwell.spark.partials, and merge them")
 
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor  # noqa: E402 - Spark 3.5 lacks it
 
@@ -60,22 +60,22 @@ def cursor_stream(
         `writeStream` with output mode `update` and a checkpoint location. The checkpoint fixes the number of
         shuffle partitions; set it to two to four times the cores before the first start.
 
-    It needs the RocksDB state store, which `local_session` sets.
+    It needs the RocksDB state store, which `local_session` sets. Spark needs protobuf for the state.
     """
     rows = python_rows(events)
     forget_after_ms = None if forget_after is None else int(forget_after.total_seconds() * 1000)
     fold = tasks.FoldBuckets(buckets)
-    return (
-        rows.mapInArrow(lambda batches: fold(batches), tasks.FOLDED)
-        .groupBy("bucket")
-        .transformWithState(
-            _Bucket(forget_after_ms),
-            outputStructType=tasks.PACKED,
-            outputMode="Update",
-            timeMode="None" if forget_after is None else "ProcessingTime",
-        )
-        .mapInArrow(tasks.unpack_cursors, CURSORS)
-    )
+    of_buckets = rows.mapInArrow(lambda batches: fold(batches), tasks.FOLDED).groupBy("bucket")
+    if is_at_least("4.1"):
+        transform, processor = of_buckets.transformWithState, _Bucket(forget_after_ms)
+    else:
+        transform, processor = of_buckets.transformWithStateInPandas, _PandasBucket(forget_after_ms)
+    return transform(
+        processor,
+        outputStructType=tasks.PACKED,
+        outputMode="Update",
+        timeMode="None" if forget_after is None else "ProcessingTime",
+    ).mapInArrow(tasks.unpack_cursors, CURSORS)
 
 
 class _Bucket(StatefulProcessor):
@@ -147,3 +147,15 @@ class _Bucket(StatefulProcessor):
             expiry_ms = max(first_ms + self._forget_after_ms, now_ms + 1)
             self._handle.registerTimer(expiry_ms)
             self._expiry.update((expiry_ms,))
+
+
+class _PandasBucket(_Bucket):
+    """The state of one bucket on Spark 4.0, which has no rows here but DataFrames of pandas."""
+
+    def handleInputRows(self, key: tuple[int], rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
+        """Merge and return frames."""
+        import pandas as pd
+
+        given = (row for frame in rows for row in frame.itertuples())
+        for row in super().handleInputRows(key, given, timerValues):
+            yield pd.DataFrame({"payload": [row.payload]})

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import pyspark
 
 from ackwell.errors import AckwellError
-
-if TYPE_CHECKING:
-    from pyspark.errors import PySparkException
 
 
 class SparkVersionError(AckwellError):
@@ -35,8 +31,12 @@ def _numbers(version: str) -> tuple[int, int]:
     return int(major), int(minor)
 
 
-def condition_of(error: PySparkException) -> str | None:
-    """Return the condition of an error, such as `PATH_ALREADY_EXISTS`."""
-    # PySpark 3.5 has the method under another name.
-    found: str | None = (error.getCondition if is_at_least("4.0") else error.getErrorClass)()
-    return found
+def spark_errors() -> tuple[type[Exception], ...]:
+    """Return the exceptions of Spark. PySpark 3.5 raises an error of a task as Py4J's exception."""
+    from pyspark.errors import PySparkException
+
+    if is_at_least("4.0"):
+        return (PySparkException,)
+    from py4j.protocol import Py4JJavaError
+
+    return PySparkException, Py4JJavaError
