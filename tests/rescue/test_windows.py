@@ -126,6 +126,15 @@ def test_a_topic_that_is_not_loaded_does_not_delay_the_others(
         assert [each.name for each in results] == [stuck]
 
 
+def test_the_hold_of_another_journal_stays_and_is_not_reported_as_released(there: Cluster) -> None:
+    there.fill()
+    with_type(there)
+    rescue(there, "hold", TOPIC, NAME, "--journal", "other", "--yes")
+    assert "held-already" in rescue(there, "begin", "window", TOPIC, "--yes", code=3)
+    assert "this window set no hold" in rescue(there, "end", "window", "--yes", code=3)
+    assert len(there.rates) == 1
+
+
 def test_a_window_of_no_subscription_begins_and_ends(there: Cluster) -> None:
     assert "0 subscriptions are held" in rescue(there, "begin", "--yes")
     assert rescue(there, "end", "window", "--yes") == ""

@@ -257,13 +257,15 @@ def _ended(
         report = restore(plan(before, live, restart=restart, brokers=brokers), connection)
         if report.missing:
             raise StatsError(f"{report.missing:,} entries are still missing; run `end` again", topic)
-    if window.journal(name).exists():
+    was_held = window.journal(name).exists()
+    if was_held:
         release(connection, window.journal(name))
     if live.type is SubscriptionType.KEY_SHARED:
         connection.wake(*name)
     write_file(window.report(name), json.dumps(asdict(report)).encode())
     if before is None:
-        raise StatsError("`begin` took no snapshot, so nothing was restored; the hold is released", topic)
+        hold_now = "the hold is released" if was_held else "this window set no hold"
+        raise StatsError(f"`begin` took no snapshot, so nothing was restored; {hold_now}", topic)
     return report
 
 
