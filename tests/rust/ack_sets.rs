@@ -83,6 +83,7 @@ struct Tracked {
     sets: Model,
     changed: Option<BTreeSet<Position>>,
     since: Option<BTreeSet<Position>>,
+    is_moved: bool,
 }
 
 impl Tracked {
@@ -91,6 +92,7 @@ impl Tracked {
             return false;
         }
         self.sets.insert(at, words);
+        self.is_moved = true;
         for changes in [&mut self.changed, &mut self.since] {
             changes.as_mut().map(|positions| positions.insert(at));
         }
@@ -105,7 +107,7 @@ impl Tracked {
         };
         let left = trimmed(&left);
         if left.is_empty() {
-            self.sets.remove(&at);
+            self.remove(at);
             return Effect::Emptied;
         }
         match self.insert(at, left.clone()) {
@@ -114,9 +116,16 @@ impl Tracked {
         }
     }
 
+    fn remove(&mut self, at: Position) -> bool {
+        let had = self.sets.remove(&at).is_some();
+        self.is_moved |= had;
+        had
+    }
+
     fn retain(&mut self, keeps: impl Fn(&Position, &Vec<i64>) -> bool) -> usize {
         let before = self.sets.len();
         self.sets.retain(|at, words| keeps(at, words));
+        self.is_moved |= self.sets.len() < before;
         before - self.sets.len()
     }
 }
@@ -141,7 +150,7 @@ fn run(step: Step, sets: &mut AckSets, model: &mut Tracked) {
             assert_eq!(expected, sets.replace_if_later(at, &words));
         }
         Step::Remove(at) => {
-            assert_eq!(model.sets.remove(&at).is_some(), sets.remove(at));
+            assert_eq!(model.remove(at), sets.remove(at));
             assert!(sets.get(at).is_none());
         }
         Step::RemoveUpTo(last) => {
@@ -164,20 +173,22 @@ fn run(step: Step, sets: &mut AckSets, model: &mut Tracked) {
             });
             assert_eq!(expected, sets.begin_save().map(|changed| listed(&changed)));
             model.since = Some(BTreeSet::new());
-            assert!(!sets.is_moved());
+            model.is_moved = false;
         }
         Step::EndSave => {
             sets.end_save();
             model.changed = model.since.clone();
         }
         Step::Clear => {
-            *model = Tracked::default();
+            *model = Tracked { is_moved: true, ..Tracked::default() };
             sets.clear();
             assert!(sets.is_empty() && sets.is_moved());
         }
         Step::Many(ledger_id, entry_ids) => {
             let ledger_ids = vec![ledger_id; entry_ids.len()];
-            let words: Vec<i64> = entry_ids.iter().map(|id| 0b101_0110 << (id % 5)).collect();
+            let rows = entry_ids.iter().enumerate();
+            let words: Vec<i64> =
+                rows.map(|(row, id)| 0b101_0110 << ((id + row as i64) % 5)).collect();
             let ends: Vec<i64> = (1..=entry_ids.len() as i64).collect();
             let mut emptied = BTreeSet::new();
             let effects = sets.intersect_many(&ledger_ids, &entry_ids, &ends, &words).unwrap();
@@ -203,6 +214,7 @@ proptest! {
         for step in steps {
             run(step, &mut sets, &mut model);
             prop_assert_eq!(&model.sets, &listed(&sets));
+            prop_assert_eq!(model.is_moved, sets.is_moved());
         }
         prop_assert_eq!(sets.iter().map(|(_, set)| set.word_count()).max().unwrap_or(0), sets.longest());
         for (at, set) in sets.iter() {
@@ -373,9 +385,26 @@ fn a_change_during_a_save_is_in_the_next_one() {
 }
 
 #[test]
+fn messages_that_are_already_acknowledged_change_nothing() {
+    for words in [vec![5], vec![5, 0, 7], vec![-1, -1, 3]] {
+        let (mut sets, at) = (AckSets::new(), Position::new(3, 1));
+        sets.insert(at, &words);
+        sets.begin_save();
+        for again in [&words, &vec![-1; 4]] {
+            assert_eq!(Effect::Unchanged, sets.intersect(at, again));
+        }
+        assert!(!sets.is_moved());
+        let mut newer = sets.clone();
+        assert_eq!(Effect::Left(1), newer.intersect(at, &[1]));
+        assert!(newer.is_moved());
+        assert_eq!(newer, newer.changed_from(&sets));
+    }
+}
+
+#[test]
 fn ends_that_are_not_those_of_the_words_are_refused() {
     let mut sets = AckSets::new();
-    for ends in [[0, 3], [2, 1], [-1, 2], [0, 1]] {
+    for ends in [[0, 3], [2, 1], [3, 2], [-1, 2], [0, 1]] {
         assert!(sets.intersect_many(&[3, 3], &[1, 2], &ends, &[1, 1]).is_err());
     }
     let effects = sets.intersect_many(&[3, 3], &[1, 1], &[0, 2], &[1, 1]).unwrap();

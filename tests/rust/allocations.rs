@@ -5,8 +5,8 @@
 mod counting;
 
 use ackwell_core::{
-    BitSet, Delayed, DelayedIndex, Ledgers, LongMap, PendingAck, PendingAcks, PositionRangeSet,
-    Rounding, TimeBuckets, TimeWheel, TripleLongHeap,
+    AckSets, BitSet, Delayed, DelayedIndex, Ledgers, LongMap, PendingAck, PendingAcks, Position,
+    PositionRangeSet, Rounding, TimeBuckets, TimeWheel, TripleLongHeap,
 };
 use counting::{HELD, PEAK};
 
@@ -126,6 +126,18 @@ fn pending_acknowledgments_report_within_a_twentieth_of_the_truth() {
         };
         let found = quotient(make, PendingAcks::heap_bytes);
         assert!((0.95..=1.05).contains(&found), "{layout:?}: {found}");
+    }
+}
+
+#[test]
+fn ack_sets_report_within_a_hundredth_of_the_truth() {
+    for words in [vec![5], vec![5, 6, 7]] {
+        let make = || {
+            let entry_ids = 0..50_000;
+            entry_ids.map(|entry_id| (Position::new(3, entry_id), &words)).collect::<AckSets>()
+        };
+        let found = quotient(make, AckSets::heap_bytes);
+        assert!((0.99..=1.01).contains(&found), "{} words: {found}", words.len());
     }
 }
 
