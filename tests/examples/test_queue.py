@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -250,3 +253,45 @@ def test_a_job_that_kills_its_process_is_a_dead_letter_after_its_tries(tmp_path:
             return payload
 
     assert asyncio.run(buried()) == b"poison"
+
+
+WORKER = """
+import json, os, socket, sys
+connection = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+with connection, connection.makefile("rw") as lines:
+    print('"work"', file=lines, flush=True)
+    for line in lines:
+        job = json.loads(line)
+        first = job["tries"] == 1
+        if first and job["payload"] == "kills":
+            os._exit(1)
+        answer = "retry" if first and job["payload"] == "fails" else "done"
+        print(json.dumps(answer), file=lines, flush=True)
+        print(job["payload"], flush=True)
+"""
+
+
+def test_workers_in_other_processes_share_the_queue_of_a_server(tmp_path: Path) -> None:
+    """The second server continues, and a worker that dies with a job loses nothing."""
+    sent = ["kills", "fails", *map(str, range(10))]
+
+    @contextmanager
+    def spawned(*command: object) -> Iterator[Any]:
+        process = subprocess.Popen([sys.executable, *map(str, command)], stdout=subprocess.PIPE, text=True)
+        with process:
+            yield process
+            process.kill()
+
+    with spawned(QUEUE / "server.py", tmp_path) as server:
+        port = int(server.stdout.readline())
+        with socket.create_connection(("127.0.0.1", port)) as connection, connection.makefile("rw") as lines:
+            for payload in sent:
+                print(json.dumps({"put": payload, "key": payload}), file=lines, flush=True)
+                assert lines.readline() == '"ok"\n'
+    with spawned(QUEUE / "server.py", tmp_path) as server:
+        port = int(server.stdout.readline())
+        with spawned("-c", WORKER, port) as worker:
+            assert worker.wait(timeout=60) == 1
+        with spawned("-c", WORKER, port) as worker:
+            done = [worker.stdout.readline().strip() for _ in [*sent, "fails again"]]
+    assert sorted(done) == sorted([*sent, "fails"])
