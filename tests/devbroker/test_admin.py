@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -53,6 +54,19 @@ def positions(broker: Broker, subscription: str = "s") -> tuple[str, int]:
     cursor = call(broker, "GET", f"{PATH}/internalStats")["cursors"][subscription]
     stats = call(broker, "GET", f"{PATH}/stats")["subscriptions"][subscription]
     return cursor["markDeletePosition"], stats["msgBacklog"]
+
+
+def test_answers_have_the_date_of_the_brokers_clock(broker: Broker) -> None:
+    broker.clock.freeze()
+    broker.clock.advance(hours=24)
+    for path in ("clusters", "no/such/route"):
+        try:
+            answer = urllib.request.urlopen(f"{broker.admin_url}/admin/v2/{path}", timeout=5)
+        except urllib.error.HTTPError as error:
+            answer = error
+        with answer:
+            date = parsedate_to_datetime(answer.headers["Date"])
+        assert date.timestamp() == broker.clock.now_ms() // 1000
 
 
 def test_topics_partitions_and_subscriptions_are_made_listed_and_deleted(broker: Broker) -> None:

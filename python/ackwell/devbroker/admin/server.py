@@ -11,6 +11,7 @@ import json
 import logging
 from base64 import b64decode
 from binascii import Error as Base64Error
+from email.utils import formatdate
 from http import HTTPStatus
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -86,11 +87,15 @@ class AdminServer:
     async def _app(self, scope: Scope, receive: Receive, send: Send) -> None:
         http = HttpRequest(scope, receive)
         status, answer, headers = await self._answer(http)
-        headers = {"Content-Type": "application/json"} | headers
+        headers = {"Content-Type": "application/json", "Date": self._date()} | headers
         body = _body_of(answer)
         if isinstance(answer, Raw):
             headers |= answer.headers
         await Response(b"" if http.method == "HEAD" else body, int(status), headers)(scope, receive, send)
+
+    def _date(self) -> str:
+        """Return the time of an answer, by the broker's clock."""
+        return formatdate(self._broker.clock.now_ms() / 1000, usegmt=True)
 
     async def _answer(self, http: HttpRequest) -> tuple[HTTPStatus, Any, dict[str, str]]:
         path = http.scope["raw_path"].decode("latin-1")
