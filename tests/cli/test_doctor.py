@@ -313,7 +313,7 @@ def test_what_an_answer_of_stats_alone_does_not_show_is_unknown_and_not_0(tmp_pa
     path.write_text(json.dumps({"subscriptions": {"sub": {"msgBacklog": 5, "type": "Shared"}}}))
     code, text = command("doctor", str(path))
     assert code == 0
-    assert "come back: 0" not in text
+    assert "redelivered: 0" not in text
     assert text.count("unknown") >= 4
     _, found = run_json(str(path))
     assert found["totals"]["ackedMessagesLost"]["graceful"]["max"] is None

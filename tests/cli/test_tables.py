@@ -15,7 +15,7 @@ VALUES = ["123:456789", "1,234,567", "17,500 to 30,000"]
 def printed(width: int, subscription: str = SUBSCRIPTION) -> str:
     text = StringIO()
     rows = [(TOPIC, subscription, VALUES), ("persistent://t/n/x", "s", ["1:0", "0", "0"])]
-    print_subscriptions(("mark-delete", "ranges", "comes back"), rows, Console(file=text, width=width))
+    print_subscriptions(("mark-delete", "ranges", "redelivered"), rows, Console(file=text, width=width))
     return text.getvalue()
 
 
@@ -37,12 +37,12 @@ def test_a_wide_console_has_a_row_each_and_a_narrow_one_a_block() -> None:
         f"{TOPIC.removeprefix('persistent://')} · {SUBSCRIPTION}",
         "  mark-delete: 123:456789",
         "  ranges: 1,234,567",
-        "  comes back: 17,500 to 30,000",
+        "  redelivered: 17,500 to 30,000",
         "",
         "t/n/x · s",
         "  mark-delete: 1:0",
         "  ranges: 0",
-        "  comes back: 0",
+        "  redelivered: 0",
     ]
 
 

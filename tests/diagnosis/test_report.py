@@ -73,6 +73,13 @@ def test_names_are_shown_as_text_and_never_run() -> None:
     assert "&lt;script&gt;alert(1)" in html
 
 
+def test_the_parts_of_a_text_between_backticks_are_code() -> None:
+    html = page([subscription(holes(12_000))])
+    lists = "".join(re.findall(r"<ul>.*?</ul>", html, flags=re.DOTALL))
+    assert "`" not in lists
+    assert "<code>ackwell rescue hold " in lists
+
+
 def test_the_worst_come_first() -> None:
     html = page(
         [
@@ -108,7 +115,7 @@ def test_remedies_are_texts_of_all_rows_and_name_the_subscription_where_they_can
     html = page(
         [replace(subscription(holes(12_000)), topic="{subscription}", subscription="plan before.json")]
     )
-    assert "rescue snapshot &#39;{subscription}&#39; &#39;plan before.json&#39;`, restart" in html
+    assert "rescue snapshot &#39;{subscription}&#39; &#39;plan before.json&#39;</code>, restart" in html
     assert "`ackwell rescue plan before.json`" in html
     details = json.loads(re.findall(r'id="details">(.*?)</script>', html, re.DOTALL)[0])
     (through,) = [text for text in details["texts"] if "rescue hold" in text]
@@ -283,7 +290,11 @@ def test_a_history_has_times_if_every_dump_has_one() -> None:
         diagnose(replace(subscription(holes(n)), time_ms=n), BrokerSettings.of("4.0")) for n in (100, 200)
     ]
     unknown = diagnose(replace(subscription(holes(100)), time_ms=None), BrokerSettings.of("4.0"))
-    assert [type(each).__name__ for each in history_figure(timed).xaxis] == ["DatetimeAxis"]
+    (axis,) = history_figure(timed).xaxis
+    assert type(axis).__name__ == "DatetimeAxis"
+    # Dumps of one day have dates too, not only times of day.
+    formats = axis.formatter.properties_with_values()
+    assert formats["hours"] == formats["minutes"] == "%d %b %H:%M"
     for mixed in ([*timed, unknown], [unknown, unknown]):
         assert [type(each).__name__ for each in history_figure(mixed).xaxis] == ["LinearAxis"]
 

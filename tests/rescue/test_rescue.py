@@ -21,6 +21,7 @@ from ackwell.cli import console
 from ackwell.cluster.admin import Admin
 from ackwell.cluster.credentials import Token
 from ackwell.cluster.endpoint import Endpoint
+from ackwell.devbroker import Broker
 from ackwell.protocol.constants import SubscriptionType
 from ackwell.rescue import BrokerError, Connection, RefusedError, plan, restore
 from ackwell.rescue.checksums import with_sha256
@@ -245,6 +246,26 @@ def test_an_unload_forgets_nothing_and_leaves_the_rate_that_was_set(there: Clust
     whats = [json.loads(line)["what"] for line in Path("ackwell-rescue.audit.jsonl").read_text().splitlines()]
     assert whats == ["hold", "unload", "acknowledge", "release"]
     assert sorted(path.name for path in Path().iterdir()) == ["ackwell-rescue.audit.jsonl"]
+
+
+def test_hold_its_printed_end_and_unload_work_on_the_dev_broker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Broker() as broker, RawClient(broker) as client:
+        client.subscribe(TOPIC, permits=10, subscription=NAME, subType=SubscriptionType.SHARED.number)
+        held = ackwell("rescue", "hold", TOPIC, NAME, "--admin", broker.admin_url, "--journal", "j", "--yes")
+        assert held.code == 0, held.err
+        refused = ackwell("rescue", "unload", TOPIC, NAME, "--admin", broker.admin_url, "--yes")
+        assert refused.code != 0
+        assert ".journal" not in refused.out
+        command = shlex.split(held.out.partition("To end it: ")[2])
+        released = ackwell(*command[1:])
+        assert (released.code, Path("j").exists()) == (0, False), released.err
+        done = ackwell("rescue", "unload", TOPIC, "--admin", broker.admin_url, "--yes")
+        assert (done.code, done.out) == (0, f"{TOPIC} is unloaded; no subscription needed protection\n"), (
+            done.err
+        )
 
 
 def test_a_run_that_died_after_its_unload_is_ended_though_no_consumer_came(there: Cluster) -> None:

@@ -129,7 +129,7 @@ def _print(found: list[Blockage], output: HolesFormat, listed: list[EntryListing
 HEADINGS = (
     "blocked by",
     "entries",
-    "acked behind",
+    "acked after it",
     "pinned",
     "freed by acking it",
     "held by",

@@ -330,8 +330,13 @@ def unload(
                 *live.name,
             )
             return
-        _print_line(f"the journal is {journal}")
-        report = unload_topic(connection, topic, subscription, journal=journal, hold=hold_delivery)
+        try:
+            report = unload_topic(connection, topic, subscription, journal=journal, hold=hold_delivery)
+        finally:
+            if journal.exists():
+                _print_line(
+                    f"still held, journal {journal}: run the command again, or `ackwell rescue release`"
+                )
         raise typer.Exit(_print_report(report, connection))
 
 
@@ -611,7 +616,9 @@ def hold(
             _print_dry_run("stop the delivery", *live.name)
             return
         hold_delivery(connection, topic, subscription, journal)
-        _print_line(f"{subscription!r} is held. To end it: ackwell rescue release --journal {journal} --yes")
+        address = connection.admin.endpoint.shown_url
+        end = f"ackwell rescue release --admin {address} --journal {journal} --yes"
+        _print_line(f"{subscription!r} is held. To end it: {end}")
 
 
 @app.command(cls=RescueCommand)
@@ -735,6 +742,10 @@ def _unload_all(connection: Connection, topic: str, *, yes: bool) -> int:
     else:
         names = None
     failed = _print_results(unload_window(connection, folder, topic, names))
+    if not failed:
+        _print_line(
+            f"{topic} is unloaded" if names else f"{topic} is unloaded; no subscription needed protection"
+        )
     for name in folder.names() if folder.file.exists() else ():
         if folder.journal(name).exists():
             _print_line(f"still held: {name[1]!r} of {name[0]}, journal {folder.journal(name)}")

@@ -95,7 +95,7 @@ def _width(value: str | Text) -> int:
 
 def print_cursor_rows(rows: Iterable[CursorRow]) -> None:
     """Print each cursor, and the messages that a restart with the default limits of 4.2 would redeliver."""
-    headings = ("mark-delete", "ranges", "partial entries", "backlog", "acked, comes back")
+    headings = ("mark-delete", "ranges", "partial entries", "backlog", "acked, redelivered")
     print_subscriptions(headings, ((row.topic, row.subscription, _cursor_values(row)) for row in rows))
 
 

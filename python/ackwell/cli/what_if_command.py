@@ -52,7 +52,7 @@ def what_if(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, an object.")] = False,
     client: Admin | None = None,
 ) -> None:
-    """Show how many acknowledged messages would return, and how many others vanish; nothing is changed.
+    """Show how many acknowledged messages are redelivered and how many others skipped; nothing is changed.
 
     Examples
     --------
@@ -96,8 +96,8 @@ def what_if(
         return
     returned, vanished = outcome.returned_entries.cardinality, outcome.vanished_entries.cardinality
     for line in (
-        f"acknowledged messages that return: {outcome.returned}, in {returned:,} entries",
-        f"messages that vanish unacknowledged: {outcome.vanished}, in {vanished:,} entries",
+        f"acknowledged messages that are redelivered: {outcome.returned}, in {returned:,} entries",
+        f"unacknowledged messages that are skipped: {outcome.vanished}, in {vanished:,} entries",
         f"mark-delete position: {stats.mark_delete_position} becomes {outcome.mark_delete_position}",
     ):
         out.print(line, highlight=False)

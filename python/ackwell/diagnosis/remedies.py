@@ -85,7 +85,7 @@ def remedies_for(
     if near and not codes & {"range-limit", "entry-limit", "batch-index-limit"}:
         loses = any(loss.messages_before_flush.at_most != 0 for loss in losses)
         yield Remedy(
-            "raise the limit before it is reached. The restart that applies it still writes under the old "
+            "raise the limit before it is reached. The restart that applies it still saves under the old "
             + ("limit, and may lose acknowledgments" if loses else "limit, and loses nothing now"),
             tuple(f"{each.setting}={_with_headroom(each.used)}" for each in near),
         )
@@ -145,8 +145,8 @@ def _settings_that_help(
         else f"a restart loses {after} acknowledged messages instead of {before}"
     )
     yield Remedy(
-        f"with these settings {left}. The restart that applies them still writes under the old settings, and "
-        "loses what is predicted here",
+        f"with these settings, {left}. The restart that applies them still saves under the old settings, and "
+        "loses the messages that are predicted here",
         tuple(changes),
     )
     yield Remedy(THROUGH_THE_RESTART)

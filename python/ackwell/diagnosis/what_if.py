@@ -201,7 +201,7 @@ def check_prediction(predicted: Mapping[str, Any], stats: SubscriptionStats) -> 
     taken = vanished.cardinality - existing(vanished - now, stats.ledgers).cardinality
     details = []
     if len(returned):
-        details.append(f"{back:,} of {returned.cardinality:,} entries came back and are not acknowledged")
+        details.append(f"{back:,} of {returned.cardinality:,} entries are redelivered and not acknowledged")
     if len(vanished):
         details.append(f"{taken:,} of {vanished.cardinality:,} entries are acknowledged now")
     if not len(returned) and not len(vanished):

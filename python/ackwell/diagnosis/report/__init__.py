@@ -25,6 +25,8 @@ from ackwell.regular_files import write_file
 from ackwell.sources import SourceKind
 
 if TYPE_CHECKING:
+    from markupsafe import Markup
+
     from ackwell.diagnosis.checkup import Checkup
     from ackwell.diagnosis.doctor import Diagnosis, Verdict
     from ackwell.diagnosis.remedies import Remedy
@@ -63,6 +65,7 @@ def report_html(checkup: Checkup) -> str:
         return Markup(json.dumps(value, separators=(",", ":")).replace("<", "\\u003c"))
 
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["code"] = _code
     template = environment.from_string(files(__name__).joinpath("page.html").read_text(encoding="utf-8"))
     return template.render(
         checkup=checkup,
@@ -77,6 +80,17 @@ def report_html(checkup: Checkup) -> str:
         details_json=as_json(_details(subscriptions)),
         bokeh=_packed(INLINE.js_raw[0]) if figures else "",
     )
+
+
+def _code(text: str) -> Markup:
+    """Return a text in which the parts between backticks are code."""
+    from markupsafe import Markup, escape
+
+    parts = text.split("`")
+    marked = (
+        Markup("<code>{}</code>").format(part) if at % 2 else escape(part) for at, part in enumerate(parts)
+    )
+    return Markup("").join(marked)
 
 
 def _count(value: int | None) -> str:

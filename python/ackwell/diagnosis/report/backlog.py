@@ -101,7 +101,7 @@ def backlog_figure(diagnosis: Diagnosis, *, in_detail: bool) -> Figure:
 
 def history_figure(history: Sequence[Diagnosis]) -> Figure:
     """Draw ranges, backlog and loss on a restart over the dumps."""
-    from bokeh.models import NumeralTickFormatter
+    from bokeh.models import DatetimeTickFormatter, NumeralTickFormatter
     from bokeh.plotting import figure
 
     times = [diagnosis.stats.time_ms for diagnosis in history if diagnosis.stats.time_ms is not None]
@@ -117,14 +117,19 @@ def history_figure(history: Sequence[Diagnosis]) -> Figure:
     lines = (
         ("backlog entries", UNACKED, [d.stats.backlog_entries for d in history]),
         ("ranges", ACKED, [d.stats.range_count for d in history]),
-        ("come back on a restart", COMES_BACK, [d.messages_lost.at_least for d in history]),
+        ("redelivered after a restart", COMES_BACK, [d.messages_lost.at_least for d in history]),
     )
     for label, colour, values in lines:
         y = np.array(values, dtype=np.float64)
         plot.line(x, y, line_color=colour, line_width=2, legend_label=label)
         plot.scatter(x, y, fill_color=colour, line_color=None, size=7)
     plot.yaxis.formatter = NumeralTickFormatter(format="0,0")
-    if not timed:
+    if timed:
+        time = "%d %b %H:%M"
+        plot.xaxis.formatter = DatetimeTickFormatter(
+            minutes=time, hourmin=time, hours=time, days="%d %b %Y", months="%b %Y"
+        )
+    else:
         plot.xaxis.axis_label = "dump"
     _style(plot)
     return plot
@@ -139,7 +144,7 @@ def _acknowledged(diagnosis: Diagnosis, line: Line) -> Iterator[Layer]:
         lost = np.isin(right, line.runs(coming_back)[1])
     yield Layer("acknowledged", ACKED, left[~lost], right[~lost])
     if lost.any():
-        yield Layer("acknowledged, comes back", COMES_BACK, left[lost], right[lost])
+        yield Layer("acknowledged, redelivered after a restart", COMES_BACK, left[lost], right[lost])
 
 
 def _style(plot: Figure) -> None:
