@@ -208,6 +208,8 @@ def test_an_interrupt_ends_a_replay_on_several_threads_once_their_jobs_are_done(
     script = """
 import os, signal, sys, time
 from ackwell.replay.states import replay_files
+# A process that a shell starts in the background inherits an ignored SIGINT.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 seen = []
 def on_file(path):
     seen.append(path)
