@@ -60,8 +60,8 @@ class Pool:
         """Read the next messages, and deliver each to the consumer that the subscription chooses."""
         now_ms = time.monotonic_ns() // 1_000_000
         for position in self.subscription.next_reads(100, now_ms):
-            name = self.subscription.dispatch(*position, now_ms)
-            if name in self.queues:
+            name = self.subscription.dispatch(position, now_ms=now_ms).consumer
+            if isinstance(name, str):
                 self.queues[name].put_nowait(position)
 
     async def work(self, name: str) -> None:
@@ -71,11 +71,11 @@ class Pool:
             await asyncio.sleep(random.random() / 500)
             if random.random() < 0.05:
                 now_ms = time.monotonic_ns() // 1_000_000
-                self.subscription.nack(name, *position, now_ms)
+                self.subscription.nack(name, position, now_ms=now_ms)
             else:
                 self.done.write(self.messages[position.entry_id] + "\n")
                 self.done.flush()
-                self.subscription.ack(name, *position)
+                self.subscription.ack(name, position)
                 self.unsaved.append(position)
             self.subscription.flow(name, 1)
 

@@ -77,7 +77,7 @@ def test_save_one_change_beside_50_000(benchmark: BenchmarkFixture, what: str) -
         if what == "ack set":
             subscription.ack(None, 3, 2 * many + entry_id, (4,))
         else:
-            subscription.dispatch(3, entry_id, 0)
+            subscription.dispatch(3, entry_id, now_ms=0)
             subscription.redeliver("a", [(3, entry_id)])
 
     # A delta needs two saves to build on.

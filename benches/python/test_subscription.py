@@ -15,7 +15,7 @@ from ackwell.subscription import (
     MessageId,
     Subscription,
     SubscriptionSettings,
-    Undelivered,
+    SubscriptionType,
     dispatcher,
 )
 from benches.bars.workloads import section
@@ -73,8 +73,8 @@ def test_pairs_one_by_one(benchmark: Any, name: str) -> None:
     def pairs(subscription: Subscription) -> None:
         dispatch, ack, outstanding = subscription.dispatch, subscription.ack, []
         for entry_id in range(SCALAR_MESSAGES):
-            consumer = dispatch(0, entry_id, 0, sticky_key_hash=1 + entry_id % 60_000)
-            assert not isinstance(consumer, Undelivered)
+            consumer = dispatch(0, entry_id, now_ms=0, sticky_key_hash=1 + entry_id % 60_000).consumer
+            assert consumer is not None
             outstanding.append((consumer, entry_id))
             if len(outstanding) == OUTSTANDING:
                 for consumer, delivered in outstanding:
@@ -136,7 +136,7 @@ def test_summary_at_a_million_holes(benchmark: Any) -> None:
 
 def delivered(kind: str, consumers: int, messages: int) -> Subscription:
     """Return a subscription whose consumers have everything."""
-    subscription = Subscription(kind, Ledgers({0: messages}), settings=NO_LIMITS)
+    subscription = Subscription(SubscriptionType(kind), Ledgers({0: messages}), settings=NO_LIMITS)
     for number in range(consumers):
         subscription.add_consumer(f"c{number}")
         subscription.flow(f"c{number}", 10**9)
@@ -186,6 +186,6 @@ def test_a_command_of_a_hundred_ids(benchmark: Any) -> None:
 def test_the_next_wakeup_whatever_waits(benchmark: Any, waiting: int) -> None:
     subscription = delivered("Shared", 1, waiting)
     for entry_id in range(waiting):
-        subscription.nack("c0", 0, entry_id, entry_id)
+        subscription.nack("c0", 0, entry_id, now_ms=entry_id)
     benchmark.group = "next_wakeup_ms"
     assert benchmark(subscription.next_wakeup_ms) == 60_000

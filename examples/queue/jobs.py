@@ -45,12 +45,12 @@ class Job:
 
     async def done(self) -> None:
         """Acknowledge the job; return when the acknowledgment is durable."""
-        self.queue.subscription.ack(self.worker, *self.position)
+        self.queue.subscription.ack(self.worker, self.position)
         await self.queue.durable()
 
     def retry(self) -> None:
         """Return the job. It is redelivered after a back-off; later jobs of its key wait for it."""
-        self.queue.subscription.nack(self.worker, *self.position, now_ms())
+        self.queue.subscription.nack(self.worker, self.position, now_ms=now_ms())
 
     def extend(self) -> None:
         """Restart the lease of a long job."""
@@ -174,7 +174,7 @@ class JobQueue:
         if letters:
             self.dead.sync()
             for position in letters:
-                self.subscription.ack(None, *position)
+                self.subscription.ack(None, position)
         return bool(letters)
 
     def _trim(self) -> None:
@@ -196,10 +196,10 @@ class JobQueue:
                 record.key or None, producer_name=name, sequence_id=sequence_id
             )
             worker = self.subscription.dispatch(
-                *position, now, sticky_key_hash=key_hash, deliver_at_ms=record.deliver_at_ms
-            )
+                position, now_ms=now, sticky_key_hash=key_hash, deliver_at_ms=record.deliver_at_ms
+            ).consumer
             if isinstance(worker, str):
-                tries = self.subscription.redelivery_count(*position) + 1
+                tries = self.subscription.redelivery_count(position) + 1
                 jobs.append(Job(self, worker, position, record.payload, record.key, tries))
         if positions:
             self.changed.set()

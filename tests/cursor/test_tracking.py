@@ -22,7 +22,7 @@ from ackwell.cursor.tracked import Baseline, Tracked
 from ackwell.saving.delta import Change, difference, merge, replay
 from ackwell.saving.journal import Journal
 from ackwell.store import MemoryStore
-from ackwell.subscription import AckType, CommandAck, MessageId, Subscription, TransactionId
+from ackwell.subscription import AckType, CommandAck, MessageId, Subscription, SubscriptionType, TransactionId
 
 ENTRIES = {3: 30, 5: 10}
 
@@ -64,7 +64,7 @@ class Life:
         self.kind = kind
         self.chance = random.Random(seed)
         self.store = MemoryStore()
-        self.subscription = Subscription(kind, Ledgers(ENTRIES))
+        self.subscription = Subscription(SubscriptionType(kind), Ledgers(ENTRIES))
         self.connect()
 
     def connect(self) -> None:
@@ -105,11 +105,13 @@ class Life:
 
     def deliver(self) -> None:
         for position in self.subscription.next_reads(10, 0):
-            self.subscription.dispatch(*position, 0, batch_size=3)
+            self.subscription.dispatch(position, now_ms=0, batch_size=3, sticky_key_hash=1)
 
     def restart(self) -> None:
         self.subscription.save(self.store)
-        self.subscription = Subscription.load(self.kind, self.store, self.subscription.cursor.ledgers)
+        self.subscription = Subscription.load(
+            SubscriptionType(self.kind), self.store, self.subscription.cursor.ledgers
+        )
         self.connect()
 
     def copied(self) -> None:
@@ -203,7 +205,7 @@ def test_a_save_of_one_change_beside_many_neither_builds_nor_compares_the_whole_
     subscription.add_consumer("a")
     subscription.flow("a", 10_000)
     for position in subscription.next_reads(2000, 0):
-        subscription.dispatch(*position, 0)
+        subscription.dispatch(*position, now_ms=0)
     subscription.redeliver("a", [(3, entry_id) for entry_id in range(1000)])
     for entry_id in range(2000, 3000):
         subscription.ack(None, 3, entry_id, (6,))

@@ -138,9 +138,9 @@ def test_a_loaded_subscription_has_its_redelivery_counts_and_its_delays(broker: 
     source = Subscription("Shared", Ledgers({3: 3}), delayed=DelayedDeliveryTracker())
     source.add_consumer("c")
     source.flow("c", 10)
-    source.dispatch(3, 0, now_ms)
-    source.dispatch(3, 1, now_ms, deliver_at_ms=now_ms + 60_000)
-    source.dispatch(3, 2, now_ms)
+    source.dispatch(3, 0, now_ms=now_ms)
+    source.dispatch(3, 1, now_ms=now_ms, deliver_at_ms=now_ms + 60_000)
+    source.dispatch(3, 2, now_ms=now_ms)
     source.ack("c", 3, 2)
     source.redeliver("c", None)
     broker.load(source, topic="orders", subscription="billing")
@@ -322,7 +322,7 @@ def test_a_subscription_gives_its_batches_and_no_sizes_of_ledgers() -> None:
     made = Subscription("Shared", Ledgers({3: 10}))
     made.add_consumer("a")
     made.flow("a", 10)
-    made.dispatch(3, 2, 0, batch_size=4)
+    made.dispatch(3, 2, now_ms=0, batch_size=4)
     made.ack("a", 3, 2, to_words(0b1101))
     loaded = read([made], TOPIC, "billing").topics[TOPIC]
     assert loaded.ledgers == {3: (10, 0)}

@@ -46,7 +46,7 @@ def use(subscription: Subscription, chance: Random) -> list[int]:
     """Change the subscription; return the entries acknowledged with a receipt."""
     first = subscription.cursor.mark_delete_position.entry_id + 1
     for position in subscription.next_reads(20, 0):
-        subscription.dispatch(*position, 0, batch_size=BATCH_SIZE)
+        subscription.dispatch(*position, now_ms=0, batch_size=BATCH_SIZE)
     acked = sorted({first, *(first + chance.randrange(WINDOW) for _ in range(chance.randrange(4)))})
     ids = tuple(MessageId(3, entry_id) for entry_id in acked)
     subscription.handle("a", CommandAck(1, message_ids=ids, request_id=1))

@@ -18,7 +18,7 @@ from typing import Any
 
 from ackwell import Ledgers
 from ackwell.store import SqliteStore
-from ackwell.subscription import AutoSplit, Subscription, SubscriptionSettings
+from ackwell.subscription import AutoSplit, Subscription, SubscriptionSettings, SubscriptionType
 
 PREFETCH = 100
 TRIES = 3
@@ -41,7 +41,7 @@ class Server:
         selector = AutoSplit() if kind == "Key_Shared" else None
         settings = SubscriptionSettings(max_redeliver_count=TRIES - 1, round_robin_batch_size=PREFETCH)
         self.subscription = Subscription.load(
-            kind, self.store, Ledgers({LEDGER: jobs}), settings=settings, selector=selector
+            SubscriptionType(kind), self.store, Ledgers({LEDGER: jobs}), settings=settings, selector=selector
         )
         self.workers: dict[str, socket.socket] = {}
         self.started: dict[str, tuple[int, int]] = {}
@@ -103,9 +103,9 @@ class Server:
         jobs: list[tuple[str, int]] = []
         for position in subscription.next_reads(2 * PREFETCH, now_ms):
             hashed = subscription.sticky_key_hash(f"key {position.entry_id % KEYS}")
-            worker = subscription.dispatch(*position, now_ms, sticky_key_hash=hashed)
-            if isinstance(worker, str):
-                jobs.append((worker, position.entry_id))
+            outcome = subscription.dispatch(position, now_ms=now_ms, sticky_key_hash=hashed)
+            if isinstance(outcome.consumer, str):
+                jobs.append((outcome.consumer, position.entry_id))
         for position in subscription.dead_letters:
             log(self.folder, "dead", position.entry_id, subscription.redelivery_count(*position))
             subscription.ack(None, *position)

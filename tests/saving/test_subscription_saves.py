@@ -42,7 +42,7 @@ def deliver(subscription: Subscription, limit: int, sticky_key_hash: int = 0) ->
         subscription.flow("a", 1000)
     reads = subscription.next_reads(limit, 0)
     for position in reads:
-        assert subscription.dispatch(*position, 0, sticky_key_hash=sticky_key_hash) == "a"
+        assert subscription.dispatch(*position, now_ms=0, sticky_key_hash=sticky_key_hash).consumer == "a"
     return reads
 
 
@@ -272,7 +272,7 @@ def test_an_aborted_entry_keeps_its_hash_and_its_batch_size_through_a_restart() 
     subscription.add_consumer("a")
     subscription.flow("a", 1000)
     for position in subscription.next_reads(4, 0):
-        subscription.dispatch(*position, 0, batch_size=7, sticky_key_hash=12_345)
+        subscription.dispatch(*position, now_ms=0, batch_size=7, sticky_key_hash=12_345)
     ids = (MessageId(3, 2, batch_size=7, ack_set=(0b1111110,)),)
     subscription.handle("a", CommandAck(1, message_ids=ids, transaction=FIRST))
     expected = decode_transactions(subscription.stage().info.unknown_fields).open[FIRST].entries

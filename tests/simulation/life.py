@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 
 from ackwell.errors import CorruptStateError, FencedError, NotLoadedError, StoreError
 from ackwell.position import Position
-from ackwell.subscription import Subscription
+from ackwell.subscription import Subscription, SubscriptionType
 from tests.simulation.disk import WRITE_FAULTS, CrashError, Disk, DiskStore
 from tests.simulation.owner import Owner, Save, Topic
 from tests.subscription.model import Message, State, observed
@@ -272,7 +272,9 @@ class Life:
         alone = self.owner is None and not self.zombies
         if alone and disk.ledger.last_id < 0 and self.random.random() < 0.4:
             # Without any save, a subscription may also start by saving.
-            subscription = Subscription(self.topic.kind, self.topic.ledgers, **self.topic.options())
+            subscription = Subscription(
+                SubscriptionType(self.topic.kind), self.topic.ledgers, **self.topic.options()
+            )
             self.say("begins without loading")
             self.begin(store, subscription, self.nothing)
             return
@@ -324,7 +326,9 @@ class Life:
 
     def replace(self, store: DiskStore) -> None:
         """Replace an unreadable state by an empty subscription."""
-        subscription = Subscription(self.topic.kind, self.topic.ledgers, **self.topic.options())
+        subscription = Subscription(
+            SubscriptionType(self.topic.kind), self.topic.ledgers, **self.topic.options()
+        )
         attempt = Save(EMPTY)
         store.author = attempt
         self.saves.append(attempt)

@@ -18,6 +18,7 @@ from ackwell.subscription import (
     RedeliveryBackoff,
     Subscription,
     SubscriptionSettings,
+    SubscriptionType,
     TransactionId,
 )
 from tests.subscription.model import Model, State
@@ -82,7 +83,7 @@ class Topic:
 
     def load(self, store: Store, **how: Any) -> Subscription:
         """Return the subscription of a store."""
-        return Subscription.load(self.kind, store, self.ledgers, **how, **self.options())
+        return Subscription.load(SubscriptionType(self.kind), store, self.ledgers, **how, **self.options())
 
 
 @dataclass(eq=False)
@@ -163,13 +164,14 @@ class Owner:
         waiting = model.suspects & model.queue
         for position in reads:
             message = topic.log[position]
-            who = self.subscription.dispatch(
-                *position,
-                topic.now_ms,
+            outcome = self.subscription.dispatch(
+                position,
+                now_ms=topic.now_ms,
                 batch_size=message.bits.bit_length(),
                 sticky_key_hash=message.sticky_key_hash,
                 deliver_at_ms=message.deliver_at_ms,
             )
+            who = outcome.reason or outcome.consumer
             self.told(position, who)
             told.append((position, who))
         starved = waiting & model.queue if self.topic.kind == "Shared" and model.permits else ()
@@ -317,7 +319,7 @@ class Owner:
         if position is None or not self.model.permits:
             return ("has nothing to give back",)
         who = self.topic.random.choice(list(self.model.permits))
-        has = self.subscription.nack(who, *position, self.topic.now_ms)
+        has = self.subscription.nack(who, *position, now_ms=self.topic.now_ms)
         if self.topic.individual:
             assert has == self.model.nack(who, position, self.topic.now_ms)
         return "nacks", who, position, has
@@ -383,13 +385,14 @@ class Owner:
         model.advance(topic.now_ms)
         for position in reads:
             message = topic.log[position]
-            who = subscription.dispatch(
-                *position,
-                topic.now_ms,
+            outcome = subscription.dispatch(
+                position,
+                now_ms=topic.now_ms,
                 batch_size=message.bits.bit_length(),
                 sticky_key_hash=message.sticky_key_hash,
                 deliver_at_ms=message.deliver_at_ms,
             )
+            who = outcome.reason or outcome.consumer
             self.told(position, who)
             if who == "z":
                 model.holder[position] = "z"

@@ -73,7 +73,7 @@ class Life:
 
     def use(self, subscription: Subscription, number: int) -> None:
         for position in subscription.next_reads(ENTRIES, 0):
-            subscription.dispatch(*position, 0, batch_size=4)
+            subscription.dispatch(*position, now_ms=0, batch_size=4)
         entry_id = self.chance.randrange(ENTRIES)
         message = MessageId(3, entry_id)
         subscription.handle("a", CommandAck(1, message_ids=(message,), request_id=number))

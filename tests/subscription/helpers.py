@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ackwell import Ledgers
-from ackwell.subscription import Subscription, SubscriptionSettings, Undelivered
+from ackwell.subscription import Subscription, SubscriptionSettings, SubscriptionType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -33,7 +33,7 @@ def opened(
 ) -> Subscription:
     """Return a subscription to one ledger, 3, with its consumers and their permits."""
     subscription = Subscription(
-        kind,
+        SubscriptionType(kind),
         Ledgers({3: entries}) if isinstance(entries, int) else entries,
         settings=SubscriptionSettings(**settings),
         selector=selector,
@@ -54,7 +54,7 @@ def deliver(
     """Deliver what can be delivered; return the entries that each consumer got."""
     got: dict[ConsumerKey, list[int]] = {}
     for position in subscription.next_reads(limit, now_ms):
-        name = subscription.dispatch(*position, now_ms, **values)
-        if not isinstance(name, Undelivered):
-            got.setdefault(name, []).append(position.entry_id)
+        outcome = subscription.dispatch(position, now_ms=now_ms, **{"sticky_key_hash": 0, **values})
+        if outcome.consumer is not None:
+            got.setdefault(outcome.consumer, []).append(position.entry_id)
     return got

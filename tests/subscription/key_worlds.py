@@ -306,11 +306,11 @@ class World(MessageWorld):
     def _dispatch(self, _: int) -> None:
         index = self.reads.pop(0)
         before = self.subscription.read_position
-        answer = self.subscription.dispatch(3, index, self.now_ms, sticky_key_hash=self.keys[index])
-        if isinstance(answer, Undelivered):
-            self._undelivered(index, answer, new=before != self.subscription.read_position)
+        answer = self.subscription.dispatch(3, index, now_ms=self.now_ms, sticky_key_hash=self.keys[index])
+        if answer.consumer is None:
+            self._undelivered(index, answer.reason, new=before != self.subscription.read_position)
         else:
-            self._delivered(index, int(answer))
+            self._delivered(index, int(answer.consumer))
 
     def _deliver(self, _: int) -> None:
         """Read and dispatch all at once."""
@@ -353,7 +353,7 @@ class World(MessageWorld):
             return False
         return message.waits or message.place in (UNREAD, QUEUED)
 
-    def _undelivered(self, index: int, answer: Undelivered, *, new: bool) -> None:
+    def _undelivered(self, index: int, answer: Undelivered | None, *, new: bool) -> None:
         if answer is Undelivered.DEAD_LETTER:
             self._put(index, place=DEAD, waits=False)
         elif new and self.messages[index].place == UNREAD:
@@ -368,7 +368,7 @@ class World(MessageWorld):
 
     def _nack(self, index: int) -> None:
         consumer = str(self.messages[index].consumer)
-        if not self.subscription.nack(consumer, 3, index, self.now_ms):
+        if not self.subscription.nack(consumer, 3, index, now_ms=self.now_ms):
             raise BrokenError(f"{index} is not with {consumer}")
         self._put(index, waits=True, nacked=True, due_tick=self.tick + BACKOFF_TICKS)
 

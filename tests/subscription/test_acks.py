@@ -183,7 +183,7 @@ def test_a_cumulative_ack_forgets_everything_up_to_it(nacked: frozenset[int], up
     subscription = opened(kind, 10)
     deliver(subscription)
     for entry_id in nacked:
-        assert subscription.nack("a", 3, entry_id, 0)
+        assert subscription.nack("a", 3, entry_id, now_ms=0)
     subscription.ack_cumulative("a", 3, up_to)
     waits = any(entry_id > up_to for entry_id in nacked)
     assert (subscription.next_wakeup_ms() is not None) == waits
@@ -250,9 +250,9 @@ def test_a_reader_saves_nothing_and_gets_its_receipts_at_once() -> None:
 def test_many_acknowledged_at_once_leave_the_queue_the_waits_and_the_counts(kind: str) -> None:
     subscription = opened(kind)
     for position in subscription.next_reads(6, 0):
-        assert subscription.dispatch(*position, 0, sticky_key_hash=9) == "a"
+        assert subscription.dispatch(*position, now_ms=0, sticky_key_hash=9).consumer == "a"
     subscription.redeliver("a", [(3, 0), (3, 1), (3, 2)])
-    assert subscription.nack("a", 3, 4, 0)
+    assert subscription.nack("a", 3, 4, now_ms=0)
     assert subscription.ack_many("a", [3, 3, 3], [0, 2, 4]) == 3
     subscription.validate()
     assert subscription.next_reads(2, 100_000) == [(3, 1), (3, 6)]
@@ -264,7 +264,7 @@ def test_many_acknowledged_at_once_leave_the_queue_the_waits_and_the_counts(kind
 def test_ids_that_name_no_entry_are_passed_over_beside_whole_and_partial_acks() -> None:
     subscription = opened("Shared")
     for entry_id in range(4):
-        assert subscription.dispatch(3, entry_id, 0, batch_size=2) == "a"
+        assert subscription.dispatch(3, entry_id, now_ms=0, batch_size=2).consumer == "a"
     nowhere = [MessageId(-1, -1), MessageId(3, -1), MessageId(-1, 2)]
     partial = MessageId(3, 3, ack_set=(0b10,), batch_size=2)
     whole = [MessageId(3, 0), MessageId(3, 1)]
@@ -277,7 +277,7 @@ def test_ids_that_name_no_entry_are_passed_over_beside_whole_and_partial_acks() 
 
 def test_acknowledging_a_part_returns_whether_it_changed_anything_and_resets_the_count() -> None:
     subscription = opened("Shared", partial_ack_resets_count=True)
-    subscription.dispatch(3, 0, 0, batch_size=2)
+    subscription.dispatch(3, 0, now_ms=0, batch_size=2)
     assert [subscription.ack("a", 3, 0, (0b10,)) for _ in range(2)] == [True, False]
     subscription.redeliver("a")
     assert subscription.redelivery_count(3, 0) == 1
@@ -308,7 +308,7 @@ def test_an_entry_without_a_message_left_takes_nothing_from_the_count_of_another
     subscription.add_consumer("a")
     subscription.flow("a", 100)
     for entry_id, messages in ((1, 3), (2, 2)):
-        assert subscription.dispatch(3, entry_id, 0, batch_size=messages) == "a"
+        assert subscription.dispatch(3, entry_id, now_ms=0, batch_size=messages).consumer == "a"
     assert subscription.summary(0).unacked == len(subscription.pending("a")) == 2
     subscription.ack_many("a", [3] * len(taken), taken)
     assert subscription.summary(0).unacked == (0 if 2 in taken else 2)

@@ -17,6 +17,7 @@ from ackwell.subscription import (
     RedeliveryBackoff,
     Subscription,
     SubscriptionSettings,
+    SubscriptionType,
     TransactionId,
 )
 from ackwell.subscription.policies import ByKey
@@ -65,7 +66,7 @@ class Side:
         self.kind, self.settings, self.sized, self.delayed = kind, given_settings, sized, delayed
         self.store = MemoryStore()
         self.now_ms = 0
-        self.subscription = Subscription(kind, Ledgers(ENTRIES), **self.options())
+        self.subscription = Subscription(SubscriptionType(kind), Ledgers(ENTRIES), **self.options())
 
     def options(self) -> dict[str, Any]:
         tracker = DelayedDeliveryTracker(strict=True) if self.delayed else None
@@ -99,7 +100,7 @@ class Side:
         return None
 
     def nack(self, name: str, place: int) -> object:
-        return self.subscription.nack(name, *POSITIONS[place], self.now_ms)
+        return self.subscription.nack(name, *POSITIONS[place], now_ms=self.now_ms)
 
     def redeliver(self, name: str, chosen: list[int]) -> object:
         return self.subscription.redeliver(name, [POSITIONS[place] for place in chosen])
@@ -118,7 +119,9 @@ class Side:
     def save(self, restarts: bool) -> object:
         self.subscription.save(self.store)
         if restarts:
-            self.subscription = Subscription.load(self.kind, self.store, Ledgers(ENTRIES), **self.options())
+            self.subscription = Subscription.load(
+                SubscriptionType(self.kind), self.store, Ledgers(ENTRIES), **self.options()
+            )
         return None
 
     def state(self) -> tuple[object, ...]:
@@ -146,13 +149,13 @@ class Scalar(Side):
         for position in self.subscription.next_reads(limit, self.now_ms):
             size, key_hash, deliver_at_ms = self.message(position)
             who = self.subscription.dispatch(
-                *position,
-                self.now_ms,
+                position,
+                now_ms=self.now_ms,
                 batch_size=size,
                 sticky_key_hash=key_hash,
                 deliver_at_ms=deliver_at_ms,
-            )
-            if who:
+            ).consumer
+            if who is not None:
                 found.setdefault(who, []).append(position)
         return found
 

@@ -17,7 +17,6 @@ from ackwell.subscription import (
     Subscription,
     SubscriptionSettings,
     TransactionId,
-    Undelivered,
 )
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "subscription.toml"
@@ -61,6 +60,8 @@ class Played:
             getattr(self.subscription, name)(TransactionId(0, arguments[0]))
         else:
             named = arguments.pop() if arguments and isinstance(arguments[-1], dict) else {}
+            if name in ("nack", "delivered"):
+                named["now_ms"] = arguments.pop()
             getattr(self.subscription, name)(*arguments, **named)
 
     def deliver(self, **values: int) -> None:
@@ -68,8 +69,10 @@ class Played:
         while True:
             given = 0
             for position in self.subscription.next_reads(30, 0):
-                key = self.subscription.dispatch(*position, 0, batch_size=self.batch_size, **values)
-                if not isinstance(key, Undelivered):
+                key = self.subscription.dispatch(
+                    position, now_ms=0, batch_size=self.batch_size, **values
+                ).consumer
+                if key is not None:
                     words = self.subscription.ack_set(*position)
                     part = "" if words is None else str(list(words)).replace(" ", "")
                     got.setdefault(str(key), []).append(f"{position.entry_id}{part}")

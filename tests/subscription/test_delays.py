@@ -10,6 +10,7 @@ from ackwell.delayed import DelayedDeliveryTracker
 from ackwell.subscription import (
     StickyRanges,
     Subscription,
+    SubscriptionType,
     Undelivered,
 )
 from tests.subscription.helpers import FULL, deliver, opened
@@ -30,10 +31,21 @@ def test_a_delayed_message_is_not_delivered_before_its_time(many: bool) -> None:
             continue
         for position in reads:
             at = deliver_at_ms[position.entry_id]
-            if subscription.dispatch(*position, now_ms, deliver_at_ms=at):
+            if subscription.dispatch(*position, now_ms=now_ms, deliver_at_ms=at):
                 got[position.entry_id] = now_ms
     assert got == deliver_at_ms
     assert subscription.summary(0).delayed == 0
+
+
+@pytest.mark.parametrize("kind", ["Shared", "Exclusive"])
+def test_a_delivery_time_without_a_tracker_is_refused(kind: str) -> None:
+    subscription = opened(kind, 2)
+    with pytest.raises(ValueError, match=r"delayed=DelayedDeliveryTracker\(\)"):
+        subscription.dispatch(3, 0, now_ms=0, deliver_at_ms=5)
+    with pytest.raises(ValueError, match="needs a tracker"):
+        subscription.dispatch_many([3, 3], [0, 1], 0, deliver_at_ms=[0, 5])
+    assert subscription == opened(kind, 2)
+    assert len(subscription.dispatch_many([3, 3], [0, 1], 0, deliver_at_ms=[0, 0])) == 1
 
 
 def test_a_change_of_type_begins_and_ends_delays() -> None:
@@ -44,10 +56,11 @@ def test_a_change_of_type_begins_and_ends_delays() -> None:
         ("Failover", "a"),
         ("Shared", Undelivered.DELAYED),
     ):
-        subscription.change_type(kind)
+        subscription.change_type(SubscriptionType(kind))
         subscription.add_consumer("a")
         subscription.flow("a", 1)
-        assert subscription.dispatch(3, 0, 0, deliver_at_ms=FULL) == answer
+        outcome = subscription.dispatch(3, 0, now_ms=0, sticky_key_hash=1, deliver_at_ms=FULL)
+        assert (outcome.reason or outcome.consumer) == answer
         subscription.remove_consumer("a")
 
 
@@ -62,14 +75,16 @@ def test_fixed_delays_stop_reading_until_one_is_due_or_a_message_is_plain() -> N
     subscription = opened("Shared", 6, permits=100, delayed=tracker)
     for entry_id in range(3):
         assert subscription.stall is None
-        assert subscription.dispatch(3, entry_id, 0, deliver_at_ms=10_240) is Undelivered.DELAYED
+        assert (
+            subscription.dispatch(3, entry_id, now_ms=0, deliver_at_ms=10_240).reason is Undelivered.DELAYED
+        )
     assert subscription.stall is Undelivered.FIXED_DELAY
     assert subscription.next_reads(10, now_ms=10_239) == []
     assert subscription.next_reads(10, now_ms=10_240) == [Position(3, entry_id) for entry_id in range(6)]
     for entry_id in range(3):
-        assert subscription.dispatch(3, entry_id, 10_240, deliver_at_ms=10_240) == "a"
-    assert subscription.dispatch(3, 3, 10_240) == "a"
-    assert subscription.dispatch(3, 4, 10_240, deliver_at_ms=20_480) is Undelivered.DELAYED
+        assert subscription.dispatch(3, entry_id, now_ms=10_240, deliver_at_ms=10_240).consumer == "a"
+    assert subscription.dispatch(3, 3, now_ms=10_240).consumer == "a"
+    assert subscription.dispatch(3, 4, now_ms=10_240, deliver_at_ms=20_480).reason is Undelivered.DELAYED
     subscription.validate()
 
 
@@ -79,13 +94,13 @@ def test_a_plain_message_ends_the_pause_of_fixed_delays(*, batch: bool) -> None:
     tracker = DelayedDeliveryTracker.pulsar(fixed_delay_lookahead=2)
     subscription = opened("Shared", 40, permits=100, delayed=tracker)
     for entry_id in (0, 1):
-        subscription.dispatch(3, entry_id, 0, deliver_at_ms=60_000)
+        subscription.dispatch(3, entry_id, now_ms=0, deliver_at_ms=60_000)
     assert subscription.stall is Undelivered.FIXED_DELAY
     # Read before the pause, as one batch with the delayed ones.
     if batch:
         assert subscription.dispatch_many([3], [2], 0)
     else:
-        assert subscription.dispatch(3, 2, 0) == "a"
+        assert subscription.dispatch(3, 2, now_ms=0).consumer == "a"
     assert subscription.stall is None
     assert len(subscription.next_reads(100, now_ms=0)) == 37
 
@@ -106,12 +121,12 @@ def test_a_tracker_that_is_full_refuses_the_first_entry_and_ends_a_batch_at_a_la
 def test_a_delayed_message_that_is_due_by_the_tick_is_not_delayed_again() -> None:
     tracker = DelayedDeliveryTracker()
     subscription = opened("Shared", 1, permits=1, delayed=tracker)
-    assert subscription.dispatch(3, 0, 0, deliver_at_ms=5_000) is Undelivered.DELAYED
+    assert subscription.dispatch(3, 0, now_ms=0, deliver_at_ms=5_000).reason is Undelivered.DELAYED
     due_ms = subscription.next_wakeup_ms()
     assert due_ms is not None
     assert due_ms < 5_000
     assert subscription.next_reads(1, due_ms) == [(3, 0)]
-    assert subscription.dispatch(3, 0, due_ms, deliver_at_ms=5_000) == "a"
+    assert subscription.dispatch(3, 0, now_ms=due_ms, deliver_at_ms=5_000).consumer == "a"
 
 
 def test_a_delayed_message_whose_ledger_was_trimmed_is_not_delivered() -> None:
@@ -120,8 +135,8 @@ def test_a_delayed_message_whose_ledger_was_trimmed_is_not_delivered() -> None:
     subscription.add_consumer("a")
     subscription.flow("a", 2)
     for ledger_id in (3, 5):
-        delayed = subscription.dispatch(ledger_id, 0, 0, deliver_at_ms=5_000)
-        assert delayed is Undelivered.DELAYED
+        delayed = subscription.dispatch(ledger_id, 0, now_ms=0, deliver_at_ms=5_000)
+        assert delayed.reason is Undelivered.DELAYED
     ledgers.trim_before(5)
     assert subscription.advance(5_000) == 1
     assert subscription.summary(5_000).to_redeliver == 1
@@ -130,8 +145,8 @@ def test_a_delayed_message_whose_ledger_was_trimmed_is_not_delivered() -> None:
 
 def test_a_recorded_delivery_of_a_delayed_message_ends_its_delay() -> None:
     subscription = opened("Shared", 1, permits=1, delayed=DelayedDeliveryTracker())
-    assert subscription.dispatch(3, 0, 0, deliver_at_ms=50_000) is Undelivered.DELAYED
-    subscription.delivered("a", 3, 0, 1_000)
+    assert subscription.dispatch(3, 0, now_ms=0, deliver_at_ms=50_000).reason is Undelivered.DELAYED
+    subscription.delivered("a", 3, 0, now_ms=1_000)
     subscription.validate()
     assert subscription.next_wakeup_ms() is None
     assert subscription.advance(50_000) == 0
@@ -142,16 +157,16 @@ def test_a_delayed_message_is_queued_if_its_hash_has_no_owner() -> None:
     subscription = Subscription("Key_Shared", Ledgers({3: 1}), delayed=tracker, selector=StickyRanges())
     subscription.add_consumer("a", hash_ranges=[(100, 200)])
     subscription.flow("a", 1)
-    late = subscription.dispatch(3, 0, 0, sticky_key_hash=150, deliver_at_ms=5_000)
-    assert late is Undelivered.DELAYED
+    late = subscription.dispatch(3, 0, now_ms=0, sticky_key_hash=150, deliver_at_ms=5_000)
+    assert late.reason is Undelivered.DELAYED
     assert subscription.next_reads(1, 5_000) == [(3, 0)]
-    assert subscription.dispatch(3, 0, 5_000, sticky_key_hash=150) == "a"
+    assert subscription.dispatch(3, 0, now_ms=5_000, sticky_key_hash=150).consumer == "a"
 
 
 def test_a_tracker_that_is_full_takes_nothing_back_that_was_delivered_again() -> None:
     tracker = DelayedDeliveryTracker(strict=True, max_bytes=0)
     subscription = opened("Shared", 2, permits=2, delayed=tracker)
-    assert subscription.dispatch(3, 0, 0) == "a"
+    assert subscription.dispatch(3, 0, now_ms=0).consumer == "a"
     subscription.redeliver("a")
     (delivery,) = subscription.dispatch_many([3, 3], [0, 1], 0, deliver_at_ms=[0, 5_000])
     assert delivery.entry_ids.tolist() == [0]
@@ -162,7 +177,7 @@ def test_advancing_counts_the_delayed_messages_that_are_to_be_delivered() -> Non
     tracker = DelayedDeliveryTracker(strict=True)
     subscription = opened("Shared", 4, permits=10, delayed=tracker)
     for entry_id, due_ms in enumerate((50, 50, 50, 90)):
-        assert isinstance(subscription.dispatch(3, entry_id, 0, deliver_at_ms=due_ms), Undelivered)
+        assert not subscription.dispatch(3, entry_id, now_ms=0, deliver_at_ms=due_ms)
     subscription.ack(None, 3, 1)
     assert [subscription.advance(now_ms) for now_ms in (49, 50, 89, 90, 91)] == [0, 2, 0, 1, 0]
 

@@ -17,6 +17,8 @@ from ackwell.subscription import (
     ConsistentHashing,
     ConsumerKey,
     MessageId,
+    Outcome,
+    RedeliveryBackoff,
     Subscription,
     SubscriptionSettings,
     TransactionId,
@@ -34,7 +36,7 @@ def test_the_place_in_the_round_is_a_number_as_in_the_broker() -> None:
     def served(permits: dict[str, int], count: int) -> str:
         for consumer, number in permits.items():
             subscription.flow(consumer, number)
-        return "".join(str(subscription.dispatch(3, next(entries), 0)) for _ in range(count))
+        return "".join(str(subscription.dispatch(3, next(entries), now_ms=0).consumer) for _ in range(count))
 
     assert served({"b": 1}, 1) == "b"
     assert served({"a": 1}, 1) == "a"
@@ -101,14 +103,14 @@ def test_many_at_once_are_decided_as_one_by_one(kind: str, seed: int) -> None:
                     for entry_id in each.entry_ids.tolist():
                         owner[Position(3, entry_id)] = each.consumer
             for position in [] if at_once else reads:
-                name_or_why = subscription.dispatch(
-                    *position,
-                    0,
+                outcome = subscription.dispatch(
+                    position,
+                    now_ms=0,
                     batch_size=1 if sizes is None else sizes[position.entry_id],
                     sticky_key_hash=0 if hashes is None else hashes[position.entry_id],
                 )
-                if not isinstance(name_or_why, Undelivered):
-                    owner[position] = name_or_why
+                if outcome.consumer is not None:
+                    owner[position] = outcome.consumer
         subscription.validate()
         found.append((owner, subscription.summary(0).consumers))
     assert found[0] == found[1]
@@ -170,9 +172,39 @@ def test_failover_spreads_partitions_over_the_consumers_of_the_highest_priority(
 def test_without_a_consumer_there_is_no_consumer() -> None:
     for kind in ("Shared", "Key_Shared", "Exclusive", "Failover"):
         subscription = Subscription(kind, Ledgers({3: 1}))
-        assert subscription.dispatch(3, 0, 0) is Undelivered.NO_CONSUMER
+        assert subscription.dispatch(3, 0, now_ms=0, sticky_key_hash=1).reason is Undelivered.NO_CONSUMER
         assert subscription.stall is subscription.summary(0).stall is Undelivered.NO_CONSUMER
         assert subscription.next_reads(1, 0) == []
+
+
+def test_a_position_is_one_argument_or_two() -> None:
+    one, two = (opened("Shared", 4, nack_backoff=RedeliveryBackoff(1_000, 1_000)) for _ in range(2))
+    for position in (Position(3, 0), Position(3, 1), (3, 2)):
+        assert one.dispatch(position, now_ms=0) == two.dispatch(*position, now_ms=0) == Outcome("a")
+    assert one.ack("a", (3, 0)) is two.ack("a", 3, 0) is True
+    assert one.ack("a", Position(3, 1), ack_set=[0b1]) is two.ack("a", 3, 1, [0b1])
+    assert one.nack("a", Position(3, 2), now_ms=5) is two.nack("a", 3, 2, now_ms=5) is True
+    assert one.holder((3, 2)) == two.holder(3, 2) == "a"
+    one.seek((3, 1))
+    two.seek(3, 1)
+    assert one == two
+    wrong: Any
+    for wrong in ((3,), (3, 1, 0), (3, "1"), ("3", 1), [3, 1], None, 3):
+        with pytest.raises(TypeError):
+            one.ack("a", wrong)
+    with pytest.raises(TypeError):
+        one.ack("a", (3, 1), 4)
+    assert one == two
+
+
+def test_the_outcome_of_a_consumer_with_id_0_is_true() -> None:
+    subscription = opened("Shared", 1, "")
+    subscription.add_consumer("a", consumer_id=0)
+    assert not subscription.dispatch(3, 0, now_ms=0)
+    subscription.flow(0, 1)
+    outcome = subscription.dispatch(3, 0, now_ms=0)
+    assert outcome
+    assert outcome == (0, None)
 
 
 def test_without_permits_there_are_no_permits() -> None:
@@ -180,7 +212,7 @@ def test_without_permits_there_are_no_permits() -> None:
         subscription = Subscription(kind, Ledgers({3: 1}))
         subscription.add_consumer("a")
         assert subscription.stall is Undelivered.NO_PERMITS
-        assert subscription.dispatch(3, 0, 0) is Undelivered.NO_PERMITS
+        assert subscription.dispatch(3, 0, now_ms=0, sticky_key_hash=1).reason is Undelivered.NO_PERMITS
 
 
 def test_an_undelivered_entry_has_a_reason() -> None:
@@ -192,19 +224,19 @@ def test_an_undelivered_entry_has_a_reason() -> None:
     )
     subscription.add_consumer("a")
     subscription.flow("a", 1000)
-    assert subscription.dispatch(3, 1, 0) is Undelivered.NOT_NEXT
-    assert subscription.dispatch(3, 0, 0, deliver_at_ms=9) is Undelivered.DELAYED
-    assert subscription.dispatch(3, 0, 0) is Undelivered.NOT_NEXT
-    assert subscription.dispatch(3, 1, 0) == "a"
-    assert subscription.dispatch(3, 1, 0) is Undelivered.NOT_NEXT
+    assert subscription.dispatch(3, 1, now_ms=0).reason is Undelivered.NOT_NEXT
+    assert subscription.dispatch(3, 0, now_ms=0, deliver_at_ms=9).reason is Undelivered.DELAYED
+    assert subscription.dispatch(3, 0, now_ms=0).reason is Undelivered.NOT_NEXT
+    assert subscription.dispatch(3, 1, now_ms=0).consumer == "a"
+    assert subscription.dispatch(3, 1, now_ms=0).reason is Undelivered.NOT_NEXT
     subscription.redeliver("a", [(3, 1)])
-    assert subscription.dispatch(3, 1, 0) is Undelivered.DEAD_LETTER
+    assert subscription.dispatch(3, 1, now_ms=0).reason is Undelivered.DEAD_LETTER
     assert subscription.dead_letters == [(3, 1)]
     # It was in `next_reads` before another consumer acknowledged it.
     subscription.ack(None, 3, 2)
-    assert subscription.dispatch(3, 3, 0) == "a"
-    assert subscription.dispatch(3, 4, 0) == "a"
-    assert subscription.dispatch(3, 5, 0) is Undelivered.NOT_NEXT
+    assert subscription.dispatch(3, 3, now_ms=0).consumer == "a"
+    assert subscription.dispatch(3, 4, now_ms=0).consumer == "a"
+    assert subscription.dispatch(3, 5, now_ms=0).reason is Undelivered.NOT_NEXT
     assert subscription.stall is None
     subscription.validate()
 
@@ -212,8 +244,8 @@ def test_an_undelivered_entry_has_a_reason() -> None:
 def test_an_entry_that_does_not_exist_is_not_delivered_at_the_read_position() -> None:
     for kind in ("Shared", "Exclusive"):
         subscription = opened(kind, entries=1)
-        assert subscription.dispatch(3, 0, 0) == "a"
-        assert subscription.dispatch(3, 1, 0) is Undelivered.NOT_NEXT
+        assert subscription.dispatch(3, 0, now_ms=0).consumer == "a"
+        assert subscription.dispatch(3, 1, now_ms=0).reason is Undelivered.NOT_NEXT
         assert not list(subscription.dispatch_many([3], [1], 0))
 
 
@@ -224,9 +256,9 @@ def test_a_look_ahead_that_is_used_up_and_a_pause_are_named() -> None:
     subscription.flow("b", 1)
     waiting = list(subscription.next_reads(9, 0))
     key_of_b = next(each for each in range(1, 60_000) if selector.select(each) == "b")
-    assert subscription.dispatch(*waiting[0], 0, sticky_key_hash=key_of_b) == "b"
+    assert subscription.dispatch(*waiting[0], now_ms=0, sticky_key_hash=key_of_b).consumer == "b"
     for position in waiting[1:3]:
-        assert not subscription.dispatch(*position, 0, sticky_key_hash=key_of_b)
+        assert not subscription.dispatch(*position, now_ms=0, sticky_key_hash=key_of_b)
     assert subscription.stall is Undelivered.LOOK_AHEAD
     paused = opened("Shared", pause_above_ranges=0)
     paused.ack("a", 3, 5)
@@ -315,7 +347,7 @@ def test_turns_go_on_from_one_batch_to_the_next_as_they_do_one_by_one(seed: int)
         columns = [p.ledger_id for p in reads], [p.entry_id for p in reads]
         deliveries = whole.dispatch_many(*columns, 0)
         owners = {entry: each.consumer for each in deliveries for entry in each.entry_ids.tolist()}
-        assert [owners[p.entry_id] for p in reads] == [single.dispatch(*p, 0) for p in reads]
+        assert [owners[p.entry_id] for p in reads] == [single.dispatch(p, now_ms=0).consumer for p in reads]
         given += len(reads)
     assert given == 400
     assert not single.next_reads(1, 0)
@@ -324,9 +356,9 @@ def test_turns_go_on_from_one_batch_to_the_next_as_they_do_one_by_one(seed: int)
 
 def test_a_recorded_delivery_counts_its_messages_and_queues_the_skipped_entries() -> None:
     subscription = opened("Shared")
-    subscription.delivered("a", 3, 3, 0, batch_size=4)
+    subscription.delivered("a", 3, 3, now_ms=0, batch_size=4)
     assert subscription.pending("a")[Position(3, 3)].remaining == 4
-    subscription.delivered("a", 3, 5, 0)
+    subscription.delivered("a", 3, 5, now_ms=0)
     assert subscription.pending("a")[Position(3, 5)].remaining == 1
     # In whatever order they were delivered: 0 to 2 and 4 are still to come, before 6.
     assert [position.entry_id for position in subscription.next_reads(6, 0)] == [0, 1, 2, 4, 6, 7]
@@ -337,7 +369,7 @@ def test_nothing_is_remembered_of_how_an_acknowledged_batch_was_delivered() -> N
     subscription = opened("Shared", partial_ack_lowers_pending=False)
     subscription.ack(None, 3, 0, (0b110,))
     assert subscription.next_reads(1, 0)
-    subscription.dispatch(3, 0, 0, batch_size=3)
+    subscription.dispatch(3, 0, now_ms=0, batch_size=3)
     consumer = subscription._state.consumers.by_key["a"]
     assert consumer.as_delivered
     subscription.ack("a", 3, 0)
@@ -346,23 +378,23 @@ def test_nothing_is_remembered_of_how_an_acknowledged_batch_was_delivered() -> N
 
 def test_nothing_comes_after_the_last_entry_wherever_reading_stands() -> None:
     subscription = opened("Shared", entries=2)
-    assert [subscription.dispatch(3, entry_id, 0) for entry_id in (0, 1)] == ["a", "a"]
-    assert subscription.dispatch(3, 7, 0) is Undelivered.NOT_NEXT
-    assert subscription.dispatch(4, 0, 0) is Undelivered.NOT_NEXT
+    assert all(subscription.dispatch(3, entry_id, now_ms=0) for entry_id in (0, 1))
+    assert subscription.dispatch(3, 7, now_ms=0).reason is Undelivered.NOT_NEXT
+    assert subscription.dispatch(4, 0, now_ms=0).reason is Undelivered.NOT_NEXT
 
 
 def test_a_broker_counts_a_pending_batch_as_it_was_delivered() -> None:
     for lowers, expected in ((True, 2), (False, 3)):
         subscription = opened("Shared", partial_ack_lowers_pending=lowers)
         subscription.ack(None, 3, 0, (0b110,))
-        subscription.dispatch(3, 0, 0, batch_size=3)
+        subscription.dispatch(3, 0, now_ms=0, batch_size=3)
         assert subscription.pending("a")[Position(3, 0)].remaining == expected
-        subscription.dispatch(3, 1, 0, batch_size=3)
+        subscription.dispatch(3, 1, now_ms=0, batch_size=3)
         for bits in (0b101, 0b011):
             subscription.ack("a", 3, 1, (bits,))
         assert subscription.pending("a")[Position(3, 1)].remaining == (1 if lowers else 3)
         subscription.ack(None, 3, 2, (0b110,))
-        subscription.delivered("a", 3, 2, 0, batch_size=3)
+        subscription.delivered("a", 3, 2, now_ms=0, batch_size=3)
         assert subscription.pending("a")[Position(3, 2)].remaining == expected
 
 
@@ -376,7 +408,7 @@ def test_a_broker_counts_a_pending_batch_as_it_was_delivered() -> None:
         lambda subscription: subscription.ack("a", 3, 0, (0,)),
         lambda subscription: subscription.redeliver("a"),
         lambda subscription: subscription.redeliver("a", [(3, 0)]),
-        lambda subscription: subscription.delivered("b", 3, 0, 0, batch_size=3),
+        lambda subscription: subscription.delivered("b", 3, 0, now_ms=0, batch_size=3),
         lambda subscription: subscription.skip(1),
         lambda subscription: subscription.seek(3, 0),
     ],
@@ -384,7 +416,7 @@ def test_a_broker_counts_a_pending_batch_as_it_was_delivered() -> None:
 def test_nothing_is_kept_of_a_batch_that_left_its_consumer(leave: Callable[[Subscription], object]) -> None:
     subscription = opened("Shared", partial_ack_lowers_pending=False)
     subscription.add_consumer("b")
-    subscription.dispatch(3, 0, 0, batch_size=3)
+    subscription.dispatch(3, 0, now_ms=0, batch_size=3)
     subscription.ack("a", 3, 0, (0b100,))
     consumer = subscription._state.consumers["a"]
     assert consumer.as_delivered == {(3, 0): 3}

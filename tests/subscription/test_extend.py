@@ -7,12 +7,19 @@ import random
 import pytest
 
 from ackwell import Ledgers, ProtocolError
-from ackwell.subscription import CommandAck, MessageId, Subscription, SubscriptionSettings, TransactionId
+from ackwell.subscription import (
+    CommandAck,
+    MessageId,
+    Subscription,
+    SubscriptionSettings,
+    SubscriptionType,
+    TransactionId,
+)
 
 
 def opened(kind: str = "Shared", timeout_ms: int = 10_000, tick_ms: int = 1_000) -> Subscription:
     settings = SubscriptionSettings(ack_timeout_ms=timeout_ms, ack_timeout_tick_ms=tick_ms)
-    subscription = Subscription(kind, Ledgers({3: 20}), settings=settings)
+    subscription = Subscription(SubscriptionType(kind), Ledgers({3: 20}), settings=settings)
     subscription.add_consumer("a")
     subscription.flow("a", 10_000)
     return subscription
@@ -20,7 +27,7 @@ def opened(kind: str = "Shared", timeout_ms: int = 10_000, tick_ms: int = 1_000)
 
 def deliver(subscription: Subscription, now_ms: int) -> list[int]:
     reads = subscription.next_reads(20, now_ms)
-    return [p.entry_id for p in reads if subscription.dispatch(*p, now_ms)]
+    return [p.entry_id for p in reads if subscription.dispatch(*p, now_ms=now_ms)]
 
 
 def test_extended_messages_time_out_later_and_the_others_on_time() -> None:
@@ -51,7 +58,7 @@ def test_a_message_queued_by_an_abort_has_only_the_deadline_of_its_next_delivery
 def test_a_recorded_redelivery_has_only_its_own_deadline() -> None:
     subscription = opened()
     deliver(subscription, 0)
-    subscription.delivered("a", 3, 0, 9_000)
+    subscription.delivered("a", 3, 0, now_ms=9_000)
     assert [subscription.advance(now_ms) for now_ms in (10_000, 18_999, 19_000)] == [19, 0, 1]
 
 

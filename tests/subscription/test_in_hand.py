@@ -16,6 +16,7 @@ from ackwell.subscription import (
     MessageId,
     Subscription,
     SubscriptionSettings,
+    SubscriptionType,
     TransactionId,
     Undelivered,
 )
@@ -67,7 +68,7 @@ def test_a_load_counts_the_entries_that_were_in_hand_at_the_save_once(kind: str)
     deliver(subscription)
     subscription.save(store)
     for _ in range(2):
-        again = Subscription.load(kind, store, Ledgers({3: 8}))
+        again = Subscription.load(SubscriptionType(kind), store, Ledgers({3: 8}))
         assert counts(again) == [1, 1, 0, 0, 0, 0, 0, 0]
         assert again.suspects == [(3, 0), (3, 1)]
         again.validate()
@@ -108,7 +109,9 @@ def test_a_consumer_with_entries_makes_room_for_a_suspect(kind: str) -> None:
     if kind == "Shared":
         for position in subscription.next_reads(8, 0):
             subscription._state.policy.begin_round()
-            got.setdefault(str(subscription.dispatch(*position, 0)), []).append(position.entry_id)
+            got.setdefault(str(subscription.dispatch(position, now_ms=0).consumer), []).append(
+                position.entry_id
+            )
     lost, other = ("a", "b") if "a" in got else ("b", "a")
     subscription.remove_consumer(lost)
     suspect = subscription.suspects[0]
@@ -234,7 +237,7 @@ def test_an_entry_that_was_finished_before_the_timeout_does_not_show_that_it_end
 @pytest.mark.parametrize("before", [0, 2])
 def test_a_suspect_is_in_no_read_of_a_broker(kind: str, before: int) -> None:
     settings = SubscriptionSettings.pulsar("4.2", lost_counts="in hand", idle_clears_counts=False)
-    subscription = Subscription(kind, Ledgers({3: 8}), settings=settings)
+    subscription = Subscription(SubscriptionType(kind), Ledgers({3: 8}), settings=settings)
     join(subscription, "a")
 
     def at_once() -> list[int]:
@@ -291,7 +294,7 @@ def test_many_deliveries_at_once_are_in_hand_in_the_order_of_single_ones(seed: i
         ledger_ids, entry_ids = many.next_reads_many(60, now_ms)
         many.dispatch_many(ledger_ids, entry_ids, now_ms)
         for position in singly.next_reads(60, now_ms):
-            singly.dispatch(*position, now_ms)
+            singly.dispatch(position, now_ms=now_ms)
         in_hand = (many if turn % 3 else singly).in_hand("a")
         done = in_hand[: chance.randrange(9)]
         done += chance.sample([*many.pending("a")], chance.randrange(len(many.pending("a")) + 1))
@@ -299,7 +302,7 @@ def test_many_deliveries_at_once_are_in_hand_in_the_order_of_single_ones(seed: i
             for position in done:
                 each.ack("a", *position)
             if turn % 5 == 0:
-                each.nack("a", 3, int(entry_ids.max(initial=0)), now_ms)
+                each.nack("a", 3, int(entry_ids.max(initial=0)), now_ms=now_ms)
                 each.redeliver("a", in_hand[-2:])
             each.advance(now_ms)
         if turn % 4 == 0:

@@ -52,7 +52,7 @@ def deliver(
     found = []
     for position in subscription.next_reads(100, now_ms):
         key = OTHER if position.entry_id in others else KEY
-        if subscription.dispatch(*position, now_ms, sticky_key_hash=key):
+        if subscription.dispatch(*position, now_ms=now_ms, sticky_key_hash=key):
             found.append(position.entry_id)
     subscription.validate()
     return found
@@ -80,12 +80,26 @@ def processed(subscription: Subscription, fails_once: set[int], *, at_once: bool
             order.append(entry_id)
             if entry_id in fails_once:
                 fails_once.remove(entry_id)
-                subscription.nack("a", 3, entry_id, now_ms)
+                subscription.nack("a", 3, entry_id, now_ms=now_ms)
             else:
                 subscription.ack("a", 3, entry_id)
             subscription.flow("a", 1)
     assert subscription.cursor.backlog_entries == 0
     return order
+
+
+def test_one_call_returns_a_failed_message_and_the_later_ones_of_its_key() -> None:
+    one, many = (opened(None, 4, 4) for _ in range(2))
+    for subscription in (one, many):
+        assert deliver(subscription) == [0, 1, 2, 3]
+    later = many.later_of_key("a", 3, 0) if many.nack("a", 3, 0, now_ms=0) else []
+    many.redeliver("a", later, counted=False)
+    assert one.nack_in_order("a", (3, 0), now_ms=0) == later == [(3, 1), (3, 2), (3, 3)]
+    assert one == many
+    # A message that the consumer no longer has changes nothing.
+    assert one.nack_in_order("a", 3, 1, now_ms=0) == []
+    assert one == many
+    assert one.redelivery_count(3, 1) == 0
 
 
 @pytest.mark.parametrize("at_once", [False, True])
@@ -110,7 +124,7 @@ def test_another_hash_is_not_held_back(engine: Engine) -> None:
     others = frozenset({2, 4})
     subscription = opened(engine, 6, 1)
     assert deliver(subscription, others=others) == [0]
-    subscription.nack("a", 3, 0, 0)
+    subscription.nack("a", 3, 0, now_ms=0)
     subscription.flow("a", 10)
     assert deliver(subscription, others=others) == [2, 4]
     assert deliver_many(subscription, 999, others) == []
@@ -119,7 +133,7 @@ def test_another_hash_is_not_held_back(engine: Engine) -> None:
 
 
 def nacked(subscription: Subscription) -> None:
-    subscription.nack("a", 3, 0, 0)
+    subscription.nack("a", 3, 0, now_ms=0)
 
 
 def redelivered(subscription: Subscription) -> None:
@@ -155,8 +169,8 @@ def test_a_waiting_message_blocks_later_ones_of_its_hash_for_every_cause(
     cause(subscription)
     subscription.flow("a", 5)
     for position in [*reads, Position(3, 1), Position(3, 2)]:
-        answer = subscription.dispatch(*position, 5_000, sticky_key_hash=KEY)
-        assert answer is Undelivered.KEY_WAITS
+        outcome = subscription.dispatch(position, now_ms=5_000, sticky_key_hash=KEY)
+        assert outcome.reason is Undelivered.KEY_WAITS
     subscription.validate()
     assert deliver(subscription, 6_000) + deliver(subscription, 6_000) == [0, 1, 2]
 
@@ -164,19 +178,18 @@ def test_a_waiting_message_blocks_later_ones_of_its_hash_for_every_cause(
 def test_of_the_queue_too_none_goes_out_ahead_of_an_earlier_one() -> None:
     subscription = opened(None, 3, 3)
     deliver(subscription)
-    subscription.nack("a", 3, 1, 0)
+    subscription.nack("a", 3, 1, now_ms=0)
     subscription.redeliver("a", [(3, 2)])
     subscription.flow("a", 5)
-    assert subscription.dispatch(3, 2, 0, sticky_key_hash=KEY) is Undelivered.KEY_WAITS
+    assert subscription.dispatch(3, 2, now_ms=0, sticky_key_hash=KEY).reason is Undelivered.KEY_WAITS
     assert subscription.next_reads(9, 0) == []
     reads = subscription.next_reads(9, 1_000)
     assert reads == [(3, 1), (3, 2)]
     # A message that is returned during the read is first again, also after a failed read.
     subscription.redeliver("a", [(3, 0)])
-    assert [subscription.dispatch(*p, 1_000, sticky_key_hash=KEY) for p in reads] == [
-        Undelivered.KEY_WAITS,
-        Undelivered.KEY_WAITS,
-    ]
+    for position in reads:
+        outcome = subscription.dispatch(position, now_ms=1_000, sticky_key_hash=KEY)
+        assert outcome.reason is Undelivered.KEY_WAITS
     assert deliver(subscription, 1_000) == [0, 1, 2]
 
 
@@ -206,7 +219,7 @@ def test_after_a_restart_entries_before_a_waiting_message_are_delivered() -> Non
     store = MemoryStore(MemoryLedger())
     subscription = opened(None, 3, 2)
     deliver(subscription)
-    subscription.nack("a", 3, 1, 0)
+    subscription.nack("a", 3, 1, now_ms=0)
     ack_in_transaction(subscription, 1)
     subscription.save(store)
     subscription = Subscription.load("Key_Shared", store, Ledgers({3: 3}))
@@ -230,10 +243,10 @@ def test_a_message_of_unknown_key_that_an_abort_gives_back_is_looked_at_before_a
     # No consumer has it, as after a restart, when a client acknowledges an earlier delivery.
     ack_in_transaction(subscription, 0)
     assert subscription.next_reads(1, 0) == [(3, 1)]
-    assert subscription.dispatch(3, 1, 0, sticky_key_hash=OTHER) == "a"
+    assert subscription.dispatch(3, 1, now_ms=0, sticky_key_hash=OTHER).consumer == "a"
     reads = subscription.next_reads(1, 0)
     subscription.abort(TXN)
-    assert subscription.dispatch(*reads[0], 0, sticky_key_hash=KEY) is Undelivered.KEY_WAITS
+    assert subscription.dispatch(*reads[0], now_ms=0, sticky_key_hash=KEY).reason is Undelivered.KEY_WAITS
     assert deliver(subscription) == [0, 2]
 
 
@@ -249,7 +262,7 @@ def test_an_acknowledgment_releases_the_key() -> None:
         for until_acked in (False, True):
             subscription = opened(None, 3, 1, nack_holds_until_acked=until_acked)
             deliver(subscription)
-            subscription.nack("a", 3, 0, 0)
+            subscription.nack("a", 3, 0, now_ms=0)
             subscription.flow("a", 5)
             assert deliver(subscription) == []
             getattr(subscription, method)(*arguments)
@@ -259,8 +272,8 @@ def test_an_acknowledgment_releases_the_key() -> None:
 def test_a_part_of_a_batch_releases_nothing_however_often_it_is_acknowledged() -> None:
     subscription = opened(None, 2)
     subscription.flow("a", 3)
-    assert subscription.dispatch(3, 0, 0, batch_size=3, sticky_key_hash=KEY) == "a"
-    subscription.nack("a", 3, 0, 0)
+    assert subscription.dispatch(3, 0, now_ms=0, batch_size=3, sticky_key_hash=KEY).consumer == "a"
+    subscription.nack("a", 3, 0, now_ms=0)
     subscription.flow("a", 9)
     for _ in range(3):
         subscription.ack("a", 3, 0, to_words(0b110))
@@ -273,7 +286,7 @@ def test_a_part_of_a_batch_releases_nothing_however_often_it_is_acknowledged() -
 def test_a_dead_letter_releases_its_key(until_acked: bool) -> None:
     subscription = opened(None, 3, 1, max_redeliver_count=0, nack_holds_until_acked=until_acked)
     deliver(subscription)
-    subscription.nack("a", 3, 0, 0)
+    subscription.nack("a", 3, 0, now_ms=0)
     subscription.flow("a", 5)
     assert deliver(subscription) == []
     assert [*deliver(subscription, 1_000), *deliver(subscription, 1_000)] == [1, 2]
@@ -283,7 +296,7 @@ def test_a_dead_letter_releases_its_key(until_acked: bool) -> None:
 def test_a_consumer_that_joins_gets_no_later_message_either() -> None:
     subscription = opened(None, 40, 1)
     deliver(subscription)
-    subscription.nack("a", 3, 0, 0)
+    subscription.nack("a", 3, 0, now_ms=0)
     for name in "bcd":
         subscription.add_consumer(name)
         subscription.flow(name, 5)
@@ -296,7 +309,7 @@ def test_later_messages_of_the_key_can_be_returned_uncounted_and_wait() -> None:
     others = frozenset({2})
     subscription = opened(None, 5, 4, max_redeliver_count=0)
     assert deliver(subscription, others=others) == [0, 1, 2, 3]
-    subscription.nack("a", 3, 1, 0)
+    subscription.nack("a", 3, 1, now_ms=0)
     later = subscription.later_of_key("a", 3, 1)
     assert later == [(3, 3)]
     assert subscription.redeliver("a", later, counted=False) == 1
@@ -319,7 +332,7 @@ def test_all_of_a_consumer_can_be_given_back_uncounted() -> None:
 def test_without_order_per_key_nothing_is_held_back() -> None:
     subscription = opened(None, 3, 1, allow_out_of_order_delivery=True, nack_holds_until_acked=True)
     deliver(subscription)
-    subscription.nack("a", 3, 0, 0)
+    subscription.nack("a", 3, 0, now_ms=0)
     subscription.flow("a", 5)
     assert deliver(subscription) == [1, 2]
 
@@ -328,7 +341,7 @@ def test_without_order_per_key_nothing_is_held_back() -> None:
 def test_under_pip_493_one_message_of_a_key_is_out_until_it_is_acknowledged(waiting_holds_key: bool) -> None:
     subscription = opened(None, 4, 1, nack_holds_until_acked=True, waiting_holds_key=waiting_holds_key)
     deliver(subscription)
-    subscription.nack("a", 3, 0, 0)
+    subscription.nack("a", 3, 0, now_ms=0)
     subscription.flow("a", 9)
     assert deliver(subscription, 500) == []
     assert deliver(subscription, 1_000) == [0]
@@ -346,7 +359,7 @@ def test_under_pip_493_one_message_of_a_key_is_out_until_it_is_acknowledged(wait
 def acknowledged_while_it_waits(subscription: Subscription) -> None:
     """Deliver 3:0, give it back, and acknowledge it in a transaction before its back-off is over."""
     deliver(subscription)
-    subscription.nack("a", 3, 0, 0)
+    subscription.nack("a", 3, 0, now_ms=0)
     subscription.handle("a", CommandAck(1, message_ids=(MessageId(3, 0),), transaction=TXN))
 
 
@@ -367,8 +380,8 @@ def test_a_held_message_is_not_overtaken_after_two_changes_of_type() -> None:
 @pytest.mark.parametrize("ends", ["commit", "abort"])
 def test_a_batch_of_which_a_transaction_names_a_wrong_size_is_not_lost(ends: str) -> None:
     subscription = opened(None, 3, 4)
-    subscription.dispatch(*subscription.next_reads(1, 0)[0], 0, batch_size=4, sticky_key_hash=KEY)
-    subscription.nack("a", 3, 0, 0)
+    subscription.dispatch(*subscription.next_reads(1, 0)[0], now_ms=0, batch_size=4, sticky_key_hash=KEY)
+    subscription.nack("a", 3, 0, now_ms=0)
     half = MessageId(3, 0, ack_set=tuple(to_words(0b11_1111_0000)), batch_size=10)
     subscription.handle("a", CommandAck(1, message_ids=(half,), transaction=TXN))
     subscription.validate()
@@ -395,10 +408,10 @@ def test_a_held_message_that_is_trimmed_is_not_an_audit_difference() -> None:
 def test_memory_follows_the_messages_that_wait_not_the_keys() -> None:
     subscription = opened(None, 4_000, 4_000)
     for position in subscription.next_reads(4_000, 0):
-        subscription.dispatch(*position, 0, sticky_key_hash=1 + position.entry_id)
+        subscription.dispatch(*position, now_ms=0, sticky_key_hash=1 + position.entry_id)
     before = subscription.summary(0).nbytes["redelivery"]
     for entry_id in range(4_000):
-        subscription.nack("a", 3, entry_id, 0)
+        subscription.nack("a", 3, entry_id, now_ms=0)
     waiting = subscription.summary(0).nbytes["redelivery"]
     assert before < 2_000 < waiting < 4_000 * 500
     subscription.ack_many("a", [3] * 4_000, range(4_000))

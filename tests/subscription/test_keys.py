@@ -28,17 +28,28 @@ def test_a_key_stays_with_its_consumer_until_that_one_has_finished() -> None:
     subscription.flow("a", FULL)
     key = 5  # of the lower half, which b will take
     for position in subscription.next_reads(2, 0):
-        assert subscription.dispatch(*position, 0, sticky_key_hash=key) == "a"
+        assert subscription.dispatch(*position, now_ms=0, sticky_key_hash=key).consumer == "a"
     subscription.add_consumer("b")
     subscription.flow("b", FULL)
     for position in subscription.next_reads(2, 0):
-        assert subscription.dispatch(*position, 0, sticky_key_hash=key) is Undelivered.KEY_WAITS
+        assert subscription.dispatch(*position, now_ms=0, sticky_key_hash=key).reason is Undelivered.KEY_WAITS
     subscription.ack("a", 3, 1)
     assert subscription.next_reads(10, 0) == []
     subscription.ack("a", 3, 0)
     assert [p.entry_id for p in subscription.next_reads(10, 0)] == [2, 3]
-    assert subscription.dispatch(3, 2, 0, sticky_key_hash=key) == "b"
+    assert subscription.dispatch(3, 2, now_ms=0, sticky_key_hash=key).consumer == "b"
     subscription.validate()
+
+
+def test_key_shared_refuses_a_message_without_its_hash() -> None:
+    subscription = opened("Key_Shared", 2)
+    with pytest.raises(ValueError, match=r"pass sticky_key_hash=subscription\.sticky_key_hash\(key\)"):
+        subscription.dispatch(3, 0, now_ms=0)
+    with pytest.raises(ValueError, match="sticky_key_hash"):
+        subscription.dispatch_many([3, 3], [0, 1], 0)
+    assert subscription == opened("Key_Shared", 2)
+    assert subscription.dispatch_many([], [], 0) == []
+    assert subscription.dispatch(3, 0, now_ms=0, sticky_key_hash=subscription.sticky_key_hash("ann"))
 
 
 def test_a_key_that_waits_does_not_hold_back_the_others() -> None:
@@ -48,9 +59,11 @@ def test_a_key_that_waits_does_not_hold_back_the_others() -> None:
     subscription.flow("free", 10)
     keys = [50, 150, 50, 151]
     got = [
-        subscription.dispatch(*p, 0, sticky_key_hash=keys[p.entry_id]) for p in subscription.next_reads(9, 0)
+        subscription.dispatch(p, now_ms=0, sticky_key_hash=keys[p.entry_id])
+        for p in subscription.next_reads(9, 0)
     ]
-    assert got == [Undelivered.NO_PERMITS, "free", Undelivered.KEY_WAITS, "free"]
+    assert [each.consumer for each in got] == [None, "free", None, "free"]
+    assert (got[0].reason, got[2].reason) == (Undelivered.NO_PERMITS, Undelivered.KEY_WAITS)
     subscription.flow("full", 10)
     assert [p.entry_id for p in subscription.next_reads(9, 0)] == [0, 2]
 
@@ -59,11 +72,11 @@ def test_a_key_that_waits_is_named_and_so_is_one_without_owner() -> None:
     subscription = Subscription("Key_Shared", Ledgers({3: 4}), selector=StickyRanges())
     subscription.add_consumer("a", hash_ranges=[(0, 9)])
     subscription.flow("a", 1)
-    assert subscription.dispatch(3, 0, 0, sticky_key_hash=20) is Undelivered.NO_CONSUMER
-    assert subscription.dispatch(3, 1, 0, sticky_key_hash=5) == "a"
-    assert subscription.dispatch(3, 2, 0, sticky_key_hash=5) is Undelivered.NO_PERMITS
+    assert subscription.dispatch(3, 0, now_ms=0, sticky_key_hash=20).reason is Undelivered.NO_CONSUMER
+    assert subscription.dispatch(3, 1, now_ms=0, sticky_key_hash=5).consumer == "a"
+    assert subscription.dispatch(3, 2, now_ms=0, sticky_key_hash=5).reason is Undelivered.NO_PERMITS
     subscription.flow("a", 10)
-    assert subscription.dispatch(3, 3, 0, sticky_key_hash=5) is Undelivered.KEY_WAITS
+    assert subscription.dispatch(3, 3, now_ms=0, sticky_key_hash=5).reason is Undelivered.KEY_WAITS
 
 
 def test_a_hash_ring_places_two_consumers_of_one_name_apart() -> None:
@@ -102,7 +115,7 @@ def test_an_abort_after_a_restart_keeps_the_order_of_keys() -> None:
     subscription = Subscription("Key_Shared", ledgers)
     subscription.add_consumer("a")
     subscription.flow("a", 1)
-    subscription.dispatch(3, 0, 0, sticky_key_hash=7)
+    subscription.dispatch(3, 0, now_ms=0, sticky_key_hash=7)
     held = CommandAck(1, message_ids=(MessageId(3, 0),), transaction=TransactionId(0, 1))
     subscription.handle("a", held)
     subscription.save(store)
@@ -111,26 +124,26 @@ def test_an_abort_after_a_restart_keeps_the_order_of_keys() -> None:
     assert again.next_reads(1, 0) == []
     again.flow("b", 1)
     # It is held, so the next of its key may go; aborted, it comes before the one after.
-    assert again.dispatch(3, 1, 0, sticky_key_hash=7) == "b"
+    assert again.dispatch(3, 1, now_ms=0, sticky_key_hash=7).consumer == "b"
     assert again.abort(TransactionId(0, 1)) == 1
     again.flow("b", 1)
-    assert again.dispatch(3, 2, 0, sticky_key_hash=7) is Undelivered.KEY_WAITS
+    assert again.dispatch(3, 2, now_ms=0, sticky_key_hash=7).reason is Undelivered.KEY_WAITS
     assert again.next_reads(1, 0) == [(3, 0)]
-    assert again.dispatch(3, 0, 0, sticky_key_hash=7) == "b"
+    assert again.dispatch(3, 0, now_ms=0, sticky_key_hash=7).consumer == "b"
     again.validate()
 
 
 def test_a_key_is_free_as_soon_as_its_old_consumer_gives_everything_back() -> None:
     subscription = opened("Key_Shared", 2, permits=10, selector=AutoSplit())
-    assert subscription.dispatch(3, 0, 0, sticky_key_hash=5) == "a"
+    assert subscription.dispatch(3, 0, now_ms=0, sticky_key_hash=5).consumer == "a"
     subscription.add_consumer("b")
     subscription.flow("b", 10)
     # The key is now that of b, which waits for a.
-    assert subscription.dispatch(3, 1, 0, sticky_key_hash=5) is Undelivered.KEY_WAITS
+    assert subscription.dispatch(3, 1, now_ms=0, sticky_key_hash=5).reason is Undelivered.KEY_WAITS
     assert subscription.redeliver("a") == 1
     assert subscription.next_reads(9, 0) == [(3, 0), (3, 1)]
-    assert subscription.dispatch(3, 0, 0, sticky_key_hash=5) == "b"
-    assert subscription.dispatch(3, 1, 0, sticky_key_hash=5) == "b"
+    assert subscription.dispatch(3, 0, now_ms=0, sticky_key_hash=5).consumer == "b"
+    assert subscription.dispatch(3, 1, now_ms=0, sticky_key_hash=5).consumer == "b"
     subscription.validate()
 
 
@@ -138,18 +151,18 @@ def test_messages_sent_to_the_new_owner_of_a_draining_key_keep_it_draining() -> 
     subscription = opened("Key_Shared", 4, permits=10, selector=AutoSplit())
     for _ in range(2):
         (position,) = subscription.next_reads(1, 0)
-        assert subscription.dispatch(*position, 0, sticky_key_hash=5) == "a"
+        assert subscription.dispatch(*position, now_ms=0, sticky_key_hash=5).consumer == "a"
     subscription.add_consumer("b")
     # A recorded delivery gives one to b, the new owner, early.
-    subscription.delivered("b", 3, 2, 0, sticky_key_hash=5)
+    subscription.delivered("b", 3, 2, now_ms=0, sticky_key_hash=5)
     subscription.validate()
     subscription.ack("a", 3, 0)
     subscription.flow("b", 10)
-    assert subscription.dispatch(3, 3, 0, sticky_key_hash=5) is Undelivered.KEY_WAITS
+    assert subscription.dispatch(3, 3, now_ms=0, sticky_key_hash=5).reason is Undelivered.KEY_WAITS
     subscription.ack("a", 3, 1)
     subscription.validate()
     assert subscription.next_reads(9, 0) == [(3, 3)]
-    assert subscription.dispatch(3, 3, 0, sticky_key_hash=5) == "b"
+    assert subscription.dispatch(3, 3, now_ms=0, sticky_key_hash=5).consumer == "b"
 
 
 def test_every_slot_of_keys_is_dealt_at_once_to_its_owner() -> None:
@@ -166,15 +179,15 @@ def test_a_key_whose_messages_are_skipped_does_not_wait_for_its_old_consumer() -
     subscription = opened("Key_Shared", selector=selector)
     hashes = {subscription.sticky_key_hash(f"k{number}") for number in range(50)}
     for entry_id, key_hash in enumerate(sorted(hashes)[:8]):
-        subscription.dispatch(3, entry_id, 0, sticky_key_hash=key_hash)
+        subscription.dispatch(3, entry_id, now_ms=0, sticky_key_hash=key_hash)
     subscription.add_consumer("b")
     subscription.flow("b", 10)
     moved = [value.sticky_key_hash for value in subscription.pending("a").values()]
     theirs = next(each for each in moved if selector.select(each) == "b")
-    assert subscription.dispatch(3, 8, 0, sticky_key_hash=theirs) is Undelivered.KEY_WAITS
+    assert subscription.dispatch(3, 8, now_ms=0, sticky_key_hash=theirs).reason is Undelivered.KEY_WAITS
     assert subscription.skip(8) == 8
     assert subscription.next_reads(1, 0) == [(3, 8)]
-    assert subscription.dispatch(3, 8, 0, sticky_key_hash=theirs) == "b"
+    assert subscription.dispatch(3, 8, now_ms=0, sticky_key_hash=theirs).consumer == "b"
     subscription.validate()
 
 
@@ -186,7 +199,7 @@ def test_recorded_deliveries_are_counted_while_a_key_drains() -> None:
     assert owner
     (other,) = {"a", "b"} - {owner}
     for entry_id, consumer in enumerate((other, owner, owner, other)):
-        subscription.delivered(consumer, 3, entry_id, 0, sticky_key_hash=7)
+        subscription.delivered(consumer, 3, entry_id, now_ms=0, sticky_key_hash=7)
         subscription.validate()
     for entry_id in range(4):
         subscription.ack(None, 3, entry_id)
@@ -195,25 +208,25 @@ def test_recorded_deliveries_are_counted_while_a_key_drains() -> None:
 
 def test_after_a_seek_no_key_waits_for_queued_messages() -> None:
     subscription = opened("Key_Shared")
-    subscription.dispatch(3, 0, 0, sticky_key_hash=7)
+    subscription.dispatch(3, 0, now_ms=0, sticky_key_hash=7)
     subscription.redeliver("a")
     subscription.seek(3, 1)
-    assert subscription.dispatch(3, 1, 0, sticky_key_hash=7) == "a"
+    assert subscription.dispatch(3, 1, now_ms=0, sticky_key_hash=7).consumer == "a"
     subscription.validate()
 
 
 def test_a_key_that_had_to_wait_waits_for_the_next_round() -> None:
     subscription = opened("Key_Shared", 3, permits=2)
-    assert [subscription.dispatch(3, entry_id, 0, sticky_key_hash=7) for entry_id in (0, 1)] == ["a", "a"]
+    assert all(subscription.dispatch(3, entry_id, now_ms=0, sticky_key_hash=7) for entry_id in (0, 1))
     subscription.redeliver("a")
-    assert subscription.dispatch(3, 0, 0, sticky_key_hash=7) is Undelivered.NO_PERMITS
+    assert subscription.dispatch(3, 0, now_ms=0, sticky_key_hash=7).reason is Undelivered.NO_PERMITS
     subscription.flow("a", 2)
-    assert subscription.dispatch(3, 1, 0, sticky_key_hash=7) is Undelivered.KEY_WAITS
+    assert subscription.dispatch(3, 1, now_ms=0, sticky_key_hash=7).reason is Undelivered.KEY_WAITS
     reads = subscription.next_reads(2, 0)
-    assert [subscription.dispatch(*each, 0, sticky_key_hash=7) for each in reads] == ["a", "a"]
+    assert [bool(subscription.dispatch(each, now_ms=0, sticky_key_hash=7)) for each in reads] == [True, True]
     subscription.validate()
     subscription.flow("a", 1)
-    assert subscription.dispatch(3, 2, 0, sticky_key_hash=7) == "a"
+    assert subscription.dispatch(3, 2, now_ms=0, sticky_key_hash=7).consumer == "a"
 
 
 def test_a_key_is_with_its_old_consumer_until_each_of_its_messages_is_acknowledged_once() -> None:
@@ -224,16 +237,16 @@ def test_a_key_is_with_its_old_consumer_until_each_of_its_messages_is_acknowledg
     theirs = next(each for each in range(1, SLOTS) if selector.select(each) == "b")
     subscription.remove_consumer("b")
     for entry_id in range(3):
-        assert subscription.dispatch(3, entry_id, 0, sticky_key_hash=theirs) == "a"
+        assert subscription.dispatch(3, entry_id, now_ms=0, sticky_key_hash=theirs).consumer == "a"
     subscription.add_consumer("b")
     subscription.flow("b", 10)
     subscription.ack_many("a", [3, 3], [0, 0])
     subscription.validate()
     subscription.ack_many("a", [3], [1])
-    assert subscription.dispatch(3, 3, 0, sticky_key_hash=theirs) is Undelivered.KEY_WAITS
+    assert subscription.dispatch(3, 3, now_ms=0, sticky_key_hash=theirs).reason is Undelivered.KEY_WAITS
     subscription.ack_many("a", [3, 3], [2, 2])
     assert subscription.next_reads(1, 0) == [(3, 3)]
-    assert subscription.dispatch(3, 3, 0, sticky_key_hash=theirs) == "b"
+    assert subscription.dispatch(3, 3, now_ms=0, sticky_key_hash=theirs).consumer == "b"
     subscription.validate()
 
 
@@ -244,7 +257,7 @@ def test_a_batch_gives_the_new_owner_no_entry_of_a_draining_hash(reads: bool) ->
         selector = ConsistentHashing()
         subscription = opened("Key_Shared", 400, selector=selector, reads_by_permits=reads)
         for slot in range(100):
-            assert subscription.dispatch(3, slot, 0, sticky_key_hash=slot * 600) == "a"
+            assert subscription.dispatch(3, slot, now_ms=0, sticky_key_hash=slot * 600).consumer == "a"
         subscription.add_consumer("b")
         for name in "ab":
             subscription.flow(name, 1_000)
@@ -258,8 +271,10 @@ def test_a_batch_gives_the_new_owner_no_entry_of_a_draining_hash(reads: bool) ->
                 found |= dict.fromkeys(delivery.entry_ids.tolist(), delivery.consumer)
         else:
             for entry_id, sticky_key_hash in zip(later.tolist(), hashes.tolist(), strict=True):
-                chosen = subscription.dispatch(3, entry_id, 0, sticky_key_hash=sticky_key_hash)
-                if chosen in ("a", "b"):
+                chosen = subscription.dispatch(
+                    3, entry_id, now_ms=0, sticky_key_hash=sticky_key_hash
+                ).consumer
+                if chosen is not None:
                     found[entry_id] = chosen
         subscription.validate()
         assert {int(hashes[entry_id - 100]) for entry_id in found}.isdisjoint(moved)

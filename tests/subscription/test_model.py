@@ -11,7 +11,14 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from ackwell import Ledgers, Position, ProtocolError
 from ackwell.cursor.ack_sets import to_words
 from ackwell.store import MemoryLedger, MemoryStore
-from ackwell.subscription import CommandAck, MessageId, Subscription, SubscriptionSettings, TransactionId
+from ackwell.subscription import (
+    CommandAck,
+    MessageId,
+    Subscription,
+    SubscriptionSettings,
+    SubscriptionType,
+    TransactionId,
+)
 from tests.subscription.model import Message, Model
 
 LEDGERS = {3: 4, 5: 1, 9: 5}
@@ -34,7 +41,7 @@ class SharedSubscription(RuleBasedStateMachine):
         self.ledger = MemoryLedger()
         self.store = MemoryStore(self.ledger)
         self.ledgers = Ledgers(LEDGERS)
-        self.subscription = Subscription(self.type, self.ledgers, settings=self.settings)
+        self.subscription = Subscription(SubscriptionType(self.type), self.ledgers, settings=self.settings)
         self.log = {
             position: Message((1 << (1, 3, 2, 70)[sum(position) % 4]) - 1, self.hash_of(sum(position)), 0)
             for position in POSITIONS
@@ -84,13 +91,13 @@ class SharedSubscription(RuleBasedStateMachine):
             return
         for position in reads:
             message = self.log[position]
-            answer = self.subscription.dispatch(
-                *position,
-                self.now_ms,
+            outcome = self.subscription.dispatch(
+                position,
+                now_ms=self.now_ms,
                 batch_size=message.bits.bit_length(),
                 sticky_key_hash=message.sticky_key_hash,
             )
-            self.answered(position, answer)
+            self.answered(position, outcome.reason or outcome.consumer)
 
     def dispatch_at_once(self, reads: list[Position]) -> None:
         deliveries = self.subscription.dispatch_many(
@@ -143,7 +150,7 @@ class SharedSubscription(RuleBasedStateMachine):
     @rule(position=positions, name=consumers)
     def nack(self, position: Position, name: str) -> None:
         if name in self.model.permits:
-            has = self.subscription.nack(name, *position, self.now_ms)
+            has = self.subscription.nack(name, *position, now_ms=self.now_ms)
             assert has == self.model.nack(name, position, self.now_ms)
 
     @rule(wait_ms=st.sampled_from([100, 1_000, 100_000]))
@@ -187,7 +194,9 @@ class SharedSubscription(RuleBasedStateMachine):
     @rule(mended=st.booleans())
     def crash_and_restart(self, mended: bool) -> None:
         self.store = MemoryStore(self.ledger)
-        self.subscription = Subscription.load(self.type, self.store, self.ledgers, settings=self.settings)
+        self.subscription = Subscription.load(
+            SubscriptionType(self.type), self.store, self.ledgers, settings=self.settings
+        )
         self.model = self.new_model()
         self.model.restore(self.saved)
         if mended:
@@ -211,8 +220,15 @@ class SharedSubscription(RuleBasedStateMachine):
         suspected = bool(model.suspects)
         while reads := subscription.next_reads(3, self.now_ms):
             for position in reads:
-                bits = self.log[position].bits
-                who = subscription.dispatch(*position, self.now_ms, batch_size=bits.bit_length())
+                message = self.log[position]
+                bits = message.bits
+                outcome = subscription.dispatch(
+                    position,
+                    now_ms=self.now_ms,
+                    batch_size=bits.bit_length(),
+                    sticky_key_hash=message.sticky_key_hash,
+                )
+                who = outcome.reason or outcome.consumer
                 model.answered(position, who, self.now_ms)
                 assert who == "z" or suspected
                 if who == "z":

@@ -18,11 +18,11 @@ from tests.subscription.helpers import deliver, opened
 
 def test_a_seek_restarts_at_its_position_without_pending_entries() -> None:
     subscription = opened("Shared", 6, delayed=DelayedDeliveryTracker(strict=True))
-    subscription.dispatch(3, 0, 0, deliver_at_ms=5_000)
+    subscription.dispatch(3, 0, now_ms=0, deliver_at_ms=5_000)
     deliver(subscription)
     subscription.ack("a", 3, 4)
     subscription.redeliver("a", [(3, 5)])
-    subscription.nack("a", 3, 1, 0)
+    subscription.nack("a", 3, 1, now_ms=0)
     subscription.seek(3, 2)
     subscription.validate()
     assert subscription.cursor.mark_delete_position == (3, 1)
@@ -51,16 +51,16 @@ def test_nothing_is_left_of_entries_that_a_move_acknowledged(move: str) -> None:
         subscription.add_consumer(name)
         subscription.flow(name, 100)
     for position in subscription.next_reads(8, 0):
-        subscription.dispatch(*position, 0, batch_size=2)
+        subscription.dispatch(*position, now_ms=0, batch_size=2)
     for _ in range(2):
         for name in "ab":
             subscription.redeliver(name, [(3, 0), (3, 1)])
         for position in subscription.next_reads(8, 0):
-            subscription.dispatch(*position, 0, batch_size=2)
+            subscription.dispatch(*position, now_ms=0, batch_size=2)
     assert subscription.dead_letters == [(3, 0), (3, 1)]
     subscription.ack("a", 3, 2, (0b10,))
     subscription.redeliver("a", [(3, 3)])
-    subscription.nack("a", 3, 4, 10)
+    subscription.nack("a", 3, 4, now_ms=10)
     if move == "ack_cumulative":
         # Counts survive a change of the type, and are dropped with their entries.
         for name in "ab":
@@ -185,7 +185,7 @@ def test_expiry_up_to_a_ledger_that_is_gone_changes_nothing_that_is_acknowledged
 
 def test_a_cleared_backlog_has_nothing_unread_and_nothing_delayed() -> None:
     subscription = opened("Shared", 9, permits=100, delayed=DelayedDeliveryTracker())
-    assert subscription.dispatch(3, 0, 0, deliver_at_ms=5_000) is Undelivered.DELAYED
+    assert subscription.dispatch(3, 0, now_ms=0, deliver_at_ms=5_000).reason is Undelivered.DELAYED
     assert subscription.clear_backlog() == 9
     assert subscription.read_position == (3, 9)
     assert subscription.summary(0).delayed == 0

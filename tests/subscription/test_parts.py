@@ -10,7 +10,7 @@ import pytest
 from ackwell import CursorSettings, Ledgers, LimitError, ProtocolError, Subscription
 from ackwell.cursor.ack_sets import WORDS_MAX
 from ackwell.protocol.command_ack import AckColumns, CommandAck, MessageId
-from ackwell.subscription import SubscriptionSettings, TransactionId
+from ackwell.subscription import SubscriptionSettings, SubscriptionType, TransactionId
 from tests import reference
 from tests.samples import examples
 
@@ -41,7 +41,9 @@ def mask(chosen: random.Random) -> tuple[int, ...]:
 
 def delivered(settings: SubscriptionSettings, kind: str, engine: Any = None) -> Subscription:
     """Return a subscription whose two consumers have all entries."""
-    subscription = Subscription(kind, Ledgers({3: ENTRIES, 4: ENTRIES}), settings=settings, engine=engine)
+    subscription = Subscription(
+        SubscriptionType(kind), Ledgers({3: ENTRIES, 4: ENTRIES}), settings=settings, engine=engine
+    )
     for consumer in ("a", "b"):
         subscription.add_consumer(consumer)
         subscription.flow(consumer, 10_000)
@@ -69,7 +71,8 @@ def test_a_command_equals_its_ids_one_by_one(settings: SubscriptionSettings, kin
     for _ in range(examples(3)):
         if kind == "Exclusive":
             together, alone = (
-                Subscription(kind, Ledgers({3: ENTRIES, 4: ENTRIES}), settings=settings) for _ in "12"
+                Subscription(SubscriptionType(kind), Ledgers({3: ENTRIES, 4: ENTRIES}), settings=settings)
+                for _ in "12"
             )
             together.add_consumer("a")
             alone.add_consumer("a")

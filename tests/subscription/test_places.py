@@ -25,10 +25,10 @@ def state_of_places() -> Subscription:
         subscription.add_consumer(name)
         subscription.flow(name, 100)
     for entry_id in range(6):
-        subscription.dispatch(3, entry_id, 0, deliver_at_ms=100 if entry_id == 4 else 0)
+        subscription.dispatch(3, entry_id, now_ms=0, deliver_at_ms=100 if entry_id == 4 else 0)
     subscription.ack("a", 3, 0)
     subscription.redeliver("a", [(3, 1), (3, 5)])
-    subscription.dispatch(3, 5, 0)
+    subscription.dispatch(3, 5, now_ms=0)
     state = subscription._state
     state.consumers.remove_pending(3, 3)
     state.transactions.hold(TransactionId(0, 1), state.cursor.mark_delete_position._replace(entry_id=3), HELD)
@@ -83,7 +83,7 @@ def test_an_entry_of_a_trimmed_ledger_is_missed_nowhere() -> None:
     subscription.add_consumer("a")
     subscription.flow("a", 100)
     for position in subscription.next_reads(5, 0):
-        subscription.dispatch(*position, 0)
+        subscription.dispatch(*position, now_ms=0)
     ledgers.trim_before(1)
     subscription.validate()
     subscription.redeliver("a")

@@ -87,14 +87,14 @@ class Walk:
         self.publish()
         for position in self.subscription.next_reads(self.random.randint(1, 6), 0):
             entry = self.entries[position]  # KeyError: an acknowledged entry was redelivered
-            name = self.subscription.dispatch(*position, 0, batch_size=self.size(position))
-            if not isinstance(name, str):
+            name = self.subscription.dispatch(position, now_ms=0, batch_size=self.size(position)).consumer
+            if name is None:
                 continue
             assert entry.holder is None
             assert position not in self.gone_for_good
             assert entry.queued or not entry.read
-            entry.holder, entry.queued, entry.read = name, False, True
-            self.unacked[name] += entry.owed.bit_count()
+            entry.holder, entry.queued, entry.read = str(name), False, True
+            self.unacked[str(name)] += entry.owed.bit_count()
             self.delivered += 1
 
     def pick(self) -> Position:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ackwell import Ledgers
-from ackwell.subscription import Subscription, SubscriptionSettings, Undelivered
+from ackwell.subscription import Subscription, SubscriptionSettings, SubscriptionType, Undelivered
 from ackwell.subscription.reads import average
 from ackwell.subscription.selectors import ConsistentHashing
 
@@ -29,7 +29,7 @@ def opened(kind: str, limits: tuple[int, int], turn: int, *, at_once: bool) -> S
         round_robin_batch_size=turn,
         read_batch_size=100 if turn == 20 else 17,
     )
-    subscription = Subscription(kind, Ledgers({3: ENTRIES}), settings=settings)
+    subscription = Subscription(SubscriptionType(kind), Ledgers({3: ENTRIES}), settings=settings)
     if not at_once:
         policy: Any = subscription._state.policy
         policy.choose_many = lambda _: None
@@ -137,20 +137,24 @@ def test_each_read_begins_a_turn() -> None:
     taken = []
     for _ in range(4):
         (position,) = subscription.next_reads(1, 0)
-        taken.append(subscription.dispatch(*position, 0))
+        taken.append(subscription.dispatch(position, now_ms=0).consumer)
     assert taken == ["a", "b", "a", "b"]
     subscription.seek(3, 0)
-    assert [subscription.dispatch(*position, 0) for position in subscription.next_reads(4, 0)] == ["a"] * 4
+    for position in subscription.next_reads(4, 0):
+        assert subscription.dispatch(position, now_ms=0).consumer == "a"
 
 
 @pytest.mark.parametrize("kind", ["Exclusive", "Failover"])
 def test_a_read_has_the_permits_of_its_beginning(kind: str) -> None:
     settings = SubscriptionSettings.pulsar("4.2")
-    subscription = Subscription(kind, Ledgers({3: 9}), settings=settings)
+    subscription = Subscription(SubscriptionType(kind), Ledgers({3: 9}), settings=settings)
     subscription.add_consumer("a")
     subscription.flow("a", 3)
-    taken = [subscription.dispatch(*position, 0, batch_size=10) for position in subscription.next_reads(4, 0)]
-    assert taken == ["a"] * 3 + [Undelivered.NO_PERMITS]
+    taken = [
+        subscription.dispatch(position, now_ms=0, batch_size=10) for position in subscription.next_reads(4, 0)
+    ]
+    assert [each.consumer for each in taken] == ["a"] * 3 + [None]
+    assert taken[3].reason is Undelivered.NO_PERMITS
 
 
 def test_the_mean_size_of_an_entry_gives_each_read_a_tenth_of_the_weight() -> None:
@@ -175,7 +179,8 @@ def test_an_acknowledged_entry_keeps_its_place_in_a_brokers_queue(version: str) 
         subscription.flow("a", permits)
         ledger_ids, entry_ids = subscription.next_reads_many(10, 0)
         sizes = np.full(len(entry_ids), 10, dtype=np.int64)
-        found = subscription.dispatch_many(ledger_ids, entry_ids, 0, batch_sizes=sizes)
+        columns = {"batch_sizes": sizes, "sticky_key_hashes": entry_ids}
+        found = subscription.dispatch_many(ledger_ids, entry_ids, 0, **columns)
         return [entry_id for each in found for entry_id in each.entry_ids.tolist()]
 
     assert served(6) == [0, 1, 2, 3, 4, 5]

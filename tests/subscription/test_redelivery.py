@@ -22,7 +22,7 @@ def test_a_negative_acknowledgment_waits_longer_each_time() -> None:
     now_ms, waits = 0, []
     for _ in range(4):
         assert deliver(subscription, now_ms) == {"a": [0]}
-        assert subscription.nack("a", 3, 0, now_ms)
+        assert subscription.nack("a", 3, 0, now_ms=now_ms)
         assert subscription.summary(now_ms).backing_off == 1
         due = subscription.next_wakeup_ms()
         assert due is not None
@@ -37,7 +37,7 @@ def test_a_negative_acknowledgment_waits_longer_each_time() -> None:
 def test_an_acknowledgment_ends_the_back_off() -> None:
     subscription = opened("Shared", 1)
     deliver(subscription)
-    subscription.nack("a", 3, 0, 0)
+    subscription.nack("a", 3, 0, now_ms=0)
     subscription.ack("a", 3, 0)
     assert subscription.next_wakeup_ms() is None
     assert subscription.advance(10**9) == 0
@@ -60,7 +60,7 @@ def everything_again(subscription: Subscription) -> None:
 def test_a_back_off_ends_when_its_message_goes_back(back: Callable[[Subscription], object]) -> None:
     subscription = opened("Shared", 1)
     deliver(subscription)
-    subscription.nack("a", 3, 0, 0)
+    subscription.nack("a", 3, 0, now_ms=0)
     back(subscription)
     assert subscription.next_wakeup_ms() is None
     subscription.add_consumer("b")
@@ -74,25 +74,25 @@ def test_an_acknowledged_message_cannot_be_given_back(kind: str) -> None:
     subscription = opened(kind)
     deliver(subscription)
     subscription.ack("a", 3, 2)
-    assert not subscription.nack("a", 3, 2, 0)
+    assert not subscription.nack("a", 3, 2, now_ms=0)
     assert subscription.next_wakeup_ms() is None
 
 
 def test_a_second_negative_acknowledgment_begins_the_back_off_anew() -> None:
     subscription = opened("Shared", nack_backoff=RedeliveryBackoff(60_000, 60_000))
     deliver(subscription)
-    subscription.nack("a", 3, 0, 0)
-    subscription.nack("a", 3, 0, 30_000)
+    subscription.nack("a", 3, 0, now_ms=0)
+    subscription.nack("a", 3, 0, now_ms=30_000)
     assert subscription.next_wakeup_ms() == 90_000
     assert [subscription.advance(now_ms) for now_ms in (60_000, 89_999, 90_000)] == [0, 0, 1]
 
 
 def test_a_single_message_that_was_taken_back_has_only_its_next_deadline() -> None:
     subscription = opened("Shared", ack_timeout_ms=1_000)
-    subscription.dispatch(3, 0, 0)
-    subscription.dispatch(3, 1, 5_000)
+    subscription.dispatch(3, 0, now_ms=0)
+    subscription.dispatch(3, 1, now_ms=5_000)
     subscription.redeliver("a", [(3, 1)])
-    assert subscription.dispatch(3, 1, 5_500) == "a"
+    assert subscription.dispatch(3, 1, now_ms=5_500).consumer == "a"
     assert [subscription.advance(now_ms) for now_ms in (6_000, 6_999, 7_000)] == [1, 0, 1]
 
 
@@ -116,7 +116,7 @@ def test_a_message_not_acknowledged_in_time_is_redelivered_and_never_early() -> 
 @pytest.mark.parametrize("kind", ["Shared", "Key_Shared"])
 def test_messages_of_one_read_that_are_not_acknowledged_in_time_are_redelivered(kind: str) -> None:
     subscription = opened(kind, 3, ack_timeout_ms=5_000, ack_timeout_tick_ms=1_000)
-    (delivery,) = subscription.dispatch_many([3, 3, 3], [0, 1, 2], 300)
+    (delivery,) = subscription.dispatch_many([3, 3, 3], [0, 1, 2], 300, sticky_key_hashes=[1, 2, 3])
     assert delivery.consumer == "a"
     subscription.ack("a", 3, 1)
     assert subscription.next_wakeup_ms() == 6_000
@@ -149,9 +149,9 @@ def test_a_dead_letter_that_is_acknowledged_or_read_again_is_none(
     end: Callable[[Subscription], object],
 ) -> None:
     subscription = opened("Shared", max_redeliver_count=0)
-    subscription.dispatch(3, 0, 0)
+    subscription.dispatch(3, 0, now_ms=0)
     subscription.redeliver("a")
-    assert subscription.dispatch(3, 0, 0) is Undelivered.DEAD_LETTER
+    assert subscription.dispatch(3, 0, now_ms=0).reason is Undelivered.DEAD_LETTER
     assert subscription.dead_letters == [(3, 0)]
     end(subscription)
     assert subscription.dead_letters == []
@@ -185,8 +185,8 @@ def test_after_a_trim_a_read_does_not_examine_waiting_messages(kind: str) -> Non
     deliver(subscription)
     subscription.redeliver("a", [(3, 0)])
     for entry_id in range(900):
-        subscription.nack("a", 5, entry_id, 0)
-    subscription.nack("a", 3, 1, 0)
+        subscription.nack("a", 5, entry_id, now_ms=0)
+    subscription.nack("a", 3, 1, now_ms=0)
     ledgers.trim_before(5)
     backoffs = subscription._state.backoffs
     backoffs.due_ms = waiting = Visited(backoffs.due_ms)

@@ -19,6 +19,7 @@ from ackwell.subscription import (
     MessageId,
     Subscription,
     SubscriptionSettings,
+    SubscriptionType,
     TransactionId,
 )
 
@@ -60,15 +61,15 @@ BAD = [
 GOOD: dict[str, dict[str, Any]] = {
     "abort": {"transaction": TransactionId(1, 1)},
     "accepted_part": {"command": AckColumns.of(CommandAck(1, message_ids=(MessageId(3, 5),)))},
-    "ack": {"consumer": "a", "ledger_id": 3, "entry_id": 5, "ack_set": (0b10,)},
-    "ack_cumulative": {"consumer": "a", "ledger_id": 3, "entry_id": 5, "ack_set": (0b10,)},
+    "ack": {"consumer": "a", "position": 3, "entry_id": 5, "ack_set": (0b10,)},
+    "ack_cumulative": {"consumer": "a", "position": 3, "entry_id": 5, "ack_set": (0b10,)},
     "ack_many": {
         "consumer": "a",
         "ledger_ids": [3, 3],
         "entry_ids": [5, 6],
         "ack_sets": ([0, 1, 2], [2, 2]),
     },
-    "ack_set": {"ledger_id": 3, "entry_id": 5},
+    "ack_set": {"position": 3, "entry_id": 5},
     "add_consumer": {
         "name": "c",
         "consumer_id": 7,
@@ -83,14 +84,14 @@ GOOD: dict[str, dict[str, Any]] = {
     "cumulative_ack": {"transaction": TransactionId(1, 1)},
     "delivered": {
         "consumer": "b",
-        "ledger_id": 3,
+        "position": 3,
         "entry_id": 5,
         "now_ms": 50,
         "batch_size": 2,
         "sticky_key_hash": 5,
     },
     "dispatch": {
-        "ledger_id": 3,
+        "position": 3,
         "entry_id": 10,
         "now_ms": 50,
         "batch_size": 2,
@@ -105,24 +106,25 @@ GOOD: dict[str, dict[str, Any]] = {
         "sticky_key_hashes": [5, 6],
         "deliver_at_ms": [0, 0],
     },
-    "expire": {"ledger_id": 3, "entry_id": 5},
+    "expire": {"position": 3, "entry_id": 5},
     "extend": {"consumer": "a", "positions": [(3, 5)], "now_ms": 50},
-    "is_in_transaction": {"ledger_id": 3, "entry_id": 5},
+    "is_in_transaction": {"position": 3, "entry_id": 5},
     "flow": {"consumer": "a", "permits": 5},
     "handle": {"consumer": "a", "command": CommandAck(1, message_ids=(MessageId(3, 5),))},
-    "holder": {"ledger_id": 3, "entry_id": 5},
-    "later_of_key": {"consumer": "a", "ledger_id": 3, "entry_id": 5},
+    "holder": {"position": 3, "entry_id": 5},
+    "later_of_key": {"consumer": "a", "position": 3, "entry_id": 5},
     "limit_unacked": {"per_consumer": 5, "per_subscription": 50},
-    "nack": {"consumer": "a", "ledger_id": 3, "entry_id": 5, "now_ms": 50},
+    "nack": {"consumer": "a", "position": 3, "entry_id": 5, "now_ms": 50},
+    "nack_in_order": {"consumer": "a", "position": 3, "entry_id": 5, "now_ms": 50},
     "next_reads": {"limit": 5, "now_ms": 50},
     "next_reads_many": {"limit": 5, "now_ms": 50},
     "in_hand": {"consumer": "a"},
     "pending": {"consumer": "a"},
-    "started": {"consumer": "a", "ledger_id": 3, "entry_id": 5},
+    "started": {"consumer": "a", "position": 3, "entry_id": 5},
     "redeliver": {"consumer": "a", "positions": [(3, 5)], "counted": False, "epoch": 4},
-    "redelivery_count": {"ledger_id": 3, "entry_id": 5},
+    "redelivery_count": {"position": 3, "entry_id": 5},
     "remove_consumer": {"consumer": "a"},
-    "seek": {"ledger_id": 3, "entry_id": 5, "ack_set": (0b10,)},
+    "seek": {"position": 3, "entry_id": 5, "ack_set": (0b10,)},
     "skip": {"entries": 3},
     "sticky_key_hash": {"key": "k", "producer_name": "p", "sequence_id": 7},
     "summary": {"now_ms": 50},
@@ -135,19 +137,21 @@ def living(kind: str) -> Subscription:
     """Return a subscription with something in every place."""
     settings = SubscriptionSettings(ack_timeout_ms=10_000, max_redeliver_count=3)
     delayed = DelayedDeliveryTracker(strict=True)
-    subscription = Subscription(kind, Ledgers({2: 2, 3: 20}), settings=settings, delayed=delayed)
+    subscription = Subscription(
+        SubscriptionType(kind), Ledgers({2: 2, 3: 20}), settings=settings, delayed=delayed
+    )
     for name in "a" if kind == "Exclusive" else "ab":
         subscription.add_consumer(name)
         subscription.flow(name, 100)
     for position in subscription.next_reads(12, 0):
         delay = 1_000 if position.entry_id == 9 else 0
         subscription.dispatch(
-            *position, 0, batch_size=2, sticky_key_hash=1 + position.entry_id, deliver_at_ms=delay
+            *position, now_ms=0, batch_size=2, sticky_key_hash=1 + position.entry_id, deliver_at_ms=delay
         )
     subscription.ack("a", 3, 1)
     subscription.ack("a", 3, 2, (0b10,))
     subscription.redeliver("a", [(3, 0), (3, 3)])
-    subscription.nack("a", 3, 4, 10)
+    subscription.nack("a", 3, 4, now_ms=10)
     held = MessageId(3, 6, ack_set=(0b01,), batch_size=2)
     subscription.handle("a", CommandAck(1, message_ids=(held,), transaction=TransactionId(1, 1)))
     subscription.handle("a", CommandAck(1, message_ids=(MessageId(3, 7),), request_id=1))
@@ -233,4 +237,4 @@ def test_the_type_is_changed_by_its_own_method_only() -> None:
 
 def test_a_type_of_a_subscription_that_does_not_exist_is_named_beside_those_that_do() -> None:
     with pytest.raises(ValueError, match=r"'KeyShared'.* expected Exclusive, Shared, Failover, Key_Shared$"):
-        Subscription("KeyShared")
+        Subscription("KeyShared")  # type: ignore[arg-type]

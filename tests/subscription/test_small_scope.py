@@ -16,7 +16,7 @@ import pytest
 from ackwell import Ledgers, Position, ProtocolError
 from ackwell.cursor.ack_sets import to_words
 from ackwell.store import MemoryStore
-from ackwell.subscription import RedeliveryBackoff, Subscription
+from ackwell.subscription import RedeliveryBackoff, Subscription, SubscriptionType
 from tests.subscription.model import Message, Model, State
 
 LEDGERS = Ledgers({3: 3, 5: 3})
@@ -36,7 +36,7 @@ class World:
 
     def start(self) -> None:
         self.running = True
-        self.subscription = Subscription.load(self.kind, self.store, LEDGERS)
+        self.subscription = Subscription.load(SubscriptionType(self.kind), self.store, LEDGERS)
         self.model = Model(LOG, self.kind == "Shared", RedeliveryBackoff(), None)
         self.model.restore(self.saved)
         self.join()
@@ -77,9 +77,8 @@ class World:
     def deliver(self) -> None:
         """Deliver the unacknowledged entries to the only consumer."""
         for position in self.subscription.next_reads(10, 0) if self.running else ():
-            answer = self.subscription.dispatch(*position, 0, batch_size=2)
-            assert answer == "a"
-            self.model.answered(position, answer, 0)
+            assert self.subscription.dispatch(position, now_ms=0, batch_size=2).consumer == "a"
+            self.model.answered(position, "a", 0)
 
     def check(self) -> None:
         if not self.running:

@@ -39,7 +39,7 @@ def test_an_audit_describes_a_counter_that_drifted() -> None:
 
 def test_validation_checks_the_pending_entries_of_every_consumer() -> None:
     subscription = opened("Shared", 9, permits=10, engine=reference)
-    subscription.dispatch(3, 0, 0)
+    subscription.dispatch(3, 0, now_ms=0)
     subscription.validate()
     pending = subscription._state.consumers.by_key["a"].pending
     pending._values[Position(3, 0)] = PendingAck(-1, 0)  # type: ignore[attr-defined]

@@ -15,7 +15,7 @@ from ackwell.cursor.ack_sets import to_words
 from ackwell.cursor.rules import acknowledged
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.files import read_events
-from ackwell.subscription import Subscription, SubscriptionSettings, sticky_key_hash
+from ackwell.subscription import Subscription, SubscriptionSettings, SubscriptionType, sticky_key_hash
 from tests.shared import shared_folder
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "traces"
@@ -41,7 +41,7 @@ class TracedSubscription:
         types = [event.detail for event in self.events if event.kind is Kind.CONSUMER_OPEN]
         self.ledgers = Ledgers()
         self.subscription = Subscription(
-            types[0] or "Shared" if types else "Shared", self.ledgers, settings=NO_LIMITS
+            SubscriptionType(types[0] or "Shared" if types else "Shared"), self.ledgers, settings=NO_LIMITS
         )
         self.got: Counter[tuple[Position, int | None]] = Counter()
         self.checks = Counter[str]()
@@ -111,7 +111,7 @@ class TracedSubscription:
         subscription.delivered(
             name,
             *position,
-            event.time_ms or 0,
+            now_ms=event.time_ms or 0,
             batch_size=self.sizes[position],
             sticky_key_hash=key_hash,
         )

@@ -18,6 +18,7 @@ from ackwell.subscription import (
     MessageId,
     Subscription,
     SubscriptionSettings,
+    SubscriptionType,
     TransactionId,
     Undelivered,
 )
@@ -119,7 +120,7 @@ def test_part_of_a_batch_in_a_transaction_needs_the_batch_size() -> None:
 def test_parts_of_a_batch_in_one_transaction_are_committed_together() -> None:
     subscription = opened("Shared")
     assert subscription.next_reads(1, 0)
-    subscription.dispatch(3, 0, 0, batch_size=4)
+    subscription.dispatch(3, 0, now_ms=0, batch_size=4)
     transaction = TransactionId(0, 1)
     for bits in (0b0001, 0b0110):
         message = MessageId(3, 0, ack_set=(0b1111 & ~bits,), batch_size=4)
@@ -135,7 +136,7 @@ def test_parts_of_a_batch_in_one_transaction_are_committed_together() -> None:
 def test_two_transactions_conflict_if_their_parts_of_a_batch_overlap(first: int, second: int) -> None:
     subscription = opened("Shared")
     assert subscription.next_reads(1, 0)
-    subscription.dispatch(3, 0, 0, batch_size=4)
+    subscription.dispatch(3, 0, now_ms=0, batch_size=4)
 
     def ack(number: int, bits: int) -> None:
         message = MessageId(3, 0, ack_set=(0b1111 & ~bits,), batch_size=4)
@@ -158,7 +159,7 @@ def test_two_transactions_conflict_if_their_parts_of_a_batch_overlap(first: int,
 
 def test_an_entry_that_was_acknowledged_in_part_conflicts_as_a_whole_only() -> None:
     subscription = opened("Shared", plain_acks_conflict=True)
-    subscription.dispatch(3, 0, 0, batch_size=3)
+    subscription.dispatch(3, 0, now_ms=0, batch_size=3)
     subscription.ack("a", 3, 0, (0b011,))
 
     def ack(message: MessageId) -> None:
@@ -176,7 +177,7 @@ def test_an_abort_gives_back_no_entry_that_another_transaction_holds_the_rest_of
     engine: Engine, end: str
 ) -> None:
     subscription = opened("Shared", 1, permits=10, engine=engine)
-    subscription.dispatch(3, 0, 0, batch_size=3)
+    subscription.dispatch(3, 0, now_ms=0, batch_size=3)
 
     def ack(number: int, ack_set: int) -> None:
         message = MessageId(3, 0, ack_set=(ack_set,), batch_size=3)
@@ -213,15 +214,15 @@ def test_only_a_cumulative_acknowledgment_leaves_individual_ones_held() -> None:
 
 def test_a_part_that_an_aborted_transaction_gives_back_waits_for_no_back_off() -> None:
     subscription = opened("Shared", entries=2)
-    assert subscription.dispatch(3, 0, 0, batch_size=3) == "a"
-    subscription.nack("a", 3, 0, 0)
+    assert subscription.dispatch(3, 0, now_ms=0, batch_size=3).consumer == "a"
+    subscription.nack("a", 3, 0, now_ms=0)
     part = MessageId(3, 0, ack_set=(6,), batch_size=3)
     transaction = TransactionId(0, 1)
     subscription.handle("a", CommandAck(1, message_ids=(part,), transaction=transaction))
     subscription.abort(transaction)
     subscription.validate()
     assert subscription.next_reads(9, 0)[0] == (3, 0)
-    assert subscription.dispatch(3, 0, 0, batch_size=3) == "a"
+    assert subscription.dispatch(3, 0, now_ms=0, batch_size=3).consumer == "a"
     assert subscription.redelivery_count(3, 0) == 1
     assert subscription.advance(100_000) == 0
     assert subscription.redelivery_count(3, 0) == 1
@@ -244,7 +245,7 @@ def part(unacked_bits: int, size: int = 3, entry_id: int = 0) -> MessageId:
 @both_engines
 def test_acknowledged_and_held_messages_of_a_batch_are_not_pending(engine: Engine) -> None:
     subscription = opened("Shared", engine=engine)
-    subscription.dispatch(3, 0, 0, batch_size=4)
+    subscription.dispatch(3, 0, now_ms=0, batch_size=4)
     hold(subscription, part(0b1110, 4))
     assert subscription.pending("a")[Position(3, 0)].remaining == 3
     subscription.ack("a", 3, 0, (0b1101,))
@@ -254,7 +255,7 @@ def test_acknowledged_and_held_messages_of_a_batch_are_not_pending(engine: Engin
 
 def test_one_command_may_hold_parts_of_a_batch_but_no_message_twice() -> None:
     subscription = opened("Shared")
-    subscription.dispatch(3, 0, 0, batch_size=3)
+    subscription.dispatch(3, 0, now_ms=0, batch_size=3)
     for twice in ((part(0b110), part(0b010)), (MessageId(3, 1), MessageId(3, 1))):
         with pytest.raises(ProtocolError, match="listed twice"):
             hold(subscription, *twice)
@@ -287,7 +288,7 @@ def test_a_batch_acknowledged_whole_and_read_again_does_not_conflict(
     end: Callable[[Subscription], object],
 ) -> None:
     subscription = opened("Shared", plain_acks_conflict=True)
-    subscription.dispatch(3, 0, 0, batch_size=3)
+    subscription.dispatch(3, 0, now_ms=0, batch_size=3)
     subscription.ack("a", 3, 0, (0b100,))
     end(subscription)
     assert subscription.cursor.is_acked(3, 0)
@@ -300,10 +301,10 @@ def test_an_abort_queues_an_unexamined_message_with_its_delay(engine: Engine) ->
     subscription = opened("Shared", delayed=DelayedDeliveryTracker(), engine=engine)
     hold(subscription, MessageId(3, 0))
     assert subscription.next_reads(1, 0) == [(3, 1)]
-    subscription.dispatch(3, 1, 0)
+    subscription.dispatch(3, 1, now_ms=0)
     subscription.abort(FIRST)
     assert subscription.next_reads(1, 0) == [(3, 0)]
-    assert subscription.dispatch(3, 0, 0, deliver_at_ms=5_000) is Undelivered.DELAYED
+    assert subscription.dispatch(3, 0, now_ms=0, deliver_at_ms=5_000).reason is Undelivered.DELAYED
     subscription.validate()
 
 
@@ -315,27 +316,27 @@ def test_an_abort_delivers_nothing_twice_that_was_held_unread(engine: Engine, ki
     subscription.abort(FIRST)
     reads = subscription.next_reads(100, 0)
     assert reads == [(3, entry_id) for entry_id in range(10)]
-    assert [subscription.dispatch(*each, 0, sticky_key_hash=1) for each in reads] == ["a"] * 10
+    assert all(subscription.dispatch(each, now_ms=0, sticky_key_hash=1) for each in reads)
     subscription.validate()
 
 
 @both_engines
 def test_an_entry_held_while_queued_blocks_its_key(engine: Engine) -> None:
     subscription = opened("Key_Shared", engine=engine)
-    subscription.dispatch(3, 0, 0, sticky_key_hash=7)
+    subscription.dispatch(3, 0, now_ms=0, sticky_key_hash=7)
     subscription.redeliver("a")
     hold(subscription, MessageId(3, 0))
     assert subscription.next_reads(1, 0) == [(3, 1)]
     subscription.abort(FIRST)
-    assert subscription.dispatch(3, 1, 0, sticky_key_hash=7) is Undelivered.KEY_WAITS
-    assert subscription.dispatch(3, 2, 0, sticky_key_hash=8) == "a"
+    assert subscription.dispatch(3, 1, now_ms=0, sticky_key_hash=7).reason is Undelivered.KEY_WAITS
+    assert subscription.dispatch(3, 2, now_ms=0, sticky_key_hash=8).consumer == "a"
     subscription.validate()
 
 
 def test_a_held_message_has_no_back_off() -> None:
     subscription = opened("Shared")
-    subscription.dispatch(3, 0, 0)
-    assert subscription.nack("a", 3, 0, 0)
+    subscription.dispatch(3, 0, now_ms=0)
+    assert subscription.nack("a", 3, 0, now_ms=0)
     assert subscription.next_wakeup_ms() is not None
     hold(subscription, MessageId(3, 0))
     assert subscription.next_wakeup_ms() is None
@@ -344,7 +345,7 @@ def test_a_held_message_has_no_back_off() -> None:
 @both_engines
 def test_an_abort_leaves_a_delayed_message_to_its_time(engine: Engine) -> None:
     subscription = opened("Shared", delayed=DelayedDeliveryTracker(), engine=engine)
-    assert subscription.dispatch(3, 0, 0, deliver_at_ms=50_000) is Undelivered.DELAYED
+    assert subscription.dispatch(3, 0, now_ms=0, deliver_at_ms=50_000).reason is Undelivered.DELAYED
     hold(subscription, MessageId(3, 0))
     subscription.abort(FIRST)
     assert subscription.next_reads(1, 0) == [(3, 1)]
@@ -375,7 +376,7 @@ def test_a_batch_is_delivered_without_acknowledged_and_held_messages(
     if acked != 0b111:
         subscription.ack(None, 3, 0, (acked,))
     hold(subscription, part(0b11101 if size == 3 else 0b11000, size))
-    assert subscription.dispatch(3, 0, 0, batch_size=3) == "a"
+    assert subscription.dispatch(3, 0, now_ms=0, batch_size=3).consumer == "a"
     assert subscription.pending("a")[Position(3, 0)].remaining == remaining
     subscription.validate()
 
@@ -403,7 +404,7 @@ def test_an_unexamined_message_is_dropped_when_it_is_acknowledged(
 ) -> None:
     subscription = opened("Shared", engine=engine)
     hold(subscription, MessageId(3, 0))
-    subscription.dispatch(3, 1, 0)
+    subscription.dispatch(3, 1, now_ms=0)
     subscription.abort(FIRST)
     assert subscription.summary(0).to_redeliver == 1
     end(subscription)
@@ -449,7 +450,7 @@ def test_a_batch_acknowledged_in_parts_is_not_delivered_if_the_broker_keeps_part
     """As 4.2.4 does it: the cursor does not have it, and no consumer has or gets it."""
     settings = SubscriptionSettings.pulsar("4.2", transactions_keep_parts=True)
     settings = replace(settings, cursor=replace(settings.cursor, batch_index_acks=False))
-    subscription = Subscription(kind, Ledgers({3: 2}), settings=settings)
+    subscription = Subscription(SubscriptionType(kind), Ledgers({3: 2}), settings=settings)
     subscription.add_consumer("a")
     subscription.flow("a", 100)
     deliver(subscription, batch_size=3)
@@ -487,7 +488,7 @@ def test_parts_replaced_by_a_cumulative_acknowledgment_stay_left_out_if_the_brok
     assert subscription.ack_set(3, 0) == ((0b100,) if keeps else (0b110,))
     subscription.redeliver("a")
     subscription.flow("a", 100)
-    (delivery,) = subscription.dispatch_many([3], [0], 0, batch_sizes=[3])
+    (delivery,) = subscription.dispatch_many([3], [0], 0, batch_sizes=[3], sticky_key_hashes=[0])
     assert delivery.ack_sets[Position(3, 0)] == ((0b100,) if keeps else (0b110,))
     subscription.validate()
 
@@ -495,7 +496,9 @@ def test_parts_replaced_by_a_cumulative_acknowledgment_stay_left_out_if_the_brok
 @pytest.mark.parametrize("kind", ["Shared", "Key_Shared"])
 def test_held_entries_take_up_places_in_a_brokers_read(kind: str) -> None:
     """Seed 81230 on 4.2.4: the broker had read one entry less, so other entries were delayed then."""
-    subscription = Subscription(kind, Ledgers({3: 4}), settings=SubscriptionSettings.pulsar("4.2"))
+    subscription = Subscription(
+        SubscriptionType(kind), Ledgers({3: 4}), settings=SubscriptionSettings.pulsar("4.2")
+    )
     subscription.add_consumer("a")
     subscription.flow("a", 1)
     assert deliver(subscription) == {"a": [0]}

@@ -20,7 +20,7 @@ from ackwell.subscription import (
     RedeliveryBackoff,
     Subscription,
     SubscriptionSettings,
-    Undelivered,
+    SubscriptionType,
 )
 from tests.subscription.exploring import (
     ACKED,
@@ -101,7 +101,7 @@ class World(MessageWorld):
 
     def __init__(self, keys: tuple[int, ...], rule: Rule) -> None:
         self.rule, self.ledgers = rule, LEDGERS[len(keys)]
-        subscription = Subscription(rule.kind, self.ledgers, **rule.options())
+        subscription = Subscription(SubscriptionType(rule.kind), self.ledgers, **rule.options())
         super().__init__(keys, [Message() for _ in keys], subscription)
         self.clients: dict[int, Client] = {}
         self.now_ms = self.joined = 0
@@ -283,10 +283,12 @@ class World(MessageWorld):
         got: set[int] = set()
         for position in self.subscription.next_reads(9, self.now_ms):
             index, read = position.entry_id, self.subscription.read_position
-            answer = self.subscription.dispatch(3, index, self.now_ms, sticky_key_hash=self.keys[index])
-            if not isinstance(answer, Undelivered):
-                self._delivered(index, int(answer))
-                got |= {int(answer)} if not self.messages[index].suspect else set()
+            answer = self.subscription.dispatch(
+                3, index, now_ms=self.now_ms, sticky_key_hash=self.keys[index]
+            )
+            if answer.consumer is not None:
+                self._delivered(index, int(answer.consumer))
+                got |= {int(answer.consumer)} if not self.messages[index].suspect else set()
             else:
                 self._undelivered(index, passed=self.subscription.read_position != read)
         self._check_room(before, got)
@@ -376,7 +378,7 @@ class World(MessageWorld):
         self._take(index, ACKED, lost_tries=0, suspect=False)
 
     def _nack(self, index: int) -> None:
-        if not self.subscription.nack(self._who(index), 3, index, self.now_ms):
+        if not self.subscription.nack(self._who(index), 3, index, now_ms=self.now_ms):
             raise BrokenError(f"{index} is not with {self._who(index)}")
         self._finished(index)
         self._put(index, waits=True, suspect=False)
@@ -459,7 +461,9 @@ class World(MessageWorld):
     def _restart(self, _: int) -> None:
         assert self.saved is not None
         options = self.rule.options()
-        self.subscription = Subscription.load(self.rule.kind, self.store, self.ledgers, **options)
+        self.subscription = Subscription.load(
+            SubscriptionType(self.rule.kind), self.store, self.ledgers, **options
+        )
         self.messages, self.clients = [*self.saved], {}
 
     def _saved(self) -> list[Message]:

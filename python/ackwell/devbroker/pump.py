@@ -14,7 +14,6 @@ from ackwell.position import Position
 from ackwell.protocol.fast_frames import message_frame, message_frames
 from ackwell.replay.events import Kind
 from ackwell.subscription.consumer import NO_EPOCH
-from ackwell.subscription.undelivered import Undelivered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -117,17 +116,19 @@ def _dispatch(source: TopicSubscription, positions: list[tuple[int, int]], entri
     deliver_at = source.delivery_times(entries)
     if len(positions) == 1:
         (position,), (entry,) = positions, entries
-        key = subscription.dispatch(
-            *position,
-            now_ms,
+        outcome = subscription.dispatch(
+            position,
+            now_ms=now_ms,
             batch_size=entry.batch_size,
-            sticky_key_hash=hashes[0] if hashes else 0,
+            sticky_key_hash=hashes[0] if hashes else None,
             deliver_at_ms=deliver_at[0] if deliver_at else 0,
         )
-        if isinstance(key, Undelivered):
+        if outcome.consumer is None:
             return False
         ack_set = subscription.ack_set(*position) if entry.batch_size > 1 else None
-        _send(source, key, position, entry, subscription.redelivery_count(*position), ack_set or ())
+        _send(
+            source, outcome.consumer, position, entry, subscription.redelivery_count(*position), ack_set or ()
+        )
         return True
     by_position = dict(zip(positions, entries, strict=True))
     sizes = [entry.batch_size for entry in entries]

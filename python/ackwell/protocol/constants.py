@@ -7,7 +7,7 @@ in `ackwell.errors.ErrorCode`, because every `ProtocolError` has one.
 from __future__ import annotations
 
 from enum import IntEnum, StrEnum
-from typing import Final, Self
+from typing import Final, Literal, Self, TypeAlias
 
 PROTOCOL_VERSION: Final = 21
 """The protocol version of Pulsar 4.x."""
@@ -83,6 +83,10 @@ class CommandType(IntEnum):
     WATCH_TOPIC_UPDATE = 66
     WATCH_TOPIC_LIST_CLOSE = 67
     TOPIC_MIGRATED = 68
+
+
+SubscriptionTypeName: TypeAlias = Literal["Exclusive", "Shared", "Failover", "Key_Shared"]
+"""The names of the subscription types, as Pulsar's tools write them."""
 
 
 class SubscriptionType(StrEnum):

@@ -101,7 +101,7 @@ class SubscriptionReplay:
             key_hash = 0 if event.key is None else sticky_key_hash(event.key)
         size = max(self._sizes.get(position, 1), event.batch_size or 1)
         self._subscription.delivered(
-            consumer, *position, event.time_ms or 0, batch_size=size, sticky_key_hash=key_hash
+            consumer, *position, now_ms=event.time_ms or 0, batch_size=size, sticky_key_hash=key_hash
         )
         if self._subscription.type not in _IN_ORDER and position not in self._subscription.pending(consumer):
             self._early.append(event)
@@ -180,7 +180,7 @@ class SubscriptionReplay:
     def _opened(self, event: Event) -> None:
         kind = event.detail
         if kind and not self._subscription.consumers and kind != self._subscription.type:
-            self._subscription.change_type(kind)
+            self._subscription.change_type(SubscriptionType(kind))
         self._connect(event.consumer or "")
 
     def _closed(self, event: Event) -> None:

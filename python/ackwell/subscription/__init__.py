@@ -18,7 +18,7 @@ from ackwell.subscription.sticky_key import sticky_key_hash
 from ackwell.subscription.subscription import Subscription
 from ackwell.subscription.subscription_settings import LostCounts, RedeliveryBackoff, SubscriptionSettings
 from ackwell.subscription.summary import ConsumerSummary, Summary
-from ackwell.subscription.undelivered import Undelivered
+from ackwell.subscription.undelivered import Outcome, Undelivered
 
 __all__ = [
     "AckColumns",
@@ -32,6 +32,7 @@ __all__ = [
     "Delivery",
     "LostCounts",
     "MessageId",
+    "Outcome",
     "Receipt",
     "RedeliveryBackoff",
     "Removal",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from operator import index
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from ackwell.arrays import as_int64, same_length
 from ackwell.cursor.ack_sets import check_batch_size, check_word_count, from_words
@@ -45,8 +45,26 @@ def integer(name: str, value: int, minimum: int = INT64_MIN, maximum: int = INT6
     return number
 
 
-def position(ledger_id: int, entry_id: int, ledger_id_min: int = 0, entry_id_min: int = 0) -> Position:
-    """Check two ids and return their position; the default minimum of both is 0."""
+Place: TypeAlias = int | tuple[int, int]
+"""A position, or its ledger id if the entry id is the next argument."""
+
+
+def position(
+    place: Place, entry_id: int | None = None, ledger_id_min: int = 0, entry_id_min: int = 0
+) -> Position:
+    """Check a position, or two ids, and return the position; the default minimum of both ids is 0.
+
+    >>> position((3, 1)) == position(3, 1)
+    True
+    """
+    if not isinstance(place, tuple):
+        ledger_id = place
+    elif entry_id is None and len(place) == 2:
+        ledger_id, entry_id = place
+    else:
+        raise TypeError(f"expected a position or two ids, got {place!r} and {entry_id!r}")
+    if entry_id is None:
+        raise TypeError(f"ledger id {ledger_id!r} needs an entry id; expected a position or two ids")
     return Position(
         integer("ledger_id", ledger_id, ledger_id_min), integer("entry_id", entry_id, entry_id_min)
     )

@@ -24,7 +24,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from ackwell.arrays import as_int64
 from ackwell.cursor import Cursor
@@ -33,7 +33,7 @@ from ackwell.engine import native_engine
 from ackwell.errors import ErrorCode, ProtocolError
 from ackwell.position import Position
 from ackwell.protocol.command_ack import AckColumns, AckType, CommandAck, TransactionId, ValidationError
-from ackwell.protocol.constants import SubscriptionType
+from ackwell.protocol.constants import SubscriptionType, SubscriptionTypeName
 from ackwell.saving.journal import Journal
 from ackwell.subscription import arguments, handle, saved
 from ackwell.subscription.acknowledge import Acknowledgments
@@ -53,6 +53,7 @@ from ackwell.subscription.sticky_key import FROM_ONE, HashRange, sticky_key_hash
 from ackwell.subscription.structures import Structures
 from ackwell.subscription.subscription_settings import SubscriptionSettings
 from ackwell.subscription.summary import Summary, summarize
+from ackwell.subscription.undelivered import Outcome, Undelivered
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -63,20 +64,21 @@ if TYPE_CHECKING:
     from ackwell.pending_ack import PendingAck
     from ackwell.saving.recovery import Recovery
     from ackwell.store import Store
+    from ackwell.subscription.arguments import Place
     from ackwell.subscription.consumer import Consumer
     from ackwell.subscription.delayed_messages import DelayedMessages
     from ackwell.subscription.selectors import Selector
-    from ackwell.subscription.undelivered import Undelivered
 
 
 class Subscription:
     """One subscription: consumers, dispatch, acknowledgments, redelivery, transactions.
 
-    For one thread at a time.
+    For one thread at a time. Methods accept a position as a whole, `ack("a", position)`, or as two ids,
+    `ack("a", 3, 1)`.
 
     Parameters
     ----------
-    type : SubscriptionType or str
+    type : SubscriptionType or its name
         One of Pulsar's four types.
     ledgers : Ledgers, optional
         The ledgers of the topic, shared with the code that publishes; a `cursor` brings its own.
@@ -87,8 +89,8 @@ class Subscription:
     selector : Selector, optional
         How a Key_Shared subscription maps hashes to consumers; consistent hashing by default.
     delayed : DelayedMessages, optional
-        Holds messages until their delivery time. Without it they are delivered at once; also on Exclusive
-        and Failover, as in the broker.
+        Holds messages until their delivery time; without it a `deliver_at_ms` is refused. Exclusive and
+        Failover deliver at once in any case, as in the broker.
     topic, partition : str, int, optional
         Determine the active consumer of a Failover subscription.
     chunk_entries : callable, optional
@@ -107,11 +109,11 @@ class Subscription:
     >>> _ = subscription.add_consumer("a")
     >>> subscription.flow("a", 3)
     >>> for position in subscription.next_reads(10, now_ms=0):
-    ...     print(position, subscription.dispatch(*position, now_ms=0))
-    3:0 a
-    3:1 a
-    3:2 a
-    3:3 Undelivered.NO_PERMITS
+    ...     print(position, subscription.dispatch(position, now_ms=0))
+    3:0 Outcome(consumer='a', reason=None)
+    3:1 Outcome(consumer='a', reason=None)
+    3:2 Outcome(consumer='a', reason=None)
+    3:3 Outcome(consumer=None, reason=<Undelivered.NO_PERMITS: 'no consumer that may get it has permits'>)
     >>> subscription.ack("a", 3, 1), subscription.cursor.mark_delete_position
     (True, Position(ledger_id=3, entry_id=-1))
     """
@@ -120,7 +122,7 @@ class Subscription:
 
     def __init__(
         self,
-        type: SubscriptionType | str,  # noqa: A002  # the field's word
+        type: SubscriptionType | SubscriptionTypeName,  # noqa: A002  # the field's word
         ledgers: Ledgers | None = None,
         *,
         cursor: Cursor | None = None,
@@ -281,12 +283,17 @@ ActiveChange(consumer='a', active=True)])
         >>> jobs.add_consumer("a")
         []
         >>> jobs.flow("a", 5)
-        >>> jobs.dispatch(3, 0, now_ms=0), jobs.permits
+        >>> jobs.dispatch(3, 0, now_ms=0).consumer, jobs.permits
         ('a', 4)
         """
         return sum(max(each.permits, 0) for each in self._state.consumers)
 
-    def change_type(self, type: SubscriptionType | str, *, selector: Selector | None = None) -> None:  # noqa: A002
+    def change_type(
+        self,
+        type: SubscriptionType | SubscriptionTypeName,  # noqa: A002
+        *,
+        selector: Selector | None = None,
+    ) -> None:
         """Change the subscription type, as a broker does when the first consumer has another type.
 
         Raises `ProtocolError` (`CONSUMER_BUSY`) while a consumer is connected. Everything
@@ -341,35 +348,46 @@ ActiveChange(consumer='a', active=True)])
 
     def dispatch(
         self,
-        ledger_id: int,
-        entry_id: int,
-        now_ms: int,
+        position: Place,
+        entry_id: int | None = None,
         *,
+        now_ms: int,
         batch_size: int = 1,
-        sticky_key_hash: int = 0,
+        sticky_key_hash: int | None = None,
         deliver_at_ms: int = 0,
-    ) -> ConsumerKey | Undelivered:
-        """Return the consumer that gets an entry of `next_reads`, or the reason why none gets it now.
+    ) -> Outcome:
+        """Decide who gets an entry of `next_reads`: return its consumer, or the reason why none gets it now.
 
-        An undelivered entry is in `next_reads` again later, unless it is a dead letter (see `dead_letters`)
-        or acknowledged. `redelivery_count` and `ack_set` return the metadata of its delivery.
-        Amortised O(1) on Shared, O(log points) on Key_Shared.
+        Key_Shared needs the `sticky_key_hash` (see the method of this name), and a `deliver_at_ms` needs a
+        tracker of delayed messages; `ValueError` without them. An undelivered entry is in `next_reads` again
+        later, unless it is a dead letter (see `dead_letters`) or acknowledged. `redelivery_count` and
+        `ack_set` return the metadata of its delivery. Amortised O(1) on Shared, O(log points) on Key_Shared.
         """
+        if sticky_key_hash is None:
+            sticky_key_hash = self._no_hash()
         try:
             # One check for all six: the union of their bits is an int below the limit if each of them is.
-            bits = ledger_id | entry_id | now_ms | batch_size | sticky_key_hash | deliver_at_ms
+            bits = position | entry_id | now_ms | batch_size | sticky_key_hash | deliver_at_ms  # type: ignore[operator]
             usual = bits.__class__ is int and 0 <= bits <= TIME_MAX_MS
         except TypeError:
             usual = False
         if not (usual and 0 < batch_size <= BATCH_SIZE_MAX and sticky_key_hash <= INT32_MAX):
-            ledger_id, entry_id = arguments.position(ledger_id, entry_id)
+            position, entry_id = arguments.position(position, entry_id)
             now_ms = arguments.time_ms("now_ms", now_ms)
             batch_size = arguments.batch_size(batch_size)
             sticky_key_hash = arguments.check_hash(sticky_key_hash)
             deliver_at_ms = arguments.time_ms("deliver_at_ms", deliver_at_ms)
-        return self._dispatcher.dispatch(
-            ledger_id, entry_id, now_ms, batch_size, sticky_key_hash, deliver_at_ms
+        if deliver_at_ms and self._state.tracker is None:
+            self._refuse_delay()
+        found = self._dispatcher.dispatch(
+            position,  # type: ignore[arg-type]
+            entry_id,  # type: ignore[arg-type]
+            now_ms,
+            batch_size,
+            sticky_key_hash,
+            deliver_at_ms,
         )
+        return Outcome(None, found) if isinstance(found, Undelivered) else Outcome(found)
 
     def dispatch_many(
         self,
@@ -389,6 +407,10 @@ ActiveChange(consumer='a', active=True)])
         """
         now_ms = arguments.time_ms("now_ms", now_ms)
         entries = Entries.of(ledger_ids, entry_ids, batch_sizes, sticky_key_hashes, deliver_at_ms)
+        if entries.hashes is None and entries.entries:
+            self._no_hash()
+        if entries.deliver_at_ms is not None and self._state.tracker is None and entries.deliver_at_ms.any():
+            self._refuse_delay()
         return self._dispatcher.dispatch_many(entries, now_ms)
 
     @property
@@ -401,7 +423,7 @@ ActiveChange(consumer='a', active=True)])
         """
         return list(self._state.counts.dead.positions())
 
-    def started(self, consumer: ConsumerKey, ledger_id: int, entry_id: int) -> bool:
+    def started(self, consumer: ConsumerKey, position: Place, entry_id: int | None = None) -> bool:
         """Report that a consumer has started to work on an entry; return whether it has the entry.
 
         The entry is in hand until the consumer acknowledges or returns it. Raises `ProtocolError` for a
@@ -411,12 +433,12 @@ ActiveChange(consumer='a', active=True)])
         >>> jobs = Subscription("Shared", Ledgers({3: 10}))
         >>> _ = jobs.add_consumer("a")
         >>> jobs.flow("a", 2)
-        >>> jobs.dispatch(3, 0, now_ms=0), jobs.dispatch(3, 1, now_ms=0), jobs.started("a", 3, 0)
-        ('a', 'a', True)
+        >>> [jobs.dispatch(3, entry_id, now_ms=0).consumer for entry_id in (0, 1)], jobs.started("a", 3, 0)
+        (['a', 'a'], True)
         >>> jobs.remove_consumer("a").entries, jobs.redelivery_count(3, 0), jobs.redelivery_count(3, 1)
         (2, 1, 0)
         """
-        who, position = self._state.consumers[consumer], arguments.position(ledger_id, entry_id)
+        who, position = self._state.consumers[consumer], arguments.position(position, entry_id)
         return self._redelivery.start(who, position)
 
     def in_hand(self, consumer: ConsumerKey) -> list[Position]:
@@ -429,8 +451,8 @@ ActiveChange(consumer='a', active=True)])
         >>> jobs = Subscription("Shared", Ledgers({3: 10}))
         >>> _ = jobs.add_consumer("a", concurrency=1)
         >>> jobs.flow("a", 2)
-        >>> jobs.dispatch(3, 0, now_ms=0), jobs.dispatch(3, 1, now_ms=0), jobs.in_hand("a")
-        ('a', 'a', [Position(ledger_id=3, entry_id=0)])
+        >>> [jobs.dispatch(3, entry_id, now_ms=0).consumer for entry_id in (0, 1)], jobs.in_hand("a")
+        (['a', 'a'], [Position(ledger_id=3, entry_id=0)])
         """
         return in_hand_of(self._state, self._state.consumers[consumer])
 
@@ -439,24 +461,24 @@ ActiveChange(consumer='a', active=True)])
         """The entries that were in hand when their consumer was lost. They are delivered alone."""
         return list(self._state.counts.suspects.positions())
 
-    def redelivery_count(self, ledger_id: int, entry_id: int) -> int:
+    def redelivery_count(self, position: Place, entry_id: int | None = None) -> int:
         """Return the redelivery count of an entry for its next delivery."""
-        return self._state.counts.count(*arguments.position(ledger_id, entry_id))
+        return self._state.counts.count(*arguments.position(position, entry_id))
 
-    def ack_set(self, ledger_id: int, entry_id: int) -> tuple[int, ...] | None:
+    def ack_set(self, position: Place, entry_id: int | None = None) -> tuple[int, ...] | None:
         """Return the unacknowledged messages of a batch, as words, for its next delivery.
 
         `None` if no message of the entry is acknowledged or held by a transaction.
         """
-        return self._dispatcher.ack_set(arguments.position(ledger_id, entry_id))
+        return self._dispatcher.ack_set(arguments.position(position, entry_id))
 
     def delivered(
         self,
         consumer: ConsumerKey,
-        ledger_id: int,
-        entry_id: int,
-        now_ms: int,
+        position: Place,
+        entry_id: int | None = None,
         *,
+        now_ms: int,
         batch_size: int = 1,
         sticky_key_hash: int = 0,
     ) -> None:
@@ -465,7 +487,7 @@ ActiveChange(consumer='a', active=True)])
         Permits and limits are counted but not enforced. The entry is removed from its previous consumer.
         Unread entries before it are queued.
         """
-        who, position = self._state.consumers[consumer], arguments.position(ledger_id, entry_id)
+        who, position = self._state.consumers[consumer], arguments.position(position, entry_id)
         now_ms = arguments.time_ms("now_ms", now_ms)
         size, key_hash = arguments.batch_size(batch_size), arguments.check_hash(sticky_key_hash)
         self._dispatcher.record_delivery(who, position, now_ms, size, key_hash)
@@ -475,9 +497,9 @@ ActiveChange(consumer='a', active=True)])
         """The first unread position; it need not exist."""
         return Position(*self._state.unread.position)
 
-    def holder(self, ledger_id: int, entry_id: int) -> ConsumerKey | None:
+    def holder(self, position: Place, entry_id: int | None = None) -> ConsumerKey | None:
         """Return the consumer that has an entry, on Shared and Key_Shared. O(consumers)."""
-        owner = self._state.consumers.owner(*arguments.position(ledger_id, entry_id))
+        owner = self._state.consumers.owner(*arguments.position(position, entry_id))
         return None if owner is None else owner.key
 
     def pending(self, consumer: ConsumerKey) -> dict[Position, PendingAck]:
@@ -491,7 +513,11 @@ ActiveChange(consumer='a', active=True)])
     # Acknowledgments
 
     def ack(
-        self, consumer: ConsumerKey | None, ledger_id: int, entry_id: int, ack_set: Sequence[int] = ()
+        self,
+        consumer: ConsumerKey | None,
+        position: Place,
+        entry_id: int | None = None,
+        ack_set: Sequence[int] = (),
     ) -> bool:
         """Acknowledge an entry, or with an `ack_set` part of a batch; return whether this changed anything.
 
@@ -503,8 +529,10 @@ ActiveChange(consumer='a', active=True)])
         another consumer has the message.
         """
         who = None if consumer is None else self._state.consumers.by_key[consumer]
-        if ledger_id.__class__ is not int or entry_id.__class__ is not int or ledger_id < 0 or entry_id < 0:
-            ledger_id, entry_id = arguments.position(ledger_id, entry_id)
+        if position.__class__ is int and entry_id.__class__ is int and position >= 0 and entry_id >= 0:
+            ledger_id = position
+        else:
+            ledger_id, entry_id = arguments.position(position, entry_id)
         if ack_set:
             return self._acks.ack_part(who, ledger_id, entry_id, arguments.ack_set_words(ack_set))
         return self._acks.ack(who, ledger_id, entry_id)
@@ -532,14 +560,18 @@ ActiveChange(consumer='a', active=True)])
         return handle.apply_individual(self._acks, who, command, None)
 
     def ack_cumulative(
-        self, consumer: ConsumerKey | None, ledger_id: int, entry_id: int, ack_set: Sequence[int] = ()
+        self,
+        consumer: ConsumerKey | None,
+        position: Place,
+        entry_id: int | None = None,
+        ack_set: Sequence[int] = (),
     ) -> bool:
         """Acknowledge everything up to an entry; with an `ack_set`, only part of that last entry.
 
         Raises `ProtocolError` on Shared and Key_Shared; a broker answers success and ignores it.
         """
         self._consumer(consumer)
-        position, words = arguments.position(ledger_id, entry_id), arguments.ack_set_words(ack_set)
+        position, words = arguments.position(position, entry_id), arguments.ack_set_words(ack_set)
         self._refuse_cumulative()
         return self._acks.ack_cumulative(position, words)
 
@@ -601,9 +633,9 @@ ActiveChange(consumer='a', active=True)])
         """The open transactions."""
         return list(self._state.transactions.open)
 
-    def is_in_transaction(self, ledger_id: int, entry_id: int) -> bool:
+    def is_in_transaction(self, position: Place, entry_id: int | None = None) -> bool:
         """Return whether an open transaction acknowledged an entry or messages of it."""
-        return bool(self._state.transactions.held_bits(arguments.position(ledger_id, entry_id)))
+        return bool(self._state.transactions.held_bits(arguments.position(position, entry_id)))
 
     def cumulative_ack(self, transaction: TransactionId) -> Position | None:
         """Return the position up to which an open transaction acknowledged; None without such an ack."""
@@ -613,36 +645,54 @@ ActiveChange(consumer='a', active=True)])
 
     # Redelivery
 
-    def nack(self, consumer: ConsumerKey, ledger_id: int, entry_id: int, now_ms: int) -> bool:
+    def nack(
+        self, consumer: ConsumerKey, position: Place, entry_id: int | None = None, *, now_ms: int
+    ) -> bool:
         """Redeliver a message after its back-off; return whether it is pending at this consumer.
 
         The message remains pending until its back-off ends. On Exclusive and Failover everything
         unacknowledged is read again, which preserves the order. On Key_Shared the undelivered later messages
-        of its hash wait for it; `later_of_key` returns the delivered ones.
+        of its hash wait for it; `nack_in_order` also returns the delivered ones.
         """
-        who, position = self._state.consumers[consumer], arguments.position(ledger_id, entry_id)
+        who, position = self._state.consumers[consumer], arguments.position(position, entry_id)
         return self._redelivery.nack(who, position, arguments.time_ms("now_ms", now_ms))
 
-    def later_of_key(self, consumer: ConsumerKey, ledger_id: int, entry_id: int) -> list[Position]:
-        """Return a consumer's later entries of the same hash as one of its entries. O(entries).
+    def nack_in_order(
+        self, consumer: ConsumerKey, position: Place, entry_id: int | None = None, *, now_ms: int
+    ) -> list[Position]:
+        """Redeliver a message as `nack` does, and the consumer's later messages of its key after it.
 
-        A subscription cannot recall delivered messages. A caller that needs order per key returns these
-        entries unprocessed; they then wait for the first one. Empty unless Key_Shared.
+        Returns these later messages. The consumer must not process them: it has returned them, and that
+        counts no redelivery. Empty unless Key_Shared, and if the message is not pending at this consumer.
+        O(entries).
 
         >>> from ackwell import Ledgers, Subscription
-        >>> subscription = Subscription("Key_Shared", Ledgers({3: 4}))
-        >>> _ = subscription.add_consumer("a")
-        >>> subscription.flow("a", 10)
-        >>> for position, key in zip(subscription.next_reads(4, now_ms=0), (7, 8, 7, 7), strict=True):
-        ...     _ = subscription.dispatch(*position, now_ms=0, sticky_key_hash=key)
-        >>> subscription.nack("a", 3, 0, now_ms=0)
-        True
-        >>> later = subscription.later_of_key("a", 3, 0)
-        >>> subscription.redeliver("a", later, counted=False), subscription.next_reads(4, now_ms=0)
-        (2, [])
+        >>> jobs = Subscription("Key_Shared", Ledgers({3: 3}))
+        >>> _ = jobs.add_consumer("a")
+        >>> jobs.flow("a", 10)
+        >>> for position, key in zip(jobs.next_reads(3, now_ms=0), ("ann", "bob", "ann"), strict=True):
+        ...     _ = jobs.dispatch(position, now_ms=0, sticky_key_hash=jobs.sticky_key_hash(key))
+        >>> jobs.nack_in_order("a", 3, 0, now_ms=0), jobs.next_reads(3, now_ms=0)
+        ([Position(ledger_id=3, entry_id=2)], [])
+        >>> [str(position) for position in jobs.next_reads(3, now_ms=60_000)]
+        ['3:0', '3:2']
+        """
+        if not self.nack(consumer, position, entry_id, now_ms=now_ms):
+            return []
+        later = self.later_of_key(consumer, position, entry_id)
+        self.redeliver(consumer, later, counted=False)
+        return later
+
+    def later_of_key(
+        self, consumer: ConsumerKey, position: Place, entry_id: int | None = None
+    ) -> list[Position]:
+        """Return a consumer's later entries of the same hash as one of its entries. O(entries).
+
+        A subscription cannot recall delivered messages. `nack_in_order` returns these entries together with
+        the first one. Empty unless Key_Shared.
         """
         who = self._state.consumers[consumer]
-        return self._redelivery.later_of_key(who, arguments.position(ledger_id, entry_id))
+        return self._redelivery.later_of_key(who, arguments.position(position, entry_id))
 
     def redeliver(
         self,
@@ -678,7 +728,7 @@ ActiveChange(consumer='a', active=True)])
         >>> subscription = Subscription("Shared", Ledgers({3: 4}), settings=settings)
         >>> _ = subscription.add_consumer("a")
         >>> subscription.flow("a", 1)
-        >>> subscription.dispatch(3, 0, now_ms=0), subscription.next_wakeup_ms()
+        >>> subscription.dispatch(3, 0, now_ms=0).consumer, subscription.next_wakeup_ms()
         ('a', 10000)
         >>> subscription.extend("a", [(3, 0)], now_ms=9_000), subscription.next_wakeup_ms()
         (1, 19000)
@@ -699,14 +749,14 @@ ActiveChange(consumer='a', active=True)])
 
     # Moves by an administrator
 
-    def seek(self, ledger_id: int, entry_id: int, ack_set: Sequence[int] = ()) -> None:
+    def seek(self, position: Place, entry_id: int | None = None, ack_set: Sequence[int] = ()) -> None:
         """Make a position the next to read: earlier entries become acknowledged, the others unacknowledged.
 
         `(-1, -1)` is the first entry that exists, `(2**63 - 1, 2**63 - 1)` the end. With an `ack_set`,
         only the messages of the batch whose bit is set are read. Consumers stay connected and lose their
         pending entries (a broker disconnects them). Open transactions keep the messages that they hold.
         """
-        self._moves.seek(arguments.position(ledger_id, entry_id, -1, -1), arguments.ack_set_words(ack_set))
+        self._moves.seek(arguments.position(position, entry_id, -1, -1), arguments.ack_set_words(ack_set))
 
     def skip(self, entries: int) -> int:
         """Acknowledge the first unacknowledged entries, on any type; return how many existed."""
@@ -716,13 +766,13 @@ ActiveChange(consumer='a', active=True)])
         """Acknowledge every existing entry, on any type; return the number that changed."""
         return self._moves.clear_backlog()
 
-    def expire(self, ledger_id: int, entry_id: int) -> int:
+    def expire(self, position: Place, entry_id: int | None = None) -> int:
         """Acknowledge everything up to an entry, on any type; return the number of entries that changed.
 
         For messages past their time to live, which the caller determines. With `expires_by_search` the
         broker's search may end before that entry.
         """
-        return self._moves.expire(arguments.position(ledger_id, entry_id))
+        return self._moves.expire(arguments.position(position, entry_id))
 
     # Durability
 
@@ -748,7 +798,7 @@ ActiveChange(consumer='a', active=True)])
     @classmethod
     def load(
         cls,
-        type: SubscriptionType | str,  # noqa: A002
+        type: SubscriptionType | SubscriptionTypeName,  # noqa: A002
         store: Store,
         ledgers: Ledgers,
         *,
@@ -855,6 +905,20 @@ ActiveChange(consumer='a', active=True)])
             return None
         position = ledgers.next_valid(*self.cursor.mark_delete_position)
         return position if ledgers.contains(*position) else None
+
+    def _no_hash(self) -> int:
+        """Return the hash of a message without one; `ValueError` on Key_Shared."""
+        if isinstance(self._state.policy, ByKey):
+            raise ValueError(
+                "Key_Shared chooses the consumer by the hash of the key: "
+                "pass sticky_key_hash=subscription.sticky_key_hash(key)"
+            )
+        return 0
+
+    def _refuse_delay(self) -> NoReturn:
+        raise ValueError(
+            "deliver_at_ms needs a tracker: create the subscription with delayed=DelayedDeliveryTracker()"
+        )
 
     def _refuse_cumulative(self) -> None:
         if self._state.policy.individual:

@@ -1,18 +1,17 @@
-"""Reasons why an entry was not delivered."""
+"""The outcome of the dispatch of an entry."""
 
 from __future__ import annotations
 
 from enum import Enum
-from typing import final
+from typing import TYPE_CHECKING, NamedTuple, final
+
+if TYPE_CHECKING:
+    from ackwell.subscription.consumer import ConsumerKey
 
 
 @final
 class Undelivered(Enum):
-    """The answer of `dispatch` for an entry that no consumer gets now. It is falsy.
-
-    >>> bool(Undelivered.NO_PERMITS)
-    False
-    """
+    """The reason why no consumer gets an entry now."""
 
     NO_CONSUMER = "no consumer is connected, or none owns the hash"
     NO_PERMITS = "no consumer that may get it has permits"
@@ -28,5 +27,20 @@ class Undelivered(Enum):
     FIXED_DELAY = "the look-ahead limit of messages with one fixed delay is reached"
     PAUSED = "the cursor has more ranges than can be saved"
 
+
+class Outcome(NamedTuple):
+    """The answer of `dispatch`: the consumer that gets the entry, or the reason why none gets it now.
+
+    It is true if the entry was delivered.
+
+    >>> bool(Outcome("a")), bool(Outcome(0)), bool(Outcome(reason=Undelivered.NO_PERMITS))
+    (True, True, False)
+    """
+
+    consumer: ConsumerKey | None = None
+    """`None` if the entry is undelivered."""
+    reason: Undelivered | None = None
+    """`None` if the entry is delivered."""
+
     def __bool__(self) -> bool:
-        return False
+        return self.reason is None

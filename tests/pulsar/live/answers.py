@@ -89,7 +89,7 @@ def _keyless(given: Answer) -> Answer:
         key_hash = subscription.sticky_key_hash(
             None, producer_name=given["producer"], sequence_id=entry_id + 1
         )
-        owners.append(subscription.dispatch(3, entry_id, 0, sticky_key_hash=key_hash))
+        owners.append(subscription.dispatch(3, entry_id, now_ms=0, sticky_key_hash=key_hash).consumer)
     return {"producer": given["producer"], "owners": owners}
 
 

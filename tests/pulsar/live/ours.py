@@ -17,7 +17,13 @@ from ackwell import Cursor, Position, ProtocolError
 from ackwell.cursor.ack_sets import WHOLE, from_words, to_words
 from ackwell.delayed import DelayedDeliveryTracker
 from ackwell.protocol.command_ack import AckType, CommandAck, MessageId
-from ackwell.subscription import RedeliveryBackoff, Subscription, SubscriptionSettings, TransactionId
+from ackwell.subscription import (
+    RedeliveryBackoff,
+    Subscription,
+    SubscriptionSettings,
+    SubscriptionType,
+    TransactionId,
+)
 from ackwell.subscription.consumer import Consumer
 from ackwell.subscription.selectors import ConsistentHashing
 from ackwell.subscription.sticky_key import sticky_key_hash
@@ -147,7 +153,7 @@ class Ours:
         self.sought = None
         self.consumers = []
         self.subscription = Subscription(
-            self.type,
+            SubscriptionType(self.type),
             cursor=cursor,
             settings=self._settings,
             delayed=DelayedDeliveryTracker(),
@@ -351,7 +357,7 @@ class Ours:
 
     @_do.register
     def _(self, action: actions.Nack) -> None:
-        self.subscription.nack(action.consumer_id, *action.position, self.now_ms)
+        self.subscription.nack(action.consumer_id, *action.position, now_ms=self.now_ms)
 
     @_do.register
     def _(self, action: actions.Seek) -> None:
@@ -378,7 +384,7 @@ class Ours:
 
     @_do.register
     def _(self, action: actions.ChangeType) -> None:
-        self.subscription.change_type(action.type)
+        self.subscription.change_type(SubscriptionType(action.type))
         self.type = action.type
 
     @_do.register
@@ -434,7 +440,11 @@ class Ours:
         if tuple(ack_set) != tuple(theirs):
             found.append(f"ack set of {position}: ours {ack_set}, broker {theirs}")
         self.subscription.delivered(
-            consumer_id, *position, self.now_ms, batch_size=entry.batch_size, sticky_key_hash=entry.hash
+            consumer_id,
+            *position,
+            now_ms=self.now_ms,
+            batch_size=entry.batch_size,
+            sticky_key_hash=entry.hash,
         )
         return found
 
