@@ -42,7 +42,7 @@ def join(subscription: Subscription, name: str, concurrency: int | None = 1) -> 
 
 def load(kind: str, store: MemoryStore, rule: str) -> Subscription:
     settings = SubscriptionSettings(lost_counts=LostCounts(rule))
-    return Subscription.load(kind, store, Ledgers({3: 8}), settings=settings)
+    return Subscription.load(SubscriptionType(kind), store, Ledgers({3: 8}), settings=settings)
 
 
 def counts(subscription: Subscription) -> list[int]:

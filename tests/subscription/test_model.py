@@ -126,8 +126,8 @@ class SharedSubscription(RuleBasedStateMachine):
 
     @rule(chosen=st.lists(positions, max_size=8), name=consumers)
     def ack_many(self, chosen: list[Position], name: str) -> None:
-        columns = [list(c) for c in zip(*chosen, strict=True)] or [[], []]
-        changed = self.subscription.ack_many(self.who(name), *columns)
+        ledger_ids, entry_ids = [p.ledger_id for p in chosen], [p.entry_id for p in chosen]
+        changed = self.subscription.ack_many(self.who(name), ledger_ids, entry_ids)
         assert changed == len({p for p in chosen if not self.model.is_acked(p)})
         for position in chosen:
             self.model.acknowledge(position, self.log[position].bits)

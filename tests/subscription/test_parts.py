@@ -106,7 +106,9 @@ def test_columns_equal_a_command(engine: Any) -> None:
         for _ in range(examples(3)):
             ids = drawn(chosen)
             ledger_ids, entry_ids, starts, words = AckColumns.of(CommandAck(1, message_ids=tuple(ids)))[2:6]
-            ack_sets = ([0] * (len(ids) + 1), []) if starts is None or words is None else (starts, words)
+            ack_sets: tuple[Any, Any] = (
+                ([0] * (len(ids) + 1), []) if starts is None or words is None else (starts, words)
+            )
             changed = columns.ack_many("a", ledger_ids, entry_ids, ack_sets)
             assert changed == command.handle("a", CommandAck(1, message_ids=tuple(ids)))
             assert columns == command
