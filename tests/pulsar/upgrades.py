@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 SMALL = {"managedLedgerMaxEntriesPerLedger": "30"}
-ROUNDS: tuple[dict[str, str], ...] = (
+ROUNDS: tuple[dict[str, Any], ...] = (
     {"managedLedgerMaxEntriesPerLedger": "20000"},
     {
         **SMALL,
