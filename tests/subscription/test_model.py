@@ -220,13 +220,10 @@ class SharedSubscription(RuleBasedStateMachine):
         suspected = bool(model.suspects)
         while reads := subscription.next_reads(3, self.now_ms):
             for position in reads:
-                message = self.log[position]
-                bits = message.bits
+                bits = self.log[position].bits
+                # One key for all: no entry passes another one.
                 outcome = subscription.dispatch(
-                    position,
-                    now_ms=self.now_ms,
-                    batch_size=bits.bit_length(),
-                    sticky_key_hash=message.sticky_key_hash,
+                    position, now_ms=self.now_ms, batch_size=bits.bit_length(), sticky_key_hash=0
                 )
                 who = outcome.reason or outcome.consumer
                 model.answered(position, who, self.now_ms)
