@@ -398,6 +398,20 @@ fn messages_that_are_already_acknowledged_change_nothing() {
         assert_eq!(Effect::Left(1), newer.intersect(at, &[1]));
         assert!(newer.is_moved());
         assert_eq!(newer, newer.changed_from(&sets));
+        assert_ne!(newer, sets);
+    }
+}
+
+/// The chunk of 128 sets still begins at 0, which it no longer has.
+#[test]
+fn an_entry_before_a_full_chunk_is_found() {
+    let at = |entry_id| Position::new(3, entry_id);
+    let mut sets: AckSets = [0].into_iter().chain(10..137).map(|id| (at(id), [1])).collect();
+    sets.remove(at(0));
+    for entry_id in [137, 5] {
+        sets.insert(at(entry_id), &[1]);
+        sets.validate().unwrap();
+        assert!(sets.get(at(entry_id)).is_some());
     }
 }
 
