@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterator
+from enum import Enum
 from pathlib import Path
 from typing import Any, Final
 
@@ -96,6 +97,8 @@ def commands_page() -> str:
 
 def value(given: Any) -> str:
     """Return a value of a setting as Python code; settings with a separate table are not repeated."""
+    if isinstance(given, Enum):
+        given = given.value
     return "see its table" if dataclasses.is_dataclass(given) else cell(f"`{given!r}`")
 
 
@@ -119,8 +122,9 @@ def settings_page() -> str:
     """Return the page of all settings."""
     parts = [
         "# Settings\n\nThe settings of ackwell, with the name of the same setting in Pulsar. The column of a "
-        "version shows the value of that version's preset if it differs from the default: "
-        '`SubscriptionSettings.pulsar("4.2")`, `BrokerSettings.of("4.2")`.\n'
+        "version shows the value in the preset of that version if it differs from the default. The presets "
+        'of 4.2 are `SubscriptionSettings.pulsar("4.2")`, `CursorSettings.pulsar("4.2")` and '
+        '`BrokerSettings.of("4.2")`.\n'
     ]
     for cls in SETTINGS:
         documented = {
@@ -144,8 +148,8 @@ def releases_table() -> str:
     columns = [defaults(release) for release in RELEASES]
     lines = [
         "\n## Where releases differ\n\nEvery setting of the broker whose default is not the same in all "
-        "known releases, read from the broker's class by reflection. `(machine)` "
-        "means a default that depends on the machine, and absent a setting that a release does not have.\n",
+        "known releases, read from the broker's class by reflection. `(machine)` means that "
+        "the default depends on the machine, and absent means that the release does not have the setting.\n",
         f"| Pulsar's name | {' | '.join(RELEASES)} |",
         "|---" * (len(RELEASES) + 1) + "|",
     ]

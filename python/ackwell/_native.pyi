@@ -1020,7 +1020,7 @@ class TimeBuckets(_DelayedIndex):
         """Derive the width from a tick time as the broker does: floor(log2(tick)) bits."""
     @property
     def bits(self) -> int:
-        """The bits cut off each time."""
+        """The number of low bits that are cut off from each delivery time."""
     @property
     def mode(self) -> _BucketMode:
         """"round_down", "round_up" or "bucket_end"."""

@@ -52,8 +52,9 @@ class ErrorCode(IntEnum):
 class ProtocolError(AckwellError):
     """A call violates the protocol, for example an acknowledgment of a position that was never published.
 
-    `position` is the position in the message; None without a single position. `subscription` is the pair of
-    topic and subscription if they are known. `code` is the code of the broker's answer to the client.
+    `position` is the position that the error message names; None if it names none or several. `subscription`
+    is the pair of topic and subscription if they are known. `code` is the code of the broker's answer to the
+    client.
     """
 
     def __init__(

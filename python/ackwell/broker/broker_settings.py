@@ -104,7 +104,7 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
     ranges_beyond_limit: int = 1
     """The ranges beyond the limit that the ranges form keeps: 1 up to 4.2 (apache/pulsar#25548), 0 in 5.0.
 
-    It depends on the version of the broker and is not a setting, like the fields below.
+    It is a property of the version of the broker, not a setting that an operator can change.
     """
     cursor_info_compression: str = "NONE"
     """`managedCursorInfoCompressionType`: the compression of the record in the metadata store."""

@@ -4,24 +4,24 @@ A broker holds all acknowledgments in memory and persists only a part of them. T
 decides which part:
 
 - **The cursor ledger** (BookKeeper), while the broker runs, and on a graceful close with more ranges
-  than `managedLedgerMaxUnackedRangesToPersistInMetadataStore`. In the *ranges form* it keeps the
-  first limit + 1 ranges (the + 1 is apache/pulsar#25548, not in 5.0). In the *long-array form* it writes
-  ledger after ledger whole until the acknowledged **entries** written so far exceed the limit: the limit
-  counts entries there, not ranges. From 5.0.0 on a ledger is written only if its own entries are within the
-  limit, too; if none is, the ranges form is written (apache/pulsar#26127). A separate limit applies to batch
-  indexes.
+  than `managedLedgerMaxUnackedRangesToPersistInMetadataStore`. If the limit of ranges is N, the *ranges
+  form* keeps the first N + 1 ranges, and in 5.0 the first N (apache/pulsar#25548). In the *long-array form*
+  the broker writes ledger after ledger whole until the acknowledged **entries** written so far exceed the
+  limit: the limit counts entries there, not ranges. From 5.0.0 on a ledger is written only if its own
+  entries are within the limit, too; if no ledger is, the ranges form is written (apache/pulsar#26127). A
+  separate limit applies to batch indexes.
 - **The metadata store**, on a graceful close with fewer ranges, without an open cursor ledger, or when
   BookKeeper refuses the entry for its size. Always in the ranges form; before 4.0.14, 4.2.5 and 5.0.0 the
   batch indexes written there are not read back (apache/pulsar#20585, apache/pulsar#26475).
 
 A *crash* leaves the last written state. A broker writes a cursor at most once per second, and writes a
 delayed change within `managedLedgerCursorPositionFlushSeconds`. `RestartLoss.messages` assumes that the
-current state is written; `RestartLoss.messages_before_flush` assumes a crash before that write. A seek writes
-its position with the earlier acknowledgments: until a whole entry is acknowledged, a crash restores more
-acknowledgments than the broker held, never fewer.
+current state is written; `RestartLoss.messages_before_flush` assumes a crash before that write. A seek is
+written together with the earlier acknowledgments. Until the next whole entry is acknowledged, a crash
+therefore restores more acknowledgments than the broker held, never fewer.
 
-Derived from recorded restarts of Apache Pulsar, and compared with restarts of 4.0.7, 4.2.4, 5.0.0-M1 and
-5.0.1.
+The rules are derived from recorded restarts of Apache Pulsar, and compared with restarts of 4.0.7, 4.2.4,
+5.0.0-M1 and 5.0.1.
 """
 
 from __future__ import annotations
@@ -105,12 +105,13 @@ def restart_loss(
     """Return which acknowledged messages are delivered again after a restart, and why.
 
     If the state has no ack sets, its source does not show them. Every entry that may hold several messages
-    may then hold acknowledged ones, and the counts are intervals. With ledgers only existing entries count.
-    Without `cursor_ledger`, a cursor ledger is open as soon as an entry was wholly acknowledged. Without
-    `batch_sizes`, an entry without an ack set holds one message. `persisted_mark_delete` narrows the worst
-    case of a crash, and so does `unwritten_entries`, a bound on the entries whose acknowledgment is not
-    written yet. `hidden` bounds the acknowledged messages inside batches of a state without ack sets. `later`
-    are the settings of further graceful closes without an acknowledgment in between.
+    may then hold acknowledged ones, and the counts are intervals. If the state has
+    ledgers, only existing entries count. Without `cursor_ledger`, a cursor ledger is open as soon as an entry
+    was wholly acknowledged. Without `batch_sizes`, an entry without an ack set holds one message.
+    `persisted_mark_delete` narrows the worst case of a crash, and so does `unwritten_entries`, a bound on the
+    entries whose acknowledgment is not written yet. `hidden` bounds the acknowledged messages inside batches
+    of a state without ack sets. `later` contains the settings of the brokers that load and gracefully close
+    the topic after this restart, one after the other, while no message is acknowledged.
     O(ranges + ack sets).
 
     >>> from ackwell import Position, PositionRangeSet

@@ -5,7 +5,8 @@ The content of a file decides its kind. Each kind may be gzipped or pasted by ha
 - the answer of `pulsar-admin topics stats-internal` or `partitioned-stats-internal`;
 - several answers in one file: one after the other, each optionally under a line with its topic; as an array;
   or as an object from topic to answer;
-- the two answers about one topic in one file, and the answer of `info-internal`, the persisted cursors;
+- the answers of `stats-internal` and `stats` about one topic in one file, also with the answer of
+  `info-internal`, which contains the persisted cursors;
 - recorded objects `{internalStats, stats, cursor}`.
 
 A value that the file does not show is `None` in `SubscriptionStats`, never a guess.
@@ -60,7 +61,7 @@ class SubscriptionOverview(NamedTuple):
     """A subscription without ranges in the overview of its broker (`ackwell.broker.overview`)."""
 
     backlog_entries: int
-    """The entries of a backlog that moves; 0 without a backlog."""
+    """The number of entries in a backlog that consumers receive and acknowledge; 0 without a backlog."""
     delivered_nothing: bool
     """Whether no message of the topic was delivered since the broker loaded it."""
 
@@ -177,8 +178,8 @@ class SubscriptionStats(CursorState):
     def quiet_ms(self) -> int | None:
         """The time since the last acknowledgment; None if the source does not show it.
 
-        A broker shows when each connected consumer last acknowledged. The counters show that a disconnected
-        consumer received messages.
+        A broker reports the last acknowledgment of connected consumers only. If the counters show that a
+        disconnected consumer received messages, the time is unknown.
         """
         dispatch = self.dispatch
         if self.time_ms is None or dispatch is None or not dispatch.consumers:

@@ -37,8 +37,8 @@ class CursorSettings:
     """
 
     seek_keeps_empty_ack_set: bool = False
-    """Keep the entry of a seek unacknowledged if the seek's ack set has no bit, with an empty ack set, like
-    every broker. False: the whole entry is acknowledged.
+    """How a seek treats its entry if the ack set of the seek has no bit. False: the whole entry is
+    acknowledged. True, like every broker: the entry stays unacknowledged, with an empty ack set.
     """
 
     merge_individual_properties: bool = True

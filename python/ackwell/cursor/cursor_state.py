@@ -61,7 +61,7 @@ class CursorState:
 
 
 def ack_sets_to_json(sets: AckSetMapping) -> dict[str, tuple[int, ...]]:
-    """Return ack sets by the texts of their positions."""
+    """Return the ack sets with each position as text."""
     if not isinstance(sets, AckSets):
         return {str(position): tuple(words) for position, words in sets.items()}
     ledger_ids, entry_ids, starts, all_words = (column.tolist() for column in sets.to_arrays())

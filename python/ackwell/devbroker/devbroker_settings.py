@@ -36,7 +36,7 @@ class DevBrokerSettings:
     new active consumer."""
     key_shared_consistent_hashing: bool = True
     """`subscriptionKeySharedUseConsistentHashing`: without it, a Key_Shared consumer that joins gets half of
-    the widest range of hashes. The order of joining decides, not the names."""
+    the widest range of hashes. The ranges then depend on the order in which consumers join, not on names."""
     entries_per_ledger: int = 50_000
     """`managedLedgerMaxEntriesPerLedger`: the entries after which a topic begins its next ledger."""
     ledger_rollover_ms: int = 240 * 60_000
@@ -69,7 +69,7 @@ class DevBrokerSettings:
     max_events: int = 1_000_000
     """The number of events kept in `broker.events`; the oldest are dropped first."""
     max_pending_write_bytes: int = 16 << 20
-    """The unread output of a connection at which the broker stops sending it messages."""
+    """The broker stops sending messages to a connection with this many bytes of unread output."""
 
     def __post_init__(self) -> None:
         """Raise `ValueError` for an unknown version."""

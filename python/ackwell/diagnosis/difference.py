@@ -41,7 +41,7 @@ class Difference:
     unacked: PositionRangeSet
     """Whole entries acknowledged in the first state and not in the second."""
     ack_sets: Mapping[Position, tuple[Sequence[int] | None, Sequence[int] | None]]
-    """Entries whose ack set differs, with both; None if one side has none."""
+    """Entries whose ack sets differ, each with the first and the second ack set; None for no ack set."""
     ledgers_known: bool
     """Whether the ends of ledgers are known from a broker, not guessed from the states."""
 
@@ -97,9 +97,10 @@ def differences(
     subscription: str | None = None,
     topics: Sequence[str] = (),
 ) -> Differences:
-    """Compare the answers of brokers in two files or folders; of several of a subscription, the newest.
+    """Compare the answers of brokers in two files or folders.
 
-    Instead of the second, a broker can be asked: for `topics`, or without them for those of the first source.
+    If a source contains several answers about a subscription, the newest one is compared. `after` may also be
+    a live broker. It is then asked for `topics`, by default for the topics of `before`.
 
     Raises `StatsError` if no subscription is in both.
     """

@@ -54,7 +54,7 @@ class Verdict(StrEnum):
 
     @classmethod
     def worst(cls, verdicts: Iterable[Verdict]) -> Verdict:
-        """Return the worst verdict; fine without one."""
+        """Return the worst verdict; `FINE` if there are none."""
         return max(verdicts, key=lambda each: each.severity, default=cls.FINE)
 
 
@@ -74,12 +74,12 @@ class Diagnosis:
     delivery: DeliveryDiagnosis
     """Whether it delivers, and why not."""
     unwritten_ms: int | None = None
-    """The least time for which acknowledgments are in memory only; None without a sign of it."""
+    """The minimum time for which acknowledgments are in memory only; None if nothing shows that any are."""
 
     messages_lost: Bounds = field(init=False)
-    """Acknowledged messages that the worst restart loses, from its best to its worst case."""
+    """The minimum and maximum number of acknowledged messages that the worst examined restart loses."""
     verdict: Verdict = field(init=False)
-    """The worst over the examined restarts."""
+    """The worst verdict on the examined restarts."""
 
     def __post_init__(self) -> None:
         losses = (loss.messages_before_flush for loss in self.restarts)
@@ -89,7 +89,7 @@ class Diagnosis:
 
     @property
     def is_known(self) -> bool:
-        """Whether the acknowledgments are known, or the broker stores none."""
+        """Whether the acknowledgments are known, or none can be lost because the broker stores none."""
         stats = self.stats
         in_memory = stats.shows_acknowledgments and not stats.persisted_only
         return in_memory or not stats.durable or stats.overview is not None
@@ -174,8 +174,9 @@ def diagnose(
     """Return the findings about a subscription; O(ranges + ack sets).
 
     `before` is an earlier dump of the same subscription. `assumed` contains the names of settings whose value
-    in `settings` is only a default (`ackwell.diagnosis.assumptions`). `later` are the settings of further
-    graceful closes without an acknowledgment in between.
+    in `settings` is only a default (`ackwell.diagnosis.assumptions`). `later` contains the settings of
+    the brokers that load and gracefully close the topic after this restart, one after the other, while no
+    message is acknowledged.
     """
     settings = settings or BrokerSettings()
     if before is not None and before.overview is not None:

@@ -46,7 +46,7 @@ class Blockage:
     subscription: str
     hole: Hole
     acked_after: int
-    """Acknowledged entries after it, in whole ranges."""
+    """The number of entries after the hole that are wholly acknowledged."""
     pinned_bytes: int
     """The size of the ledger of the hole and of all later ledgers, which cannot be deleted."""
     next_mark_delete: Position
@@ -59,12 +59,12 @@ class Blockage:
     message_age_seconds: int | None
     """The age of the oldest message in the backlog, if the broker reports it."""
     holder: ConsumerStats | None
-    """The consumer that has the hole, if only one can have it; None if the source does not show it."""
+    """The consumer to which the entries of the hole were sent; None if the source does not show it."""
     on_hold: bool
-    """Whether a hold of `ackwell rescue` stops delivery, also one that was not released."""
+    """Whether a hold of `ackwell rescue` stops delivery; a failed run may have left it."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON values."""
+        """Return the blockage as JSON values."""
         return {
             "topic": self.topic,
             "subscription": self.subscription,
@@ -204,7 +204,7 @@ class EntryListing:
             yield f"{position}  {messages}{published}{due}"
 
     def to_json(self) -> list[dict[str, Any]]:
-        """Return them as JSON values."""
+        """Return the entries as JSON values."""
         shown = []
         for position, found in self._entries.items():
             entry: dict[str, Any] = {"position": str(position)}

@@ -44,7 +44,7 @@ class Inspection:
     source: str
     kind: Literal["PositionInfo", "ManagedCursorInfo"]
     size_bytes: int
-    """The stored size, compressed, of all entries together."""
+    """The compressed size of all stored entries together."""
     entries: int
     """The number of ledger entries, including the footer."""
     compression: str | None
@@ -128,7 +128,7 @@ def inspect(data: bytes, *, source: str = "", compression: str | None = None) ->
     `compression` (one of `COMPRESSIONS`) is needed for a compressed entry of PIP-381, because the entry does
     not contain it. Raises `CorruptStateError` for bytes that are not a state.
 
-    Of several values that a tool printed, the last one is the newest.
+    If `data` is the output of a tool with several values, the last one is read, because it is the newest.
 
     >>> inspect(bytes.fromhex("0803 1005")).info.position
     Position(ledger_id=3, entry_id=5)

@@ -196,7 +196,7 @@ class _UnexpectedResetError(Exception):
 def _fold_all(
     files: list[AnyPath], threads: int, on_file: Progress, begin: Callable[[Fold], None]
 ) -> tuple[Fold, bool]:
-    """Fold files in any order, on several threads. Also return whether a row was not an event."""
+    """Fold files in any order, on several threads. Also return whether any row is not an event."""
     has_resets = False
     shares: list[tuple[AnyPath, RowGroups | None]] = []
     for path in files:

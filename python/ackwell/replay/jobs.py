@@ -39,7 +39,7 @@ def fold_jobs(
     on_file: Callable[[AnyPath], None],
     begin: Callable[[Fold], None],
 ) -> tuple[Fold, bool]:
-    """Fold jobs, and return the fold and whether a row was not an event.
+    """Fold jobs; return the fold, and whether it found a row that is not an event.
 
     Raises the error of the first job, in order, that fails.
     """
@@ -76,7 +76,7 @@ class _Queue:
         self._stopped = False
 
     def fold_into(self, fold: Fold) -> bool:
-        """Fold jobs until the queue is empty, and return whether a row was not an event."""
+        """Fold jobs until the queue is empty, and return whether it found a row that is not an event."""
         flawed = False
         while (taken := self._next()) is not None:
             number, job = taken

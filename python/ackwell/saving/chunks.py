@@ -49,7 +49,8 @@ class EntrySettings:
 
     #: `persistentUnackedRangesWithMultipleEntriesEnabled`: if false, a state of any size is one entry.
     multiple_entries: bool = False
-    #: `persistentUnackedRangesMaxEntrySize`: the threshold, and the size of a chunk.
+    #: `persistentUnackedRangesMaxEntrySize`: a state of at least this size is split, and this is the size
+    #: of a chunk.
     max_entry_bytes: int = ENTRY_BYTES_MAX
     #: `cursorInfoCompressionType`: NONE, LZ4, ZLIB, ZSTD or SNAPPY. The ledger's metadata holds it.
     compression: str = "NONE"

@@ -112,7 +112,7 @@ class SubscriptionSettings:
     """The precision of the timeout: it is up to one tick late, never early."""
 
     max_redeliver_count: int | None = None
-    """The redeliveries after which a message becomes a dead letter; `None` is never."""
+    """The redeliveries after which a message becomes a dead letter; `None` for no limit."""
 
     lost_counts: LostCounts = LostCounts.IN_HAND
     """The deliveries that count as a redelivery when their consumer is lost: `"never"`, `"in hand"` (those
@@ -159,8 +159,8 @@ class SubscriptionSettings:
     """Acknowledging part of a batch in a transaction unblocks the consumer in the same way."""
 
     redelivery_unblocks: bool = False
-    """A request for redelivery unblocks a consumer, whatever its number of unacknowledged messages, until it
-    grants permits. On Shared the consumer then gets at least one more entry."""
+    """A request for redelivery unblocks a consumer regardless of the number of its unacknowledged messages.
+    It stays unblocked until it grants permits. On Shared the consumer then gets at least one more entry."""
 
     empty_redelivery_unblocks: bool = True
     """A request for the redelivery of entries by their ids unblocks the consumer even if none of them is
@@ -176,7 +176,7 @@ class SubscriptionSettings:
 
     cumulative_abort_rewinds: bool = True
     """The abort of a transaction with a cumulative acknowledgment reads everything unacknowledged again. On
-    Exclusive and Failover the abort of an individual one always does."""
+    Exclusive and Failover, the abort of an individual acknowledgment does so with either value."""
 
     cumulative_hides_individual: bool = False
     """While a transaction with a cumulative acknowledgment is open, ending a transaction does not release its

@@ -148,8 +148,8 @@ impl TimeWheel {
         new
     }
 
-    /// Adds messages one after the other. Returns early, with the number of added messages, if after `switches_max`
-    /// changes of slot at least every eighth message changed the slot.
+    /// Adds messages one after the other; returns how many it added. It stops early if the messages change the slot
+    /// too often: more than `switches_max` times, and more than once in eight messages.
     fn add_sequence(
         &mut self,
         messages: impl Iterator<Item = Delayed>,

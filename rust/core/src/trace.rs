@@ -78,7 +78,7 @@ pub struct Stop {
     pub odd: Option<usize>,
 }
 
-/// Reads the lines of one trace after the other; names keep their numbers.
+/// Reads traces, one after the other, line by line. A name has the same number in all of them.
 #[derive(Debug, Clone)]
 pub struct TraceReader {
     kinds: HashMap<Vec<u8>, i32, Mixed>,

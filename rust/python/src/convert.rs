@@ -78,7 +78,7 @@ pub(crate) fn natural(value: Int, name: &str) -> PyResult<usize> {
         .map_err(|_| PyValueError::new_err(format!("{name} {}: expected at least 0", value.0)))
 }
 
-/// A checked lower bound or place between entries: ledger ≥ 0, entry ≥ −1.
+/// Checks a position that need not be an entry, such as a lower bound: ledger ≥ 0, entry ≥ −1.
 pub(crate) fn bound((ledger_id, entry_id): Pair) -> PyResult<Position> {
     Position::bound(ledger_id.0, entry_id.0).map_err(raise)
 }

@@ -80,7 +80,7 @@ delayed_index! {
                 .map_err(raise)
         }
 
-        /// The bits cut off each time.
+        /// The number of low bits that are cut off from each delivery time.
         #[getter]
         fn bits(&self, py: Python<'_>) -> u32 {
             self.0.locked(py).bits()

@@ -22,7 +22,8 @@ pub enum Compression {
     Snappy,
 }
 
-/// The initial size of the output. Most states fit, and a wrong announced size wastes no more than this.
+/// The initial size of the output. Most states fit into it. If damaged bytes announce a size that is far too large,
+/// no more memory than this is wasted.
 const FIRST_OUTPUT: usize = 16 << 10;
 
 /// zstd at 1 is as small as at 3 on states, and faster.
