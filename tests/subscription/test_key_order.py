@@ -215,6 +215,24 @@ def test_a_waiting_message_acknowledged_in_a_transaction_blocks_its_key_until_th
     assert deliver(subscription, 9_000) == ([1, 2] if end == "commit" else [0, 1, 2])
 
 
+def test_a_message_held_in_parts_before_its_delivery_blocks_its_key_after_a_restart() -> None:
+    store = MemoryStore(MemoryLedger())
+    subscription = opened(None, 3, 2)
+    part = MessageId(3, 0, batch_size=2, ack_set=(0b10,))
+    subscription.handle("a", CommandAck(0, message_ids=(part,), transaction=TXN))
+    assert subscription.dispatch(3, 0, now_ms=0, batch_size=2, sticky_key_hash=KEY).consumer == "a"
+    subscription.nack("a", 3, 0, now_ms=0)
+    subscription.ack("a", 3, 0, (0b01,))
+    subscription.validate()
+    subscription.save(store)
+    subscription = Subscription.load("Key_Shared", store, Ledgers({3: 3}))
+    subscription.add_consumer("a")
+    subscription.flow("a", 5)
+    assert deliver(subscription, 9_000, others=frozenset({2})) == [2]
+    subscription.abort(TXN)
+    assert deliver(subscription, 9_000) == [0, 1]
+
+
 def test_after_a_restart_entries_before_a_waiting_message_are_delivered() -> None:
     store = MemoryStore(MemoryLedger())
     subscription = opened(None, 3, 2)

@@ -341,8 +341,9 @@ class Acknowledgments:
         sticky_key_hash = state.replay.hash_of(position)
         if state.holds_waiting and sticky_key_hash is not None:
             state.retrying.add(*position, sticky_key_hash)
-        if state.holds_waiting and position in state.retrying:
-            state.transactions.set_waiting(position)
+        waiting = state.retrying.hash_of(position) if state.holds_waiting else None
+        if waiting is not None:
+            state.transactions.set_waiting(position, waiting)
 
 
 def _acked_bits(message: MessageId) -> int:

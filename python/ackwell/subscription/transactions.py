@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ackwell.cursor.ack_sets import WHOLE, all_messages, first_unacked
 from ackwell.equality import EqualByState
@@ -144,13 +144,16 @@ class Transactions(EqualByState):
             if (position, _reach(unacked_bits)) <= (held.position, _reach(held.unacked_bits)):
                 raise _conflict(f"{_name(transaction)} has already acknowledged up to {position}")
 
-    def set_waiting(self, position: Position) -> None:
-        """Mark a held entry as waiting for redelivery when it became held as a whole."""
-        self._mark(position, waited=True)
+    def set_waiting(self, position: Position, sticky_key_hash: int) -> None:
+        """Mark a held entry as waiting for redelivery when it became held as a whole.
+
+        A transaction that held a part of it before its first delivery does not have its hash yet.
+        """
+        self._replace(position, waited=True, sticky_key_hash=sticky_key_hash)
 
     def clear_waiting(self, position: Position) -> None:
         """Clear the waiting mark of an entry that is redelivered."""
-        self._mark(position, waited=False)
+        self._replace(position, waited=False)
 
     def waited(self) -> Iterator[tuple[Position, int]]:
         """Iterate the entries with a waiting mark, with their hashes."""
@@ -186,11 +189,11 @@ class Transactions(EqualByState):
         """Hold everything up to a position that `check_cumulative` accepted."""
         self.open.setdefault(transaction, Transaction()).cumulative = held
 
-    def _mark(self, position: Position, *, waited: bool) -> None:
+    def _replace(self, position: Position, **values: Any) -> None:
         for content in self.open.values():
             held = content.entries.get(position)
             if held is not None:
-                content.entries[position] = held._replace(waited=waited)
+                content.entries[position] = held._replace(**values)
 
     def end(self, transaction: TransactionId) -> Transaction:
         """Close a transaction and return its content, which is empty if it is not open."""
