@@ -24,11 +24,13 @@ class Position(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read Pulsar's notation; `ValueError` for anything else.
+        """Read Pulsar's notation; `ValueError` for another text, `TypeError` if it is not a text.
 
         >>> Position.parse("3:15")
         Position(ledger_id=3, entry_id=15)
         """
+        if not isinstance(text, str):
+            raise TypeError(f"a position of type {type(text).__name__}; expected 'ledger:entry'")
         ledger_id, separator, entry_id = text.partition(":")
         try:
             if not separator:

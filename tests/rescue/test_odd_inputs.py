@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Iterator
 from itertools import permutations
@@ -11,9 +12,11 @@ from unittest.mock import Mock
 
 import pytest
 
-from ackwell.rescue import RefusedError, Report
+from ackwell.errors import StatsError
+from ackwell.rescue import Plan, RefusedError, Report
 from ackwell.rescue.checksums import with_sha256
 from tests.commands import USAGE, ackwell, held
+from tests.diagnosis.damages import places_of, value_at
 from tests.rescue.cluster import NAME, TOPIC, Cluster, cluster
 
 
@@ -131,6 +134,24 @@ def test_a_plan_whose_names_are_none_is_named(there: Cluster) -> None:
         value["plans"][0]["topic"] = topic
         Path("p.json").write_text(json.dumps(with_sha256(value)))
         assert "p.json: not a plan of" in refused(there, "apply", "p.json", "--yes")
+
+
+def test_a_plan_with_a_field_of_another_type_is_read_or_named(there: Cluster) -> None:
+    assert ackwell("rescue", "snapshot", TOPIC, NAME, "--admin", there.url).code == 0
+    assert ackwell("rescue", "plan", "before.json", "--admin", there.url).code == 0
+    (plan,) = json.loads(Path("plan.json").read_text())["plans"]
+    read = named = 0
+    for *path, name in places_of(plan):
+        for value in (None, 5, 1.5, True, "x", [], {}, [1], {"a": 1}, 1 << 70):
+            changed = copy.deepcopy(plan)
+            value_at(changed, tuple(path))[name] = value
+            try:
+                Plan.of_json(changed)
+                read += 1
+            except StatsError:
+                named += 1
+    assert read > 0
+    assert named > 100
 
 
 def test_the_worst_of_several_subscriptions_is_the_exit_code(

@@ -24,7 +24,9 @@ class TopicName(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse a name; `ValueError` if the text is invalid."""
+        """Parse a name; `ValueError` if the text is invalid, `TypeError` if it is not a text."""
+        if not isinstance(text, str):
+            raise TypeError(f"a topic's name of type {type(text).__name__}; expected a text")
         domain, scheme, rest = text.partition("://")
         if not scheme:
             domain, rest = "persistent", text
