@@ -224,12 +224,14 @@ class SqliteStore(Store):
                 found = self._connection.execute(
                     "SELECT data, checksum FROM entry WHERE ledger = ? AND id = ?", [self._key, entry_id]
                 ).fetchone()
-        row = self._row()
         if found is None:
+            row = self._row()
             if row is not None and row.first_id <= entry_id <= row.last_id:
                 raise CorruptStateError(f"{self._path}: entry {entry_id} is missing", 0)
             raise KeyError(entry_id)
         data, checksum = found
+        # The name and the identity of a ledger never change.
+        row = self._found[1] or self._row()
         if row is None or not _is_whole(row, entry_id, data, checksum):
             raise CorruptStateError(f"{self._path}: the checksum of entry {entry_id} does not match", 0)
         return bytes(data)

@@ -57,17 +57,19 @@ def position(
     >>> position((3, 1)) == position(3, 1)
     True
     """
-    if not isinstance(place, tuple):
-        ledger_id = place
-    elif entry_id is None and len(place) == 2:
-        ledger_id, entry_id = place
-    else:
+    ledger_id, entry_id = ids(place) if entry_id is None else (place, entry_id)
+    if isinstance(ledger_id, tuple):
         raise TypeError(f"expected a position or two ids, got {place!r} and {entry_id!r}")
-    if entry_id is None:
-        raise TypeError(f"ledger id {ledger_id!r} needs an entry id; expected a position or two ids")
     return Position(
         integer("ledger_id", ledger_id, ledger_id_min), integer("entry_id", entry_id, entry_id_min)
     )
+
+
+def ids(place: Place) -> tuple[int, int]:
+    """Return the two ids of a position, unchecked; `TypeError` for one id alone."""
+    if isinstance(place, tuple) and len(place) == 2:
+        return place
+    raise TypeError(f"expected a position or two ids, got {place!r}")
 
 
 def time_ms(name: str, value: int) -> int:
@@ -117,7 +119,7 @@ def ack_set_words(ack_set: Sequence[int]) -> tuple[int, ...]:
     return found
 
 
-def words_of_rows(
+def word_columns(
     rows: int, starts: ArrayLike, words: ArrayLike
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Check and return the starts of each row's words, and the words; `LimitError` for too many in a row."""

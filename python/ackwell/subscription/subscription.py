@@ -363,6 +363,8 @@ ActiveChange(consumer='a', active=True)])
         later, unless it is a dead letter (see `dead_letters`) or acknowledged. `redelivery_count` and
         `ack_set` return the metadata of its delivery. Amortised O(1) on Shared, O(log points) on Key_Shared.
         """
+        if entry_id is None:
+            position, entry_id = arguments.ids(position)
         if sticky_key_hash is None:
             sticky_key_hash = self._no_hash()
         try:
@@ -381,7 +383,7 @@ ActiveChange(consumer='a', active=True)])
             self._refuse_delay()
         found = self._dispatcher.dispatch(
             position,  # type: ignore[arg-type]
-            entry_id,  # type: ignore[arg-type]
+            entry_id,
             now_ms,
             batch_size,
             sticky_key_hash,
@@ -529,6 +531,8 @@ ActiveChange(consumer='a', active=True)])
         another consumer has the message.
         """
         who = None if consumer is None else self._state.consumers.by_key[consumer]
+        if entry_id is None:
+            position, entry_id = arguments.ids(position)
         if position.__class__ is int and entry_id.__class__ is int and position >= 0 and entry_id >= 0:
             ledger_id = position
         else:
@@ -556,7 +560,7 @@ ActiveChange(consumer='a', active=True)])
         if ack_sets is None:
             return self._acks.ack_many(who, as_int64(ledger_ids), as_int64(entry_ids))
         ledgers, entries = arguments.position_columns(ledger_ids, entry_ids)
-        command = AckColumns.of_parts(ledgers, entries, *arguments.words_of_rows(len(ledgers), *ack_sets))
+        command = AckColumns.of_parts(ledgers, entries, *arguments.word_columns(len(ledgers), *ack_sets))
         return handle.apply_individual(self._acks, who, command, None)
 
     def ack_cumulative(
