@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 LENGTH_MAX = 100
-SUBJECT = re.compile(r"(?P<areas>[a-z0-9_.\-/]+(, [a-z0-9_.\-/]+)*): (?P<verb>[a-z]+)( |$)")
+SUBJECT = re.compile(r"(?P<areas>[a-z.][a-z0-9_.\-/]*(, [a-z.][a-z0-9_.\-/]*)*): (?P<verb>[a-z]+)( |$)")
 BY_GIT = re.compile(r"(Merge|Revert|fixup!|squash!|amend!) ")
 """Beginnings of subjects that git writes."""
 NOT_IMPERATIVE = re.compile(r"\w+(ed|ing)$|(?!(\w*(ss|us|is)|bias|canvas)$)\w+s$")
@@ -36,6 +36,8 @@ def fault_of(subject: str) -> str | None:
     >>> fault_of("doctor: judge subscriptions without a cursor ledger")
     >>> fault_of("doctor: judged subscriptions without a cursor ledger")
     "begin with the imperative: 'judged' is another form"
+    >>> fault_of("_native.pyi: type the ack sets")
+    "write 'area: imperative', for example 'doctor: judge subscriptions without a cursor ledger'"
     >>> fault_of("Judge subscriptions")
     "write 'area: imperative', for example 'doctor: judge subscriptions without a cursor ledger'"
     """

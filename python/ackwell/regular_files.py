@@ -49,10 +49,10 @@ def open_regular(path: Path | ObjectPath) -> IO[bytes]:
     return _checked(os.open(path, os.O_RDONLY | _NO_WAIT), "rb", path)
 
 
-def require_regular(*paths: str | Path | ObjectPath) -> None:
-    """Raise `OSError` if one of the paths exists and does not lead to a regular file."""
+def require_regular(*paths: str | Path | ObjectPath | None) -> None:
+    """Raise `OSError` if one of the paths exists and does not lead to a regular file; None is skipped."""
     for path in paths:
-        if not isinstance(path, ObjectPath):
+        if path is not None and not isinstance(path, ObjectPath):
             with suppress(FileNotFoundError):
                 _require_regular(Path(path).stat(), Path(path))
 

@@ -8,6 +8,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -24,6 +25,9 @@ from tests.commands import ackwell
 from tests.rescue.cluster import NAME, TOPIC, Cluster, cluster
 from tests.rescue.test_rescue import at_step, with_type
 from tests.rescue.test_windows import kill
+
+if TYPE_CHECKING:
+    from ackwell.position import Position
 
 LIMIT = 10
 
@@ -42,6 +46,17 @@ def watch(there: Cluster, *, restores: bool = True) -> Watch:
 def texts(watching: Watch) -> list[str]:
     """Run a round; return its events."""
     return [each.text for each in watching.round()]
+
+
+def with_waiting_plan(there: Cluster) -> tuple[list[Position], Watch]:
+    """Lose acknowledgments under a watch that restores nothing; return the entries and the watch."""
+    positions = there.fill()
+    with_type(there)
+    dry = watch(there, restores=False)
+    texts(dry)
+    there.unload()
+    assert texts(dry) == ["loaded anew: 9 acknowledgments are lost; --yes restores them"]
+    return positions, dry
 
 
 @pytest.mark.parametrize("kind", [SubscriptionType.SHARED, SubscriptionType.KEY_SHARED], ids=str)
@@ -115,12 +130,7 @@ def test_a_dry_run_sends_get_requests_and_writes_a_plan_that_a_later_run_carries
 
 
 def test_the_losses_of_a_second_load_are_added_to_a_plan_that_waits(there: Cluster) -> None:
-    positions = there.fill()
-    with_type(there)
-    dry = watch(there, restores=False)
-    texts(dry)
-    there.unload()
-    texts(dry)
+    positions, dry = with_waiting_plan(there)
     with_type(there)
     later = positions[24:40:2]
     there.do(lambda each: [each.subscription.ack(None, *position) for position in later])
@@ -133,12 +143,7 @@ def test_the_losses_of_a_second_load_are_added_to_a_plan_that_waits(there: Clust
 
 
 def test_a_seek_before_a_second_load_refuses_the_plan_that_waits(there: Cluster) -> None:
-    positions = there.fill()
-    with_type(there)
-    dry = watch(there, restores=False)
-    texts(dry)
-    there.unload()
-    texts(dry)
+    positions, dry = with_waiting_plan(there)
     with_type(there)
     there.do(lambda each: each.seek(positions[5]))
     there.unload()
@@ -152,12 +157,7 @@ def test_a_seek_before_a_second_load_refuses_the_plan_that_waits(there: Cluster)
 
 
 def test_a_plan_of_an_earlier_run_that_no_longer_matches_is_refused_and_kept(there: Cluster) -> None:
-    positions = there.fill()
-    with_type(there)
-    dry = watch(there, restores=False)
-    texts(dry)
-    there.unload()
-    texts(dry)
+    positions, _ = with_waiting_plan(there)
     # A seek forward keeps every acknowledgment that the plan knew.
     there.do(lambda each: each.seek(positions[30]))
     (text,) = texts(watch(there))
@@ -179,12 +179,7 @@ def test_a_scalable_topic_is_reported_once_and_does_not_make_a_round_incomplete(
 
 @pytest.mark.parametrize("gone", [TOPIC, f"{TOPIC}/subscription/{NAME}"], ids=["topic", "subscription"])
 def test_the_plan_of_a_deleted_subscription_is_refused_and_kept(there: Cluster, gone: str) -> None:
-    there.fill()
-    with_type(there)
-    watching = watch(there, restores=False)
-    texts(watching)
-    there.unload()
-    texts(watching)
+    _, watching = with_waiting_plan(there)
     path = gone.replace("://", "/")
     there.connection().admin.change("DELETE", f"{path}?force=true")
     (text,) = texts(watching)
@@ -194,12 +189,7 @@ def test_the_plan_of_a_deleted_subscription_is_refused_and_kept(there: Cluster, 
 
 
 def test_what_consumers_acknowledged_again_needs_no_restore(there: Cluster) -> None:
-    positions = there.fill()
-    with_type(there)
-    watching = watch(there, restores=False)
-    texts(watching)
-    there.unload()
-    texts(watching)
+    positions, watching = with_waiting_plan(there)
     there.do(lambda each: [each.subscription.ack(None, *position) for position in positions[1::2]])
     assert texts(watching) == ["nothing is missing any longer"]
     assert watching.counts.pending == 0

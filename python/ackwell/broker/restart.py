@@ -105,9 +105,9 @@ def restart_loss(
     """Return which acknowledged messages are delivered again after a restart, and why.
 
     If the state has no ack sets, its source does not show them. Every entry that may hold several messages
-    may then hold acknowledged ones, and the counts are intervals. If the state has
-    ledgers, only existing entries count. Without `cursor_ledger`, a cursor ledger is open as soon as an entry
-    was wholly acknowledged. Without `batch_sizes`, an entry without an ack set holds one message.
+    may then hold acknowledged ones, and the counts are intervals. If the state has ledgers, only existing
+    entries count. Without `cursor_ledger`, a cursor ledger is open as soon as an entry was wholly
+    acknowledged. Without `batch_sizes`, an entry without an ack set holds one message.
     `persisted_mark_delete` narrows the worst case of a crash, and so does `unwritten_entries`, a bound on the
     entries whose acknowledgment is not written yet. `hidden` bounds the acknowledged messages inside batches
     of a state without ack sets. `later` contains the settings of the brokers that load and gracefully close

@@ -69,7 +69,7 @@ class OAuth2:
         self._key_file = key_file
         self._client_id = client_id
         self._request = {name: value for name, value in (("audience", audience), ("scope", scope)) if value}
-        require_regular(*filter(None, (trust_certificates, certificate, key)))
+        require_regular(trust_certificates, certificate, key)
         self._tls = ssl.create_default_context(cafile=trust_certificates)
         if certificate is not None:
             self._tls.load_cert_chain(certificate, key)

@@ -400,7 +400,7 @@ def _check_graceful(
 def _check_crash(before: Snapshot, now: Snapshot) -> list[str]:
     """Refuse a state that no crash leaves; return the checks that passed.
 
-    A crash restores what was persisted, so it keeps the acknowledgments that `info-internal` showed.
+    A crash restores the persisted state, so it keeps the acknowledgments that `info-internal` showed.
     """
     stated = "you stated with --restart crash that there was no seek since the snapshot"
     persisted = before.stats.persisted

@@ -17,7 +17,7 @@ import shutil
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from queue import SimpleQueue
@@ -226,20 +226,26 @@ def end(
             try:
                 # A topic that does not answer does not delay the others.
                 live = _loaded(connection, name, deadline)
-                own = free.get()
-                try:
+                with _lent(free) as own:
                     return Result(name, _ended(own, window, name, restart, live, brokers))
-                except AckwellError:
-                    # The next subscription uses a new binary connection.
-                    own.close()
-                    raise
-                finally:
-                    free.put(own)
             except AckwellError as error:
                 return Result(name, error=error)
 
         for done in as_completed([pool.submit(end_one, name) for name in names]):
             yield done.result()
+
+
+@contextmanager
+def _lent(free: SimpleQueue[Connection]) -> Iterator[Connection]:
+    """Use a free connection; after an error its next user opens a new binary connection."""
+    own = free.get()
+    try:
+        yield own
+    except AckwellError:
+        own.close()
+        raise
+    finally:
+        free.put(own)
 
 
 def _ended(

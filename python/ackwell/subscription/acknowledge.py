@@ -338,10 +338,12 @@ class Acknowledgments:
     def _keep_waiting(self, position: Position) -> None:
         """Keep the hash of a waiting message blocked until the transactions that hold it end."""
         state = self._state
-        sticky_key_hash = state.replay.hash_of(position)
-        if state.holds_waiting and sticky_key_hash is not None:
-            state.retrying.add(*position, sticky_key_hash)
-        waiting = state.retrying.hash_of(position) if state.holds_waiting else None
+        if not state.holds_waiting:
+            return
+        queued = state.replay.hash_of(position)
+        if queued is not None:
+            state.retrying.add(*position, queued)
+        waiting = state.retrying.hash_of(position)
         if waiting is not None:
             state.transactions.set_waiting(position, waiting)
 

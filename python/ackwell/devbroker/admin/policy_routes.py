@@ -333,7 +333,7 @@ def _of_topics(request: Request) -> list[Request]:
     try:
         names = [parse_topic_name(each["topic"]) for each in given]
         rows = [(each["role"], each.get("actions") or []) for each in given]
-    except (TypeError, KeyError, AttributeError):
+    except (TypeError, KeyError):
         raise HttpError(HTTPStatus.BAD_REQUEST, "expected a list of objects with topic and role") from None
     if len({name.in_namespace for name in names}) != 1:
         raise HttpError(HTTPStatus.BAD_REQUEST, "The namespace should be the same")

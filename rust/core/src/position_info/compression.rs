@@ -23,7 +23,7 @@ pub enum Compression {
 }
 
 /// The initial size of the output. Most states fit into it. If damaged bytes announce a size that is far too large,
-/// no more memory than this is wasted.
+/// this is the memory that they waste.
 const FIRST_OUTPUT: usize = 16 << 10;
 
 /// zstd at 1 is as small as at 3 on states, and faster.
