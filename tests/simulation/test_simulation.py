@@ -24,8 +24,8 @@ from tests.simulation.life import OPERATIONS_MIN
 LIVES = 500
 """The lives of one test. There are two such tests, so that two workers share them."""
 
-BASES = 15
-"""The number of bases among which the commits rotate: few, so that the proof has played each of them."""
+BASES = 100
+"""The number of bases among which the commits rotate. `make proof` plays more lives."""
 
 SEEDS_MAX = 3_000
 """The number of seeds within which the proof must find each defect."""
