@@ -1,6 +1,6 @@
-"""The rules by which a Pulsar broker persists acknowledgments, and its reports about subscriptions.
+"""The rules by which a Pulsar broker persists acknowledgments, and the statistics that it reports.
 
-`settings` are the broker's settings by name. `writes` are its rules for persisting a cursor, and `restart`
-counts the acknowledged messages that a restart loses by these rules. `stats` reads the broker's reports
-from files.
+`broker_settings` contains the broker's settings by name. `writes` contains the rules for persisting a cursor.
+`restart` counts the acknowledged messages that a restart loses by these rules. `stats` reads the broker's
+statistics from files.
 """

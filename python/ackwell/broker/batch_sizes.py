@@ -26,15 +26,15 @@ class CountedAckSets(AckSetMapping, ABC):
 
     @abstractmethod
     def first(self, count: int) -> AckSetMapping:
-        """Return the first sets."""
+        """Return the first `count` ack sets."""
 
     @abstractmethod
     def behind(self, count: int) -> CountedAckSets:
-        """Return the sets without the first."""
+        """Return the ack sets after the first `count`."""
 
     @abstractmethod
     def acked(self) -> Bounds:
-        """Count the acknowledged messages."""
+        """Count the acknowledged messages of all ack sets."""
 
 
 class CountedSizes(Mapping[tuple[int, int], int], ABC):
@@ -42,11 +42,11 @@ class CountedSizes(Mapping[tuple[int, int], int], ABC):
 
     @abstractmethod
     def sum_of(self, ranges: PositionRangeSet | None) -> tuple[int, int]:
-        """Return the number of entries in `ranges` (None: of all entries), and of their messages."""
+        """Return the number of entries in `ranges` and of their messages; None means all entries."""
 
 
 class Bounds(NamedTuple):
-    """A number of messages: known exactly, or only between two bounds (`at_most` None: unbounded).
+    """The lowest and highest possible number of messages; `at_most` is None if there is no upper bound.
 
     >>> str(Bounds(3, 3)), str(Bounds(1, 2_000)), str(Bounds(7, None)), str(Bounds(0, None))
     ('3', '1 to 2,000', '7 or more', 'unknown')
@@ -61,12 +61,12 @@ class Bounds(NamedTuple):
         return self.at_least if self.at_least == self.at_most else None
 
     def plus_up_to(self, more: int | None) -> Bounds:
-        """Return the count with up to `more` messages added; None adds an unknown number."""
+        """Return the bounds after adding 0 to `more` messages (None: any number of messages)."""
         at_most = None if self.at_most is None or more is None else self.at_most + more
         return Bounds(self.at_least, at_most)
 
     def up_to(self, most: int | None) -> Bounds:
-        """Return the count with an upper bound of `most`, if there is one."""
+        """Return the bounds with `at_most` reduced to `most`, not below `at_least`; None changes nothing."""
         if most is None or (self.at_most is not None and self.at_most <= most):
             return self
         return Bounds(self.at_least, max(self.at_least, most))
@@ -90,11 +90,11 @@ class Bounds(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchSizes:
-    """The number of messages in each entry: from `of`, and `each` for all others (None: unknown).
+    """The number of messages in each entry: `of` by position, and `each` for all other entries.
 
-    If the size of an entry is unknown, `total_messages` in `total_entries` bounds it: every other entry
-    holds at least one message. If the broker was requested to count the backlog, `backlog_messages` is the
-    number of messages in `backlog_entries`, the entries that are not wholly acknowledged.
+    If `each` is None, the size of the other entries is unknown. The totals then bound it: `total_entries`
+    hold `total_messages`, and every entry holds at least one message. If the broker counted the backlog, the
+    `backlog_entries` that are not wholly acknowledged hold `backlog_messages`.
 
     >>> BatchSizes(each=10).acked(3)
     Bounds(at_least=30, at_most=30)
@@ -122,7 +122,7 @@ class BatchSizes:
     ) -> Bounds:
         """Count the acknowledged messages in `entries` whole entries and in the ack sets of `partial`.
 
-        `within` selects the entries of `of` that are among the whole entries.
+        `within` contains the positions of the whole entries; None if they include all positions of `of`.
         """
         partial = partial or {}
         if not entries and not partial:
@@ -153,7 +153,7 @@ class BatchSizes:
         return Bounds(at_least, max(at_least, self.total_messages - others - unacked))
 
     def _listed(self, each: int, within: PositionSet | None) -> int:
-        """Return how many messages the entries of `of` in `within` hold beyond `each` per entry."""
+        """Return the number of messages of the entries in `of` and `within`, minus `each` per entry."""
         from ackwell import PositionRangeSet
 
         if isinstance(self.of, CountedSizes) and (within is None or isinstance(within, PositionRangeSet)):
@@ -162,9 +162,9 @@ class BatchSizes:
         return sum(n - each for p, n in self.of.items() if within is None or p in within)
 
     def most_hidden(self, entries: int | None) -> int | None:
-        """Bound the acknowledged messages inside `entries` partly acknowledged entries.
+        """Return the most acknowledged messages that `entries` partly acknowledged entries can contain.
 
-        Each of them has at least one unacknowledged message. None if no bound is known.
+        Each of these entries contains at least one unacknowledged message. None if no bound is known.
 
         >>> BatchSizes(each=1).most_hidden(5), BatchSizes(each=10).most_hidden(5)
         (0, 45)
@@ -187,7 +187,7 @@ class BatchSizes:
     def unacked(self, entries: int) -> Bounds:
         """Count the unacknowledged messages of `entries` entries that are not wholly acknowledged.
 
-        Each of them has at least one. The method does not look at ack sets.
+        Each of these entries has at least one unacknowledged message. Ack sets are not considered.
 
         >>> sizes = BatchSizes(each=None, total_messages=20, total_entries=10)
         >>> sizes.unacked(3)
@@ -205,7 +205,9 @@ class BatchSizes:
         return Bounds(entries, 0 if not entries else most)
 
     def most_acked(self, unacked_entries: int | None) -> int | None:
-        """Bound the acknowledged messages if `unacked_entries` are not wholly acknowledged; None: no bound.
+        """Return the upper bound of the acknowledged messages; None if no bound is known.
+
+        Each of the `unacked_entries` has at least one unacknowledged message.
 
         >>> BatchSizes(each=None, total_messages=20, total_entries=10).most_acked(3)
         17
@@ -215,7 +217,7 @@ class BatchSizes:
         return max(self.total_messages - unacked_entries, 0)
 
     def _acked_in(self, position: tuple[int, int], words: Sequence[int]) -> Bounds:
-        """Count the acknowledged messages of one entry; the bits of `words` are the unacknowledged ones."""
+        """Count the acknowledged messages of one entry; a set bit in `words` is an unacknowledged message."""
         unacked = from_words(words)
         unacked_count, highest = unacked.bit_count(), last_unacked(unacked)
         size = self.of.get(position, self.each)

@@ -1,9 +1,9 @@
 """The broker settings that affect restarts and delivery, under the broker's names.
 
-`settings.tsv` has every setting of the known releases with its default, and the releases that change it at
-run time, read from the broker's own class by reflection (`tests/pulsar/settings_table.py`). A setting that is
-not a field here is accepted and has no effect, so a whole `broker.conf` can be passed. An unknown name is
-refused: a misspelt limit with its default value would make every prediction wrong.
+`settings.tsv` lists every setting of the known releases: the default of each release, and the releases in
+which it can be changed at run time. `tests/pulsar/settings_table.py` reads the list from the broker's class
+by reflection. A setting without a field here is accepted and has no effect, so a whole `broker.conf` can be
+passed. An unknown name is refused: if a misspelt limit kept its default, every prediction would be wrong.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
     """
 
     DEFAULT_VERSION: ClassVar[str] = "4.2"
-    """The version if none is known: of the known ones, the one with the lowest limits by default."""
+    """The version that applies if none is given: the known version with the lowest default limits."""
 
     max_unacked_ranges_to_persist: int = _setting("managedLedgerMaxUnackedRangesToPersist", 10_000)
     """The maximum number of ranges of acknowledged entries in the cursor ledger."""
@@ -160,7 +160,7 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
 
     @classmethod
     def _of_release(cls, known: str, release: str) -> Self:
-        """Return the defaults of a known release with the rules of another one."""
+        """Return the defaults of the release `known` with the rules of `release`."""
         table = defaults(known)
         values = {
             attribute: read(name, table[name])
@@ -182,7 +182,7 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
         )
 
     def read_by(self, reader: BrokerSettings) -> Self:
-        """Return the settings of a close whose state another broker reads back, as in an upgrade.
+        """Return these settings for an upgrade: this broker closes the topic, and the `reader` loads it.
 
         >>> old, new = BrokerSettings.of("4.2"), BrokerSettings.of("5.0")
         >>> old.batch_indexes_return, old.read_by(new).batch_indexes_return
@@ -191,7 +191,7 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
         return replace(self, reader=reader)
 
     def with_known(self, values: Mapping[str, str]) -> Self:
-        """Apply a broker's list of settings; settings without an effect here are ignored.
+        """Return a copy with the values of a broker's settings; settings without a field here are ignored.
 
         Raises `ValueError` for a value of the wrong type.
         """
@@ -200,7 +200,7 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
         )
 
     def with_values(self, assignments: Iterable[str]) -> Self:
-        """Change settings, each given as `name=value` with the broker's own name.
+        """Return a copy with changed settings, each given as `name=value` with the broker's own name.
 
         Raises `ValueError` for an unknown name, a missing value or one of the wrong type.
         """
@@ -215,7 +215,7 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
         return replace(self, **changes)  # type: ignore[arg-type]
 
     def named(self) -> dict[str, int | bool]:
-        """Return every setting under the broker's own name."""
+        """Return the value of every setting by the broker's own name."""
         return {
             entry.metadata["name"]: getattr(self, entry.name)
             for entry in fields(self)
@@ -240,7 +240,7 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
 
     @property
     def metadata_store_ranges(self) -> int:
-        """The most ranges with which a close writes a cursor to the metadata store, not to its ledger."""
+        """The most ranges that a close writes to the metadata store; more ranges go to the cursor ledger."""
         if self.max_unacked_ranges_to_persist <= 0:
             return INT64_MAX
         older = self.max_unacked_ranges_to_persist_in_zookeeper
@@ -253,7 +253,7 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
 
 
 def assigned(assignments: Iterable[str]) -> dict[str, str]:
-    """Return the values of settings, each given as `name=value`; the last value of a name applies.
+    """Split settings `name=value` into names and values; the last value of a name applies.
 
     Raises `ValueError` for a text without a name or `=`.
 
@@ -274,14 +274,17 @@ def assigned(assignments: Iterable[str]) -> dict[str, str]:
 
 @cache
 def _table() -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
-    """Return the releases, and the columns of each setting: a value per release, the dynamic releases."""
+    """Return the releases, and the columns of each setting in `settings.tsv`.
+
+    The columns are one default per release, then the releases in which the setting is dynamic.
+    """
     text = files("ackwell.broker").joinpath("settings.tsv").read_text(encoding="ascii")
     (_, *releases, _), *rows = (line.split("\t") for line in text.splitlines())
     return tuple(releases), {name: tuple(values) for name, *values in rows}
 
 
 def defaults(release: str) -> dict[str, str]:
-    """Return every setting of a known release with its default, as the table has it.
+    """Return the default of every setting of a known release, as the text in `settings.tsv`.
 
     >>> defaults("5.0.1")["dispatcherMaxReadBatchSize"], defaults("4.2.4")["dispatcherMaxReadBatchSize"]
     ('500', '100')
@@ -292,7 +295,7 @@ def defaults(release: str) -> dict[str, str]:
 
 
 def dynamic_settings(release: str) -> tuple[str, ...]:
-    """Return the settings that a known release changes at run time.
+    """Return the settings that can be changed at run time in a known release.
 
     >>> "dispatchThrottlingRateInMsg" in dynamic_settings("4.2.4"), len(dynamic_settings("4.2.4"))
     (True, 159)
@@ -301,7 +304,7 @@ def dynamic_settings(release: str) -> tuple[str, ...]:
 
 
 def is_setting(name: str) -> bool:
-    """Return whether a known release has a setting of this name, or passes it on to a client.
+    """Return whether a known release has a setting of this name, or passes it to one of its clients.
 
     >>> is_setting("bookkeeper_tcpSndBufLen"), is_setting("managedLedgerMaxRanges")
     (True, False)
@@ -310,13 +313,13 @@ def is_setting(name: str) -> bool:
 
 
 def suggestion(name: str) -> str:
-    """Return the end of a message about an unknown name: the nearest name."""
+    """Return the end of a message about an unknown name: the nearest name, or the file with all names."""
     near = get_close_matches(name, _table()[1].keys() | _KNOWN_SETTINGS.keys(), n=1)
     return f"; did you mean {near[0]!r}?" if near else "; see the broker's conf/broker.conf"
 
 
 def integer(name: str, value: str) -> int:
-    """Read the value of a setting that is a number; `ValueError` for any other text."""
+    """Parse the integer value of a setting; raises `ValueError` for any other text."""
     try:
         return int(value)
     except ValueError:
@@ -324,7 +327,7 @@ def integer(name: str, value: str) -> int:
 
 
 def boolean(name: str, value: str) -> bool:
-    """Read the value of a setting that is true or false; `ValueError` for any other text."""
+    """Parse the value `true` or `false` of a setting; raises `ValueError` for any other text."""
     # A broker reads every other text as false, so a misspelt value is refused here.
     if value.lower() not in ("true", "false"):
         raise ValueError(f"{name} is true or false, not {value!r}")

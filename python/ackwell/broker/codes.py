@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Code:
-    """One entry of `codes.toml`, which describes the fields."""
+    """One entry of `codes.toml`; the comment at the head of that file describes the fields."""
 
     code: str
     verdict: str
@@ -31,7 +31,7 @@ class Code:
     fixed_in: tuple[str, ...] = ()
 
     def has(self, version: str) -> bool:
-        """Return whether a broker of a version may have the defect.
+        """Return whether a broker of this version may have the defect.
 
         >>> lost = codes()["read-lost-active"]
         >>> lost.has("4.0.7"), lost.has("4.0.13"), lost.has("4.2.4"), lost.has("5.0.0-M1")
@@ -52,7 +52,7 @@ UNLOAD: Final = (
     "  (it unloads the topic and restores the entries that the unload forgets. `pulsar-admin topics unload` "
     "alone loses the acknowledgments beyond the limits. Both may lose acknowledgments inside batches)",
 )
-"""An unload that loses no acknowledgment, and the cost of another one."""
+"""An unload that loses no acknowledgment, and the losses of a plain unload."""
 
 RESTART: Final = (
     "{setting} in broker.conf, with a restart between these commands:",
@@ -60,11 +60,11 @@ RESTART: Final = (
     "  ackwell rescue end window --admin URL --yes",
     "  (a restart alone loses the acknowledgments beyond the limits)",
 )
-"""A restart that loses no acknowledgment, and the cost of another one."""
+"""A restart that loses no acknowledgment, and the losses of a plain restart."""
 
 
 def _without_a_loss(line: str) -> tuple[str, ...]:
-    """Return a line of `do`, or the steps for which it is a placeholder."""
+    """Return a line of `do`; expand `{unload}` and `{restart …}` to the steps that lose no acknowledgment."""
     if line == "{unload}":
         return UNLOAD
     if line.startswith("{restart "):

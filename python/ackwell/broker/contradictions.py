@@ -58,7 +58,7 @@ class Part(StrEnum):
     ACKNOWLEDGMENTS = "acknowledgments"
     """The mark-delete position and the ranges."""
     WRITES = "writes"
-    """Whether and where the broker has persisted the cursor."""
+    """The place to which the broker has persisted the cursor, if it has."""
     BATCH_SIZES = "batch sizes"
     """The number of messages in an entry."""
     DELIVERY = "delivery"
@@ -80,13 +80,13 @@ class Contradiction:
         return f"contradiction: {self.text}{unknown}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON values."""
+        """Return the contradiction as JSON values."""
         return {"name": self.name, "text": self.text, "unknown": sorted(self.unknown)}
 
 
 @dataclass(frozen=True, kw_only=True)
 class DumpFields:
-    """The fields of one subscription, and the values that were read from them."""
+    """The fields of one subscription in a dump, and the values parsed from them."""
 
     internal: Mapping[str, Any]
     """The answer of `stats-internal`."""
@@ -106,14 +106,15 @@ class DumpFields:
     time_ms: int | None
 
     def number(self, values: Mapping[str, Any], name: str) -> int | None:
-        """Return an integer of an answer; None if it is missing, or not an integer."""
+        """Return an integer field of an answer; None if it is missing or not an integer."""
         value = values.get(name)
         return value if isinstance(value, int) and not isinstance(value, bool) else None
 
     def changes_within(self, seconds: float) -> int:
-        """Bound the messages that were published, delivered or acknowledged in a time.
+        """Return the most messages that can be published, delivered or acknowledged within `seconds`.
 
-        A rate is a mean over seconds, so a rate that is greater than its counter is wrong.
+        A rate is a mean over several seconds. A rate that exceeds the counter of the same messages is
+        therefore damaged, and ignored.
         """
         published, delivered = (
             self.number(values, name)
@@ -133,27 +134,27 @@ class DumpFields:
 
     @cached_property
     def sizes(self) -> dict[int, int]:
-        """The entries of each ledger."""
+        """The number of entries of each ledger."""
         return dict(self.ledgers)
 
     @cached_property
     def entries(self) -> int:
-        """The entries of all ledgers."""
+        """The number of entries of all ledgers."""
         return sum(self.sizes.values())
 
     @property
     def last(self) -> Position | None:
-        """The last entry; None if no ledger has one."""
+        """The position of the last entry; None if no ledger has an entry."""
         return self.ledgers.last_position
 
     @cached_property
     def backlog_entries(self) -> int:
-        """The existing entries that are neither at or before the mark-delete position nor in a range."""
+        """The number of existing entries after the mark-delete position that are not in a range."""
         return self.entries_beyond - self._existing_ranges.cardinality if self.entries_beyond else 0
 
     @cached_property
     def entries_beyond(self) -> int:
-        """The existing entries after the mark-delete position."""
+        """The number of existing entries after the mark-delete position."""
         if self.last is None or self.mark_delete >= self.last:
             return 0
         return self.ledgers.entries_between(self.mark_delete, self.last)
@@ -166,14 +167,14 @@ class DumpFields:
 
     @cached_property
     def counted_backlog(self) -> int | None:
-        """The backlog by the counters of `stats-internal`."""
+        """`entriesAddedCounter` minus `messagesConsumedCounter`; None if one of them is unknown."""
         added = self.number(self.internal, "entriesAddedCounter")
         consumed = self.number(self.cursor, "messagesConsumedCounter")
         return None if added is None or consumed is None else added - consumed
 
     @property
     def has_damaged_counters(self) -> bool:
-        """Whether a counter of `counted_backlog` is there and is not a number."""
+        """Whether both counters of `counted_backlog` are present, and one of them is not a number."""
         return self.counted_backlog is None and (
             "entriesAddedCounter" in self.internal and "messagesConsumedCounter" in self.cursor
         )
@@ -185,7 +186,7 @@ class DumpFields:
 
     @property
     def ledgers_are_proven(self) -> bool:
-        """Whether the topic's count of entries proves the list of ledgers, and no counter contradicts it."""
+        """Whether `numberOfEntries` matches the list of ledgers, and no counter contradicts the backlog."""
         return self.number(self.internal, "numberOfEntries") == self.entries and self.counters_agree
 
     @property
@@ -344,10 +345,10 @@ def _ranges_end_in_their_ledger(fields: DumpFields) -> Found | None:
 
 
 def _number_of_ranges(fields: DumpFields) -> Found | None:
-    """Compare the text of the ranges with both counts.
+    """Compare the number of ranges with its counters in `stats-internal` and in `stats`.
 
-    The answers of `stats-internal` and of `stats` are requested one after the other, and rates are means of
-    a minute. So a burst of acknowledgments changes the count in `stats` only.
+    The broker answers `stats` after `stats-internal`. A burst of acknowledgments in between changes only the
+    counter in `stats`. The rates do not show the burst, because they are means of a minute.
     """
     shown = len(fields.ranges) - fields.split_ranges
     has_ranges = f"individuallyDeletedMessages has {shown:,} ranges"
@@ -371,11 +372,12 @@ def _number_of_ranges(fields: DumpFields) -> Found | None:
 
 
 def _counted_backlog(fields: DumpFields) -> Found | None:
-    """Compare the counters with the cursor.
+    """Compare `counted_backlog` with the backlog by the mark-delete position and the ranges.
 
-    A broker adds to its counters and never derives them again (apache/pulsar#5202). A counter that no ranges
-    can explain is at fault. Without ranges, the mark-delete position alone gives the backlog, and the read
-    position confirms it (`_entries_up_to_the_read_position`).
+    A broker only adds to its counters and never recomputes them (apache/pulsar#5202), so the counters may be
+    wrong. The ranges may be wrong only if other ranges would result in the counted backlog. Without ranges,
+    the mark-delete position alone determines the backlog, and the read position confirms it
+    (`_entries_up_to_the_read_position`).
     """
     backlog, counted = fields.backlog_entries, fields.counted_backlog
     slack = fields.changes_within(ONE_ANSWER_SECONDS)
@@ -391,10 +393,10 @@ def _counted_backlog(fields: DumpFields) -> Found | None:
 
 
 def _shown_backlog(fields: DumpFields) -> Found | None:
-    """Compare the counter in `stats` with the cursor.
+    """Compare `msgBacklog` in `stats` with the backlog by the mark-delete position and the ranges.
 
-    The counter may be off. But if the other counters are damaged, it may also be the only field that
-    contradicts a damaged range.
+    By default the counter is assumed to be wrong. If the other counters are damaged, the ranges may be wrong
+    instead: `msgBacklog` is then the only counter that can contradict them.
     """
     backlog, shown = fields.backlog_entries, fields.number(fields.stats, "msgBacklog")
     slack = fields.changes_within(TWO_ANSWERS_SECONDS)

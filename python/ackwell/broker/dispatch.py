@@ -1,7 +1,7 @@
 """The state of delivery that a broker reports: consumers, their permits, and the reads of the cursor.
 
-One half is in `stats`, the other in `stats-internal`. A value that neither shows is None, never a guess;
-older versions show less.
+Part of it is in `stats`, the rest in `stats-internal`. A value that neither answer contains is None, never a
+guess. Older versions report fewer values.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class ConsumerStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatchStats:
-    """The delivery of one subscription at one moment."""
+    """The state of delivery of one subscription at one moment."""
 
     kind: SubscriptionType | None
     consumers: tuple[ConsumerStats, ...]
@@ -102,17 +102,17 @@ class DispatchStats:
 
     @property
     def held(self) -> bool:
-        """Whether a hold of `ackwell rescue` stops delivery, also one that was not released."""
+        """Whether `ackwell rescue` holds delivery, or has left its hold after an interrupted run."""
         return self.rate_limit is not None and self.rate_limit.items() >= HOLD.items()
 
     @property
     def draining(self) -> int:
-        """The number of draining hashes."""
+        """The number of draining hashes of all consumers."""
         return sum(consumer.draining_hashes for consumer in self.consumers)
 
     @property
     def holders(self) -> list[ConsumerStats]:
-        """The consumers with unacknowledged messages, most messages first."""
+        """The consumers with unacknowledged messages, in descending order of their number."""
         holding = (consumer for consumer in self.consumers if consumer.unacked > 0)
         return sorted(holding, key=lambda consumer: -consumer.unacked)
 
@@ -123,9 +123,10 @@ def dispatch_of(
     topic: Mapping[str, Any],
     policies: Mapping[str, Any],
 ) -> DispatchStats:
-    """Read a subscription's part of `stats` and of `stats-internal` (empty without such an answer).
+    """Return the state of delivery from the answers of `stats` and `stats-internal`.
 
-    Raises `TypeError` or `ValueError` for a field of a wrong type.
+    `shown` is the subscription in `stats`, and `cursor` the one in `stats-internal`; each is empty if the
+    answer is missing. Raises `TypeError` or `ValueError` for a field of a wrong type.
     """
     throttled = [fields.integer(shown, name) for name in THROTTLED if name in shown]
     return DispatchStats(
@@ -179,7 +180,7 @@ def _consumer(shown: Mapping[str, Any]) -> ConsumerStats:
 
 
 def _slots(ranges: Any) -> int | None:
-    """Count the hashes of an array of `[first, last]`; None without one."""
+    """Count the hashes in an array of ranges `[first, last]`; None if it is missing or empty."""
     if ranges is None:
         return None
     if not isinstance(ranges, list) or not all(

@@ -44,7 +44,7 @@ _PLACE: Final = "ackwell:ranges"
 
 @dataclass(frozen=True, slots=True)
 class LongRanges:
-    """A text of ranges in the bytes of its file."""
+    """A long text of ranges, as a slice of the bytes of its file."""
 
     data: bytes
     start: int
@@ -52,7 +52,7 @@ class LongRanges:
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether `...` stands for a part of the text."""
+        """Whether `...` replaces a part of the text."""
         return any(self.data.find(mark, self.start, self.end) >= 0 for mark in (b"...", "…".encode()))
 
     def text(self) -> str:
@@ -129,7 +129,7 @@ def _documents(decoder: json.JSONDecoder, text: str, source: str) -> Iterator[tu
 
 
 def _without_long_ranges(data: bytes) -> tuple[bytes, json.JSONDecoder]:
-    """Replace each long text of ranges by a number; return the bytes, and a decoder for the numbers."""
+    """Replace long texts of ranges by numbers. Return the bytes, and a decoder that restores the texts."""
     spans: list[LongRanges] = []
     parts: list[bytes] = []
     end = 0
@@ -177,7 +177,7 @@ def _decode(decoder: json.JSONDecoder, text: str, start: int, source: str) -> tu
 
 
 def _skip_object_end(text: str, start: int, source: str) -> int:
-    """Step over the end of an object; raises `StatsError` if it is not one."""
+    """Return the offset after the next `}`; raises `StatsError` if another character is before it."""
     start = _blanks(text, start)
     if not text.startswith("}", start):
         raise StatsError(
@@ -200,7 +200,10 @@ def _unzipped(data: bytes, source: str) -> bytes:
 
 
 def _heading(text: str, start: int) -> tuple[str | None, int]:
-    """Step over lines of text to the JSON after them; the last line that names a topic is its heading."""
+    """Return the heading of the next JSON document, and the offset of the document.
+
+    The heading is the last line before the document that names a topic; None without one.
+    """
     found = _JSON_BEGINS.search(text, start)
     if text[start] == "{" or found is None:
         return None, start
@@ -209,7 +212,7 @@ def _heading(text: str, start: int) -> tuple[str | None, int]:
 
 
 def _is_trailing_text(text: str, start: int) -> bool:
-    """Return whether only a prompt, or the end of a block of Markdown, follows the last document."""
+    """Return whether the rest of the text is only a shell prompt or the end of a Markdown block."""
     rest = text[start : start + 1000]
     return start + len(rest) == len(text) and not any(mark in rest for mark in '{}"') and rest[0] in "[`$>%#*"
 

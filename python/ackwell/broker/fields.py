@@ -1,4 +1,4 @@
-"""Read the fields of a broker's answer. A value of a wrong type is an error that names its field."""
+"""Read the fields of a broker's answer. A value of a wrong type raises an error that names the field."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _NOT_FINITE: Final = ("NaN", "Infinity", "-Infinity")
 
 
 def shortened(value: Any) -> str:
-    """Return a value in the short form of error messages."""
+    """Return the `repr` of a value, shortened for an error message."""
     return reprlib.repr(value)
 
 
 def object_of(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """Return an object of an answer, an empty one if it is missing or null."""
+    """Return a field that is an object; an empty object if the field is missing or null."""
     value = values.get(name)
     if value is None:
         return {}
@@ -28,7 +28,7 @@ def object_of(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def objects(values: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
-    """Return an array of objects, an empty one if it is missing or null."""
+    """Return a field that is an array of objects; an empty list if the field is missing or null."""
     value = values.get(name)
     if value is None:
         return []
@@ -38,7 +38,7 @@ def objects(values: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
 
 
 def integer(values: Mapping[str, Any], name: str, missing: int | None = None) -> int:
-    """Return an int64 of an answer, or `missing` if the answer does not have it."""
+    """Return a field that is an int64, or `missing` if the answer does not have the field."""
     value = values[name] if missing is None else values.get(name, missing)
     if not isinstance(value, int) or isinstance(value, bool) or not INT64_MIN <= value <= INT64_MAX:
         raise ValueError(f"{name} is {shortened(value)}; expected an integer of 64 bits")
@@ -46,7 +46,7 @@ def integer(values: Mapping[str, Any], name: str, missing: int | None = None) ->
 
 
 def count(values: Mapping[str, Any], name: str, missing: int | None = None) -> int:
-    """Return a number of things, or `missing` if the answer does not have it; a negative one is an error."""
+    """Return a field that is a count, or `missing` if the field is missing; a negative count is an error."""
     value = integer(values, name, missing)
     if value < 0:
         raise ValueError(f"{name} is {value}; expected 0 or more")
@@ -54,17 +54,17 @@ def count(values: Mapping[str, Any], name: str, missing: int | None = None) -> i
 
 
 def known_integer(values: Mapping[str, Any], name: str) -> int | None:
-    """Return an int64 of an answer, None if it is missing or null."""
+    """Return a field that is an int64; None if it is missing or null."""
     return None if values.get(name) is None else integer(values, name)
 
 
 def known_count(values: Mapping[str, Any], name: str) -> int | None:
-    """Return a number of things, None if it is missing or null; a negative one is an error."""
+    """Return a field that is a count; None if it is missing or null. A negative count is an error."""
     return None if values.get(name) is None else count(values, name)
 
 
 def text(values: Mapping[str, Any], name: str) -> str | None:
-    """Return a text, None if it is missing or null."""
+    """Return a field that is a text; None if it is missing or null."""
     value = values.get(name)
     if value is not None and not isinstance(value, str):
         raise TypeError(f"{name} is {shortened(value)}; expected text")
@@ -72,7 +72,7 @@ def text(values: Mapping[str, Any], name: str) -> str | None:
 
 
 def flag(values: Mapping[str, Any], name: str) -> bool | None:
-    """Return a truth value, None if it is missing or null."""
+    """Return a field that is true or false; None if it is missing or null."""
     value = values.get(name)
     if value is not None and not isinstance(value, bool):
         raise TypeError(f"{name} is {shortened(value)}; expected true or false")
@@ -80,7 +80,7 @@ def flag(values: Mapping[str, Any], name: str) -> bool | None:
 
 
 def rate(values: Mapping[str, Any], name: str) -> float:
-    """Return a rate, 0 if it is missing, null or not finite."""
+    """Return a field that is a rate; 0 if it is missing, null or not finite."""
     value = values.get(name)
     if value is None or value in _NOT_FINITE:
         return 0.0

@@ -1,7 +1,8 @@
-"""Read `topics info-internal`: the ledgers and cursors as the metadata store has them.
+"""Read the answer of `topics info-internal`: the ledgers and cursors in the metadata store.
 
-For each cursor it shows either the persisted acknowledgments, or the cursor ledger that contains them. The
-answer contains neither the acknowledgments in the broker's memory nor the entries of the open ledger.
+For each cursor, the answer contains either the persisted acknowledgments or the id of the cursor ledger that
+contains them. It does not contain the acknowledgments in the broker's memory, nor the number of entries in
+the open ledger.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from ackwell.broker.fields import integer, object_of, objects
 
 
 def is_info(value: Mapping[str, Any]) -> bool:
-    """Return whether a document is an answer of `info-internal`."""
+    """Return whether a JSON document is an answer of `info-internal`."""
     cursors = value.get("cursors")
     return (
         isinstance(cursors, dict)
@@ -23,9 +24,9 @@ def is_info(value: Mapping[str, Any]) -> bool:
 
 
 def persisted_cursor(cursor: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a persisted cursor under the names of `stats-internal`.
+    """Return the fields of a persisted cursor by their names in `stats-internal`.
 
-    Raises `ValueError` if its acknowledgments are in a cursor ledger.
+    Raises `ValueError` if the acknowledgments are in a cursor ledger.
     """
     ledger_id = integer(cursor, "cursorsLedgerId", -1)
     if ledger_id >= 0:
@@ -45,7 +46,10 @@ def persisted_cursor(cursor: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def ledgers_of(info: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the ledgers. The last one, whose size is unknown, ends at the greatest persisted position."""
+    """List the ledgers, each with its number of entries.
+
+    The size of the last ledger is unknown: it is assumed to end at the greatest persisted position.
+    """
     listed = [dict(each) for each in objects(info, "ledgers")]
     for each in listed:
         each["entries"] = integer(each, "entries", 0)

@@ -29,10 +29,10 @@ _ACK_SET_BYTES_MAX: Final = 128
 def closing_record_bytes(
     state: CursorState, settings: BrokerSettings, ledger: CursorLedger = "open"
 ) -> int | None:
-    """Return the size of the record that a close writes; None if it is far below the limit. O(ranges).
+    """Return the bytes of the record that a close writes; None if they are far below the limit. O(ranges).
 
-    If a state has more ranges than the metadata store may contain and the cursor ledger is open, the state is
-    written to the ledger, and the record is small.
+    If a state has more ranges than the settings allow in the metadata store, and the cursor ledger is open,
+    the close writes the state to the ledger. The record is then small.
     """
     ranges, parts = state.individually_deleted, state.batch_deleted or {}
     if ledger == "open" and len(ranges) > settings.metadata_store_ranges:

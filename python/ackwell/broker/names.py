@@ -33,9 +33,10 @@ def encoded_name(name: str) -> str:
 
 
 def subscription_name(cursor: str, shown: Collection[str] = ()) -> str:
-    """Return the subscription of a cursor; `shown` contains the names in the answer of `stats`.
+    """Return the name of a cursor's subscription; `shown` contains the names in the answer of `stats`.
 
-    A tool that is not a broker may have written the names without encoding them.
+    Return `cursor` unchanged if `shown` contains it but not its decoded form: a tool other than a broker may
+    have written it.
 
     >>> subscription_name("a+b"), subscription_name("a+b", ["a+b"])
     ('a b', 'a+b')
@@ -45,7 +46,7 @@ def subscription_name(cursor: str, shown: Collection[str] = ()) -> str:
 
 
 def same_subscription(name: str, given: str) -> bool:
-    """Return whether a user means a subscription: by its name, or by the encoded name of its cursor.
+    """Return whether `given` is the name of a subscription, or the encoded name of its cursor.
 
     >>> same_subscription("team:eu", "team:eu"), same_subscription("team:eu", "team%3Aeu")
     (True, True)

@@ -39,7 +39,7 @@ class TopicOverview(NamedTuple):
 
     @property
     def needs_closer_look(self) -> bool:
-        """Whether the overview does not suffice for a verdict; also True for a field of a wrong type."""
+        """Whether a verdict needs more data than the overview; also True if a field has a wrong type."""
         try:
             return any(map(_needs_closer_look, map(object_in, self.subscriptions.values())))
         except (TypeError, ValueError):
@@ -47,14 +47,14 @@ class TopicOverview(NamedTuple):
 
     @property
     def has_ranges(self) -> bool:
-        """Whether a subscription has acknowledged ranges, or does not show their number."""
+        """Whether any subscription has acknowledged ranges, or an unknown number of them."""
         return any(
             not isinstance(each, dict) or each.get("totalNonContiguousDeletedMessagesRange") != 0
             for each in self.subscriptions.values()
         )
 
     def stats(self) -> Sequence[SubscriptionStats]:
-        """Return the subscriptions of a topic that needs no closer look."""
+        """Return the statistics of each subscription; for a topic that does not need a closer look."""
         return [
             SubscriptionStats(
                 topic=self.topic,
@@ -111,9 +111,9 @@ def overviews_of(answer: Any, owner: str, source: str, time_ms: int | None) -> I
 
 
 def _needs_closer_look(shown: Mapping[str, Any]) -> bool:
-    """Return whether a subscription has ranges, or a backlog that may be stuck or have batches.
+    """Return whether a subscription has ranges, or a backlog that may be stuck or contain batches.
 
-    The result is also True if a field is missing.
+    Return True also if a field is missing.
     """
     ranges = known_integer(shown, "totalNonContiguousDeletedMessagesRange")
     backlog = known_integer(shown, "msgBacklog")

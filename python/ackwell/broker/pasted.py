@@ -1,7 +1,8 @@
 """Clean JSON that was pasted by hand.
 
-It may have the quotation marks of mails, `...`, comments, superfluous commas, the colours of `jq -C`, the
-lines of `curl -v`, no-break spaces, typographic quotation marks, or be the `repr` of a Python object.
+The text may contain the `>` of quoted mails, `...`, comments, superfluous commas, the colours of `jq -C`, the
+lines of `curl -v`, no-break spaces and typographic quotation marks. It may also be the `repr` of a Python
+object.
 
 No value is invented. A list that contains `...` is replaced by the text `...`, so a reader that needs the
 list reports an error. An object that contains `...` keeps its visible members.
@@ -32,7 +33,7 @@ _LEFT_OUT: Final = '"..."'
 
 
 def clean_pasted(text: str) -> str:
-    r"""Return a text as JSON: without mail quotation marks, comments, elisions and superfluous commas.
+    r"""Convert pasted text to JSON: remove mail quoting, comments and superfluous commas, and replace `...`.
 
     O(characters).
 
@@ -54,7 +55,7 @@ def clean_pasted(text: str) -> str:
 
 
 def _of_python(literal: str) -> str:
-    """Return a text in the `repr` of Python as JSON; an escape that is not Python's is left as it is."""
+    """Convert a Python string literal to a JSON string; return it unchanged if Python cannot parse it."""
     try:
         return json.dumps(literal_eval(literal))
     except (SyntaxError, ValueError):
@@ -62,7 +63,7 @@ def _of_python(literal: str) -> str:
 
 
 class _JsonWriter:
-    """The text so far, and its open brackets."""
+    """The tokens written so far, and the open brackets among them."""
 
     def __init__(self) -> None:
         self.parts: list[str] = []
@@ -71,7 +72,7 @@ class _JsonWriter:
         self._last = ""
 
     def leave_out(self) -> None:
-        """Mark the open list as cut short; a member without a value gets the mark as its value."""
+        """Handle `...`: write it as the value of a member, or mark the innermost open list as cut short."""
         if self._last == ":":
             self._put(_LEFT_OUT)
         elif self._opened and self.parts[self._opened[-1]] == "[":

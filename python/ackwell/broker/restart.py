@@ -4,15 +4,15 @@ A broker holds all acknowledgments in memory and persists only a part of them. T
 decides which part:
 
 - **The cursor ledger** (BookKeeper), while the broker runs, and on a graceful close with more ranges
-  than `managedLedgerMaxUnackedRangesToPersistInMetadataStore`. If the limit of ranges is N, the *ranges
-  form* keeps the first N + 1 ranges, and in 5.0 the first N (apache/pulsar#25548). In the *long-array form*
-  the broker writes ledger after ledger whole until the acknowledged **entries** written so far exceed the
-  limit: the limit counts entries there, not ranges. From 5.0.0 on a ledger is written only if its own
-  entries are within the limit, too; if no ledger is, the ranges form is written (apache/pulsar#26127). A
-  separate limit applies to batch indexes.
+  than `managedLedgerMaxUnackedRangesToPersistInMetadataStore`. If the limit of ranges is N, the *ranges form*
+  keeps the first N + 1 ranges, and in 5.0 the first N (apache/pulsar#25548). In the *long-array form* the
+  limit counts acknowledged **entries**, not ranges. The broker writes whole ledgers in order, until the
+  entries written so far exceed the limit. From 5.0.0 on, it writes a ledger only if the entries including
+  those of this ledger are within the limit; if even the first ledger exceeds it, the broker writes the ranges
+  form (apache/pulsar#26127). A separate limit applies to batch indexes.
 - **The metadata store**, on a graceful close with fewer ranges, without an open cursor ledger, or when
-  BookKeeper refuses the entry for its size. Always in the ranges form; before 4.0.14, 4.2.5 and 5.0.0 the
-  batch indexes written there are not read back (apache/pulsar#20585, apache/pulsar#26475).
+  BookKeeper refuses the entry for its size. The form is always the ranges form. Before 4.0.14, 4.2.5 and
+  5.0.0, the batch indexes written there are not read back (apache/pulsar#20585, apache/pulsar#26475).
 
 A *crash* leaves the last written state. A broker writes a cursor at most once per second, and writes a
 delayed change within `managedLedgerCursorPositionFlushSeconds`. `RestartLoss.messages` assumes that the
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class RestartLoss:
-    """The loss of one restart; the module describes the rules."""
+    """The acknowledged messages that one restart loses; the module docstring describes the rules."""
 
     restart: Restart
     place: Literal["cursor ledger", "metadata store"]
@@ -82,7 +82,7 @@ class RestartLoss:
         return self.messages, self.messages_before_flush
 
     def or_else(self, other: RestartLoss) -> RestartLoss:
-        """Return the loss with the narrowest bounds that contain those of both."""
+        """Return this loss with the narrowest bounds that contain the bounds of both losses."""
         return replace(
             self,
             messages=self.messages.or_else(other.messages),
@@ -104,15 +104,17 @@ def restart_loss(
 ) -> RestartLoss:
     """Return which acknowledged messages are delivered again after a restart, and why.
 
-    If the state has no ack sets, its source does not show them. Every entry that may hold several messages
-    may then hold acknowledged ones, and the counts are intervals. If the state has ledgers, only existing
-    entries count. Without `cursor_ledger`, a cursor ledger is open as soon as an entry was wholly
-    acknowledged. Without `batch_sizes`, an entry without an ack set holds one message.
-    `persisted_mark_delete` narrows the worst case of a crash, and so does `unwritten_entries`, a bound on the
-    entries whose acknowledgment is not written yet. `hidden` bounds the acknowledged messages inside batches
-    of a state without ack sets. `later` contains the settings of the brokers that load and gracefully close
-    the topic after this restart, one after the other, while no message is acknowledged.
-    O(ranges + ack sets).
+    If `state.batch_deleted` is None, the source does not show ack sets. Every entry that may hold several
+    messages may then hold acknowledged ones, and the counts are intervals. If the state has ledgers, only
+    existing entries count. O(ranges + ack sets).
+
+    - `cursor_ledger`: by default, the cursor ledger is open if any entry is wholly acknowledged.
+    - `batch_sizes`: by default, an entry without an ack set holds one message.
+    - `persisted_mark_delete`: the mark-delete position on disk; it narrows the worst case of a crash.
+    - `unwritten_entries`: the most entries whose acknowledgment is not written yet; narrows the same case.
+    - `hidden`: bounds of the acknowledged messages inside batches, if the source does not show ack sets.
+    - `later`: the settings of the brokers that load and gracefully close the topic after this restart, in
+      order. No message is acknowledged in that time.
 
     >>> from ackwell import Position, PositionRangeSet
     >>> from ackwell.cursor.cursor_state import CursorState
@@ -204,7 +206,7 @@ def restart_loss(
 
 
 def acked_within(stats: SubscriptionStats) -> int | None:
-    """Bound the acknowledged messages inside partly acknowledged batches; None if no bound is known."""
+    """Return the most acknowledged messages inside partly acknowledged batches; None if unknown."""
     if stats.batch_deleted is not None:
         return stats.batch_sizes.acked(0, stats.batch_deleted).at_most
     return stats.batch_sizes.most_hidden(stats.backlog_entries)
@@ -222,10 +224,10 @@ class _WhollyAcknowledged:
 
 
 def _moved(state: CursorState, persisted: tuple[int, int] | None) -> int | None:
-    """Bound how many entries the mark-delete position has passed since it was last written.
+    """Return the most entries that the mark-delete position has passed since it was last written.
 
-    If the position on disk is not known it is at least the start of the first ledger, because ledgers are
-    trimmed by the position on disk. None if not even the ledgers are known.
+    If the position on disk is unknown, it is in or after the first ledger, because a broker deletes only
+    ledgers before that position. None if the ledgers are unknown, too.
     """
     if persisted is not None and tuple(persisted) == state.mark_delete_position:
         return 0

@@ -1,6 +1,6 @@
-"""Read a broker's reports about its subscriptions: `stats-internal`, alone or together with `stats`.
+"""Read a broker's statistics of its subscriptions: `stats-internal`, alone or together with `stats`.
 
-The content of a file decides its kind. Each kind may be gzipped or pasted by hand:
+The reader detects the kind of a file by its content. A file may be gzipped or pasted by hand:
 
 - the answer of `pulsar-admin topics stats-internal` or `partitioned-stats-internal`;
 - several answers in one file: one after the other, each optionally under a line with its topic; as an array;
@@ -50,7 +50,7 @@ _TIME_END_MS: Final = 253_402_300_800_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerSize:
-    """A ledger of the topic as the broker lists it."""
+    """A ledger in the broker's list of a topic's ledgers."""
 
     ledger_id: int
     entries: int
@@ -68,7 +68,7 @@ class SubscriptionOverview(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionStats(CursorState):
-    """One subscription at one moment, as its broker described it."""
+    """One subscription at one moment, by the statistics of its broker."""
 
     topic: str
     """From the ledger's metadata, else from the key or the file name of the answer."""
@@ -146,9 +146,9 @@ class SubscriptionStats(CursorState):
         return Part.LEDGERS not in self.unknown
 
     def required(self) -> Self:
-        """Return the stats of a subscription whose entries and acknowledgments are known.
+        """Return `self` if the entries and acknowledgments of the subscription are known.
 
-        Raises `StatsError` with the missing answer or the contradiction otherwise.
+        Raises `StatsError` otherwise; the message names the missing answer or the contradiction.
         """
         if not self.shows_cursor:
             raise StatsError(
@@ -214,7 +214,7 @@ class SubscriptionStats(CursorState):
 
 
 class UnreadableSource(NamedTuple):
-    """A source that cannot be read. It is reported and counted; the others are examined."""
+    """A source that cannot be read. The commands report and count it, and examine the other sources."""
 
     source: str
     topic: str | None
@@ -223,7 +223,7 @@ class UnreadableSource(NamedTuple):
 
 
 def read_each(sources: Iterable[str | AnyPath]) -> Iterator[SubscriptionStats | UnreadableSource]:
-    """Yield every subscription of files and folders, or an `UnreadableSource` for a file."""
+    """Yield every subscription of files and folders, and an `UnreadableSource` for each damaged file."""
     for source in sources:
         try:
             files = stats_files(source)
@@ -325,7 +325,10 @@ _READABLE: Final = (
 
 
 def _of_one_topic(documents: Iterator[tuple[str | None, Any]]) -> Iterator[tuple[str | None, Any]]:
-    """Join the answers about one topic if a file contains only these, in any order."""
+    """Join the documents of a file to one dump if all are answers about one topic, in any order.
+
+    Yield the documents unchanged otherwise.
+    """
     first = list(islice(documents, 4))
     parts: dict[str, Any] = {}
     headings = {heading for heading, _ in first if heading is not None}
@@ -338,7 +341,7 @@ def _of_one_topic(documents: Iterator[tuple[str | None, Any]]) -> Iterator[tuple
 
 
 def _kind_of(document: Any) -> str | None:
-    """Return the name of an answer in a dump; None for another document."""
+    """Return the key of an answer in a dump, such as `stats`; None if the document is not an answer."""
     if not isinstance(document, dict):
         return None
     if isinstance(document.get("subscriptions"), dict) and document["subscriptions"]:
@@ -349,7 +352,7 @@ def _kind_of(document: Any) -> str | None:
 
 
 def _names_agree(parts: Mapping[str, Any]) -> bool:
-    """Return whether the answers can be about one topic: the cursors contain all subscriptions."""
+    """Return whether the answers can be about one topic: every subscription has a cursor."""
     cursors: Set[str] = parts["internalStats"]["cursors"].keys()
     names = set(map(decoded_name, cursors)) | cursors
     info: Set[str] = parts.get("info", {}).get("cursors", {}).keys()
@@ -372,7 +375,7 @@ def _read(path: AnyPath) -> bytes:
 
 
 def answers_of(value: Any, topic: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Find the answers of brokers in a document, each with the topic that is its key."""
+    """Yield each broker answer in a document with its topic: the key that contains it, else `topic`."""
     # A loop: JSON may be nested deeper than the limit of recursion.
     left: list[tuple[Any, str]] = [(value, topic)]
     while left:
@@ -393,7 +396,7 @@ def answers_of(value: Any, topic: str) -> Iterator[tuple[str, Mapping[str, Any]]
 
 
 def _stats_of(value: Any, topic: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Find answers of `stats` in a document; of a partitioned topic, those of its partitions."""
+    """Yield each answer of `stats` in a document with its topic; for a partitioned topic, each partition."""
     left: list[tuple[Any, str]] = [(value, topic)]
     while left:
         value, topic = left.pop()
@@ -410,7 +413,7 @@ def _stats_of(value: Any, topic: str) -> Iterator[tuple[str, Mapping[str, Any]]]
 
 
 def _description_of(document: Any) -> str:
-    """Describe a JSON document without an answer by its keys."""
+    """Describe a JSON document without an answer, for an error message."""
     if isinstance(document, dict):
         if isinstance(document.get("reason"), str):
             return f"the admin API refused: {document['reason']}"
@@ -421,7 +424,7 @@ def _description_of(document: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """One answer about a topic, split into its parts; a part that is missing is empty."""
+    """One answer about a topic, split into its parts; a missing part is empty."""
 
     topic: str
     source: str
@@ -517,7 +520,7 @@ def _reason_of(error: Exception) -> str:
 
 
 def _checked(answer: _Answer, name: str, cursor: Mapping[str, Any]) -> SubscriptionStats:
-    """Read a subscription, and compare its fields with each other."""
+    """Return a subscription of an answer, with the contradictions between its fields."""
     cut = [
         Contradiction(f"{part} are cut off", f"the text of the {part} is cut off", frozenset(unknown))
         for part, is_cut, unknown in (
@@ -564,7 +567,7 @@ def _without_cuts(cursor: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _shown(answer: _Answer, subscription: str) -> Mapping[str, Any]:
-    """Return a subscription in the answer of `stats`; empty if it is not there."""
+    """Return the part of a subscription in the answer of `stats`; empty if it is missing."""
     return object_of(object_of(answer.stats, "subscriptions"), subscription)
 
 
@@ -622,7 +625,7 @@ def _subscription(answer: _Answer, name: str, cursor: Mapping[str, Any]) -> Subs
 
 
 def _persisted(answer: _Answer, name: str) -> CursorState | None:
-    """Return the acknowledgments of a cursor in the metadata store."""
+    """Return the acknowledgments of a cursor in the metadata store; None if the answer does not show them."""
     cursor = object_of(object_of(answer.info, "cursors"), name)
     if not cursor or integer(cursor, "cursorsLedgerId", -1) >= 0:
         return None
@@ -635,7 +638,10 @@ def _persisted(answer: _Answer, name: str) -> CursorState | None:
 def _delivery(
     shown: Mapping[str, Any], cursor: Mapping[str, Any], stats: Mapping[str, Any], policies: Mapping[str, Any]
 ) -> tuple[DispatchStats | None, tuple[str, ...]]:
-    """Return the delivery, or None and the error of a field. The restart verdict does not need it."""
+    """Return the state of delivery, or None and the error of a damaged field.
+
+    The error does not affect the restart verdict, which does not need the state of delivery.
+    """
     if not shown:
         return None, ()
     try:
@@ -658,10 +664,10 @@ _RANGE: Final = re.compile(r"\((\d+):(-?\d+)\.\.(\d+):(-?\d+)\]")
 
 
 def _ranges(shown: Any, sizes: tuple[LedgerSize, ...]) -> tuple[PositionRangeSet, int]:
-    """Parse ranges; return them, and the number of ranges that splitting at ledger ends added.
+    """Parse ranges. Return them, and the number of ranges that were added by splitting.
 
     With `managedLedgerUnackedRangesOpenCacheSetEnabled=false` a range may begin in one ledger and end in
-    another. It is split at the end of each ledger.
+    another. Such a range is split at the end of each ledger.
     """
     from ackwell import PositionRangeSet
 
@@ -706,7 +712,7 @@ def _pieces(over_an_end: tuple[int, ...], sizes: tuple[LedgerSize, ...]) -> Iter
 
 
 def _position(text: Any) -> Position:
-    """Parse a position; `ValueError` if an id is not an int64, or is below those of Pulsar's `earliest`."""
+    """Parse a position. Raises `ValueError` unless both ids are from -1 to 2^63 - 2."""
     if not isinstance(text, str):
         raise ValueError(f"expected a position such as '3:5', got {text!r}")
     position = Position.parse(text)
@@ -716,7 +722,7 @@ def _position(text: Any) -> Position:
 
 
 def _is_durable(shown: Mapping[str, Any], cursor: Mapping[str, Any]) -> bool:
-    """Return whether a cursor may be durable; a broker does not persist any other cursor.
+    """Return whether a cursor may be durable. A broker persists durable cursors only.
 
     The result is False only if a flag is false, no flag is true, and no cursor ledger exists.
     """
@@ -725,9 +731,10 @@ def _is_durable(shown: Mapping[str, Any], cursor: Mapping[str, Any]) -> bool:
 
 
 def _read_position(text: Any) -> Position:
-    """Parse a read position; after a seek a broker adds its ack set, until the next read.
+    """Parse a read position, and ignore a note about an ack set.
 
-    It is printed as `5589:1 (ackSet with long[] size of 1)` or `540:3 (ackSet is null)`.
+    From a seek to the next read, a broker prints `5589:1 (ackSet with long[] size of 1)` or `540:3 (ackSet is
+    null)`.
     """
     return _position(text.partition(" (ackSet ")[0] if isinstance(text, str) else text)
 
@@ -748,7 +755,7 @@ def _cursor_ledger(cursor: Mapping[str, Any]) -> CursorLedger:
 
 
 def _ack_sets(memory: Mapping[str, Any]) -> AckSetMapping | None:
-    """Return the ack sets that a memory dump shows; None without one: the admin API shows none."""
+    """Return the ack sets in a memory dump; None without a dump, because the admin API shows no ack sets."""
     if "batchDeletedIndexes" in memory:
         shown = object_of(memory, "batchDeletedIndexes")
         return {_position(position): to_words(from_words(words)) for position, words in shown.items()}
@@ -760,12 +767,12 @@ def _ack_sets(memory: Mapping[str, Any]) -> AckSetMapping | None:
 def _batch_sizes(
     internal: Mapping[str, Any], stats: Mapping[str, Any], backlog: Mapping[str, Any]
 ) -> BatchSizes:
-    """Derive batch sizes from the counters, if they prove them.
+    """Derive the batch sizes from the counters, as far as the counters prove them.
 
-    The counters cover all entries only if the broker has seen all of them published. Equal numbers of
-    messages and entries then mean one message per entry, unless the topic has entries without messages
+    The counters cover all entries only if all were published since the broker loaded the topic. Equal numbers
+    of messages and entries then mean one message per entry, unless the topic has entries without messages
     (markers of transactions or replication). Otherwise the totals are a bound. `avgMessagesPerEntry` is a
-    rounded moving mean per consumer and proves nothing about an entry; neither does a whole-number mean.
+    rounded moving mean per consumer, so it proves nothing about a single entry, even if it is a whole number.
     `backlog` is the answer of `analyze-backlog`, or empty.
     """
     messages, entries = count(stats, "msgInCounter", 0), count(internal, "entriesAddedCounter", 0)
@@ -805,7 +812,10 @@ _MARKER_SIGNS: Final = ("ongoingTxnCount", "abortedTxnCount", "committedTxnCount
 
 
 def ledger_sizes(internal: Mapping[str, Any]) -> tuple[LedgerSize, ...]:
-    """List the ledgers. The broker lists the open one with 0 entries; the last entry gives its size."""
+    """List the ledgers with their sizes.
+
+    A broker lists the open ledger with 0 entries; its size is in other fields of the answer.
+    """
     last = _position(internal.get("lastConfirmedEntry", "-1:-1"))
     listed = internal["ledgers"]
     if not isinstance(listed, list) or not all(isinstance(info, dict) for info in listed):

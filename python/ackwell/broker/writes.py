@@ -1,7 +1,7 @@
 """The rules by which a broker persists a cursor and reads it back, one function per rule.
 
 `MemoryState` is the state in the broker's memory. `read_back` returns the ranges and ack sets that survive a
-restart, with a reason for each cut. The module does not use NumPy: importing it would take longer than a
+restart, with a reason for each loss. The module does not use NumPy: importing it would take longer than a
 prediction.
 """
 
@@ -63,7 +63,7 @@ class Reason:
 
     @property
     def issues(self) -> tuple[str, ...]:
-        """The upstream issues that describe it."""
+        """The upstream issues that describe the cause."""
         return codes()[self.code].issues
 
     def __str__(self) -> str:
@@ -72,7 +72,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class MemoryState(CursorState):
-    """The state in the broker's memory: the ack sets are in order, without the obsolete ones."""
+    """The state in the broker's memory; its ack sets are sorted and contain no obsolete ones."""
 
     batch_deleted: AckSetMapping
     existing: PositionRangeSet = field(kw_only=True)
@@ -84,17 +84,17 @@ class MemoryState(CursorState):
 
     @property
     def passed(self) -> int:
-        """The most ack sets up to the mark-delete position that the last write may have counted."""
+        """The most ack sets at or before the mark-delete position that the last write may have counted."""
         if self.ledgers is None:
             return 0
         return entries_up_to(self.ledgers, self.mark_delete_position)
 
     @classmethod
     def held(cls, state: CursorState) -> Self:
-        """Return a state as a broker holds it. O(ranges).
+        """Return a state as a broker holds it in memory. O(ranges).
 
-        The broker drops the ack set of an entry when the whole entry is acknowledged individually. Only a
-        mark-delete position that moves past an ack set leaves it in memory, until the next write.
+        The broker drops the ack set of an entry when the whole entry is acknowledged individually. If the
+        mark-delete position moves past an ack set, the ack set stays in memory until the next write.
         """
         mark_delete, ranges, ledgers = state.mark_delete_position, state.individually_deleted, state.ledgers
         existing = ranges.copy()
@@ -116,7 +116,10 @@ class MemoryState(CursorState):
         return cls(mark_delete, ranges, partial, ledgers, existing=existing, covered=covered)
 
     def presumed_ledger(self) -> CursorLedger:
-        """Return the cursor ledger of a cursor that opened it with its first whole-entry acknowledgment."""
+        """Return `open` if any entry is wholly acknowledged, else `none`.
+
+        A broker opens the cursor ledger with the first acknowledgment of a whole entry.
+        """
         if len(self.individually_deleted):
             return "open"
         if self.ledgers is None:
@@ -135,7 +138,7 @@ class Persisted:
     uncertain_ack_sets: AckSetMapping = field(default_factory=dict)
     """Ack sets that may or may not have been written; the state does not show it."""
     may_be_empty: bool = False
-    """Whether it depends on more than the state whether anything is read back."""
+    """Whether a restart may read nothing back, for a reason that the state does not show."""
     reasons: list[Reason] = field(default_factory=list)
 
 
@@ -174,8 +177,8 @@ def _after_crash(state: MemoryState, settings: BrokerSettings, ledger: CursorLed
     _mark_uncertain(persisted, state, settings)
     alone = not len(state.individually_deleted)
     if alone and persisted.ack_sets and not settings.writes_batch_indexes_alone:
-        # Acknowledging part of a batch writes nothing while there is no range beyond the mark-delete
-        # position. The state does not show whether the ack sets were there when it last moved.
+        # An acknowledgment of part of a batch is written only if a range exists after the mark-delete
+        # position. The state does not show whether the ack sets existed when that position last moved.
         persisted.uncertain_ack_sets, persisted.ack_sets = (
             {**persisted.ack_sets, **persisted.uncertain_ack_sets},
             {},
@@ -185,7 +188,10 @@ def _after_crash(state: MemoryState, settings: BrokerSettings, ledger: CursorLed
 
 
 def _in_ledger(state: MemoryState, settings: BrokerSettings) -> Persisted:
-    """Write one entry to the cursor ledger, in the form that the settings select."""
+    """Return the part of a state that is written to the cursor ledger, as one entry.
+
+    The settings select the form of the entry. An entry that is too large goes to the metadata store.
+    """
     limit = settings.max_unacked_ranges_to_persist
     ranges = _first_ledgers(state, settings) if settings.long_array else None
     if ranges is not None and (len(ranges) or not len(state.individually_deleted)):
@@ -209,7 +215,10 @@ def _in_ledger(state: MemoryState, settings: BrokerSettings) -> Persisted:
 
 
 def _in_metadata_store(state: MemoryState, settings: BrokerSettings) -> Persisted:
-    """Write to the metadata store: always in the ranges form; most versions do not read ack sets back."""
+    """Return the part of a state that survives in the metadata store, in the ranges form.
+
+    Most versions do not read ack sets back from there.
+    """
     limit = settings.max_unacked_ranges_to_persist
     persisted = Persisted("metadata store", "pulsar-ranges", _first_ranges(state, settings))
     persisted.reasons += _range_limit(state, persisted.ranges, limit)
@@ -221,9 +230,9 @@ def _in_metadata_store(state: MemoryState, settings: BrokerSettings) -> Persiste
 
 
 def read_back_again(persisted: Persisted, state: MemoryState, settings: BrokerSettings) -> Persisted:
-    """Return what survives if a broker loads a state and closes it again without an acknowledgment.
+    """Return the part that survives if a broker loads `persisted` and closes it without a new acknowledgment.
 
-    The cursor ledger is then only read, so the second close writes to the metadata store.
+    The broker only reads the cursor ledger in that time, so the second close writes to the metadata store.
     """
     parts = persisted.ack_sets
     if persisted.uncertain_ack_sets:
@@ -247,7 +256,7 @@ def read_back_again(persisted: Persisted, state: MemoryState, settings: BrokerSe
 
 
 def not_read_back(ack_sets: int) -> Reason:
-    """Return why ack sets that a close wrote to the metadata store are lost."""
+    """Return the reason for the loss of ack sets that a close wrote to the metadata store."""
     return Reason(
         "batch-index-not-read-back",
         f"the batch indexes of {_entries(ack_sets)} go to the metadata store on "
@@ -256,7 +265,7 @@ def not_read_back(ack_sets: int) -> Reason:
 
 
 def _first_ranges(state: MemoryState, settings: BrokerSettings) -> PositionRangeSet:
-    """Return the ranges that are written: the limit, and one more before 5.0, so at least one."""
+    """Return the first ranges, up to the limit. Before 5.0 one more range is written, so at least one."""
     written = max(settings.max_unacked_ranges_to_persist, 0) + settings.ranges_beyond_limit
     if len(state.individually_deleted) <= written:
         return state.individually_deleted
@@ -264,9 +273,10 @@ def _first_ranges(state: MemoryState, settings: BrokerSettings) -> PositionRange
 
 
 def _first_ledgers(state: MemoryState, settings: BrokerSettings) -> PositionRangeSet:
-    """Return the ledgers that are written in the long-array form: the first ones, up to the limit.
+    """Return the ranges of the ledgers that the long-array form writes: the first ones, up to the limit.
 
-    Before 5.0.0 the acknowledged entries of the ledgers before a ledger count, from then on its own, too.
+    A ledger is written if the acknowledged entries in all earlier ledgers are within the limit. From 5.0.0
+    on, the entries of the ledger itself count, too.
     """
     limit = settings.max_unacked_ranges_to_persist
     ledger_ids = state.individually_deleted.ledger_ids()
@@ -307,7 +317,7 @@ def _persist_ack_sets(persisted: Persisted, state: MemoryState, settings: Broker
 
 
 def _mark_uncertain(persisted: Persisted, state: MemoryState, settings: BrokerSettings) -> None:
-    """Mark ack sets as uncertain if dropped ack sets of covered entries may have used up the limit."""
+    """Mark ack sets as uncertain if those up to the mark-delete position may have used up the limit."""
     limit = settings.max_batch_deleted_index_to_persist
     sure = max(limit - state.passed, 0)
     if len(persisted.ack_sets) <= sure or isinstance(persisted.ack_sets, CountedAckSets):
@@ -331,7 +341,10 @@ def _batch_index_limit(state: MemoryState, limit: int) -> Reason:
 
 
 def _entry_bytes(state: MemoryState, persisted: Persisted, limit: int) -> int | None:
-    """Return the size of the entry if it exceeds `limit`; it is encoded only if it might."""
+    """Return the size of the entry in bytes if it exceeds `limit`, else None.
+
+    The entry is encoded only if an estimate shows that it may exceed the limit.
+    """
     at_most = 64 * len(persisted.ranges) + sum(48 + 11 * len(words) for words in persisted.ack_sets.values())
     if persisted.form == "pulsar-ranges" and at_most <= limit:
         return None
@@ -343,7 +356,7 @@ def _entry_bytes(state: MemoryState, persisted: Persisted, limit: int) -> int | 
 
 
 def hidden_acks(state: MemoryState, settings: BrokerSettings, sizes: BatchSizes) -> Bounds:
-    """Bound the acknowledged messages of batches if the source does not show ack sets."""
+    """Return the bounds of the acknowledged messages inside batches if the source shows no ack sets."""
     if not settings.acknowledgment_at_batch_index_level_enabled:
         return Bounds(0, 0)
     return Bounds(0, sizes.most_hidden(unacked_entries(state)))
@@ -352,10 +365,10 @@ def hidden_acks(state: MemoryState, settings: BrokerSettings, sizes: BatchSizes)
 def keeps_hidden_ack_sets(
     state: MemoryState, settings: BrokerSettings, persisted: Persisted, hidden: Bounds, *, written: bool
 ) -> bool:
-    """Return whether ack sets that the source does not show are all read back.
+    """Return whether all ack sets that the source does not show are read back.
 
-    Each holds at least one acknowledged message. With `written`, every acknowledgment is already written.
-    Otherwise ack sets that the mark-delete position has passed may count for the limit once more.
+    Each of these ack sets has at least one acknowledged message. With `written`, every acknowledgment is
+    already written. Otherwise, ack sets at or before the mark-delete position may count for the limit, too.
     """
     entries = unacked_entries(state)
     if entries is None or state.ledgers is None:
@@ -398,7 +411,7 @@ def unacked_entries(state: MemoryState) -> int | None:
 
 
 def entries_up_to(ledgers: Ledgers, position: Position, after: tuple[int, int] | None = None) -> int:
-    """Count the entries up to `position`, from the first existing one or from the one after `after`."""
+    """Count the existing entries up to `position`; with `after`, only those after that position."""
     first = ledgers.first_position
     if first is None:
         return 0
