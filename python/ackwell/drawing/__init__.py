@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Drawn:
-    """A base class of values with a `drawing`; notebooks call `_repr_html_`, Rich calls `__rich__`."""
+    """A base class that shows a value's `drawing`. Notebooks call `_repr_html_`, Rich calls `__rich__`."""
 
     __slots__ = ()
 
@@ -88,7 +88,10 @@ class Drawing:
 
 
 def of_ranges(ranges: PositionRangeSet) -> Drawing:
-    """Return the drawing of a range set: each ledger from its first to its last entry in the ranges."""
+    """Return the drawing of a range set.
+
+    It shows each ledger from the first to the last entry in the ranges.
+    """
     from ackwell.drawing.ledger_map import Line
 
     title = f"PositionRangeSet of {ranges.cardinality:,} entries"
@@ -106,6 +109,6 @@ def _html(value: object) -> str:
 
 
 def _printable(value: object) -> str:
-    """Return the text of a value. Names of clients may contain control characters, so those are escaped."""
+    """Return the text of a value with control characters escaped, because client names may contain them."""
     text = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
     return text if text.isprintable() else repr(text)

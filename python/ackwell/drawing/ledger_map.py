@@ -1,7 +1,8 @@
 """The map of ledgers: one row for each ledger, with its acknowledged entries.
 
-The entries of all ledgers form one line, ledger after ledger. Runs of acknowledged entries are drawn one by
-one. If they would be thinner than a pixel, the map shows the acknowledged share of equal bins instead.
+The entries of all ledgers form one line, ledger after ledger. Each run of acknowledged entries is drawn as a
+rectangle. If the rectangles would be thinner than a pixel, the line is divided into bins of equal width, and
+each bin shows the share of its entries that are acknowledged.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ ROW_HEIGHT: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Entries of several ledgers in one line."""
+    """The entries of several ledgers, arranged as one line. An offset on the line is a number of entries."""
 
     ledger_ids: Int64s
     first: Int64s
@@ -49,14 +50,17 @@ class Line:
 
     @classmethod
     def of(cls, rows: Iterable[tuple[int, int, int]]) -> Line:
-        """Return the line of `(ledger_id, first, end)` rows; rows without entries are skipped."""
+        """Return the line of the entries `first` to `end - 1` of each row.
+
+        Rows without entries are skipped.
+        """
         some = [row for row in rows if row[1] < row[2]]
         ids, first, ends = np.array(some, dtype=np.int64).reshape(-1, 3).T
         return cls(ids, first, np.concatenate(([0], np.cumsum(ends - first))))
 
     @classmethod
     def beyond(cls, ledgers: Ledgers, mark_delete: Position) -> Line:
-        """Return the line of the entries after the mark-delete position."""
+        """Return the line of all entries after the mark-delete position."""
         return cls.of(
             (ledger_id, mark_delete.entry_id + 1 if ledger_id == mark_delete.ledger_id else 0, entries)
             for ledger_id, entries in ledgers
@@ -77,7 +81,10 @@ class Line:
         return int(self.starts[-1])
 
     def runs(self, ranges: PositionRangeSet) -> tuple[Int64s, Int64s]:
-        """Return the starts and ends of ranges on the line; other positions are skipped."""
+        """Return the start and end offset of each range on the line.
+
+        Positions outside the line are skipped.
+        """
         ledger_ids, lowers, uppers = ranges.to_arrays()
         if not len(self.ledger_ids) or not len(ledger_ids):
             return np.empty(0, np.int64), np.empty(0, np.int64)
@@ -91,14 +98,17 @@ class Line:
 
     @property
     def row_starts(self) -> Int64s:
-        """The start of each row and the end of the last; up to `ROWS` rows of one or several ledgers."""
+        """The offset of each row's start, then the line's end.
+
+        A map has at most `ROWS` rows of whole ledgers.
+        """
         if not len(self.ledger_ids):
             return np.zeros(1, np.int64)
         return np.append(self.starts[:-1][:: self._step], self.starts[-1])
 
     @property
     def row_names(self) -> list[str]:
-        """The ledgers of each row."""
+        """The name of each row: its ledger id, or its first and last ledger id."""
         step = self._step
         rows = [self.ledger_ids[start : start + step] for start in range(0, len(self.ledger_ids), step)]
         return [str(ids[0]) if len(ids) == 1 else f"{ids[0]}…{ids[-1]}" for ids in rows]
@@ -108,7 +118,7 @@ class Line:
         return -(-len(self.ledger_ids) // ROWS) or 1
 
     def densest_row(self, ranges: PositionRangeSet) -> int:
-        """Return the greatest number of runs in a row."""
+        """Return the number of runs in the row that has the most."""
         left, _ = self.runs(ranges)
         if not len(left):
             return 0
@@ -117,7 +127,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """Runs of one colour; `bottom` and `top` are shares of the row's height."""
+    """Runs of entries in one colour. `bottom` and `top` are heights as shares of the row's height."""
 
     label: str
     colour: str
@@ -129,7 +139,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Rectangles:
-    """A layer cut into rows."""
+    """The rectangles of one layer, each within one row."""
 
     label: str
     colour: str
@@ -143,7 +153,7 @@ class Rectangles:
 
 
 def rectangles(line: Line, layers: Sequence[Layer], *, in_detail: bool) -> Iterator[Rectangles]:
-    """Return the rectangles, background first: one for each run, or the shares of bins."""
+    """Yield the rectangles of the background, then of each layer: one for each run or for each bin."""
     starts = line.row_starts
     if not in_detail:
         edges = np.linspace(0, line.length, min(BINS * (len(starts) - 1), line.length) + 1).astype(np.int64)
@@ -155,9 +165,9 @@ def rectangles(line: Line, layers: Sequence[Layer], *, in_detail: bool) -> Itera
 
 
 def html(line: Line, ranges: PositionRangeSet) -> str:
-    """Return the map as SVG next to the ledger names; at most some hundred kilobytes. O(ranges).
+    """Return the map as HTML: ledger names and an SVG image, at most some hundred kilobytes. O(ranges).
 
-    On a narrow page the map is narrower; names and rows keep their size.
+    On a narrow page the image is narrower. The text and the height of the rows do not change.
     """
     if not line.length:
         return ""
@@ -185,7 +195,7 @@ def html(line: Line, ranges: PositionRangeSet) -> str:
 
 
 def rows_of_blocks(line: Line, ranges: PositionRangeSet) -> Iterator[tuple[str, str]]:
-    """Return the name of each row, and its acknowledged shares as blocks."""
+    """Yield for each row its name and a text of block characters for the acknowledged shares."""
     starts, runs = line.row_starts, line.runs(ranges)
     widest = int(np.diff(starts).max(initial=1))
     for name, start, end in zip(line.row_names, starts[:-1].tolist(), starts[1:].tolist(), strict=True):
@@ -194,13 +204,16 @@ def rows_of_blocks(line: Line, ranges: PositionRangeSet) -> Iterator[tuple[str, 
 
 
 def blocks(share: NDArray[np.float64]) -> str:
-    """Return shares as blocks; only a share of 1 gives a full block, and only 0 an empty one."""
+    """Return a block character for each share. Only a share of 1 gives a full block, only 0 an empty one."""
     steps = np.where(share <= 0, 0, np.where(share >= 1, 8, np.clip(np.rint(share * 8), 1, 7)))
     return "".join(BLOCKS[step] for step in steps.astype(np.int64).tolist())
 
 
 def covered(left: Int64s, right: Int64s, edges: NDArray[np.float64] | Int64s) -> NDArray[np.float64]:
-    """Return the covered share of each bin between edges; the runs are in order and do not touch."""
+    """Return for each bin between two edges the share covered by runs.
+
+    The runs are sorted and do not touch.
+    """
     marks = np.empty(2 * len(left) + 1, np.float64)
     totals = np.zeros(2 * len(left) + 1, np.float64)
     marks[0] = -1
@@ -213,7 +226,7 @@ def covered(left: Int64s, right: Int64s, edges: NDArray[np.float64] | Int64s) ->
 
 
 def _stacked(layers: Iterable[Layer], edges: Int64s) -> Iterator[Layer]:
-    """Return the layers as shares of the bins between edges, stacked above each other."""
+    """Yield layers with a run for each bin between two edges. Its height is the layer's share of the bin."""
     bottom = np.zeros(len(edges) - 1)
     for layer in layers:
         top = bottom + covered(layer.left, layer.right, edges)
@@ -225,7 +238,7 @@ def _stacked(layers: Iterable[Layer], edges: Int64s) -> Iterator[Layer]:
 def _split(
     left: Int64s, right: Int64s, heights: tuple[NDArray[np.float64], NDArray[np.float64]], row_starts: Int64s
 ) -> tuple[Int64s, Int64s, tuple[NDArray[np.float64], NDArray[np.float64]]]:
-    """Split runs at the ends of rows."""
+    """Split runs that cross the end of a row, so that each run is within one row."""
     bottom, top = (np.broadcast_to(height, left.shape) for height in heights)
     row = np.searchsorted(row_starts, left, side="right") - 1
     ends = row_starts[np.minimum(row + 1, len(row_starts) - 1)]

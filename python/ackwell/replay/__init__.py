@@ -1,10 +1,11 @@
 """Replay of recorded events: from events to the cursor of each subscription.
 
 `events` defines the schema of events, and `event_columns` holds events as arrays. `traces`, `parquet` and
-`files` read events. `fold` and `columns` fold events into partials and cursors. `resets` finds the events
-whose order matters. `states` replays files into one state for each subscription, `local` replays files or
-tables into one table, and `checking` reports the errors in files. `history_check` checks what consumers
-received. Nothing here needs Spark.
+`files` read events. `fold` and `columns` fold events into partials and cursors; a partial is the state of
+some events of a subscription, and partials can be merged. `resets` finds the events whose order matters.
+`states` replays files into one state for each subscription, `local` replays files or tables into one table,
+and `checking` reports the errors in files. `history_check` checks recorded deliveries. Nothing here needs
+Spark.
 
 The package exports the names that most programs need, and loads each on first use:
 

@@ -32,10 +32,10 @@ _REMEDY: Final = "correct the event (docs/events.md), or replay the others with 
 
 
 def check_events(sources: Sequence[str | AnyPath]) -> list[Problem]:
-    """Return the problems of event files: those of their columns or, if there are none, those of their rows.
+    """Return the problems of event files. The list is empty if the files can be replayed.
 
-    The list is empty if the files can be replayed. For each subscription it has the first row with a problem.
-    The check of the rows takes as long as a replay.
+    If the columns of a file have problems, its list has only these. Otherwise it has the first problematic
+    row of each subscription. The check of the rows takes as long as a replay.
 
     >>> check_events([])
     []

@@ -62,9 +62,9 @@ class BatchReader:
         """For each column with many names: its dictionary, and the numbers of its texts and of ""."""
 
     def columns(self, batch: pa.RecordBatch, constants: Constants | None = None) -> Columns:
-        """Return the columns of a batch. Its names are those of `COLUMNS`; optional ones may be missing.
+        """Convert a batch, whose columns are named as in `COLUMNS`. Optional columns may be missing.
 
-        `constants` has the value of columns that the batch lacks and that are the same in each row. Raises
+        `constants` has the values of columns that are not in the batch and are the same in each row. Raises
         `EventError` for a row without a topic or a subscription, and for a column of a wrong type.
         """
         constants = constants or {}
@@ -117,7 +117,7 @@ class BatchReader:
         return numbers_of(names, column.fill_null(texts_of([""])[0]) if column.null_count else column), names
 
     def _many_codes(self, name: str, column: pa.DictionaryArray, names: Any) -> NDArray[np.int32]:
-        """Return the numbers of a column's texts. A null has the number of the empty text."""
+        """Return each row's text as a number of `names`. A null gets the number of the empty text."""
         known = self._numbers.get(name)
         if known is None or not _share_memory(known[0], column.dictionary):
             numbers = np.append(numbers_of(names, column.dictionary), np.int32(names.number("")))
@@ -156,7 +156,10 @@ class BatchReader:
         return self._texts(batch, "transaction", constants)
 
     def _codes(self, name: str, column: pa.Array, null: Any) -> tuple[NDArray[np.int32] | None, list[Any]]:
-        """Return a column's codes and texts. The last text is `null` if the column has nulls."""
+        """Return each row's code and the text of each code.
+
+        If the column has nulls, the last text is `null`.
+        """
         encoded = _encoded(column)
         known, names, names_and_null = self._known.get(name, (None, [], []))
         if known is None or not (
@@ -172,7 +175,7 @@ class BatchReader:
 
 
 def _share_memory(a: pa.Array, b: pa.Array) -> bool:
-    """Return whether two arrays share their memory. `a` is still referenced, so its memory was not reused."""
+    """Return whether two arrays share their memory. The caller holds both, so neither memory was reused."""
     if len(a) != len(b) or a.offset != b.offset or a.type != b.type:
         return False
     addresses = [[buffer and buffer.address for buffer in array.buffers()] for array in (a, b)]
@@ -206,7 +209,7 @@ def array_of(values: NDArray[Any], nulls: NDArray[np.bool_] | None = None) -> pa
 
 
 def texts_of(values: Sequence[str | None]) -> pa.Array:
-    """Return texts as an Arrow array. See `ndarray_of` for the reason."""
+    """Return texts as an Arrow array. `pa.array` would import pandas (see `ndarray_of`)."""
     if values.count(None) == len(values):
         return pa.nulls(len(values), pa.string())
     encoded = [b"" if value is None else value.encode() for value in values]
@@ -216,7 +219,7 @@ def texts_of(values: Sequence[str | None]) -> pa.Array:
 
 
 def with_columns(batch: pa.RecordBatch, columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
-    """Replace or append columns of a batch, also with PyArrow 15, which has no methods for it."""
+    """Replace or append columns of a batch. PyArrow 15 has no methods for this."""
     merged = dict(zip(batch.schema.names, batch.columns, strict=True)) | dict(columns)
     return pa.RecordBatch.from_arrays(list(merged.values()), names=list(merged))
 
@@ -248,7 +251,10 @@ def _filled(column: pa.Array, value: int) -> NDArray[Any]:
 
 
 def _constant(batch: pa.RecordBatch, name: str, value: str | int | None) -> Ints | None:
-    """Return a value for each row, in the memory of one."""
+    """Return an array that repeats one value for each row and takes the memory of one.
+
+    None without a value.
+    """
     if isinstance(value, str):
         value = table_schemas.path_value(name, value)
     return None if value is None else np.broadcast_to(np.int64(value), batch.num_rows)
@@ -276,7 +282,7 @@ def _ack_sets(batch: pa.RecordBatch) -> tuple[tuple[Ints, Ints] | None, Ints | N
 def _settings(
     batch: pa.RecordBatch, constants: Constants, kinds: tuple[NDArray[np.int32] | None, list[str | None]]
 ) -> dict[int, str] | None:
-    """Return the `detail` of each `meta` row."""
+    """Return a map from each row of kind `meta` to its `detail`; None if there is none."""
     detail = constants.get("detail")
     if Kind.META.value not in kinds[1] or (detail is None and _column(batch, "detail") is None):
         return None
@@ -314,7 +320,7 @@ def fold_batches(
 
 
 def numbers_of(names: Any, column: pa.Array) -> NDArray[np.int32]:
-    """Return the numbers of texts without nulls in `Names`."""
+    """Return the number in `names` of each text of a column without nulls. New texts get new numbers."""
     if pa.types.is_dictionary(column.type):
         numbers: NDArray[np.int32] = numbers_of(names, column.dictionary)[ndarray_of(column.indices)]
         return numbers
@@ -383,7 +389,7 @@ def cursor_batches(fold: Fold, *, strict: bool = False) -> Iterator[pa.RecordBat
 
 
 def _names(fold: Fold) -> list[pa.Array]:
-    """Return the topic and the subscription of each pair."""
+    """Return two Arrow arrays: the topic and the subscription of each pair."""
     texts = [_names_of(names) for names in (fold.topics, fold.subscriptions)]
     return [text.take(array_of(own)) for text, own in zip(texts, fold.partials.names(), strict=True)]
 

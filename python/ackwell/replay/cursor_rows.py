@@ -1,4 +1,4 @@
-"""The cursors of a fold as columns, in parts of some MB, and as rows to print. It creates no `Cursor`."""
+"""The cursors of a fold as columns of some MB, or as rows to print. No `Cursor` object is created."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 
 
 def cursor_columns(fold: Fold, order: Ints) -> Iterator[tuple[Ints, dict[str, Any], dict[int, str]]]:
-    """Yield the columns of `Partials.cursors` for pairs in this order, without the pairs of topics.
+    """Yield the cursors of pairs in the given order, some MB at a time.
 
-    A part consists of its pairs, their columns, and the error of each row that has one.
+    Pairs of a topic as a whole are skipped. Each item has the pairs, their columns of `Partials.cursors`, and
+    a map from row to error.
     """
     settings, wrong = fold.settings()
     whole_acks = [pair for pair, known in settings.items() if not cursor_settings(known).batch_index_acks]

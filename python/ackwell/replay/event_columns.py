@@ -62,7 +62,7 @@ class Columns(NamedTuple):
         return self if rows >= len(self.ledger_ids) else self.take(slice(rows))
 
     def take(self, rows: slice | Ints) -> Columns:
-        """Return some rows, in ascending order. A slice shares the memory."""
+        """Return the given rows, in ascending order. A slice is not copied."""
 
         def selected(values: Any) -> Any:
             return None if values is None else values[rows]
@@ -98,7 +98,7 @@ class Columns(NamedTuple):
         return np.flatnonzero(np.isin(codes_of(self.kinds, len(self.ledger_ids)), codes))
 
     def row(self, row: int) -> dict[str, Any]:
-        """Return one row by name; None for null."""
+        """Return one row as a dictionary from column name to value; None for null."""
 
         def integer(values: Ints | None) -> int | None:
             value = NULL if values is None else int(values[row])

@@ -8,7 +8,7 @@ JSON line is an object with a key for each field, under ackwell's names or the s
 
 **Order** is `(file, sequence)`: files by name, events by line number if the source has no sequence.
 **Duplicates are harmless**: an acknowledgment is a set operation and a publish only makes a ledger longer, so
-the second copy of an event changes nothing.
+a second copy of an event changes nothing.
 
 A line that is not an event raises `EventError` with its file and line. Only blank lines are skipped.
 """
@@ -147,7 +147,7 @@ _INTEGERS: Final = (*_COUNTS, "time_ms", "deliver_at_ms", "sticky_key_hash")
 
 
 class Action(IntEnum):
-    """The effect of an event on a cursor. The numbers are those of the native `Partials.ACTIONS`."""
+    """The effect of an event on a cursor. The values equal those of the native `Partials.ACTIONS`."""
 
     NOTHING = 0
     PLACED = 1
@@ -193,12 +193,12 @@ class Effect(NamedTuple):
 
     @property
     def of_topic(self) -> bool:
-        """Whether it can concern a topic as a whole, without a subscription."""
+        """Whether an event of this kind can concern a topic as a whole, without a subscription."""
         return self.action in (Action.NOTHING, Action.EXISTS, Action.TRIM, Action.COMMIT)
 
     @property
     def position(self) -> bool:
-        """Whether it needs a ledger id and an entry id."""
+        """Whether an event of this kind needs a ledger id and an entry id."""
         return self.action not in (
             Action.NOTHING,
             Action.NAMED,
@@ -209,7 +209,7 @@ class Effect(NamedTuple):
 
     @property
     def exists(self) -> bool:
-        """Whether it proves that an entry exists."""
+        """Whether an event of this kind proves that its entry exists."""
         return self.action in (Action.EXISTS, Action.DELIVERED)
 
 
@@ -296,7 +296,7 @@ def _check_integers(values: dict[str, Any]) -> None:
 
 
 def _check_batch(values: dict[str, Any]) -> None:
-    """Refuse a batch that is larger than any message allows, before memory is allocated for it."""
+    """Raise an error for a batch larger than any message can be, before memory is allocated for it."""
     check_batch_index(values.get("batch_index", 0))
     check_batch_size(values.get("batch_size", 0) or 1)
     words = values.get("ack_set")

@@ -59,7 +59,7 @@ def event_files(sources: Iterable[str | AnyPath]) -> list[AnyPath]:
 
 
 def _refuse_hidden_lines(paths: list[AnyPath]) -> None:
-    """Raise `EventError` for a recording that was killed when it replaced lines by Parquet."""
+    """Raise `EventError` for hidden lines of a recording that was killed while it wrote its Parquet file."""
     for lines in paths:
         if not (lines.name.startswith("_events-") and lines.name.endswith(".jsonl")):
             continue
@@ -69,7 +69,7 @@ def _refuse_hidden_lines(paths: list[AnyPath]) -> None:
 
 
 def _refuse_other_kinds(path: AnyPath) -> None:
-    """Raise `EventError` for a file that is not named as one of events and has another kind."""
+    """Raise `EventError` for a file without an event suffix whose content is of another known kind."""
     if path.name.endswith(_SUFFIXES):
         return
     kind = file_kind(path)
@@ -78,7 +78,7 @@ def _refuse_other_kinds(path: AnyPath) -> None:
 
 
 def _is_events(path: AnyPath, folder: AnyPath) -> bool:
-    """Return whether a file of a folder is an event file. Hidden files are not, as in Spark."""
+    """Return whether a file in a folder is an event file. As in Spark, a hidden file is not an event file."""
     hidden = any(part.startswith((".", "_")) for part in path.parts[len(folder.parts) :])
     return not hidden and path.name.endswith(_SUFFIXES)
 
@@ -88,8 +88,8 @@ def read_events(
 ) -> Iterator[Event]:
     """Read the events of files and folders in order. `on_file` is called with each file before it is read.
 
-    Memory: one event for JSON lines. Parquet needs `pyarrow`, and the memory of `parquet_events`: all Parquet
-    files are one table, at the place of the first.
+    JSON lines need the memory of one event. All Parquet files are read as one table, at the place of the
+    first one. They need `pyarrow`, and the memory of `parquet_events`.
     """
     files = event_files(sources)
     parts = [path for path in files if path.suffix == ".parquet"]
@@ -151,7 +151,7 @@ def fold_files(
 
 
 def fold_twice(read: Callable[[], Iterator[Columns]], begin: Callable[[Fold], None] = lambda _: None) -> Fold:
-    """Fold events in any order in two passes: find the resets, then fold."""
+    """Fold events in any order in two passes: the first finds the resets, the second folds."""
     fold = Fold(find_resets(read), ordered=False, whole=True)
     begin(fold)
     for columns in read():
@@ -161,7 +161,7 @@ def fold_twice(read: Callable[[], Iterator[Columns]], begin: Callable[[Fold], No
 
 
 def raise_first_flaw(sources: Iterable[str | AnyPath], at: int | None = None) -> None:
-    """Raise `EventError` for the first row, by file and position, that is not an event, if there is one."""
+    """Raise `EventError` for the first row that is not an event, in the order of files. Return if all are."""
     left = at
     for path in event_files(sources):
         fold, row = Fold(NO_RESETS, ordered=False), 0
@@ -173,7 +173,7 @@ def raise_first_flaw(sources: Iterable[str | AnyPath], at: int | None = None) ->
 
 
 def _raise_flaw(columns: Columns, path: AnyPath, rows_before: int) -> None:
-    """Raise the flaw of the first flawed row. A binary search finds the row."""
+    """Raise `EventError` for the first row that is not an event. A binary search finds the row."""
     first, end = 0, len(columns.ledger_ids)
     while end - first > 1:
         middle = (first + end) // 2

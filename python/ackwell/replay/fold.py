@@ -36,11 +36,11 @@ ACTIONS: Final = {kind.value: effect.action for kind, effect in EFFECTS.items()}
 
 
 class Fold:
-    """The partials of many subscriptions.
+    """The partials of many subscriptions. A partial is the state of some events of one subscription.
 
     `resets` are the resets of all events, if they are known in advance. `ordered` keeps the order of each
-    partial's acknowledgments, which a later seek needs. A fold of all events with known resets has no later
-    seek. `whole` promises that this fold receives all events: acknowledgments in transactions wait for their
+    partial's acknowledgments, which a later seek needs. If the resets are known, no later seek can follow.
+    `whole` means that this fold receives all events. Then acknowledgments in transactions wait for their
     commit, and the caller calls `end` before it requests cursors.
     """
 
@@ -77,7 +77,7 @@ class Fold:
         return self._resets or NO_RESETS
 
     def _begin(self) -> None:
-        """Pass the resets of new topics to their subscriptions, before their first event."""
+        """Apply the known resets to the subscriptions of new topics, before the first event of the topic."""
         first, self._begun = self._begun, len(self.topics)
         if self._resets_of or self._commits_of:
             for number in range(first, self._begun):
@@ -102,7 +102,7 @@ class Fold:
                 self._partials.note_flaw(pair, self._file(file), sequence, Flaw.CLEARED_BLINDLY)
 
     def pair(self, name: Name) -> int:
-        """Return the number of a (topic, subscription); a new number for a new pair."""
+        """Return the number of a (topic, subscription). A new pair gets a new number."""
         topic, subscription = self.topics.number(name[0]), self.subscriptions.number(name[1])
         self._begin()
         number: int = self._partials.pair(topic, subscription)
@@ -161,7 +161,7 @@ class Fold:
     def _resolve(
         self, columns: Columns, topics: Codes, subscriptions: Codes, kinds: Codes, *, ends: bool
     ) -> Codes:
-        """Return the kinds, with acknowledgments of uncommitted transactions replaced by their action.
+        """Return the kinds, with another action for acknowledgments in uncommitted transactions.
 
         A fold of all events keeps these acknowledgments until the commit.
         """
@@ -187,9 +187,9 @@ class Fold:
         return codes, np.append(actions, np.int32(what))
 
     def end(self) -> bool:
-        """Fold the waiting acknowledgments that are committed, and return whether a row was not an event.
+        """Fold the waiting acknowledgments of committed transactions.
 
-        The caller may feed more events and commits afterwards.
+        Returns whether a row was not an event. The caller may feed more events and commits afterwards.
         """
         waiting, self._waiting = self._waiting, []
         flawed = [self._take(columns, ends=True) for columns in waiting]
@@ -211,7 +211,7 @@ class Fold:
         self._waiting += waiting
 
     def start(self, name: Name, info: PositionInfo, ledgers: Iterable[tuple[int, int]] = ()) -> None:
-        """Set the state of a subscription before all events, and its known ledgers."""
+        """Set the state that a subscription has before all events, and its known ledgers."""
         self._partials.start(self.pair(name), info, list(ledgers))
 
     def pairs(self, topics: NDArray[np.int32], subscriptions: NDArray[np.int32]) -> Ints:
@@ -221,11 +221,11 @@ class Fold:
         return pairs
 
     def settle(self, name: Name, file: str, sequence: int, detail: str) -> None:
-        """Set the settings of a subscription."""
+        """Record broker settings of a subscription from the event at `(file, sequence)`."""
         self._partials.set_settings(self.pair(name), self._file(file), sequence, detail)
 
     def merge(self, pairs: Ints, ledger_ids: Ints, states: list[bytes]) -> None:
-        """Merge encoded states of `Partials.encode`."""
+        """Merge states that `Partials.encode` returned into the pairs."""
         wrong = ledger_ids[(ledger_ids < 0) & (ledger_ids != NULL)]
         if len(wrong):
             raise CorruptStateError(f"a partial of ledger {wrong[0]}", 0)
@@ -298,14 +298,17 @@ class Fold:
 
 
 class _Numbers:
-    """Numbers the texts of a column."""
+    """Assigns a number to each text of a column."""
 
     def __init__(self, names: Any) -> None:
         self.names = names
         self._last: tuple[Texts | None, NDArray[np.int32]] = None, np.empty(0, np.int32)
 
     def of(self, texts: Texts) -> NDArray[np.int32]:
-        """Return the numbers of texts. For the texts of the last call only new ones are looked up."""
+        """Return the number of each text.
+
+        If `texts` is the object of the last call, only new texts are looked up.
+        """
         known = self._last[1] if self._last[0] is texts else np.empty(0, np.int32)
         if len(known) < len(texts):
             if isinstance(texts, list):
@@ -319,14 +322,14 @@ class _Numbers:
 
 
 def _join(ours: Any, theirs: Any) -> NDArray[np.int32]:
-    """Return our number of each of their names."""
+    """Return for each name in `theirs` its number in `ours`. A new name gets a new number."""
     offsets, data = theirs.to_arrays()
     numbers: NDArray[np.int32] = ours.number_many(offsets, np.frombuffer(data, np.uint8))
     return numbers
 
 
 def cursor_settings(settings: dict[str, Any]) -> CursorSettings:
-    """Return the cursor's part of broker settings. Batch index acks are on by default, as in 4.2."""
+    """Return the cursor settings in broker settings. Batch index acks are on by default, as in 4.2."""
     value = str(settings.get("acknowledgmentAtBatchIndexLevelEnabled", True)).lower()
     return CursorSettings(batch_index_acks=value != "false")
 

@@ -1,7 +1,7 @@
-"""Check recorded deliveries: order per key, at-least-once delivery, lost acknowledgments, redelivery counts.
+"""The check of recorded deliveries: order per key, at-least-once, lost acknowledgments, redelivery counts.
 
 `check_history` reads the events of `ackwell record`, of the dev broker or of any trace. It uses only the
-recorded deliveries and commands, not ackwell's dispatch rules. So it can check any broker.
+recorded deliveries and commands, not ackwell's dispatch rules, so it can check any broker.
 
 A message *waits* from its return to the broker until its redelivery or acknowledgment. It is returned by a
 negative acknowledgment, a redelivery request, a disconnect of its consumer, an abort or a restart. On
@@ -11,8 +11,8 @@ A `result` event with a position and the detail `RECEIPT` records the receipt of
 acknowledgment without a receipt can be lost in a crash. A broker resets redelivery counts when it restarts,
 when the last consumer disconnects and when a part of a batch is acknowledged.
 
-In a recording by the proxy, a client's command and a delivery can cross. With `in_flight_ms`, a delivery that
-follows an acknowledgment or a return within this time is not a violation.
+In a recording by the proxy, a client's command and a delivery can cross. With `in_flight_ms`, a delivery
+within this time after an acknowledgment or a return is not a violation.
 """
 
 from __future__ import annotations
@@ -74,7 +74,10 @@ class Violation(NamedTuple):
 
 @dataclass(slots=True)
 class _Waiting:
-    """The returned messages of one key, least first. Removed messages leave the heap lazily."""
+    """The returned messages of one key as a heap, least first.
+
+    A removed message is dropped from the heap later.
+    """
 
     heap: list[Position] = field(default_factory=list)
     since_ms: dict[Position, int] = field(default_factory=dict)
@@ -96,7 +99,7 @@ class _Waiting:
 
 
 class _PublishedEntries:
-    """The published entries of a topic: their keys, and whether their order is checked."""
+    """The published entries of a topic, with their keys. The order of some entries is not checked."""
 
     def __init__(self) -> None:
         self.keys: dict[Position, str | None] = {}
@@ -125,7 +128,7 @@ class _History:
         self.begin(Position(-1, -1))
 
     def begin(self, acked_up_to: Position) -> None:
-        """Start after a position, without deliveries."""
+        """Restart the history: everything up to a position is acknowledged, and nothing is delivered."""
         self.acked_up_to = self.durable_up_to = acked_up_to
         self.holder: dict[Position, str | None] = {}
         self.of_consumer: dict[str | None, set[Position]] = {}
@@ -290,7 +293,7 @@ class _Checker:
                 self._apply(event._replace(subscription=name), history, position)
 
     def check_rest(self) -> None:
-        """Find the messages that should have been delivered."""
+        """Add a violation for each message that should have been delivered and was not."""
         for topic_name, histories in self._histories.items():
             for name, history in histories.items():
                 for position in sorted(history.topic.keys.keys() - history.topic.aborted):

@@ -1,7 +1,7 @@
 """The fold of events in order, which needs no resets in advance.
 
-A seek voids the acknowledgments before it, and a transaction takes effect at its commit. A cleared backlog
-without a position covers the entries that the fold has seen so far.
+A seek voids the earlier acknowledgments, and a transaction takes effect at its commit. A cleared backlog
+without a position acknowledges the entries of the events so far.
 """
 
 from __future__ import annotations

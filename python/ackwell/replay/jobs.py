@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Job(NamedTuple):
-    """Some events that one thread reads."""
+    """A part of the events, which one thread reads."""
 
     path: AnyPath
     columns: Callable[[], Iterable[Columns]]
@@ -65,7 +65,7 @@ def fold_jobs(
 
 
 class _Queue:
-    """A queue of jobs in order, for several threads."""
+    """A queue from which several threads take jobs in order."""
 
     def __init__(self, jobs: list[Job], on_file: Callable[[AnyPath], None]) -> None:
         self._jobs: Iterator[tuple[int, Job]] = iter(enumerate(jobs))
@@ -88,7 +88,7 @@ class _Queue:
         return flawed
 
     def stop(self) -> None:
-        """Stop handing out jobs."""
+        """Return no further jobs to threads."""
         self._stopped = True
 
     def raise_first(self) -> None:

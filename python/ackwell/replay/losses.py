@@ -79,7 +79,7 @@ def losses_of(columns: dict[str, Any]) -> Losses:
 
 
 def _acked(acked: Ints) -> tuple[Ints, Ints]:
-    """Return the least number of acknowledged messages of each ack set, and whether it can be greater."""
+    """Return two arrays by ack set: the least number of acknowledged messages, and 1 if it can be greater."""
     return np.where(acked < 0, -acked - 1, acked), (acked < 0).astype(np.int64)
 
 
@@ -90,7 +90,7 @@ def _sums(values: Ints, offsets: NDArray[np.int32]) -> Ints:
 
 
 def text_at(texts: dict[str, Any], row: int) -> bytes:
-    """Return the bytes of a row."""
+    """Return the bytes of the text at a row."""
     start, end = texts["offsets"][row : row + 2].tolist()
     return bytes(texts["data"][start:end])
 
@@ -118,7 +118,7 @@ class AckSetColumns(CountedAckSets):
         return self.first(len(self))
 
     def first(self, count: int) -> dict[Position, Sequence[int]]:
-        """Return the first `count` ack sets."""
+        """Return the first `count` ack sets by position."""
         part = AckSetColumns(self._columns, self._start, min(self._end, self._start + count))
         words = self._columns["words"]
         bounds = self._columns["word_offsets"][part._start : part._end + 1].tolist()
@@ -177,7 +177,7 @@ class SizeColumns(CountedSizes):
         return self._by_position[position]
 
     def sum_of(self, ranges: PositionRangeSet | None) -> tuple[int, int]:
-        """Return the number of entries, all or those in `ranges`, and the number of their messages."""
+        """Return the number of entries in `ranges`, or of all entries, and the number of their messages."""
         ledger_ids, entry_ids, sizes = self._columns
         if ranges is not None:
             sizes = sizes[ranges.contains_many(ledger_ids, entry_ids)]
@@ -185,5 +185,5 @@ class SizeColumns(CountedSizes):
 
 
 def unpack_sizes(packed: bytes | None) -> BatchSizes:
-    """Decode a value of the column `batch_sizes`."""
+    """Decode a value of the column `batch_sizes`; None gives no batch sizes."""
     return BatchSizes() if packed is None else BatchSizes(of=SizeColumns(packed))

@@ -1,4 +1,4 @@
-"""Parquet files of events: their content, and their fold by row groups.
+"""Parquet files of events: their columns, and their fold by row groups.
 
 Columns are read only when needed. A column is not decoded if the statistics of the row group show that all
 its values are null or the same name. `sequence` is not decoded if all events are folded at once and their
@@ -82,7 +82,7 @@ class Survey(NamedTuple):
 
 @contextmanager
 def errors_naming(path: str) -> Iterator[None]:
-    """Convert Arrow's read errors to `EventError`. Errors of the operating system pass unchanged."""
+    """Convert Arrow's read errors to `EventError` with the path. Operating system errors are not changed."""
     try:
         yield
     except EventError as error:
@@ -96,7 +96,7 @@ def errors_naming(path: str) -> Iterator[None]:
 
 
 def open_anywhere(path: str) -> pa.NativeFile:
-    """Open a file or an object to be read in parts."""
+    """Open a file, or an object of an object store, for reading in parts."""
     source = any_path(path)
     if isinstance(source, ObjectPath):
         return source.open_anywhere()
@@ -204,13 +204,13 @@ class ParquetEvents:
 
     @property
     def has_sequence(self) -> bool:
-        """Whether the file or its path has a sequence. Otherwise the position of a row orders it."""
+        """Whether the file or its path has a column `sequence`. Otherwise the row number is the sequence."""
         return "sequence" in self._columns or "sequence" in self.constants
 
     def shares(self, most: int) -> list[tuple[int, ...]]:
         """Split the row groups into at most `most` shares. Each share opens the file once.
 
-        Row groups without a sequence stay in one share, because their positions order the rows.
+        Row groups without a column `sequence` stay in one share, because the row numbers are the order.
         """
         if self._parquet is None:
             return []
@@ -231,9 +231,10 @@ class ParquetEvents:
     def columns(
         self, indexes: Iterable[int] | None = None, *, lean: bool = False, ordered: Sequence[str] = ()
     ) -> Iterator[Columns]:
-        """Read row groups, by default all. `lean` omits sequences that the fold does not need.
+        """Read row groups, by default all, as event columns.
 
-        `ordered` has the sorted topics whose events need their sequences.
+        `lean` omits the column `sequence` if no event of the row group needs it. `ordered` has the sorted
+        topics whose events need it.
         """
         if self._parquet is None:
             return
@@ -271,7 +272,7 @@ class ParquetEvents:
             yield from self._parquet.iter_batches(rows, indexes, names, use_threads=False)
 
     def _number_rows(self, batch: pa.RecordBatch, rows_before: int) -> pa.RecordBatch:
-        """Number the rows by their position if the file has no sequence."""
+        """Add the row numbers as column `sequence` if the file has none."""
         if self.has_sequence:
             return batch
         numbers = np.arange(rows_before + 1, rows_before + batch.num_rows + 1, dtype=np.int64)
@@ -282,7 +283,7 @@ class ParquetEvents:
         return with_columns(batch, columns)
 
     def _may_name(self, group: pq.RowGroupMetaData, topics: Sequence[str]) -> bool:
-        """Return whether a row group can contain events of some topics, which are sorted."""
+        """Return whether a row group can contain events of the given topics, which are sorted."""
         if not topics:
             return False
         if "topic" in self.constants:
@@ -294,7 +295,7 @@ class ParquetEvents:
         return first < len(topics) and topics[first] <= bounds[1]
 
     def _choose_columns(self, group: pq.RowGroupMetaData, *, lean: bool) -> _Choice:
-        """Choose the columns to read from a row group, without those that its statistics determine."""
+        """Choose the columns to read from a row group. A column that its statistics determine is not read."""
         read: dict[str, str] = {}
         constant: dict[str, str | int | None] = dict(self.constants)
         for name in COLUMNS:
@@ -316,13 +317,13 @@ class ParquetEvents:
 
 
 class _Choice(NamedTuple):
-    """The columns to read from a row group, by the name of the event field, and the constant columns."""
+    """The columns to read from a row group by event field, and the values of the constant columns."""
 
     read: dict[str, str]
     constant: dict[str, str | int | None]
 
     def named(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Rename the columns after the fields."""
+        """Return the batch with columns named like their event fields."""
         own = {column: name for name, column in self.read.items()}
         names = [own[name] for name in batch.schema.names]
         return pa.RecordBatch.from_arrays(batch.columns, names=names)
@@ -348,7 +349,7 @@ def row_group_columns(
 def check_columns(
     schema: pa.Schema, path: str, constants: Mapping[str, str | None], types: Mapping[str, str] = _TYPES
 ) -> None:
-    """Raise `SchemaError` unless the columns are event columns, of some types. Names may differ in case."""
+    """Raise `SchemaError` if a column is missing or does not have its type in `types`. Names ignore case."""
     wrong = []
     found = set()
     for field in schema:
@@ -373,7 +374,7 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 
 
 def _dictionaries(metadata: pq.FileMetaData) -> list[str]:
-    """Return the columns whose encodings can be read as dictionaries."""
+    """Return the columns that can be read as dictionaries because of their encodings."""
     encodings: dict[str, set[str]] = {}
     for index in range(metadata.num_row_groups):
         group = metadata.row_group(index)
@@ -399,7 +400,7 @@ def _is_mostly_plain(metadata: pq.FileMetaData, name: str) -> bool:
 
 
 def _is_misread(metadata: pq.FileMetaData, encoded: list[str]) -> bool:
-    """Return whether PyArrow would fail to restore the dictionaries of the writer's Arrow schema."""
+    """Return whether PyArrow cannot read the file with the dictionary types of the writer's Arrow schema."""
     fields = metadata.schema.to_arrow_schema()
     return any(pa.types.is_dictionary(field.type) and field.name not in encoded for field in fields)
 
@@ -441,7 +442,7 @@ def _is_null(group: pq.RowGroupMetaData, name: str) -> bool:
 
 
 def _one_value(name: str, statistics: Any) -> str | int | None:
-    """Return the constant value of a column of names, ledgers or batches; None if it is unknown."""
+    """Return the value of a column if its statistics show that all rows have this value, else None."""
     if name in _NAMES:
         return _one_name(statistics)
     if name not in _OFTEN_CONSTANT or not _is_count(statistics) or statistics.min != statistics.max:
@@ -451,7 +452,7 @@ def _one_value(name: str, statistics: Any) -> str | int | None:
 
 
 def _one_name(statistics: Any) -> str | None:
-    """Return the constant name of a column; None if it is unknown."""
+    """Return the text of a column if its statistics show that all rows have this text, else None."""
     if statistics is None or not statistics.has_null_count or statistics.null_count:
         return None
     bounds = _text_bounds(statistics)
@@ -459,7 +460,7 @@ def _one_name(statistics: Any) -> str | None:
 
 
 def _text_bounds(statistics: Any) -> tuple[str, str] | None:
-    """Return the least and the greatest text of a column; None if they are unknown."""
+    """Return the least and the greatest text of a column from its statistics, or None."""
     if statistics is None or not statistics.has_min_max:
         return None
     try:
@@ -494,7 +495,7 @@ _IN_PATHS: Final = "/%:@&=+$,;!'()*~-._?#"
 
 
 def is_readable(path: str) -> bool:
-    """Return whether Arrow has a file system for a path, without reading it."""
+    """Return whether Arrow has a file system for a path. The path is not read."""
     try:
         fs.FileSystem.from_uri(uri(path))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):

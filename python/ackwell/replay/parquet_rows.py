@@ -46,7 +46,10 @@ _ROW_SCHEMA: Final = _SCHEMA.append(pa.field("path", pa.string())).append(pa.fie
 
 
 def _are_in_order(files: Sequence[tuple[AnyPath, Mapping[str, str | None]]]) -> bool:
-    """Return whether the rows of files are in the order of `_ORDER`; reads only these columns."""
+    """Return whether the rows of files are in the order of the columns `_ORDER`.
+
+    Only these columns are read.
+    """
     names = [name for name, _ in _ORDER]
     last: tuple[str, int] | None = None
     for batch in (batch for each in files for batch in _batches(*each, names)):

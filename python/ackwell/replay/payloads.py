@@ -59,7 +59,7 @@ def read_payloads(folders: Iterable[Path]) -> Payloads:
 
 
 def _entry_of(value: object) -> tuple[str, Position, bytes]:
-    """Return the entry of a line's value; `ValueError` if it is not one."""
+    """Return topic, position and data of a parsed line; `ValueError` if the line is not an entry."""
     match value:
         case [str(topic), int(ledger_id), int(entry_id), str(data)]:
             # `True` is an `int`, too.

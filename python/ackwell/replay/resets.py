@@ -1,8 +1,8 @@
-"""Resets: the events whose order matters. They must be known before the others are folded in any order.
+"""Resets: the events whose order matters. They must be known before other events are folded in any order.
 
 A seek voids the acknowledgments before it, a cleared backlog without a position acknowledges the entries
 published before it, and an acknowledgment in a transaction takes effect when the transaction is committed.
-Resets are rare, so `find_resets` searches for them first. `ackwell.spark.reset_query` does the same with a
+Resets are rare, so `find_resets` searches for them first. `ackwell.spark.reset_query` finds them with a Spark
 query.
 """
 
@@ -59,9 +59,10 @@ Batches = Callable[[], "Iterable[Columns]"]
 
 
 def find_resets(batches: Batches, resetting: Batches | None = None) -> Resets:
-    """Find the resets of event rows. A second pass finds the last publish before each cleared backlog.
+    """Find the resets of events. If a backlog was cleared, a second pass finds the last publish before it.
 
-    `resetting` reads only the rows of the reset kinds, if that is cheaper.
+    `batches` is called for each pass. If given, `resetting` is called instead for the first pass; it reads
+    only the rows of the reset kinds.
     """
     found = _Found()
     for columns in (resetting or batches)():
@@ -80,7 +81,7 @@ def find_resets(batches: Batches, resetting: Batches | None = None) -> Resets:
 
 
 def with_clears(resets: Resets, clears: Mapping[Name, Order], last: Mapping[Name, Position]) -> Resets:
-    """Add cleared backlogs with the last position published before each, if there is one."""
+    """Return `resets` with the cleared backlogs, each with the last position published before it, if any."""
     return resets._replace(
         clears={name: (order, last[name]) for name, order in clears.items() if name in last},
         unresolved_clears={name: order for name, order in clears.items() if name not in last},
@@ -118,7 +119,7 @@ class _Found:
 
 
 def _note(last: dict[Name, Position], clears: Mapping[Name, Order], row: Mapping[str, Any]) -> None:
-    """Note a published position for each subscription whose backlog was cleared after it."""
+    """Record a published position for each subscription whose backlog was cleared later."""
     order = row.get("file") or "", row["sequence"] or 0
     if row["ledger_id"] is None or row["entry_id"] is None:
         return
@@ -129,6 +130,6 @@ def _note(last: dict[Name, Position], clears: Mapping[Name, Order], row: Mapping
 
 
 def _rows(columns: Columns, kinds: frozenset[str]) -> Iterator[dict[str, Any]]:
-    """Return the rows of some kinds as dictionaries."""
+    """Yield the rows of the given kinds as dictionaries."""
     for row in columns.rows_of(kinds).tolist():
         yield columns.row(row)

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 def save_states(states: list[SubscriptionState], path: Path, *, replace: bool = False) -> None:
     """Save each cursor to its ledger in an SQLite file; `ledger_name` names the ledger.
 
-    `Cursor.load(SqliteStore(path, "topic subscription"), ledgers)` loads it. If the file already holds one of
-    them, nothing is saved (`NotLoadedError`), unless `replace` is true. All are saved, or none: a failure
-    leaves a new file empty.
+    `Cursor.load(SqliteStore(path, "topic subscription"), ledgers)` loads it. If the file already has one of
+    these ledgers and `replace` is false, `NotLoadedError` is raised and nothing is saved. After an error no
+    cursor is saved, and a new file is empty.
     """
     from ackwell.errors import NotLoadedError
 
@@ -51,7 +51,7 @@ def ledger_name(topic: str, subscription: str) -> str:
 
 
 def _require_own_logs(path: Path) -> None:
-    """Raise `StoreError` if the folder is missing, or if a missing file has left its log or its witness."""
+    """Raise `StoreError` if the folder is missing, or if a log or witness file exists without its file."""
     if not path.parent.is_dir():
         raise StoreError(f"{path.parent}: no such folder")
     if (not path.exists() or not path.stat().st_size) and confirmed_writes(path):

@@ -60,7 +60,7 @@ class SubscriptionReplay:
         """Deliveries of entries that an open transaction holds: its abort is on the way."""
 
     def saved_info(self, cursor: Cursor) -> PositionInfo:
-        """Return the saved form of a cursor with the redelivery counts and open transactions."""
+        """Return the `PositionInfo` of a cursor together with the redelivery counts and open transactions."""
         staged = self._subscription.stage().info
         return cursor.to_position_info().replace(
             redelivery_counts=staged.redelivery_counts, unknown_fields=staged.unknown_fields
@@ -121,7 +121,7 @@ class SubscriptionReplay:
             self._subscription.ack(None, *position, ack_set)
 
     def _ack_set(self, event: Event) -> tuple[int, ...]:
-        """Return the ack set after an acknowledgment; an empty one if the whole entry is acknowledged."""
+        """Return the ack set of an acknowledgment event; an empty one for a whole entry."""
         index = event.batch_index
         if event.ack_set is not None or index is None:
             return event.ack_set or ()
@@ -133,7 +133,7 @@ class SubscriptionReplay:
         return to_words(mask_to_size(mask, size))
 
     def _hold(self, event: Event, name: str) -> None:
-        """Keep an acknowledgment until its transaction is committed or aborted."""
+        """Acknowledge the message in its transaction, which holds it until the commit or abort."""
         transaction, consumer = _transaction(name), self._connected(event.consumer)
         kind = _ACK_TYPES.get(event.kind)
         try:

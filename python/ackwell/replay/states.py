@@ -174,7 +174,7 @@ def replay_files(
     errors: dict[Name, str] | None = None,
     threads: int | None = 1,
 ) -> list[SubscriptionState]:
-    """Replay event files: the state of every subscription at the end, or after the first `at` events.
+    """Return the state of every subscription after all events of files, or after the first `at` events.
 
     `at` counts the events of all files in the order of replay; in one trace it counts lines. `on_file` is
     called with each file before it is read. `start_from` has the states of subscriptions before the first
@@ -192,7 +192,7 @@ def replay_files(
 def located_errors(
     sources: Sequence[str | AnyPath], at: int | None, errors: dict[Name, str] | None
 ) -> Iterator[None]:
-    """Add the file and line to errors in the first `at` events of files."""
+    """Add the file and line to errors that the block raises for one of the first `at` events."""
     try:
         yield
     except EventError:

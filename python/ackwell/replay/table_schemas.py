@@ -225,7 +225,7 @@ T = TypeVar("T")
 def build_type(
     name: str, scalar: Callable[[ColumnType], T], array: Callable[[T], T], map_of: Callable[[T, T], T]
 ) -> T:
-    """Build the type of another library from a `Column.type`."""
+    """Build the type of a library from a `Column.type`, with a function for scalars, arrays and maps each."""
     if name.startswith("array<"):
         return array(build_type(name[6:-1], scalar, array, map_of))
     if name.startswith("map<"):
@@ -272,10 +272,10 @@ def path_value(name: str, text: str | None) -> str | int | None:
 
 
 def can_read(kind: pa.DataType, name: str) -> bool:
-    """Return whether a column of an Arrow type can be read as an event column of a `Column.type`.
+    """Return whether an Arrow type can be read as the `Column.type` of an event column.
 
-    Integers are accepted as strings, because Spark reads a column without values as integers. Doubles are
-    accepted as integers, because pandas writes integers with missing values as doubles.
+    An integer column is accepted for strings, because Spark reads a column without values as integers. A
+    double column is accepted for integers, because pandas writes integers with missing values as doubles.
     """
     import pyarrow as pa
 

@@ -1,8 +1,8 @@
 """Traces: JSON lines as events, or as columns of events.
 
-The native reader parses every line. It reads plain lines into columns, which are nearly all, and stops before
-any other line: a `meta` line, a torn line, or a line that is not an event. `TraceParser` asks it for all
-fields of that line and checks them, so it raises the errors.
+The native reader parses every line. Nearly all lines are plain events, which it reads into columns. It stops
+before any other line: a `meta` line, a torn line, or a line that is not an event. `TraceParser` then requests
+all fields of that line from the reader, checks them and raises the errors.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class TraceParser:
 
 
 def unreadable(error: Exception, path: AnyPath, line: int) -> Exception:
-    """Return the `EventError` for damage. Errors of the operating system are returned unchanged."""
+    """Return the `EventError` for a damaged file. An error of the operating system is returned unchanged."""
     if isinstance(error, OSError) and error.errno is not None:
         return error
     return EventError(f"unreadable: {error}", file=str(path), line=line)
@@ -97,7 +97,7 @@ def trace_events(path: AnyPath) -> Iterator[Event]:
 
 
 def trace_columns(path: AnyPath) -> Iterator[Columns]:
-    """Read the events of one trace. Raises `EventError` with file and line for any other line."""
+    """Read the events of one trace as columns. Raises `EventError` with file and line for any other line."""
     parser = TraceParser(str(path))
     reader = parser.reader
     names: tuple[list[str], list[str], list[str]] = [], [], []
@@ -146,7 +146,7 @@ def _unless_null(values: NDArray[np.int64]) -> NDArray[np.int64] | None:
 
 
 def chunks(file: IO[bytes]) -> Iterator[tuple[bytes, int]]:
-    """Read some bytes at a time, with the end of their last whole line. The last line may lack its end."""
+    """Yield parts of a file, each with the end of its last whole line. The last line may have no line end."""
     rest = b""
     while read := file.read(_CHUNK_BYTES):
         data = rest + read

@@ -2,8 +2,8 @@
 
 A *ledger* corresponds to a BookKeeper ledger: entries with consecutive ids, and a small map of metadata.
 Opening a ledger only reads it. The owner is the last process that called `own`; each owner has a greater
-*generation* than all before. Earlier owners are fenced: their writes fail. Two processes that both treat a
-cursor as theirs therefore cannot mix their states.
+*generation* than all earlier owners. Earlier owners are fenced: their writes fail. If two processes use the
+same cursor, their states therefore cannot mix.
 """
 
 from __future__ import annotations
@@ -37,8 +37,10 @@ class Store(Protocol):
     atomic_appends: bool = True
     """Whether appends are atomic in a crash. If false, the last entry may be torn."""
     entry_bytes_max: int = 1 << 20
-    """The bytes of a state in one entry: 1 MiB by default, as in PIP-381. A header of at most 50 bytes is
-    added. A larger save is written in several entries."""
+    """The bytes of a state in one entry: 1 MiB by default, as in PIP-381.
+
+    A header of at most 50 bytes is added. A larger save is written in several entries.
+    """
     read_only: bool = False
     """Whether the store was opened read-only."""
 
@@ -56,11 +58,11 @@ class Store(Protocol):
 
     @property
     def metadata(self) -> Mapping[str, bytes]:
-        """The metadata of the last `set_metadata`; empty in a new ledger."""
+        """The metadata that the last `set_metadata` wrote; empty in a new ledger."""
         ...
 
     def set_metadata(self, metadata: Mapping[str, bytes]) -> None:
-        """Replace the metadata as a whole."""
+        """Replace all metadata of the ledger."""
         ...
 
     @property
@@ -87,12 +89,15 @@ class Store(Protocol):
     def delete_up_to(self, entry_id: int) -> None:
         """Delete all entries up to and including `entry_id`. Their ids are never reused.
 
-        Deleting deleted entries changes nothing; an id beyond `last_id` raises `ValueError`.
+        Deleting entries again changes nothing. An id greater than `last_id` raises `ValueError`.
         """
         ...
 
     def close(self) -> None:
-        """Release the resources. The generation is not reused. Closing again changes nothing."""
+        """Release the file or connection of the store.
+
+        No later owner gets the same generation. Closing again changes nothing.
+        """
         ...
 
     def __enter__(self) -> Self:
@@ -108,7 +113,7 @@ class Store(Protocol):
 
 
 def checked_entry(data: bytes) -> bytes:
-    """Return the bytes of an entry; `TypeError` for values of other types."""
+    """Return the data of an entry as `bytes`; `TypeError` if it is not bytes-like."""
     if isinstance(data, bytes):
         return data
     if not isinstance(data, (bytearray, memoryview)):
@@ -122,7 +127,7 @@ def checked_metadata(metadata: Mapping[str, bytes]) -> dict[str, bytes]:
 
 
 def checked_name(name: str) -> str:
-    """Return a name; `ValueError` if UTF-8 cannot encode it."""
+    """Return `name` unchanged; `ValueError` if UTF-8 cannot encode it."""
     if not isinstance(name, str):
         raise TypeError(f"a name is a string, not {type(name).__name__}")
     try:
@@ -133,7 +138,7 @@ def checked_name(name: str) -> str:
 
 
 def checked_id(entry_id: SupportsIndex) -> int:
-    """Return an entry id as an integer; `TypeError` for other types."""
+    """Return an entry id as an `int`; `TypeError` if it is not an integer."""
     return operator.index(entry_id)
 
 

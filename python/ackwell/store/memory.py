@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class MemoryLedger:
-    """The data of `MemoryStore` objects; it outlives them like a file outlives a process."""
+    """The entries and metadata of a ledger in memory. They remain after a `MemoryStore` on them is closed."""
 
     generation: int = 0
     metadata: dict[str, bytes] = field(default_factory=dict)
@@ -28,8 +28,8 @@ class MemoryLedger:
 class MemoryStore(Store):
     """A store in a `MemoryLedger`; without an argument, in a new one.
 
-    The entries exist as long as the ledger object. Every operation is O(1), deletion is O(deleted entries).
-    For one thread at a time.
+    The entries exist as long as the ledger object. Deletion is O(deleted entries), every other operation
+    O(1). For one thread at a time.
 
     >>> ledger = MemoryLedger()
     >>> old = MemoryStore(ledger)

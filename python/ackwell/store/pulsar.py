@@ -2,14 +2,14 @@
 
 The topic is a log of *records*, one message each, without batching. An `ENTRY` holds an entry and its id. A
 `STATE` holds the other values of the ledger from this record on: the id of the first entry that is not
-deleted, and the metadata. Both contain the generation of their writer. An `OPEN` marks the end of the records
-that a new owner must read; it is written after all earlier owners are fenced. Reading the topic from its
-start gives the ledger, and every reader sees the same order.
+deleted, and the metadata. Both contain the generation of the owner that wrote them. An `OPEN` marks the end
+of the records that a new owner must read; it is written after all earlier owners are fenced. Reading the
+topic from its start gives the ledger, and every reader sees the same order.
 
 Owners are fenced twice. The producer has exclusive access *with fencing*: the broker disconnects the earlier
-owner and rejects its later messages. In addition, a reader ignores records of older generations than it has
-already seen, so a write that still arrived has no effect. A record that a client sent twice, because the
-first answer was lost, has the same id and counts once.
+owner and rejects its later messages. In addition, a reader ignores a record if it has already read one of a
+newer generation, so a late write of an earlier owner has no effect. A record that a client sent twice,
+because the first answer was lost, has the same id and counts once.
 
 The ledger has its own subscription, because the broker would otherwise delete messages without a consumer.
 `delete_up_to` acknowledges them. Configure no message TTL, no backlog quota that evicts messages
@@ -206,7 +206,7 @@ class PulsarStore(Store):
                 _close(resource)
 
     def _read_up_to(self, end: pulsar.MessageId | None) -> None:
-        """Read the records from the start of the topic to `end`, or to the present last record."""
+        """Apply the records from the start of the topic up to `end`; None means up to the newest record."""
         import pulsar
 
         reader = self._client.create_reader(self._topic, pulsar.MessageId.earliest)
@@ -221,7 +221,7 @@ class PulsarStore(Store):
             _close(reader)
 
     def _keep(self, record: Record, message_id: pulsar.MessageId) -> None:
-        """Apply a record of the topic. Applying a record again changes nothing."""
+        """Apply a record to the ledger in memory. Applying the same record twice changes nothing."""
         if record.kind == OPEN or record.generation < self._newest_generation:
             return
         self._newest_generation = record.generation

@@ -6,10 +6,10 @@ inside its own transaction. SQLite admits one writer at a time, so an older owne
 between check and write.
 
 Damage in one place is always detected: the store never returns an older or an empty ledger instead. Each row
-has a checksum of its values, the ledger's name and its random identity, so a changed or moved row, and a row
-of another store, is rejected. A ledger is recorded in three places: the table of the ledgers, the table of
-the entries, and the witness file (`ackwell.store.witness`), which also counts its writes. A ledger is new
-only if it is in none of them.
+has a checksum of its values, of the ledger's name and of the ledger's random identity. The store therefore
+rejects a changed row, a moved row and a row from another store. A ledger is recorded in three places: the
+table of the ledgers, the table of the entries, and the witness file (`ackwell.store.witness`), which also
+counts its writes. A ledger is new only if it is in none of them.
 
 The write-ahead log needs shared memory: keep the file on a local disk, not on a network file system.
 """
@@ -74,7 +74,7 @@ TABLES: Final = {
 
 
 class Row(NamedTuple):
-    """The row of a ledger, without its entries."""
+    """The row of a ledger in the table `ledger`."""
 
     key: int
     name: str
@@ -269,7 +269,10 @@ class SqliteStore(Store):
         return marks == (0, 0)
 
     def _create_tables(self) -> None:
-        """Create the tables in an empty file, first, so that a crash never leaves a file without tables."""
+        """Create the tables in an empty file.
+
+        Doing this before the first write leaves no crashed file without tables.
+        """
         self._current()
         with self._transaction():
             self._add_tables()
@@ -285,13 +288,13 @@ class SqliteStore(Store):
             self._connection.execute(f"PRAGMA user_version = {VERSION}")
 
     def _begin_log(self) -> None:
-        """Change the journal to a write-ahead log, unless it is one."""
+        """Switch the journal mode of the file to a write-ahead log if it has another mode."""
         with _errors(self._path):
             if self._value("PRAGMA journal_mode") != "wal":
                 self._connection.execute("PRAGMA journal_mode = WAL")
 
     def _row(self) -> Row | None:
-        """Return the row of the ledger, or None."""
+        """Return the row of the ledger; None if the file does not have the ledger."""
         if not self._has_tables():
             return None
         with _errors(self._path):
@@ -310,7 +313,7 @@ class SqliteStore(Store):
         return row
 
     def _current(self) -> Row:
-        """Return the row of the ledger, or the row of a new ledger."""
+        """Return the row of the ledger; the initial row if the file does not have the ledger."""
         row = self._row()
         if row is None and self._generation:
             raise self._damaged("its row is missing")
@@ -320,7 +323,7 @@ class SqliteStore(Store):
         return Row(self._key, self._name, secrets.randbits(63))
 
     def _checked(self, confirmed: Confirmed) -> Row | None:
-        """Return the row after a comparison with the entries and with the confirmed writes."""
+        """Compare the row of the ledger with its entries and its last confirmed write, and return the row."""
         row = self._row()
         last_id = -1 if row is None else row.last_id
         _require_confirmed(self._path, f"ledger {self._name!r}", row, confirmed)
@@ -345,20 +348,26 @@ class SqliteStore(Store):
             return self._connection.execute(statement).fetchone()[0]
 
     def _newest(self) -> Row:
-        """Return the row of the ledger; `FencedError` if there is a newer owner."""
+        """Return the row of the ledger; `FencedError` if its generation is not that of this owner."""
         row = self._current()
         if row.generation != self._generation:
             raise FencedError(f"generation {self._generation} was fenced by generation {row.generation}")
         return row
 
     def _write_as_owner(self, change: Callable[[Row], Row]) -> Row:
-        """Write in one transaction if this owner is the newest."""
+        """Apply `change` to the row and write the result in one transaction.
+
+        `FencedError` for a fenced owner.
+        """
         if not self._generation:
             self.own()
         return self._write(lambda: change(self._newest()))
 
     def _write(self, change: Callable[[], Row]) -> Row:
-        """Run `change` and write its row in one transaction; then confirm the write in the witness file."""
+        """Run `change` and write the row that it returns, in one transaction.
+
+        Then confirm it in the witness file.
+        """
         with self._transaction() as connection:
             row = change()
             row = row._replace(writes=row.writes + 1)
@@ -370,7 +379,7 @@ class SqliteStore(Store):
         return row
 
     def _confirm(self, confirmed: Confirmed) -> None:
-        """Confirm a durable write in the witness file."""
+        """Record the last durable write in the witness file."""
         self._witness.confirm(confirmed)
 
     @contextmanager
@@ -397,7 +406,7 @@ class SqliteStore(Store):
 
 
 class _Joined(SqliteStore):
-    """A ledger that writes in the transaction of another store of the same file."""
+    """A store whose writes belong to the open transaction of another store of the same file."""
 
     def __init__(self, whole: SqliteStore, name: str) -> None:
         self._whole = whole
@@ -414,7 +423,7 @@ class _Joined(SqliteStore):
             yield self._connection
 
     def _begin_log(self) -> None:
-        """Do nothing: SQLite changes the journal only outside a transaction."""
+        """Do nothing, because SQLite changes the journal mode only outside a transaction."""
 
     def _confirm(self, confirmed: Confirmed) -> None:
         self._confirmed = confirmed
@@ -423,7 +432,7 @@ class _Joined(SqliteStore):
         self._closed = True
 
     def committed(self) -> None:
-        """Confirm the writes after the commit of the transaction."""
+        """Record the writes in the witness file, after the shared transaction was committed."""
         if self._confirmed.writes:
             self._witness.confirm(self._confirmed)
         self._witness.close()
@@ -431,9 +440,9 @@ class _Joined(SqliteStore):
 
 @contextmanager
 def one_transaction(path: str | os.PathLike[str]) -> Iterator[Callable[[str], Store]]:
-    """Open ledgers of one file by name; their writes are committed together at the end.
+    """Yield a function that opens a ledger by name. All writes are committed together when the block ends.
 
-    A missing file is created. Other owners of its ledgers wait until the end.
+    A missing file is created. Other owners of ledgers in the file cannot write until the block ends.
     """
     joined: list[_Joined] = []
 
@@ -451,7 +460,7 @@ def one_transaction(path: str | os.PathLike[str]) -> Iterator[Callable[[str], St
 
 
 def ledger_names(path: str | os.PathLike[str]) -> list[str]:
-    """Return the sorted names of the ledgers in a file, without a change to the file.
+    """Return the sorted names of the ledgers in a file. The file is not changed.
 
     Raises `StoreError` if a ledger is damaged or if entries of a missing ledger exist.
     """
@@ -489,30 +498,30 @@ def is_sqlite(path: str | os.PathLike[str]) -> bool:
 
 
 def real_file(path: str | os.PathLike[str]) -> Path:
-    """Return the file of a link: SQLite keeps the log next to the file, not next to a link to it."""
+    """Return the target of a symbolic link, because SQLite keeps the log next to the target."""
     path = Path(path)
     return path.resolve() if path.is_symlink() else path
 
 
 def _key(name: str) -> int:
-    """Return the key of a ledger: 64 bits of its name's hash."""
+    """Return the key of a ledger: a 64-bit hash of its name."""
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "big", signed=True)
 
 
 def _checksum(row: Row, entry_id: int, data: bytes) -> int:
-    """Return the checksum of an entry of a ledger, which is another one in another store."""
+    """Return the checksum of an entry. It covers the ledger's identity, so it differs in every store."""
     return zlib.crc32(data, zlib.crc32(ascii((row.name, row.identity, entry_id)).encode()))
 
 
 def _is_whole(row: Row, entry_id: object, data: object, checksum: object) -> bool:
-    """Return whether an entry's row is undamaged."""
+    """Return whether the values of an entry's row have the right types and checksum."""
     return (
         isinstance(entry_id, int) and isinstance(data, bytes) and checksum == _checksum(row, entry_id, data)
     )
 
 
 def _whole_row(path: Path, values: tuple[object, ...]) -> Row:
-    """Return the row of a ledger; `StoreError` if it is damaged."""
+    """Build the row of a ledger from `values`; `StoreError` if its checksum is wrong."""
     row = Row(*values[:-1])  # type: ignore[arg-type]
     if row.checksum() != values[-1]:
         raise StoreError(f"{path}: the row of ledger {row.name!r} is damaged; restore the file from a copy")
@@ -520,7 +529,7 @@ def _whole_row(path: Path, values: tuple[object, ...]) -> Row:
 
 
 def _require_confirmed(path: Path, ledger: str, row: Row | None, confirmed: Confirmed) -> None:
-    """Check that a ledger has all confirmed writes, and its identity; `StoreError` otherwise."""
+    """Check that a ledger has the confirmed identity and all confirmed writes; `StoreError` otherwise."""
     writes = 0 if row is None else row.writes
     if row is not None and confirmed.writes and row.identity != confirmed.identity:
         raise StoreError(
@@ -547,7 +556,7 @@ def _errors(path: Path) -> Iterator[None]:
 
 
 def _connect(path: Path, timeout_s: float, *, read_only: bool) -> sqlite3.Connection:
-    """Open the file after a check of its header, because SQLite may change a file when it opens it."""
+    """Check the header of the file, then open it. SQLite may change a file when it opens it."""
     try:
         require_regular(path)
         size = path.stat().st_size
@@ -585,7 +594,10 @@ def _has_log(path: Path) -> bool:
 
 
 def _never_committed(path: Path) -> bool:
-    """Return whether the very first transaction was interrupted: SQLite then empties the file again."""
+    """Return whether the first transaction of a file was interrupted.
+
+    SQLite then rolls back to an empty file.
+    """
     try:
         with path.with_name(f"{path.name}-journal").open("rb") as file:
             header = file.read(PAGES_BEFORE.stop)
@@ -595,13 +607,13 @@ def _never_committed(path: Path) -> bool:
 
 
 def _marks(path: Path) -> tuple[int, int]:
-    """Return the application id and the version in the header of a file, without a change to the file.
+    """Return the application id and the version in the header of a file. The file is not changed.
 
-    SQLite must read the header: if this process closed the file, it would release the locks that SQLite holds
-    on it, and another process could delete the log.
+    SQLite reads the header, not Python. If this process opened and closed the file itself, it would release
+    the locks that SQLite holds on the file, and another process could delete the log.
 
-    The header counts pages that a checkpoint has not written yet, if a kill or a full disk interrupted the
-    checkpoint. Only a reader of the log can open such a file.
+    If a kill or a full disk interrupted a checkpoint, the header counts pages that are not in the file yet.
+    Such a file can only be opened together with its log.
     """
     try:
         return _marks_of(path, "ro&immutable=1")
@@ -620,7 +632,7 @@ def _marks_of(path: Path, mode: str) -> tuple[int, int]:
 
 
 def _require_ours(path: Path) -> None:
-    """Check that a file is ackwell's and has the current version; `StoreError` otherwise."""
+    """Check that a file has ackwell's application id and the current version; `StoreError` otherwise."""
     with _errors(path):
         application_id, version = _marks(path)
     if application_id != APPLICATION_ID:

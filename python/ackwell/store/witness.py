@@ -4,8 +4,8 @@ SQLite reads a write-ahead log up to the first damaged frame, and treats a missi
 Without a second file, a flipped bit in the log, or its deletion after a crash, would silently give an older
 ledger. The witness file is written after each commit and is not synced, because it must survive the process,
 not a power failure. It is written after the commit is on the disk, so it is never ahead of the ledger.
-Damaged slots are ignored. The identity is a random number, which differs in another file, or the log of
-another file, with a ledger of the same name.
+Damaged slots are ignored. The identity of a ledger is a random number. It shows when the file or its log was
+replaced by one of another store that has a ledger of the same name.
 """
 
 from __future__ import annotations
@@ -55,7 +55,10 @@ def confirmed_writes(path: Path) -> dict[int, Confirmed]:
 
 
 class Witness:
-    """The slot of one ledger: its key, its identity, the number of its last confirmed write, and a CRC-32."""
+    """The slot of one ledger in the witness file.
+
+    It has the key and the identity of the ledger, the number of the last confirmed write, and a CRC-32.
+    """
 
     def __init__(self, path: Path, key: int) -> None:
         self._path = witness_path(path)
@@ -64,12 +67,12 @@ class Witness:
         self._at = 0
 
     def confirmed(self) -> Confirmed:
-        """Return the last confirmed write. O(ledgers of the file)."""
+        """Return the last confirmed write of the ledger. O(ledgers of the file)."""
         found = (confirmed for _, confirmed in self._slots())
         return max(found, key=lambda confirmed: confirmed.writes, default=_NOTHING)
 
     def confirm(self, confirmed: Confirmed) -> None:
-        """Record a durable write, unless a newer owner recorded a later one."""
+        """Record a durable write, unless the slot already has a later write of a newer owner."""
         data = _slot(self._key, confirmed)
         try:
             if self._file is None:
@@ -98,7 +101,7 @@ class Witness:
         self._file = self._path.open("r+b", buffering=0)
 
     def _slots(self) -> list[tuple[int, Confirmed]]:
-        """Return the offset and the content of each undamaged slot of the ledger."""
+        """Return the offset in bytes and the content of each undamaged slot of the ledger."""
         data = _read(self._path)
         slots = []
         key = KEY.pack(self._key)
@@ -120,7 +123,7 @@ def _slot(key: int, confirmed: Confirmed) -> bytes:
 
 
 def _confirmed(slot: bytes, key: int) -> Confirmed:
-    """Return the content of a ledger's slot; nothing if the slot is damaged or belongs to another ledger."""
+    """Decode a slot; write 0 if the slot is damaged or belongs to another ledger."""
     if len(slot) < SLOT_BYTES:
         return _NOTHING
     confirmed = Confirmed(*CONFIRMED.unpack_from(slot, KEY.size))

@@ -1,9 +1,9 @@
 """Ack timeouts: find the messages that one consumer did not acknowledge in time.
 
 Messages delivered within one tick share a deadline, so the tracker is a queue of `(deadline, position set)`
-pairs. A message costs one bit, and its acknowledgment costs nothing. When a deadline passes, the positions of
-its set that are still pending have timed out. A message that is returned before its deadline leaves its set,
-so that only the deadline of a later delivery counts.
+pairs. A message costs one bit, and its acknowledgment costs nothing. When a deadline passes, the positions in
+its set that are still pending have timed out. A message that is returned before its deadline is removed from
+the set, so only the deadline of its next delivery counts.
 
 Extending a deadline adds the message to a later set. The message also stays in the earlier set until that set
 reaches the front of the queue, so an extension needs no search.
@@ -42,7 +42,7 @@ class AckTimeouts(EqualByState):
         self._open(now_ms).add(ledger_id, entry_id)
 
     def start_many(self, ledger_ids: ArrayLike, entry_ids: ArrayLike, now_ms: int) -> None:
-        """Set the deadline of many entries."""
+        """Set the same deadline for many entries."""
         self._open(now_ms).add_many(ledger_ids, entry_ids)
 
     def extend(self, position: Position, now_ms: int) -> None:
@@ -63,7 +63,10 @@ class AckTimeouts(EqualByState):
         self._extended.clear()
 
     def pop_due(self, now_ms: int) -> list[Position]:
-        """Remove and return the positions whose deadline has passed; the caller skips those not pending."""
+        """Remove and return the positions whose deadline has passed.
+
+        The caller skips positions that are not pending.
+        """
         due: list[Position] = []
         while self._sets and self._sets[0][0] <= now_ms:
             deadline_ms, positions = self._sets.popleft()

@@ -1,7 +1,8 @@
 """Apply acknowledgments to the cursor, the consumers and the waiting messages.
 
-The rules are the broker's. `ackwell.cursor` implements the rules of the mark-delete position, this module the
-others. Checks come before changes, so an acknowledgment that is refused has no effect.
+The rules are those of the broker. `ackwell.cursor` implements the rules of the mark-delete position, and this
+module implements the others. Every check comes before the first change, so a refused acknowledgment has no
+effect.
 """
 
 from __future__ import annotations
@@ -32,13 +33,14 @@ class Acknowledgments:
 
     @property
     def last_position(self) -> Position | None:
-        """The last entry of the topic. Positions ahead of it were never published."""
+        """The last entry of the topic. Greater positions were never published."""
         return self._state.cursor.ledgers.last_position
 
     def check_exists(self, position: Position) -> bool:
         """Return whether an entry exists; raise `ProtocolError` if it is ahead of the last one.
 
-        False for an entry of an unknown, trimmed or shorter ledger, which a broker ignores.
+        False for an entry of an unknown or trimmed ledger, or after the end of its ledger. A broker ignores
+        these.
         """
         ledgers = self._state.cursor.ledgers
         if ledgers.contains(*position):
@@ -74,7 +76,8 @@ class Acknowledgments:
     def ack_many(self, consumer: Consumer | None, ledger_ids: Int64s, entry_ids: Int64s) -> int:
         """Acknowledge many whole entries; return the number that changed.
 
-        Nothing changes if one is ahead of the last position (`ProtocolError`) or negative (`ValueError`).
+        Nothing changes if a position is negative (`ValueError`) or after the topic's last entry
+        (`ProtocolError`).
         """
         state = self._state
         try:
@@ -86,7 +89,7 @@ class Acknowledgments:
         return changed
 
     def _forget_acked(self, consumer: Consumer | None, ledger_ids: Int64s, entry_ids: Int64s) -> None:
-        """Drop entries that the cursor has acknowledged from every other part."""
+        """Remove acknowledged entries from the consumers and from all other parts of the state."""
         state = self._state
         if state.policy.individual:
             state.consumers.remove_acknowledged_many(consumer, ledger_ids, entry_ids)
@@ -184,7 +187,10 @@ class Acknowledgments:
         return int((left >= 0).sum())
 
     def _note_plain_ack(self, consumer: Consumer | None, position: Position, acked_bits: int) -> None:
-        """Record an acknowledged part of a batch, so that transactions that acknowledge it conflict."""
+        """Record the acknowledged messages of a batch.
+
+        A transaction that acknowledges them later conflicts.
+        """
         state = self._state
         state.transactions.note_plain_ack(position, acked_bits)
         if state.transactions.kept.get(position) == WHOLE:
@@ -195,7 +201,7 @@ class Acknowledgments:
     def ack_cumulative(
         self, position: Position, ack_set: Sequence[int], properties: Mapping[str, int] | None = None
     ) -> bool:
-        """Acknowledge everything before a position, and the messages of its entry whose bit is clear.
+        """Acknowledge everything before a position, and its messages whose `ack_set` bit is clear.
 
         `properties` are those of `Cursor.ack_cumulative`.
         """
@@ -208,7 +214,10 @@ class Acknowledgments:
         return changed
 
     def unacked_bits(self, position: Position) -> int:
-        """Return the bits of an entry's messages that are neither acknowledged nor held; `WHOLE` is all."""
+        """Return a bit for each message of an entry that is neither acknowledged nor held.
+
+        `WHOLE` means all.
+        """
         unacked = self._state.cursor.unacked_bits(*position)
         bits = WHOLE if unacked is None else unacked
         return bits & ~self._state.transactions.held_bits(position)
@@ -216,9 +225,9 @@ class Acknowledgments:
     def hold(
         self, consumer: Consumer | None, transaction: TransactionId, messages: Sequence[MessageId]
     ) -> int:
-        """Hold messages in a transaction; return the number of entries it holds more of.
+        """Hold messages in a transaction; return the number of entries with newly held messages.
 
-        Raises `ProtocolError` if one is already acknowledged, or held by an open transaction.
+        Raises `ProtocolError` if a message is already acknowledged or held by an open transaction.
         """
         cursor, transactions = self._state.cursor, self._state.transactions
         held_entries: dict[Position, HeldEntry] = {}
@@ -292,13 +301,19 @@ class Acknowledgments:
         return len(content.entries)
 
     def _commit_cumulative(self, position: Position, ack_set: Sequence[int]) -> bool:
-        """Acknowledge everything up to a position; return False if the cursor is already there."""
+        """Acknowledge everything up to a position.
+
+        Return False if the mark-delete position is not before it.
+        """
         if position <= self._state.cursor.mark_delete_position:
             return False
         return self.ack_cumulative(position, ack_set, {})
 
     def _end(self, transaction: TransactionId) -> Transaction:
-        """End a transaction, or only its cumulative part with `cumulative_hides_individual`."""
+        """Close a transaction and return its content.
+
+        `cumulative_hides_individual` closes only the cumulative part.
+        """
         transactions = self._state.transactions
         if self._state.settings.cumulative_hides_individual and transactions.cumulative:
             return transactions.end_cumulative(transaction)
@@ -322,7 +337,7 @@ class Acknowledgments:
     def _lower(
         self, position: Position, remaining: int, consumer: Consumer | None, *, unblocks: bool
     ) -> None:
-        """Set the remaining messages of an entry; none if transactions hold all unacknowledged ones."""
+        """Set the number of remaining messages of an entry; remove it if no message needs delivery."""
         state = self._state
         if state.unread.needs_delivery(*position):
             state.consumers.reduce(*position, remaining, consumer, unblocks=unblocks)
@@ -336,7 +351,7 @@ class Acknowledgments:
             state.replay.discard(*position)
 
     def _keep_waiting(self, position: Position) -> None:
-        """Keep the hash of a waiting message blocked until the transactions that hold it end."""
+        """Block the hash of a waiting message until the transactions that hold the message end."""
         state = self._state
         if not state.holds_waiting:
             return

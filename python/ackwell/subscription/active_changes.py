@@ -28,7 +28,7 @@ class Removal(NamedTuple):
 def active_changes(
     consumers: Consumers, before: Consumer | None, active: Consumer | None, joined: Consumer | None = None
 ) -> list[ActiveChange]:
-    """Return the notifications to send: to all if the active one changed, else to a consumer that joined."""
+    """Return the notifications: for all consumers if the active one changed, else for the one that joined."""
     if active is before:
         return [] if joined is None else [ActiveChange(joined.key, joined is active)]
     return [ActiveChange(each.key, each is active) for each in consumers]

@@ -66,7 +66,7 @@ def position(
 
 
 def ids(place: Place) -> tuple[int, int]:
-    """Return the two ids of a position, unchecked; `TypeError` for one id alone."""
+    """Return the two ids of a position without a check of their values; `TypeError` for a single id."""
     if isinstance(place, tuple) and len(place) == 2:
         return place
     raise TypeError(f"expected a position or two ids, got {place!r}")
@@ -93,7 +93,7 @@ def transaction(value: TransactionId) -> TransactionId:
 def position_columns(
     ledger_ids: ArrayLike, entry_ids: ArrayLike
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Check and return two columns of equal length without negative ids."""
+    """Return two id columns as int64 arrays; `ValueError` for unequal lengths or a negative id."""
     ledgers, entries = as_int64(ledger_ids), as_int64(entry_ids)
     same_length(ledgers, entries)
     if len(ledgers) and (ledgers.min() < 0 or entries.min() < 0):
@@ -102,7 +102,7 @@ def position_columns(
 
 
 def position_list(pairs: Iterable[tuple[int, int]]) -> list[Position]:
-    """Return pairs of ids as positions."""
+    """Convert pairs of ids to positions."""
     found = []
     for pair in pairs:
         ledger_id, entry_id = pair
@@ -122,7 +122,10 @@ def ack_set_words(ack_set: Sequence[int]) -> tuple[int, ...]:
 def word_columns(
     rows: int, starts: ArrayLike, words: ArrayLike
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Check and return the starts of each row's words, and the words; `LimitError` for too many in a row."""
+    """Check and return each row's first word index, and all words.
+
+    `LimitError` if a row has too many words.
+    """
     firsts, all_words = as_int64(starts), as_int64(words)
     counts = firsts[1:] - firsts[:-1]
     if len(firsts) != rows + 1 or firsts[0] != 0 or firsts[-1] != len(all_words) or (counts < 0).any():

@@ -1,8 +1,8 @@
 """Negatively acknowledged messages that wait for the end of their back-off.
 
 The structures are a min-heap of deadlines and a map from position to deadline. An entry that stops waiting is
-removed from the map only. Its deadline in the heap is then void, and is dropped at the top of the heap. Every
-operation is amortised O(log n).
+removed from the map only. Its deadline stays in the heap, has no effect, and is dropped when it reaches the
+top. Every operation is amortised O(log n).
 """
 
 from __future__ import annotations

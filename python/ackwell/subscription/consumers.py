@@ -1,14 +1,15 @@
-"""The connected consumers with their pending entries: delivered and not acknowledged.
+"""The connected consumers, and their pending entries: those delivered and not yet acknowledged.
 
 Only this module changes pending entries and their counters. A counter changes by the difference between the
 old and the new remaining count of an entry that is pending, and never by the number that a client claims to
-have acknowledged. So it cannot drift or become negative (apache/pulsar#759, #96, #6510: negative counters
-that stop dispatch).
+have acknowledged. So a counter cannot drift or become negative (apache/pulsar#759, #96, #6510: negative
+counters stop dispatch).
 
 Two limits stop deliveries. A consumer at its limit is blocked until half of its messages are acknowledged, or
-until it returns messages. At the limit of the subscription no new entry is delivered until less than half of
-the messages remain; a returned entry is redelivered as soon as the count is below the limit. With
-`subscription_limit_at_read` the second limit stops only the reading of new entries, as in the broker.
+until it returns messages. At the limit of the subscription, no new entry is delivered until the number of
+unacknowledged messages is less than half of the limit. A returned entry is redelivered as soon as the number
+is below the limit. With `subscription_limit_at_read` the second limit stops only the reading of new entries,
+as in the broker.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ NO_LIMIT: Final = 2**62
 
 
 class _ByKey(dict["ConsumerKey", "Consumer"]):
-    """Key → consumer. Finding a connected consumer calls no Python code."""
+    """A dictionary from key to consumer. Its native lookup finds a connected consumer without Python code."""
 
     __slots__ = ()
 
@@ -121,7 +122,10 @@ class Consumers(EqualByState):
         return consumer
 
     def report(self, consumer: Consumer, concurrency: int | None) -> InHand | None:
-        """Return the entries in hand of a consumer; `None` if `lost_counts` does not need them."""
+        """Start to record the entries that a consumer has in hand.
+
+        Return None if `lost_counts` does not need it.
+        """
         if consumer.in_hand is None and self._settings.lost_counts is LostCounts.IN_HAND:
             consumer.in_hand = InHand(concurrency)
             consumer.watched = True
@@ -143,7 +147,7 @@ class Consumers(EqualByState):
         sticky_key_hash: int,
         now_ms: int,
     ) -> None:
-        """Deliver one entry, which is not pending elsewhere, to a consumer."""
+        """Deliver one entry to a consumer. The entry must not be pending at another consumer."""
         consumer.pending.add(ledger_id, entry_id, remaining, sticky_key_hash)
         consumer.permits -= remaining
         # Does the same as `_grow` without a call, because every message passes here.
@@ -159,7 +163,7 @@ class Consumers(EqualByState):
             self.draining.count_delivered(consumer.key, sticky_key_hash)
 
     def count(self, consumer: Consumer, messages: int) -> None:
-        """Count messages as delivered to a consumer; `deliver_many` adds the entries."""
+        """Add delivered messages to the counters of a consumer; `deliver_many` adds the entries."""
         consumer.permits -= messages
         self._grow(consumer, messages)
 
@@ -172,7 +176,10 @@ class Consumers(EqualByState):
         sticky_key_hashes: Int64s | None,
         now_ms: int,
     ) -> None:
-        """Add delivered entries whose messages are counted; `None` means one message each, or the hash 0."""
+        """Add delivered entries whose messages `count` has counted.
+
+        `None` means 1 remaining message or hash 0.
+        """
         import numpy as np
 
         if remaining is None:
@@ -189,7 +196,7 @@ class Consumers(EqualByState):
                 self.draining.count_delivered(consumer.key, sticky_key_hash)
 
     def report_batch_size(self, consumer: Consumer, position: Position, batch_size: int) -> None:
-        """Report a pending entry with its batch size, not its remaining messages, if the settings do so."""
+        """Report a pending entry with its batch size unless `partial_ack_lowers_pending` is set."""
         if not self._settings.partial_ack_lowers_pending:
             consumer.as_delivered[position] = batch_size
 
@@ -202,7 +209,10 @@ class Consumers(EqualByState):
         return pending
 
     def owner(self, ledger_id: int, entry_id: int, guess: Consumer | None = None) -> Consumer | None:
-        """Return the consumer that has an entry: first `guess`, then any other (O(consumers))."""
+        """Return the consumer that has an entry.
+
+        The search starts at `guess`. O(1) if `guess` has it, else O(consumers).
+        """
         if guess is not None and guess.pending.contains(ledger_id, entry_id):
             return guess
         for consumer in self:
@@ -236,7 +246,7 @@ class Consumers(EqualByState):
         return settled
 
     def remove_acknowledged(self, ledger_id: int, entry_id: int, guess: Consumer | None) -> None:
-        """Remove an acknowledged entry from its consumer, in the fewest calls."""
+        """Remove an acknowledged entry from its consumer. Fast if `guess` has the entry."""
         if guess is not None and not self.draining.pending:
             remaining = guess.pending.get_remaining(ledger_id, entry_id)
             if remaining is not None:
@@ -267,7 +277,7 @@ class Consumers(EqualByState):
         *,
         unblocks: bool,
     ) -> None:
-        """Lower the remaining messages of a pending entry; at 0 the entry is removed."""
+        """Lower the number of remaining messages of a pending entry; 0 removes the entry."""
         consumer = guess
         before = None if consumer is None else consumer.pending.get_remaining(ledger_id, entry_id)
         if before is None:
@@ -292,7 +302,10 @@ class Consumers(EqualByState):
         *,
         unblocks: bool,
     ) -> None:
-        """Lower the remaining messages of many pending entries, to at least 1, in order."""
+        """Lower the numbers of remaining messages of many pending entries in order.
+
+        Each number is at least 1.
+        """
         if guess is not None:
             lowered = guess.pending.lower_many(ledger_ids, entry_ids, remaining)
             here = lowered >= 0
@@ -321,7 +334,7 @@ class Consumers(EqualByState):
         return pending
 
     def unblock_returning(self, consumer: Consumer) -> None:
-        """Unblock a consumer that returned messages, so that it can get more."""
+        """Unblock a consumer that returned messages, if the settings unblock it."""
         if self._settings.redelivery_unblocks or consumer.unacked < self.full_at:
             self._unblock(consumer)
 
@@ -343,14 +356,14 @@ class Consumers(EqualByState):
             consumer.permits = 0
 
     def release(self, consumer: Consumer) -> None:
-        """Return the withheld permits of a consumer, unless it is blocked."""
+        """Give the withheld permits back to a consumer, unless it is blocked."""
         consumer.quarantined = False
         self.quarantined -= 1
         if not consumer.blocked:
             self._unblock(consumer)
 
     def is_full(self, consumer: Consumer) -> bool:
-        """Return whether a consumer is at its limit; it is usually blocked then."""
+        """Return whether a consumer has reached its limit of unacknowledged messages."""
         return consumer.unacked >= self.full_at
 
     def may_take_of_key(self, consumer: Consumer) -> bool:
@@ -360,7 +373,7 @@ class Consumers(EqualByState):
         return consumer.unacked < self.full_at
 
     def forget_up_to(self, position: Position) -> None:
-        """Remove the pending entries up to and including a position, which are acknowledged."""
+        """Remove all pending entries up to and including a position from their consumers."""
         for consumer in self:
             gone = consumer.pending.take_all_up_to(*position)
             for entry in [each for each in consumer.as_delivered if each <= position]:
@@ -386,9 +399,10 @@ class Consumers(EqualByState):
         return max(allowance, 0)
 
     def all_fit(self, consumers: Sequence[Consumer], messages: Sequence[float], largest: int) -> bool:
-        """Return whether the consumers can get these messages without reaching a limit, in any reads.
+        """Return whether the consumers can get `messages` without reaching a limit, however reads split them.
 
-        `largest` is the size of the largest entry. Enough permits must remain for the next read to be full.
+        `messages` has the number for each consumer. `largest` is the size of the largest entry. Enough
+        permits must remain for the next read to be full.
         """
         at_once = self.read_max
         total = sum(messages)
@@ -404,7 +418,7 @@ class Consumers(EqualByState):
         )
 
     def reach_limit(self, messages: float) -> bool:
-        """Return whether the subscription reaches its limit with these messages."""
+        """Return whether `messages` more unacknowledged messages reach the limit of the subscription."""
         return self.unacked + messages >= self._blocked_at
 
     @property
@@ -423,7 +437,7 @@ class Consumers(EqualByState):
         return max(first, sum(each.permits for each in self))
 
     def room(self, *, new: bool = True) -> int:
-        """Return the number of messages that can be delivered before the subscription's limit."""
+        """Return how many messages can be delivered before the subscription reaches its limit."""
         limit = self._settings.max_unacked_per_subscription
         if not limit or self._settings.subscription_limit_at_read:
             return NO_LIMIT
@@ -445,7 +459,7 @@ class Consumers(EqualByState):
             assert consumer.unacked >= 0, f"{consumer.key}: {consumer.unacked} unacked"
 
     def audit(self) -> list[str]:
-        """Recompute every counter and flag from the entries; describe each that differs."""
+        """Recompute every counter and flag from the pending entries; return a text for each that differs."""
         found = []
         total = 0
         for consumer in self:
@@ -463,7 +477,10 @@ class Consumers(EqualByState):
         return found
 
     def _wrongly_blocked(self, consumer: Consumer, unacked: int) -> bool:
-        """Return whether the blocked flag is wrong; between half and all of the limit it may be either."""
+        """Return whether the blocked flag is wrong.
+
+        Between half of the limit and the limit both values are valid.
+        """
         settings, limit = self._settings, self._settings.max_unacked_per_consumer
         if limit == 0:
             return consumer.blocked
@@ -473,7 +490,7 @@ class Consumers(EqualByState):
         return unacked >= limit and not settings.redelivery_unblocks
 
     def _take_many(self, consumer: Consumer, ledger_ids: Int64s, entry_ids: Int64s) -> int:
-        """Remove the entries that a consumer has; return their number."""
+        """Remove those of the entries that are pending at a consumer; return their number."""
         import numpy as np
 
         one_each = consumer.unacked == len(consumer.pending) and not self._settings.cursor.replace_ack_sets
@@ -534,7 +551,10 @@ class Consumers(EqualByState):
 
 
 def _blocked(now: bool, unacked: int, limit: int) -> bool:
-    """Return the right value of a blocked flag: between half and all of the limit, the current one."""
+    """Return the right value of a blocked flag.
+
+    Between half of the limit and the limit it does not change.
+    """
     if limit == 0 or unacked * 2 < limit:
         return False
     return True if unacked >= limit else now

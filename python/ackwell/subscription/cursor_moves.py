@@ -1,7 +1,7 @@
 """Moves of the whole subscription: seek, skip, expiry, a cleared backlog, another type.
 
-An administrator moves a subscription. Acknowledging everything up to a position is illegal for a consumer of
-a Shared subscription, but legal here.
+An administrator requests these moves. They may acknowledge everything up to a position on any subscription
+type, although a consumer of a Shared subscription may not.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ class CursorMoves:
         self._state = state
 
     def seek(self, position: Position, ack_set: tuple[int, ...]) -> None:
-        """Make a position the next to read; with an ack set, only the messages whose bit is set."""
+        """Make a position the next to read.
+
+        With an ack set, only its messages whose bit is set are unacknowledged.
+        """
         # A reset of the cursor drops the redelivery counts as well, because the cursor carries them.
         self._state.cursor.reset(*position, ack_set)
         self._state.start_over()
@@ -57,7 +60,10 @@ class CursorMoves:
         return before - state.cursor.backlog_entries
 
     def expire(self, requested: Position) -> int:
-        """Acknowledge everything up to a position, or up to the end of a broker's search."""
+        """Acknowledge everything up to a position.
+
+        With `expires_by_search`, up to the position a broker finds.
+        """
         state = self._state
         by_search = state.settings.expires_by_search
         position = found_by_search(state.cursor, requested) if by_search else requested
@@ -78,7 +84,7 @@ class CursorMoves:
         return cleared
 
     def _unacknowledged(self, count: int) -> Position | None:
-        """Return the last of the first `count` unacknowledged entries."""
+        """Return the last of the first `count` unacknowledged entries; None if all are acknowledged."""
         import numpy as np
 
         cursor, found, left = self._state.cursor, None, count

@@ -13,7 +13,7 @@ class DelayedMessages(Protocol):
     """A set of positions, each with a delivery time."""
 
     def add(self, deliver_at_ms: int, ledger_id: int, entry_id: int, now_ms: int) -> bool:
-        """Track a message; return `False` without tracking it if it is already due."""
+        """Track a message and return true. If it is already due, return false and do not track it."""
 
     def contains(self, ledger_id: int, entry_id: int) -> bool:
         """Return whether a position is tracked."""
@@ -30,10 +30,10 @@ class DelayedMessages(Protocol):
 
     @property
     def waits_for_fixed_delay(self) -> bool:
-        """Whether further reads are useless, because later messages are due later."""
+        """Whether all delays are equal, so that entries read later are due later and reading is useless."""
 
     def note_undelayed(self) -> None:
-        """Note a message that was not added because it has no delay or is already due."""
+        """Record that a message was not tracked, because it has no delay or is already due."""
 
     def next_wakeup_ms(self) -> int | None:
         """Return the time at which the next message is due, or `None`."""

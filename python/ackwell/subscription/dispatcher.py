@@ -48,9 +48,9 @@ class Delivery(NamedTuple):
 class Dispatcher:
     """Delivers queued and unread entries to the consumers that the policy chooses.
 
-    An entry without a consumer keeps its place: unread, or in the replay queue. An entry that is offered
-    before an earlier unread one also keeps it, because dispatch skips nothing. Only on Key_Shared does an
-    unread entry that must wait move to the queue, so that entries of other keys can pass.
+    An entry that gets no consumer stays unread or in the replay queue. An entry that is offered before an
+    earlier unread entry also stays, because dispatch skips no entry. Only on Key_Shared, an unread entry that
+    must wait moves to the queue, so that entries of other keys can pass it.
 
     With order per key, an entry waits while an earlier entry of its hash waits. Three places check this: the
     choice of positions from the queue, the dispatch of each entry, and the decision on a whole run.
@@ -153,7 +153,7 @@ class Dispatcher:
         return consumer.key
 
     def dispatch_many(self, entries: Entries, now_ms: int) -> list[Delivery]:
-        """Choose the consumers of many entries, whole runs at once if no entry is a special case."""
+        """Choose the consumers of many entries. Runs without a special case are decided at once."""
         state = self._state
         again, new = entries.split(state.unread.position)
         if state.counts.suspecting and state.settings.reads_by_permits:
@@ -188,7 +188,7 @@ class Dispatcher:
         return self._state.counts.suspects.contains_many(entries.ledger_ids, entries.entry_ids)
 
     def _in_groups(self, new: Entries, owners: Owners, now_ms: int) -> list[Delivery]:
-        """Deliver entries to their owners. Entries without an owner are the last ones, and stay unread."""
+        """Deliver unread entries to their owners. The entries without an owner come last and stay unread."""
         import numpy as np
 
         state = self._state
@@ -212,10 +212,10 @@ class Dispatcher:
         return [self._deliver(who, mine, now_ms, counted=counted) for who, mine in pairs if mine.entries]
 
     def _by_reads(self, entries: Entries, now_ms: int, *, new: bool) -> list[Delivery]:
-        """Dispatch read by read, as a broker does, while any consumer may get entries.
+        """Dispatch entries in reads of a broker's size, while any consumer may get entries.
 
-        If a read leaves entries in the replay queue, the broker reads these next, so the loop stops. It
-        continues with later entries only if it has not delivered or delayed any entry.
+        If entries are in the replay queue, a broker reads the queue next. The loop therefore stops before the
+        next read if the queue has entries and this call delivered or delayed an entry.
         """
         state = self._state
         policy = state.policy
@@ -257,7 +257,7 @@ class Dispatcher:
         return 0 if self._state.delayed is None else len(self._state.delayed)
 
     def _begin_read(self, entries: Entries, start: int, *, new: bool) -> Entries:
-        """Begin the next read; return its entries."""
+        """Begin the read that starts at index `start`; return its entries."""
         policy, consumers = self._state.policy, self._state.consumers
         size = min(consumers.readable(), consumers.read_max)
         allowed = None
@@ -276,10 +276,11 @@ class Dispatcher:
         return read
 
     def _places_left(self, read: Entries, size: int) -> tuple[int, dict[ConsumerKey, int] | None]:
-        """Return how many entries of a read of the queue are left, because acknowledged ones take places.
+        """Return the number of unacknowledged entries in a broker's next read of its replay queue.
 
-        A broker takes an acknowledged position out of its queue only when it reads it. On Key_Shared, also
-        return how many entries each consumer may get. Reads of acknowledged positions alone are skipped.
+        A broker removes an acknowledged position from its queue only when it reads the position, so
+        acknowledged positions take places in the read. On Key_Shared, also return how many entries each
+        consumer may get. A read of only acknowledged positions is skipped.
         """
         rows = zip(read.ledger_ids.tolist(), read.entry_ids.tolist(), strict=True)
         hashes = [0] * read.entries if read.hashes is None else read.hashes.tolist()
@@ -301,7 +302,10 @@ class Dispatcher:
     def _first_places(
         self, queue: Mapping[Position, int], size: int
     ) -> tuple[list[Position], dict[ConsumerKey, list[Position]]]:
-        """Return the positions that a broker's read takes from its queue, on Key_Shared also by consumer."""
+        """Return the positions that a broker's next read takes from its queue.
+
+        On Key_Shared also by consumer.
+        """
         policy = self._state.policy
         places = Read(self._state.consumers, 1, 1)
         found: list[Position] = []
@@ -321,7 +325,7 @@ class Dispatcher:
         return found, used
 
     def _read_acknowledged(self) -> None:
-        """Take acknowledged positions out of the queue, as a broker does before it reads new entries."""
+        """Remove acknowledged positions from the queue, as a broker does before it reads new entries."""
         state = self._state
         if state.policy.stall(new=False) is not None:
             return
@@ -348,10 +352,10 @@ class Dispatcher:
         policy.read = None
 
     def _whole_reads(self, entries: Entries) -> tuple[int, Owners]:
-        """Decide whole reads of plain entries, up to the first read with an entry that must wait.
+        """Choose the owners for whole reads, up to the first read with an entry that must wait.
 
-        Returns the number of entries that are decided, and the owner of each; -1 marks an entry without one.
-        Their messages are counted.
+        Returns the number of decided entries and the owner of each; -1 marks an entry without an owner. The
+        counters of the consumers include the messages of these entries.
         """
         import numpy as np
 
@@ -402,7 +406,10 @@ class Dispatcher:
             consumer.permits -= remaining
 
     def ack_set(self, position: Position) -> tuple[int, ...] | None:
-        """Return the messages of a batch that are neither acknowledged nor held; `None` for all of them."""
+        """Return the ack set of a batch: the messages neither acknowledged nor held.
+
+        `None` means all messages.
+        """
         unacked = self._state.cursor.unacked_bits(*position)
         transactions = self._state.transactions
         held = transactions.left_out(position)
@@ -436,7 +443,7 @@ class Dispatcher:
         return found
 
     def _is_held_back(self, position: Position, sticky_key_hash: int) -> bool:
-        """Return whether no consumer would get an entry of the queue, so that it need not be read."""
+        """Return whether no consumer can get an entry of the queue now. Such an entry need not be read."""
         state = self._state
         if state.policy.in_key_order and state.retrying.has_earlier(*position, sticky_key_hash):
             return True
@@ -451,10 +458,10 @@ class Dispatcher:
         deliver_at_ms: int,
         sticky_key_hash: int,
     ) -> Undelivered | None:
-        """Remove an entry that is acknowledged, a dead letter or delayed; return which of these it is.
+        """Remove an entry that is acknowledged, a dead letter or delayed; return the reason.
 
-        `None` if it can be delivered. Only an entry that was not examined before can be delayed, so an entry
-        that the tracker has released is not.
+        `None` if the entry can be delivered. Only an entry that was not examined before can be delayed. An
+        entry that the tracker has released is therefore not delayed again.
         """
         state = self._state
         self._advance_over_held(new, (ledger_id, entry_id))
@@ -480,7 +487,7 @@ class Dispatcher:
     def _queue_if_unassigned(
         self, new: bool, ledger_id: int, entry_id: int, sticky_key_hash: int
     ) -> Undelivered | None:
-        """Queue a delayed entry of a broker's read if no consumer would get it; return the reason.
+        """Queue a delayed entry if no consumer can get it now; return the reason, else `None`.
 
         A broker chooses the consumer before it checks the delay. An entry without a consumer waits in the
         queue with its delay unchecked.
@@ -499,7 +506,10 @@ class Dispatcher:
     def _choose_if_first(
         self, new: bool, ledger_id: int, entry_id: int, sticky_key_hash: int
     ) -> Consumer | Undelivered:
-        """Return the consumer of an entry that may be a suspect or wait for its key, or the reason."""
+        """Return the consumer of an entry, or the reason why none gets it.
+
+        Checks key order and quarantine.
+        """
         state = self._state
         if state.policy.in_key_order and self._key_waits(ledger_id, entry_id, sticky_key_hash):
             return Undelivered.KEY_WAITS
@@ -512,14 +522,14 @@ class Dispatcher:
         return self._state.key_waits(ledger_id, entry_id, sticky_key_hash)
 
     def _pass(self, new: bool, ledger_id: int, entry_id: int) -> None:
-        """Remove an entry from its place: the unread entries or the queue."""
+        """Remove an entry from the unread entries if `new` is true, otherwise from the queue."""
         if new:
             self._state.unread.position = ledger_id, entry_id + 1
         else:
             self._state.replay.discard(ledger_id, entry_id)
 
     def _advance_over_held(self, new: bool, place: tuple[int, int]) -> None:
-        """Advance past the entries that open transactions hold, which take up places in a broker's reads."""
+        """Advance past the entries that open transactions hold. They take up places in a broker's reads."""
         state = self._state
         policy = state.policy
         if not new or not state.settings.reads_by_permits:
@@ -567,7 +577,7 @@ class Dispatcher:
         )
 
     def _dispatch_singly(self, entries: Entries, now_ms: int, *, changed: bool = False) -> list[Delivery]:
-        """Decide each entry, up to the one for which the tracker of delayed messages is full.
+        """Decide each entry in turn; stop when the tracker of delayed messages is full.
 
         An error at the first entry is raised. A later one is not, because raising would lose the deliveries
         before it.
@@ -621,9 +631,9 @@ class Dispatcher:
 
 
 def _fit_into_read(read: Entries, held: list[Position], size: int) -> tuple[Entries, list[Position]]:
-    """Limit a read to `size` entries, held ones included; return the read and its held entries.
+    """Limit a read to `size` entries including held ones; return its entries and its held entries.
 
-    Reads that consist only of held entries come before it and deliver nothing.
+    A broker's earlier reads that consist only of held entries are skipped, because they deliver nothing.
     """
     rows = [*zip(read.ledger_ids.tolist(), read.entry_ids.tolist(), strict=True)]
     before = bisect_left(held, rows[0])

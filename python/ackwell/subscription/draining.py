@@ -1,8 +1,8 @@
-"""Draining hashes: hashes that changed their owner while the old owner has pending messages of them.
+"""Draining hashes: hashes with a new owner whose old owner still has pending messages.
 
 Order per key requires that the new owner gets no message of a hash before the old owner has finished. Only a
-join or a leave moves hashes, so the pending messages are searched only then. While no hash drains, a dispatch
-or an acknowledgment costs nothing (Pulsar's `DrainingHashesTracker`).
+join or a leave moves hashes, so the pending messages are searched only then. While no hash drains, this adds
+no cost to a dispatch or an acknowledgment (Pulsar's `DrainingHashesTracker`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class DrainingHashes(EqualByState):
-    """Hash → its new owner, and the number of pending entries of each consumer."""
+    """The draining hashes: for each, its new owner and the number of pending entries by consumer."""
 
     __slots__ = ("pending",)
 
@@ -35,13 +35,13 @@ class DrainingHashes(EqualByState):
         return any(holder != consumer for holder in holders)
 
     def count_delivered(self, consumer: ConsumerKey, sticky_key_hash: int) -> None:
-        """Count one more pending entry if its hash drains."""
+        """Add one pending entry to the count of a hash, if the hash drains."""
         if sticky_key_hash in self.pending:
             _, holders = self.pending[sticky_key_hash]
             holders[consumer] = holders.get(consumer, 0) + 1
 
     def count_removed(self, consumer: ConsumerKey, sticky_key_hash: int) -> None:
-        """Decrease the number of pending entries by one; at 0 the hash no longer drains."""
+        """Subtract one pending entry from the count of a hash; at 0 the hash no longer drains."""
         _, holders = self.pending.get(sticky_key_hash, (None, {}))
         if consumer in holders:
             holders[consumer] -= 1
@@ -54,7 +54,7 @@ class DrainingHashes(EqualByState):
             self._remove(consumer, sticky_key_hash)
 
     def audit(self, consumers: Iterable[Consumer], selector: Selector) -> list[str]:
-        """Count again; describe a difference."""
+        """Recompute the draining hashes; return a text if they differ."""
         found = drained(consumers, selector)
         return [] if found == self.pending else [f"draining hashes are {self.pending}, found {found}"]
 
@@ -68,7 +68,7 @@ class DrainingHashes(EqualByState):
 def drained(
     consumers: Iterable[Consumer], selector: Selector
 ) -> dict[int, tuple[ConsumerKey | None, dict[ConsumerKey, int]]]:
-    """Count the pending entries, by hash and consumer, of every hash that another consumer owns now."""
+    """Return each draining hash with its new owner and the number of pending entries by consumer."""
     import numpy as np
 
     by_hash: dict[int, dict[ConsumerKey, int]] = {}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Receipt(NamedTuple):
-    """The answer to an acknowledgment command that asked for one."""
+    """The answer to an acknowledgment command with a request id."""
 
     consumer: ConsumerKey
     request_id: int
@@ -49,18 +49,21 @@ class Durability(EqualByState):
         self._waiting.append(receipt)
 
     def forget(self, consumer: ConsumerKey) -> None:
-        """Drop the receipts of a consumer that left; a later consumer of the same key must not get them."""
+        """Drop the receipts of a consumer that left. A later consumer with the same key must not get them."""
         self._waiting = [
             None if receipt is not None and receipt.consumer == consumer else receipt
             for receipt in self._waiting
         ]
 
     def stage(self, info: PositionInfo) -> StagedState:
-        """Return the state with the number of receipts that it makes durable."""
+        """Return `info` with the number of receipts that it makes durable."""
         return StagedState(info, self.waiting_now())
 
     def waiting_now(self) -> int:
-        """Return the total number of receipts that would be durable with a state staged now."""
+        """Return the number of receipts added so far.
+
+        A state that is staged now makes all of them durable.
+        """
         return self._given + len(self._waiting)
 
     def confirm(self, staged: StagedState) -> list[Receipt]:

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 
 class Entries(NamedTuple):
-    """Columns of equal length. `None` means sizes of 1, hashes of 0, or no delays."""
+    """Columns of equal length.
+
+    For a missing column, each size is 1, each hash is 0 and no entry is delayed.
+    """
 
     ledger_ids: Int64s
     entry_ids: Int64s
@@ -37,10 +40,10 @@ class Entries(NamedTuple):
         hashes: ArrayLike | None = None,
         deliver_at_ms: ArrayLike | None = None,
     ) -> Self:
-        """Check the columns.
+        """Check the columns and return them as `Entries`.
 
-        Raises `ValueError` for different lengths, a negative id, a batch size below 1 or a hash outside
-        32 bits, `LimitError` for a batch that no broker could hold.
+        Raises `ValueError` for different lengths, a negative id, a batch size below 1 or a hash outside 32
+        bits. Raises `LimitError` for a batch larger than any broker accepts.
         """
         ledgers, entries = position_columns(ledger_ids, entry_ids)
         columns = [None if other is None else as_int64(other) for other in (sizes, hashes, deliver_at_ms)]
@@ -63,7 +66,7 @@ class Entries(NamedTuple):
         return Entries(*(None if column is None else column[which] for column in self))  # type: ignore[arg-type]
 
     def split(self, read_position: tuple[int, int]) -> tuple[Entries, Entries]:
-        """Split into the entries before the read position and those from it on."""
+        """Return two parts: the entries before the read position, and the entries at or after it."""
         ledger_id, entry_id = read_position
         if not self.entries or (int(self.ledger_ids[0]), int(self.entry_ids[0])) >= read_position:
             return self.pick(slice(0)), self
@@ -80,7 +83,10 @@ class Entries(NamedTuple):
         return Entries(*(None if column is None else column[places] for column in self))  # type: ignore[arg-type]
 
     def grouped(self, owners: NDArray[np.signedinteger], count: int) -> list[Entries]:
-        """Split the entries by owner, 0 to `count - 1`, each group in order; -1 is in no group."""
+        """Return a group of entries for each owner 0 to `count - 1`, in order.
+
+        Owner -1 belongs to no group.
+        """
         import numpy as np
 
         if count <= 4 and self.hashes is None:

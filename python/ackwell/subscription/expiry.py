@@ -1,9 +1,9 @@
-"""The broker's search for the last entry to expire, including the point at which it stops early.
+"""The broker's search for the last entry to expire, which can stop before the requested entry.
 
 For an entry of a closed ledger the broker expires up to that entry. In the open ledger it searches for the
-last entry at or before the requested one: first at the last entry of the topic, then by bisection. The search
-ends with the entry found so far as soon as everything after the next probed entry is acknowledged. So a
-subscription whose newest entries are acknowledged expires less than requested, often one entry.
+last entry at or before the requested one: first at the last entry of the topic, then by bisection. If
+everything after the next probed entry is acknowledged, the search ends with the entry found so far. A
+subscription whose newest entries are acknowledged therefore expires less than requested, often one entry.
 (`PersistentMessageExpiryMonitor.expireMessages`, `OpFindNewest`, `ManagedCursorImpl.hasMoreEntries`.)
 """
 
@@ -60,7 +60,7 @@ def _last_unacknowledged(cursor: Cursor) -> Position | None:
 
 
 def _entry_after(ledgers: Ledgers, first: Position, count: int) -> Position | None:
-    """Return the entry that is `count` entries after the first."""
+    """Return the entry that is `count` entries after `first`; None if there is none."""
     for ledger_id, entries in ledgers:
         if ledger_id < first.ledger_id:
             continue

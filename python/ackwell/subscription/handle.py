@@ -75,7 +75,7 @@ def apply_individual(
 
 
 def accepted_part(acks: Acknowledgments, command: AckColumns) -> AckColumns:
-    """Return the part that a broker applies of a command that is refused as a whole."""
+    """Return the part of a refused command that a broker would apply."""
     if command.ack_type is AckType.CUMULATIVE:
         return command.first(0)
     last, rows = acks.last_position, range(len(command.ledger_ids))
@@ -85,7 +85,7 @@ def accepted_part(acks: Acknowledgments, command: AckColumns) -> AckColumns:
 
 
 def signed(properties: Iterable[tuple[str, int]]) -> dict[str, int]:
-    """Return a command's properties with signed values, as in the cursor; on the wire they are unsigned."""
+    """Convert the unsigned 64-bit property values of a command to the signed values of the cursor."""
     return {name: signed64(value) for name, value in properties}
 
 

@@ -1,13 +1,13 @@
-"""The entries that a consumer has in hand: it works on them, and has only prefetched its other entries.
+"""The entries that a consumer has in hand: those it works on. Its other entries are only prefetched.
 
-A crash that an entry causes must count as a try, so that a poison message becomes a dead letter. A broker
-cannot distinguish the entry that a lost consumer worked on from the entries that it prefetched. So a consumer
-reports it in one of two ways. It declares its concurrency N, and its N oldest unacknowledged deliveries are
-in hand; or it reports each start. This module has the rule for `LostCounts.IN_HAND`:
+If an entry crashes its consumer, this must count as a try, so that a poison message becomes a dead letter. A
+broker cannot distinguish the entry that a lost consumer worked on from its prefetched entries. Therefore a
+consumer reports its work in one of two ways. It declares its concurrency N, and its N oldest unacknowledged
+deliveries are in hand. Or it reports each entry that it starts. This module implements `LostCounts.IN_HAND`:
 
 - If a consumer is lost, its entries in hand count one try. Its other entries keep their counts.
 - The entries in hand are part of the saved state. After a load they count one try.
-- If the ack timeout of a consumer that reports ends, only its entries in hand count one try.
+- If the ack timeout of a reporting consumer ends, only its entries in hand count one try.
 
 An entry that counted a try in this way is a *suspect*, which `quarantine` delivers alone.
 """
@@ -48,10 +48,11 @@ UNPACKED_MIN: Final = 256
 
 
 class InHand:
-    """The deliveries of one consumer that reports, in their order; or the entries that it has started.
+    """The entries of one reporting consumer: its deliveries in order, or the entries that it has started.
 
-    An acknowledgment costs nothing: removed entries are dropped in a later scan. Each operation is amortised
-    O(1), except `positions`, and the return of an entry while another one is late.
+    An acknowledgment costs nothing, because a later scan drops removed entries. An entry is *late* if its ack
+    timeout ended and the consumer may still work on it. Each operation is amortised O(1), except `positions`,
+    and the return of an entry while another one is late.
     """
 
     __hash__ = None  # type: ignore[assignment]
@@ -103,18 +104,21 @@ class InHand:
         self._order[position] = None
 
     def finish(self, position: Position) -> None:
-        """Record that the consumer has returned an entry, or gets it again after that."""
+        """Record that the consumer has returned an entry.
+
+        Late entries before it are then no longer in hand.
+        """
         if self._late and position in self._order and position not in self._late:
             self._late.difference_update(takewhile(position.__ne__, self._order))
         self.put_down(position)
 
     def put_down(self, position: Position) -> None:
-        """Remove an entry that the consumer did not finish."""
+        """Remove an entry. This does not affect late entries before it."""
         self._order.pop(position, None)
         self._late.discard(position)
 
     def time_out(self, position: Position) -> None:
-        """Record that an entry in hand timed out. The consumer may still work on it."""
+        """Record that an entry in hand is late: it timed out, and the consumer may still work on it."""
         if self.concurrency is not None:
             self._late.add(position)
 
@@ -140,12 +144,15 @@ class InHand:
         return found
 
     def drop_removed(self, pending: PendingAcks) -> None:
-        """Drop the removed entries, so that only later ones count as finished. O(deliveries)."""
+        """Drop the entries that are no longer pending. O(deliveries)."""
         self._unpack(pending)
         self._scan(pending, len(self._order))
 
     def _unpack(self, pending: PendingAcks, limit: int | None = None) -> None:
-        """Move the first entries of the columns to `_order`, all or `limit`, without the removed ones."""
+        """Move the first `limit` entries, or all, from the columns to `_order`.
+
+        Drop entries that are not pending.
+        """
         for position in map(Position, *(column[:limit] for column in self._columns)):
             if pending.contains(*position):
                 self._order[position] = None
@@ -153,10 +160,10 @@ class InHand:
             del column[:limit]
 
     def _scan(self, pending: PendingAcks, limit: int) -> list[Position]:
-        """Return the first pending entries: `limit`, minus the number of late entries before them.
+        """Return the first pending entries, at most `limit` minus the number of late entries before them.
 
-        Forget the removed entries. If the consumer removed an entry after a late one, it no longer works on
-        the late one, which is forgotten too.
+        Entries that are no longer pending are dropped. If the consumer has finished an entry after a late
+        one, it no longer works on the late one, which is dropped too.
         """
         found: list[Position] = []
         late: list[Position] = []
@@ -178,7 +185,7 @@ class InHand:
 
 
 def in_hand_of(state: State, consumer: Consumer) -> list[Position]:
-    """Return the entries that a consumer has in hand; none if it does not report."""
+    """Return the entries that a consumer has in hand; an empty list if the consumer does not report."""
     tracker = consumer.in_hand
     if tracker is None:
         return []
@@ -193,7 +200,7 @@ def in_hand_of(state: State, consumer: Consumer) -> list[Position]:
 
 
 def outstanding(state: State, limit: int | None = None) -> list[Position]:
-    """Return the first entries that the active consumer of Exclusive or Failover has.
+    """Return the first `limit` entries that the active consumer of Exclusive or Failover has, or all.
 
     These are the unacknowledged entries before the read position, without dead letters and without the
     entries in their back-off.
@@ -279,9 +286,10 @@ def _summed(differences: Iterable[int]) -> Iterator[int]:
 
 
 class _Undone:
-    """The entries that need delivery, in the place of the pending entries of an active consumer.
+    """The entries that the active consumer of Exclusive or Failover has not finished.
 
-    A started entry remains in the hand of its consumer when reading begins again.
+    It replaces `PendingAcks`, because these types do not track pending entries. A started entry stays in hand
+    when reading begins again.
     """
 
     def __init__(self, state: State) -> None:

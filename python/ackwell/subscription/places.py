@@ -13,8 +13,8 @@ def check_places(state: State) -> None:
     """Raise `AssertionError` unless each existing entry is in exactly one place. O(entries).
 
     The places are: acknowledged, held whole by an open transaction, pending at a consumer, queued for
-    redelivery, delayed, a dead letter, unread. The tracker of delayed messages may still
-    contain an entry that is acknowledged or held by a transaction; it drops it at its delivery time.
+    redelivery, delayed, a dead letter, unread. The tracker of delayed messages may still contain an
+    acknowledged or held entry. The tracker drops such an entry at its delivery time.
     """
     places = _places(state)
     seen = state.structures.position_range_set()
@@ -43,7 +43,8 @@ def check_places(state: State) -> None:
 def _places(state: State) -> dict[str, PositionRangeSet]:
     """Return the positions of each place except unread and delayed.
 
-    An entry counts as held if all its parts are acknowledged, but the cursor does not have them.
+    An entry is in "in a transaction" if the cursor does not have it as acknowledged, but transactions
+    acknowledge all its messages.
     """
     new = state.structures.position_range_set
     pending = new()

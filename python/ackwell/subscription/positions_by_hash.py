@@ -1,4 +1,4 @@
-"""Positions by sticky-key hash. Messages of a hash after its first position here would overtake it.
+"""Positions by sticky-key hash. A later message of the same hash must not overtake a position in this map.
 
 A position is stored twice: in a map from position to hash, and in the sorted list of its hash. The list
 stores positions as single integers, so that comparisons are fast. Memory grows with the positions, not the
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class PositionsByHash(EqualByState):
-    """Position → hash, and hash → its positions in order."""
+    """A map from position to hash, and a map from hash to its positions in order."""
 
     __slots__ = ("_hashes", "_sorted", "active")
 

@@ -1,13 +1,14 @@
-"""Quarantine: a suspect is delivered alone, so that it takes no tries of other entries.
+"""Quarantine: a suspect is delivered alone, so that another crash counts no try for other entries.
 
-A suspect is an entry that a consumer had in hand when it was lost (`in_hand`). It goes to a consumer that has
-nothing else, and that consumer gets nothing more until it has acknowledged or returned the suspect. Entries
-in their back-off do not count, because their consumer has put them down.
+A suspect is an entry that a consumer had in hand when the consumer was lost (`in_hand`). It goes to a
+consumer without pending entries. That consumer gets no other entry until it has acknowledged or returned the
+suspect. Entries in their back-off do not count as pending here, because their consumer no longer works on
+them.
 
-So that suspects do not wait for ever, one consumer at least makes room for them: the owner of the hash on
-Key_Shared, the active consumer on Exclusive and Failover, on Shared the consumer with the fewest entries if
-no other has a suspect. The permits of these consumers are withheld. All policies therefore pass them over,
-and dispatch costs nothing while there are no suspects.
+At least one consumer makes room for a suspect, so that the suspect does not wait for ever. On Key_Shared this
+is the owner of the hash, on Exclusive and Failover the active consumer. On Shared, if no consumer has a
+suspect, it is the consumer with the fewest entries. The permits of these consumers are withheld, so that no
+policy chooses them. While there are no suspects, this adds no cost to dispatch.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ class Quarantine:
         """Consumer → the suspect that was delivered to it."""
 
     def arrange(self) -> list[Position]:
-        """Withhold the permits of the right consumers; return the queued suspects to deliver now.
+        """Withhold the permits of consumers that have or await a suspect.
 
-        O(1) without suspects, else O(suspects · consumers).
+        Returns the queued suspects to deliver now. O(1) without suspects, else O(suspects · consumers).
         """
         state = self._state
         if not (state.counts.suspecting or state.consumers.quarantined):
@@ -49,7 +50,10 @@ class Quarantine:
         return found
 
     def choose(self, position: Position, sticky_key_hash: int) -> Consumer | Undelivered:
-        """Return the consumer that gets a suspect, which then gets nothing else."""
+        """Choose the consumer of a suspect and withhold its permits.
+
+        Return it, or the reason if none is free.
+        """
         state = self._state
         if state.policy.read is not None:
             # The read has fixed the share of each consumer.
@@ -81,7 +85,10 @@ class Quarantine:
         return consumer is self._state.policy.active and position in outstanding(self._state, 1)
 
     def _for_queued(self, kept: set[ConsumerKey]) -> list[Position]:
-        """Add the consumers that make room for a queued suspect; return the suspects to deliver now."""
+        """Add the consumers that make room for a queued suspect to `kept`.
+
+        Return the suspects to deliver now.
+        """
         state = self._state
         by_key = state.policy.by_key
         found = []
@@ -116,7 +123,7 @@ class Quarantine:
         return found
 
     def _for_active(self, kept: set[ConsumerKey]) -> list[Position]:
-        """Add the active consumer if the next unread entry is a suspect and the consumer has entries."""
+        """Add the active consumer to `kept` if it has entries and the next unread entry is a suspect."""
         state = self._state
         active = state.policy.active
         if active is not None and not kept and outstanding(state, 1):
@@ -136,7 +143,7 @@ class Quarantine:
         return sorted(consumers, key=lambda each: each.priority)
 
     def _is_free(self, consumer: Consumer, sticky_key_hash: int) -> bool:
-        """Return whether a consumer has requested an entry and has none."""
+        """Return whether a consumer has permits and no pending entries, except entries in their back-off."""
         state = self._state
         if not _requests(consumer):
             return False

@@ -1,9 +1,9 @@
-"""One read of a broker, and the number of its entries that each consumer may get.
+"""One read of a broker, and how many of its entries each consumer may get.
 
 A broker reads as many entries as its consumers have permits. It distributes the whole read before it counts
 the messages in the entries: Shared uses the mean batch size of the read, Key_Shared counts an entry as one
-message. Batches can therefore take permits below 0 and exceed limits. Entries that no consumer gets
-wait in the replay queue.
+message. Batches can therefore take permits below 0 and exceed limits. Entries without a consumer wait in the
+replay queue.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _WEIGHT = 0.9
 
 
 class Read:
-    """The current read: a number of entries with a number of messages."""
+    """The current read: its number of entries and messages, and the share of each consumer."""
 
     __slots__ = ("_allowed", "_consumers", "_mean", "_messages", "_sent", "_settings")
 
@@ -63,7 +63,7 @@ class Read:
         self._sent[key] = before + messages, sent + entries
 
     def end(self) -> None:
-        """Update the mean entry size of each consumer."""
+        """End the read: update the mean batch size of each consumer."""
         for key, (messages, entries) in self._sent.items():
             average(self._consumers.by_key[key], (messages,), (entries,))
 
@@ -77,7 +77,7 @@ class Read:
 
 
 def average(consumer: Consumer, messages: Iterable[float], entries: Iterable[int]) -> None:
-    """Update a consumer's mean entry size with the messages and entries of each read."""
+    """Update a consumer's mean batch size with its messages and entries in each read."""
     mean = consumer.mean_batch_size
     for each, number in zip(messages, entries, strict=True):
         if number:

@@ -15,13 +15,16 @@ if TYPE_CHECKING:
 
 
 class Redelivery:
-    """Handles lost consumers, redelivery requests, negative acknowledgments, timeouts and ended delays."""
+    """Implements redelivery after lost consumers, requests, negative acknowledgments, timeouts and delays."""
 
     def __init__(self, state: State) -> None:
         self._state = state
 
     def remove_consumer(self, consumer: Consumer) -> int:
-        """Remove a consumer; return the number of its entries. Those in hand count one more redelivery."""
+        """Remove a consumer; return the number of its entries.
+
+        Its entries in hand count one more redelivery.
+        """
         state = self._state
         count_tries(state, consumer)
         ledger_ids, entry_ids, _, hashes = state.consumers.take_all(consumer)
@@ -111,7 +114,7 @@ class Redelivery:
         return len(pending)
 
     def advance(self, now_ms: int) -> int:
-        """Queue the entries whose time has come; return their number."""
+        """Queue the entries whose delay, back-off or ack timeout has ended; return their number."""
         state = self._state
         returned = self._end_delays(now_ms)
         for position in state.backoffs.pop_due(now_ms):
@@ -144,16 +147,16 @@ class Redelivery:
         return [later for later in (Position(*pair) for pair in pairs) if later > position]
 
     def _hand_back(self, position: Position, consumer: Consumer, *, counted: bool) -> bool:
-        """Return an entry that its consumer requested again; return whether it was pending."""
+        """Queue an entry whose consumer requested its redelivery; return whether the entry was pending."""
         released = self._release(position, consumer, counted=counted)
         if released:
             self._state.counts.clear_suspicion(*position)
         return released
 
     def _time_out(self, consumer: Consumer, due: Sequence[Position]) -> int:
-        """Return the entries whose ack timeout ended; return their number.
+        """Queue the entries whose ack timeout ended; return their number.
 
-        If the consumer reports its entries in hand, the prefetched ones keep their counts.
+        If the consumer reports its entries in hand, its prefetched entries count no redelivery.
         """
         if not due or consumer.in_hand is None:
             return sum(self._release(position, consumer) for position in due)
@@ -172,9 +175,9 @@ class Redelivery:
         return returned
 
     def _release(self, position: Position, consumer: Consumer | None = None, *, counted: bool = True) -> bool:
-        """Return an entry from its consumer to the queue; return whether it was pending.
+        """Move an entry from its consumer to the replay queue; return whether the entry was pending.
 
-        If a consumer is given, only its own entry is returned.
+        If `consumer` is given, nothing happens unless the entry is pending at that consumer.
         """
         state = self._state
         if consumer is not None and not consumer.pending.contains(*position):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class RedeliveryCounts:
-    """Position → redelivery count, and the positions of the dead letters."""
+    """The redelivery count of each entry, and the positions of the dead letters and suspects."""
 
     __hash__ = None  # type: ignore[assignment]
     __slots__ = ("_counts", "_dead", "_limit", "_suspects", "active", "changed", "suspecting")
@@ -53,7 +53,7 @@ class RedeliveryCounts:
         )
 
     def get(self, position: Position) -> int | None:
-        """Return the count of an entry, or `None`."""
+        """Return the redelivery count of an entry; `None` if it has none."""
         return self._counts.get_remaining(*position)
 
     def __len__(self) -> int:
@@ -65,7 +65,7 @@ class RedeliveryCounts:
         return 0 if value is None else value
 
     def counts(self) -> Iterator[tuple[Position, int]]:
-        """Iterate the redelivered, unacknowledged entries with their counts."""
+        """Yield each redelivered, unacknowledged entry with its count."""
         return ((Position(*position), count) for position, (count, _) in self._counts.items())
 
     def counts_of(self, ledger_ids: Int64s, entry_ids: Int64s) -> Int64s | None:
@@ -102,7 +102,7 @@ class RedeliveryCounts:
         self.active = True
 
     def is_dead(self, ledger_id: int, entry_id: int) -> bool:
-        """Return whether an entry was redelivered too often; if so, add it to the dead letters."""
+        """Return whether an entry has too many redeliveries; if so, add it to the dead letters."""
         if not self.exceeds(ledger_id, entry_id):
             return False
         self._dead.add(ledger_id, entry_id)
@@ -110,11 +110,11 @@ class RedeliveryCounts:
         return True
 
     def exceeds(self, ledger_id: int, entry_id: int) -> bool:
-        """Return whether an entry was redelivered too often."""
+        """Return whether the redelivery count of an entry exceeds the maximum."""
         return self._limit is not None and self.count(ledger_id, entry_id) > self._limit
 
     def forget_dead(self) -> None:
-        """Forget which entries are dead letters. They are found again when they are read."""
+        """Clear the set of dead letters. Reading an entry again adds it again."""
         self._dead.clear()
 
     def suspect(self, positions: Iterable[Position], *, counted: bool = True) -> None:
@@ -130,13 +130,13 @@ class RedeliveryCounts:
         return self.suspecting and self._suspects.contains(ledger_id, entry_id)
 
     def clear_suspicion(self, ledger_id: int, entry_id: int) -> None:
-        """Remove an entry from the suspects, because its consumer returned it and was not lost."""
+        """Remove an entry from the suspects. Its consumer returned it, so it did not crash the consumer."""
         if self.suspecting:
             self._suspects.remove(ledger_id, entry_id)
             self.suspecting = self._suspects.cardinality > 0
 
     def clear_suspicion_of(self, positions: Iterable[tuple[int, int]]) -> None:
-        """Make entries no suspects."""
+        """Remove entries from the suspects."""
         for position in positions:
             self.clear_suspicion(*position)
 
@@ -202,7 +202,7 @@ class RedeliveryCounts:
         return self._counts.nbytes + self._dead.nbytes + self._suspects.nbytes
 
     def validate(self) -> None:
-        """Check the structures, and that every dead letter and every suspect has a count."""
+        """Check the maps and sets, and that every dead letter and every suspect has a count."""
         self._counts.validate()
         self._dead.validate()
         assert self.active == (len(self._counts) > 0), "active does not match the counts"

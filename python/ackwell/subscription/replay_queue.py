@@ -1,13 +1,13 @@
 """The replay queue: positions that were read before and wait for redelivery, in position order.
 
 They are delivered before unread entries. A position is added when a consumer returns it, when its delay ends,
-or when another consumer still has messages of its key. It costs one bit in a range set. A Key_Shared
-subscription also stores the hash of each position, because a message must not overtake an older message of
-its key.
+or when another consumer still has messages of its key. A position takes one bit in a range set. A Key_Shared
+subscription also stores the hash of each position, because a message must not overtake an older message with
+the same key.
 
-A read can skip an entry that is acknowledged in an open transaction, without examining its message. If the
-transaction is aborted, the position is added as *unseen*: the delivery time of the message is unknown. If the
-hash is unknown too, the message may have any key. Every later message then waits until this one is examined.
+A read skips an entry that an open transaction acknowledged, and does not examine its message. If the
+transaction is aborted, the position is added as *unseen*: the delivery time of the message is unknown. If its
+hash is unknown too, the message may have any key, so every later message waits until it is examined.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class ReplayQueue(EqualByState):
         self.active = True
 
     def add_unseen(self, position: Position, sticky_key_hash: int | None) -> None:
-        """Add a position whose message may have a later delivery time."""
+        """Add a position whose message was not examined and may have a delivery time in the future."""
         self.add(*position, sticky_key_hash)
         self._unseen.add(position)
         if sticky_key_hash is None:
@@ -138,7 +138,7 @@ class ReplayQueue(EqualByState):
         return self._by_hash is not None and self._by_hash.has_earlier(ledger_id, entry_id, sticky_key_hash)
 
     def has_earlier_unknown(self, ledger_id: int, entry_id: int) -> bool:
-        """Return whether an earlier unseen message without a known hash is queued."""
+        """Return whether an earlier unseen message with an unknown hash is queued."""
         if not self._unseen or not self._unknown.cardinality:
             return False
         return next(self._unknown.positions()) < (ledger_id, entry_id)

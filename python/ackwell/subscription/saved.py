@@ -1,9 +1,9 @@
 """The saved state of a subscription: cursor, redelivery counts, open transactions in a `PositionInfo`.
 
 The `compact` form has a field for the counts. Open transactions, the entries in hand and the subscription
-type are unknown fields, which every form and every reader preserves; their numbers are far from those of
-Pulsar. Other pending entries are not saved: after a restart no consumer is connected, and unacknowledged
-messages are redelivered.
+type are unknown Protobuf fields, which every form and every reader preserves. Their field numbers are far
+from those of Pulsar. Other pending entries are not saved: after a restart no consumer is connected, and
+unacknowledged messages are redelivered.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ INT32_END: Final = 1 << 31
 
 
 class SavedPart:
-    """The state that a subscription saves with its cursor, as the cursor's `carried`."""
+    """The state that a subscription saves together with its cursor, as `Cursor.carried`."""
 
     def __init__(self, state: State, idle_since: int | None, others: bytes) -> None:
         self._state = state
@@ -48,7 +48,7 @@ class SavedPart:
 
     @property
     def unknown_fields(self) -> bytes:
-        """The type, the open transactions, the entries in hand and the unknown fields of other writers."""
+        """The type, transactions and entries in hand, encoded, and the unknown fields of other writers."""
         name, transactions = bytes_field(SAVED_AS_FIELD, self._state.kind.encode()), self._state.transactions
         return self._others + name + encode_transactions(transactions) + encode_in_hand(self._state)
 
@@ -58,7 +58,7 @@ class SavedPart:
         return self._state.counts.changed
 
     def count_of(self, position: Position) -> int | None:
-        """Return the redelivery count of an entry, or `None`."""
+        """Return the redelivery count of an entry; `None` if it has none."""
         return self._state.counts.get(position)
 
     def counts(self, _: Callable[[int, int], bool]) -> Mapping[Position, int]:
@@ -73,8 +73,8 @@ class SavedPart:
 def restore_carried(state: State) -> bytes:
     """Restore counts, tries and transactions from the cursor; return the unknown fields of other writers.
 
-    From then on the cursor carries the subscription's part. Raises `CorruptStateError` for a state that a
-    subscription does not save.
+    After that, each save of the cursor includes the state of the subscription. Raises `CorruptStateError` for
+    a state that no subscription saves.
     """
     cursor, carried = state.cursor, state.cursor.carried
     counts = carried.counts(cursor.is_acked)
@@ -111,7 +111,7 @@ def encode_transactions(transactions: Transactions) -> bytes:
 
 
 def decode_transactions(unknown_fields: bytes) -> Transactions:
-    """Return the transactions among a state's unknown fields; `CorruptStateError` if they conflict."""
+    """Decode the transactions in a state's unknown fields; `CorruptStateError` if they conflict."""
     transactions = Transactions()
     for field in Reader(unknown_fields).fields():
         if field.number == TRANSACTION_FIELD:

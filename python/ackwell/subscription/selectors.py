@@ -1,9 +1,9 @@
 """Selectors: the three ways in which Pulsar assigns sticky-key hashes to consumers.
 
-A selector is a function from hash to consumer that changes only when a consumer joins or leaves. It contains
+A selector maps a hash to a consumer. The map changes only when a consumer joins or leaves. It consists of
 sorted boundaries: a hash belongs to the first boundary at or above it. Joining and leaving cost O(points),
-selecting O(log points). A consumer is identified by its key (see `ConsumerKey`). Its name, which need not be
-unique, decides only the places of its points.
+selecting O(log points). A consumer is identified by its key (see `ConsumerKey`). The name of a consumer need
+not be unique; it determines only the slots of the consumer's points.
 """
 
 from __future__ import annotations
@@ -48,21 +48,21 @@ class Selector(Protocol):
         """Add a consumer; `ProtocolError` if it cannot get a slot. The default `name` is its key as text."""
 
     def remove(self, consumer: ConsumerKey) -> None:
-        """Return the consumer's slots to the others."""
+        """Remove a consumer and give its slots to the other consumers."""
 
     def select(self, sticky_key_hash: int) -> ConsumerKey | None:
         """Return the owner of a slot, or `None` if it has none."""
 
     def boundaries(self) -> list[tuple[int, ConsumerKey | None]]:
-        """List the last slot of each run with its owner, in order, up to the end of the range."""
+        """Return the runs of slots with one owner, in order: the last slot and the owner of each run."""
 
 
 class ConsistentHashing(EqualByState):
     """A ring with 100 points for each consumer: the default of 4.2.
 
-    Point `i` of a consumer is at the slot of `name NUL n NUL i`, where `n` is the lowest number that no
-    other consumer of that name has. If two points share a slot, the first one owns it, and the
-    other takes over when the first leaves. Past the last point the ring wraps to the first.
+    Point `i` of a consumer is at the slot of `name NUL n NUL i`. `n` is the lowest number that no other
+    consumer with that name has. If two points share a slot, the consumer that joined first owns it, and the
+    other one takes over when the first leaves. After the last point the ring wraps to the first.
 
     >>> ring = ConsistentHashing()
     >>> ring.add("a")
@@ -111,7 +111,7 @@ class ConsistentHashing(EqualByState):
         return self._ring[self._slots[index if index < len(self._slots) else 0]][0]
 
     def boundaries(self) -> list[tuple[int, ConsumerKey | None]]:
-        """List every point, and the end of the range, which wraps to the first."""
+        """Return each point with its owner, then the last slot with the owner of the first point."""
         runs: list[tuple[int, ConsumerKey | None]] = [(slot, self._ring[slot][0]) for slot in self._slots]
         if runs and runs[-1][0] < SLOTS - 1:
             runs.append((SLOTS - 1, runs[0][1]))
@@ -123,7 +123,7 @@ class ConsistentHashing(EqualByState):
 
 
 class AutoSplit(EqualByState):
-    """Ranges that are split in half: a consumer that joins gets the lower half of the widest range.
+    """Ranges that are split in half. A consumer that joins gets the lower half of the widest range.
 
     A range that becomes free goes to its upper neighbour; the last range goes to its lower neighbour.
 
@@ -146,7 +146,10 @@ class AutoSplit(EqualByState):
     def add(
         self, consumer: ConsumerKey, hash_ranges: Sequence[HashRange] = (), *, name: str | None = None
     ) -> None:
-        """Split the widest range, the lowest of equals; `ProtocolError` when none is wider than one slot."""
+        """Split the widest range, or the lowest of the widest.
+
+        `ProtocolError` if no range is wider than a slot.
+        """
         if not self._ends:
             end = self._size
         else:
@@ -183,7 +186,7 @@ class AutoSplit(EqualByState):
 
 
 class StickyRanges(EqualByState):
-    """Each consumer brings its own ranges, which may not overlap; slots outside them have no owner.
+    """Ranges that the consumers define themselves and that must not overlap. Other slots have no owner.
 
     >>> sticky = StickyRanges()
     >>> sticky.add("a", [(0, 99)])
@@ -199,9 +202,10 @@ class StickyRanges(EqualByState):
     def add(
         self, consumer: ConsumerKey, hash_ranges: Sequence[HashRange] = (), *, name: str | None = None
     ) -> None:
-        """Claim the ranges.
+        """Assign the ranges to the consumer.
 
-        Raises `ProtocolError` if there is no range or one is taken, `ValueError` if a range is empty.
+        Raises `ProtocolError` without ranges or if another consumer has a slot of them, `ValueError` if a
+        range is empty.
         """
         if not hash_ranges:
             raise ProtocolError(
@@ -233,7 +237,7 @@ class StickyRanges(EqualByState):
         return self._ranges[index][2]
 
     def boundaries(self) -> list[tuple[int, ConsumerKey | None]]:
-        """List the end of each range, and of each gap with `None`."""
+        """Return the last slot of each range with its owner, and the last slot of each gap with `None`."""
         runs: list[tuple[int, ConsumerKey | None]] = []
         free = 0
         for first, last, owner in self._ranges:
@@ -282,8 +286,8 @@ def owners_of_slots(selector: Selector, consumers: Sequence[ConsumerKey]) -> NDA
 class FailoverRing(EqualByState):
     """The ring that chooses the active consumer of a topic without partitions, by the topic's hash.
 
-    Unlike the Key_Shared ring it uses the full 31-bit range and no separators, and a later consumer replaces
-    an earlier one at the same point.
+    Unlike the ring of Key_Shared, it uses the full 31-bit range and no separators. At the same point, a later
+    consumer replaces an earlier one.
     """
 
     def __init__(self, topic: str) -> None:

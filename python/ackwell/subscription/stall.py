@@ -1,4 +1,4 @@
-"""Find out why a subscription does not read unread entries: ackwell's own, or one in a broker's stats."""
+"""The reason why a subscription of ackwell, or one in a broker's stats, does not read unread entries."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def stall(
     """Return why no unread entry is read, or `None` if reading may continue. O(consumers).
 
     `waiting` is the number of entries that wait for their key; `ranges` is the cursor's number of ranges.
-    `fixed_delay` is true if further reads are useless, because all delays are equal.
+    `fixed_delay` is true if all delays are equal, so that no entry read later is due earlier.
     """
     reason = policy.stall(new=True)
     if reason is not None:
@@ -48,7 +48,7 @@ def stall(
 
 
 def _look_ahead(settings: SubscriptionSettings, consumers: int) -> int:
-    """Return the number of entries that may wait for their key."""
+    """Return the number of entries that may wait for their key before reading stops."""
     limits = []
     if settings.look_ahead_per_consumer:
         limits.append(settings.look_ahead_per_consumer * consumers)

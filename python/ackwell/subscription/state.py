@@ -93,13 +93,13 @@ class State:
         return self.policy.in_key_order and self.settings.nack_holds_until_acked
 
     def give_back(self, ledger_id: int, entry_id: int, sticky_key_hash: int | None) -> None:
-        """Queue an entry that its consumer had. From the queue it blocks its hash, if that is known."""
+        """Queue an entry that was pending at a consumer. A queued entry with a known hash blocks its hash."""
         self.backoffs.stop(ledger_id, entry_id)
         self.replay.add(ledger_id, entry_id, sticky_key_hash)
         self.stop_retrying(ledger_id, entry_id)
 
     def give_back_many(self, ledger_ids: Int64s, entry_ids: Int64s, sticky_key_hashes: Int64s) -> None:
-        """Queue many entries that their consumers had."""
+        """Queue many entries that were pending at consumers."""
         self.backoffs.stop_many(ledger_ids, entry_ids)
         self.replay.add_many(ledger_ids, entry_ids, sticky_key_hashes)
         if self.retrying.active:
@@ -107,7 +107,7 @@ class State:
                 self.stop_retrying(*pair)
 
     def stop_retrying(self, ledger_id: int, entry_id: int) -> None:
-        """Remove an entry that is queued or unread again from `retrying`, unless it blocks until acked."""
+        """Remove a requeued or unread entry from `retrying`, unless `nack_holds_until_acked` is set."""
         if self.retrying.active and not self.settings.nack_holds_until_acked:
             self.retrying.discard(ledger_id, entry_id)
 
@@ -139,7 +139,10 @@ class State:
         self.transactions.forget_plain_many(ledger_ids, entry_ids)
 
     def forget_acknowledged(self) -> None:
-        """Drop all entries up to the mark-delete position, which moved past unacknowledged ones."""
+        """Drop all entries up to the mark-delete position.
+
+        Call it after the position moved past unacknowledged ones.
+        """
         mark_delete = self.cursor.mark_delete_position
         self.consumers.forget_up_to(mark_delete)
         self.transactions.forget_plain_up_to(mark_delete)
@@ -150,24 +153,24 @@ class State:
     def forget_trimmed(self) -> None:
         """Drop the entries of trimmed ledgers from the queue.
 
-        It runs before each read, so it costs nothing while no ledger is trimmed. An entry in its back-off is
-        dropped when that ends.
+        It runs before each read and costs nothing while no ledger is trimmed. An entry in its back-off is
+        dropped when the back-off ends.
         """
         trimmed_before = self.cursor.ledgers.trimmed_before
         if trimmed_before > 0 and (self.replay.active or self.counts.active or self.retrying.active):
             self._forget_waiting_up_to(Position(trimmed_before - 1, INT64_MAX))
 
     def read_again(self) -> None:
-        """Read everything unacknowledged again, also entries in their back-off, on Exclusive and Failover.
+        """Make every unacknowledged entry unread again, for Exclusive and Failover.
 
-        Dead letters are found again when they are read.
+        All back-offs end. The set of dead letters is cleared; reading a dead letter adds it again.
         """
         self.unread.rewind()
         self.backoffs.clear()
         self.counts.forget_dead()
 
     def change_active(self) -> None:
-        """Read everything again for another active consumer, which has nothing in hand."""
+        """Make every unacknowledged entry unread for a new active consumer, which has nothing in hand."""
         for consumer in self.consumers:
             if consumer.in_hand is not None:
                 consumer.in_hand.clear()
@@ -184,7 +187,7 @@ class State:
         return self.settings.waiting_holds_key and self.replay.has_earlier_unknown(ledger_id, entry_id)
 
     def start_over(self) -> None:
-        """Return all pending entries and read everything unacknowledged again; counts stay."""
+        """Remove all pending entries and make every unacknowledged entry unread. Redelivery counts stay."""
         for consumer in self.consumers:
             self.consumers.take_all(consumer)
         self.replay.clear()
@@ -205,7 +208,7 @@ class State:
         self.transactions.validate()
 
     def audit_retrying(self) -> list[str]:
-        """Recompute the messages in `retrying`; describe a difference."""
+        """Recompute the messages in `retrying`; return a text if they differ."""
         found: dict[Position, int] = {}
         if self.holds_waiting:
             for consumer in self.consumers:
@@ -247,7 +250,7 @@ def new_state(
     partition: int | None,
     structures: Structures,
 ) -> State:
-    """Return the state of a subscription without consumers, with everything unacknowledged unread."""
+    """Return the state of a subscription without consumers, in which every unacknowledged entry is unread."""
     consumers = Consumers(structures, settings)
     replay = ReplayQueue(
         structures,

@@ -1,11 +1,11 @@
-"""Sticky-key hashes: the slot, of 65,536, of a message's key.
+"""Sticky-key hashes: the slot of a message's key, one of 65,536 slots.
 
 Pulsar hashes the key's bytes with MurmurHash3 (x86, 32 bits, seed 0), clears the sign bit, and spreads
 the result over the slots of the selector: 1 to 65,535 with consistent hashing (4.2's default), 0 to
-65,535 with the others. There 0 becomes 1, because the dispatchers use 0 for "not set".
+65,535 with the others. In the second case 0 becomes 1, because the dispatchers use 0 for "not set".
 
-This is our own code instead of a library because the algorithm is fixed and 20 lines long, and a library
-would be the only other compiled dependency. A recorded ring of a broker (300 points) tests every path.
+ackwell has its own implementation, because the algorithm is fixed and 20 lines long and a library would be a
+further compiled dependency. A recorded ring of a broker (300 points) tests every path.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ def sticky_key_hash(
     producer_name: str | None = None,
     sequence_id: int | None = None,
 ) -> int:
-    """Return the slot of a key, never 0; text counts as UTF-8.
+    """Return the slot of a key. It is never 0. Text is encoded as UTF-8.
 
-    Without a key the broker hashes the `keyless_key`, so that such messages spread over the consumers.
-    Without producer name or sequence id it hashes one fixed key.
+    For a message without a key the broker hashes the `keyless_key`, so that such messages are spread over the
+    consumers. Without a producer name or a sequence id it hashes one fixed key.
 
     >>> sticky_key_hash("k20"), sticky_key_hash("k20", FROM_ZERO)
     (27157, 12379)
@@ -59,7 +59,7 @@ def sticky_key_hash(
 
 
 def keyless_key(producer_name: str, sequence_id: int) -> bytes:
-    """Return the key of a message that has none (`Commands.resolveStickyKey`).
+    """Return the key that a broker hashes for a message without a key (`Commands.resolveStickyKey`).
 
     >>> keyless_key("p", 7)
     b'p-7'

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Structures(NamedTuple):
-    """The classes, instead of the engine, because a module cannot be copied or pickled."""
+    """The classes of an engine. A subscription stores these, because a module cannot be copied or pickled."""
 
     pending_acks: type[PendingAcks]
     position_range_set: type[PositionRangeSet]

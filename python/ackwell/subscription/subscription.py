@@ -221,11 +221,11 @@ class Subscription:
     ) -> list[ActiveChange]:
         """Add a consumer, which gets no messages before `flow`.
 
-        Other calls identify it by its `consumer_id`, or by its name if it was added without one. Consumers
-        with different ids can have the same name. `priority` 0 is served first. `hash_ranges` are the slots
-        of a consumer of `StickyRanges`. `concurrency` is the number of entries that the consumer works on at
-        once: its oldest unacknowledged deliveries are in hand (see `in_hand`). Returns the notifications to
-        send on a Failover subscription.
+        Other calls identify the consumer by its `consumer_id`, or by its name if it has no `consumer_id`.
+        Consumers with different ids can have the same name. `priority` 0 is served first. `hash_ranges` are
+        the slots of a consumer of `StickyRanges`. `concurrency` is the number of entries that the consumer
+        works on at once: its oldest unacknowledged deliveries are in hand (see `in_hand`). Returns the
+        notifications to send on a Failover subscription.
 
         Raises `ProtocolError` for a consumer that is already connected and for a second one of an
         Exclusive subscription (`CONSUMER_BUSY`), and for a hash range that is taken
@@ -259,10 +259,10 @@ ActiveChange(consumer='a', active=True)])
     def remove_consumer(self, consumer: ConsumerKey) -> Removal:
         """Remove a consumer; return the number of its entries to redeliver, and the notifications to send.
 
-        Those that it had in hand count one more redelivery (see `in_hand`), and are then delivered alone. The
-        others keep their counts. A consumer that leaves in an orderly way first returns its entries by
-        `redeliver(consumer, counted=False)`. On Exclusive and Failover the next active consumer starts at the
-        first unacknowledged message. The receipts of this consumer are dropped.
+        The entries that it had in hand count one more redelivery (see `in_hand`) and are then delivered
+        alone. Its other entries keep their counts. If a consumer leaves in an orderly way, first return its
+        entries by `redeliver(consumer, counted=False)`. On Exclusive and Failover the next active consumer
+        starts at the first unacknowledged message. The receipts of this consumer are dropped.
         """
         who, before = self._state.consumers[consumer], self._state.policy.active
         entries = self._redelivery.remove_consumer(who)
@@ -356,11 +356,11 @@ ActiveChange(consumer='a', active=True)])
         sticky_key_hash: int | None = None,
         deliver_at_ms: int = 0,
     ) -> Outcome:
-        """Decide who gets an entry of `next_reads`: return its consumer, or the reason why none gets it now.
+        """Choose the consumer of an entry of `next_reads`; return it, or the reason why none gets it.
 
         Key_Shared needs the `sticky_key_hash` (see the method of this name), and a `deliver_at_ms` needs a
-        tracker of delayed messages; `ValueError` without them. An undelivered entry is in `next_reads` again
-        later, unless it is a dead letter (see `dead_letters`) or acknowledged. `redelivery_count` and
+        tracker of delayed messages; `ValueError` without them. A later `next_reads` returns an undelivered
+        entry again, unless it is a dead letter (see `dead_letters`) or acknowledged. `redelivery_count` and
         `ack_set` return the metadata of its delivery. Amortised O(1) on Shared, O(log points) on Key_Shared.
         """
         if entry_id is None:
@@ -403,9 +403,9 @@ ActiveChange(consumer='a', active=True)])
     ) -> list[Delivery]:
         """Deliver many entries: int64 arrays of equal length in the order of `next_reads`.
 
-        The decisions equal those of `dispatch` for each entry. Entries that no consumer gets now are in no
-        delivery. Runs without special cases are decided at once. If the tracker of delayed messages is full,
-        the remaining entries are left for the next call.
+        The decisions equal those of `dispatch` for each entry. An entry that no consumer gets now is not in
+        the result. Runs without special cases are decided at once. If the tracker of delayed messages is
+        full, the remaining entries are left for the next call.
         """
         now_ms = arguments.time_ms("now_ms", now_ms)
         entries = Entries.of(ledger_ids, entry_ids, batch_sizes, sticky_key_hashes, deliver_at_ms)
@@ -419,9 +419,9 @@ ActiveChange(consumer='a', active=True)])
     def dead_letters(self) -> list[Position]:
         """The messages redelivered more than `max_redeliver_count` times.
 
-        `lost_counts` is the rule for the deliveries of lost consumers. The messages are no longer delivered.
-        Write them to the dead letter topic, then acknowledge them with `ack(None, …)`. Until then they are
-        unacknowledged, so a crash loses none.
+        The setting `lost_counts` determines whether a delivery to a lost consumer counts. Dead letters are no
+        longer delivered. Write them to the dead letter topic, then acknowledge them with `ack(None, …)`.
+        Until then they are unacknowledged, so a crash does not lose them.
         """
         return list(self._state.counts.dead.positions())
 
@@ -444,7 +444,7 @@ ActiveChange(consumer='a', active=True)])
         return self._redelivery.start(who, position)
 
     def in_hand(self, consumer: ConsumerKey) -> list[Position]:
-        """Return the entries that a consumer has in hand; none if it does not report.
+        """Return the entries that a consumer has in hand; an empty list if it does not report them.
 
         If the consumer is lost now, or the process dies after the next save, each of them counts one more
         redelivery with `LostCounts.IN_HAND`. O(entries in hand).
@@ -496,7 +496,7 @@ ActiveChange(consumer='a', active=True)])
 
     @property
     def read_position(self) -> Position:
-        """The first unread position; it need not exist."""
+        """The first unread position. An entry at this position need not exist."""
         return Position(*self._state.unread.position)
 
     def holder(self, position: Place, entry_id: int | None = None) -> ConsumerKey | None:
@@ -525,10 +525,10 @@ ActiveChange(consumer='a', active=True)])
 
         The rules are the broker's. The acknowledging consumer need not be the one that has the message;
         `None` acknowledges without a consumer. Nothing changes if the message is already acknowledged, if its
-        ledger is unknown or trimmed, or if it is past the end of a closed ledger. A position ahead of the
-        last one raises `ProtocolError`; a broker answers success and ignores it. `ack_set` contains 64-bit
-        words, least significant bit first, bit set = not acknowledged. O(log ledgers), and O(consumers) if
-        another consumer has the message.
+        ledger is unknown or trimmed, or if it is past the end of a closed ledger. A position after the
+        topic's last entry raises `ProtocolError`; a broker answers success and ignores it. `ack_set` contains
+        64-bit words, least significant bit first, bit set = not acknowledged. O(log ledgers), and
+        O(consumers) if another consumer has the message.
         """
         who = None if consumer is None else self._state.consumers.by_key[consumer]
         if entry_id is None:
@@ -550,11 +550,11 @@ ActiveChange(consumer='a', active=True)])
     ) -> int:
         """Acknowledge many entries, two int64 arrays; return the number that changed.
 
-        The rules are those of `ack`, but nothing changes if one entry is ahead of the last position.
+        The rules are those of `ack`, but nothing changes if an entry is after the topic's last entry.
 
-        `ack_sets` acknowledges parts of batches: the start of each row's words and the number of all words,
-        and the words of all rows. A row without words is a whole entry. The order is that of `handle`: whole
-        entries first, unless a consumer is blocked.
+        `ack_sets` acknowledges parts of batches. It is a pair of arrays: the index of each row's first word
+        followed by the number of all words, and the words of all rows. A row without words is a whole entry.
+        The order is that of `handle`: whole entries first, unless a consumer is blocked.
         """
         who = self._consumer(consumer)
         if ack_sets is None:
@@ -612,8 +612,9 @@ ActiveChange(consumer='a', active=True)])
     def accepted_part(self, command: AckColumns) -> AckColumns:
         """Return the part of a command that a broker applies if `handle` refuses the command.
 
-        These are the ids before the first one that is ahead of the last position; of a cumulative command
-        none. The broker ignores the rest, and still answers success to a command without a transaction.
+        The part has the ids before the first id that is after the topic's last entry. For a cumulative
+        command it is empty. The broker ignores the rest, and still answers success to a command without a
+        transaction.
         """
         if not isinstance(command, AckColumns):
             raise TypeError(f"command is {command!r}; expected AckColumns")
@@ -664,11 +665,11 @@ ActiveChange(consumer='a', active=True)])
     def nack_in_order(
         self, consumer: ConsumerKey, position: Place, entry_id: int | None = None, *, now_ms: int
     ) -> list[Position]:
-        """Redeliver a message as `nack` does, and the consumer's later messages of its key after it.
+        """Redeliver a message as `nack` does, and then the consumer's later messages with the same key.
 
-        Returns these later messages. The consumer must not process them: it has returned them, and that
-        counts no redelivery. Empty unless Key_Shared, and if the message is not pending at this consumer.
-        O(entries).
+        Returns these later messages. The consumer must not process them, because they are no longer pending.
+        They count no redelivery. The list is empty on other types than Key_Shared, and if the message is not
+        pending at this consumer. O(entries).
 
         >>> from ackwell import Ledgers, Subscription
         >>> jobs = Subscription("Key_Shared", Ledgers({3: 3}))
@@ -692,8 +693,8 @@ ActiveChange(consumer='a', active=True)])
     ) -> list[Position]:
         """Return a consumer's later entries of the same hash as one of its entries. O(entries).
 
-        A subscription cannot recall delivered messages. `nack_in_order` returns these entries together with
-        the first one. Empty unless Key_Shared.
+        A subscription cannot recall delivered messages. `nack_in_order` redelivers these entries together
+        with the first one. The list is empty on other types than Key_Shared.
         """
         who = self._state.consumers[consumer]
         return self._redelivery.later_of_key(who, arguments.position(position, entry_id))
@@ -724,8 +725,8 @@ ActiveChange(consumer='a', active=True)])
     ) -> int:
         """Restart the ack timeout of a consumer's entries, all or the listed ones; return their number.
 
-        For a consumer that needs longer than `ack_timeout_ms`. Returns 0 without a timeout. Entries that the
-        consumer does not have are ignored. Back-offs do not change. O(1) for each entry.
+        Call it for a consumer that needs longer than `ack_timeout_ms`. Returns 0 without a timeout. Entries
+        that the consumer does not have are ignored. Back-offs do not change. O(1) for each entry.
 
         >>> from ackwell import Ledgers, Subscription, SubscriptionSettings
         >>> settings = SubscriptionSettings(ack_timeout_ms=10_000)
@@ -763,7 +764,7 @@ ActiveChange(consumer='a', active=True)])
         self._moves.seek(arguments.position(position, entry_id, -1, -1), arguments.ack_set_words(ack_set))
 
     def skip(self, entries: int) -> int:
-        """Acknowledge the first unacknowledged entries, on any type; return how many existed."""
+        """Acknowledge the first `entries` unacknowledged entries, on any type; return how many existed."""
         return self._moves.skip(arguments.integer("entries", entries, 0))
 
     def clear_backlog(self) -> int:
@@ -773,8 +774,8 @@ ActiveChange(consumer='a', active=True)])
     def expire(self, position: Place, entry_id: int | None = None) -> int:
         """Acknowledge everything up to an entry, on any type; return the number of entries that changed.
 
-        For messages past their time to live, which the caller determines. With `expires_by_search` the
-        broker's search may end before that entry.
+        The caller determines which messages are past their time to live. With `expires_by_search` the search
+        of the broker may end before the given entry.
         """
         return self._moves.expire(arguments.position(position, entry_id))
 
@@ -848,7 +849,10 @@ ActiveChange(consumer='a', active=True)])
         return summarize(self._state, self.stall, self._oldest_hole, age_ms)
 
     def audit(self) -> list[str]:
-        """Recompute every counter from the entries; describe each that differs. O(pending entries)."""
+        """Recompute every counter from the entries; return a text for each that differs.
+
+        O(pending entries).
+        """
         state = self._state
         return state.consumers.audit() + state.policy.audit() + state.audit_retrying()
 
@@ -898,7 +902,7 @@ ActiveChange(consumer='a', active=True)])
         return active_changes(self._state.consumers, before, self._state.policy.active, joined)
 
     def _update_oldest_hole(self, now_ms: int) -> None:
-        """Record the time at which the oldest unacknowledged entry became the oldest."""
+        """Record the first unacknowledged entry, and the time since which it has been the first."""
         hole = self._first_unacknowledged()
         if hole != self._oldest_hole:
             self._oldest_hole, self._oldest_hole_since_ms = hole, now_ms
@@ -911,7 +915,7 @@ ActiveChange(consumer='a', active=True)])
         return position if ledgers.contains(*position) else None
 
     def _no_hash(self) -> int:
-        """Return the hash of a message without one; `ValueError` on Key_Shared."""
+        """Return the default hash, 0; `ValueError` on Key_Shared, which needs a hash."""
         if isinstance(self._state.policy, ByKey):
             raise ValueError(
                 "Key_Shared chooses the consumer by the hash of the key: "

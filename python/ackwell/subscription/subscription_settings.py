@@ -1,8 +1,8 @@
 """The settings of a subscription.
 
-The defaults are the limits and delays of Pulsar 4.2, except in cases in which a broker loses, repeats or
-forgets messages or counts. `SubscriptionSettings.pulsar` returns the behaviour of a broker of a given version
-in all cases.
+The defaults are the limits and delays of Pulsar 4.2. They differ only in cases in which a broker loses or
+repeats messages, or forgets counts. `SubscriptionSettings.pulsar` returns settings that behave like a broker
+of a given version in all cases.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ackwell.subscription.arguments import integer
 class RedeliveryBackoff:
     """The wait of a negatively acknowledged message: `min_ms * multiplier ** redelivery_count`.
 
-    It is at most `max_ms`. The defaults are those of the clients' multiplier back-off.
+    The wait is at most `max_ms`. The defaults are those of the clients' multiplier back-off.
 
     >>> backoff = RedeliveryBackoff()
     >>> [backoff.delay_ms(count) for count in (0, 1, 2, 50)]
@@ -50,20 +50,25 @@ class RedeliveryBackoff:
 
 
 class LostCounts(StrEnum):
-    """The deliveries that count as a redelivery when their consumer is lost: it left, or the process died."""
+    """The deliveries that count as a redelivery when their consumer is lost.
+
+    A consumer is lost if it leaves or if the process dies.
+    """
 
     NEVER = "never"
     """None, as on Pulsar. A message that kills its consumer is redelivered for ever."""
     IN_HAND = "in hand"
     """Those that the consumer worked on. Only a consumer that reports them has any (see `in_hand`)."""
     EVERY_DELIVERY = "every delivery"
-    """All, prefetched ones included, as in Kafka's share groups. A load counts none, because pending entries
-    are not saved."""
+    """All, prefetched ones included, as in Kafka's share groups.
+
+    A load counts none, because pending entries are not saved.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionSettings:
-    """The limits and delays of one subscription; a limit of 0 is off.
+    """The limits and delays of one subscription. A limit of 0 means no limit.
 
     >>> SubscriptionSettings.pulsar("4.2").subscription_limit_at_read
     True
@@ -102,8 +107,10 @@ class SubscriptionSettings:
     """`keySharedLookAheadMsgInReplayThresholdPerSubscription`: the same for all consumers together."""
 
     nack_backoff: RedeliveryBackoff = field(default=RedeliveryBackoff(60_000, 60_000))
-    """The wait after a negative acknowledgment. The default is always a minute, as the clients'
-    `negativeAckRedeliveryDelay`."""
+    """The wait after a negative acknowledgment.
+
+    The default is always a minute, as the clients' `negativeAckRedeliveryDelay`.
+    """
 
     ack_timeout_ms: int = 0
     """The time after which an unacknowledged message is redelivered; 0, the clients' default, is never."""
@@ -123,8 +130,10 @@ class SubscriptionSettings:
     broker with `dispatcherPauseOnAckStatePersistentEnabled`. `None` never pauses."""
 
     subscription_limit_at_read: bool = False
-    """The limit of the subscription stops only the reading of new entries. Entries that were read or returned
-    are delivered beyond it."""
+    """The limit of the subscription stops only the reading of new entries.
+
+    Entries that were read or returned are delivered beyond it.
+    """
 
     reads_by_permits: bool = False
     """Permits limit the number of entries of one read, up to `read_batch_size`, and they are checked once for
@@ -152,31 +161,40 @@ class SubscriptionSettings:
     """Each acknowledged part lowers the pending count of an entry. If off, the count stays its batch size."""
 
     partial_ack_unblocks: bool = True
-    """Acknowledging part of a batch unblocks a consumer that is down to half of its limit. If off, the
-    consumer stays blocked until it acknowledges a whole entry or returns one."""
+    """Acknowledging part of a batch unblocks a consumer that is down to half of its limit.
+
+    If off, the consumer stays blocked until it acknowledges a whole entry or returns one.
+    """
 
     transaction_part_unblocks: bool = True
     """Acknowledging part of a batch in a transaction unblocks the consumer in the same way."""
 
     redelivery_unblocks: bool = False
     """A request for redelivery unblocks a consumer regardless of the number of its unacknowledged messages.
-    It stays unblocked until it grants permits. On Shared the consumer then gets at least one more entry."""
+
+    It stays unblocked until it grants permits. On Shared the consumer then gets at least one more entry.
+    """
 
     empty_redelivery_unblocks: bool = True
     """A request for the redelivery of entries by their ids unblocks the consumer even if none of them is
     pending at it."""
 
     redelivery_drops_hash: bool = False
-    """On Key_Shared a request for redelivery queues entries without their hash. The next read includes them
-    even if their consumer cannot get them, so fewer other entries fit into it. The read restores the hash."""
+    """On Key_Shared a request for redelivery queues entries without their hash.
+
+    The next read includes them even if their consumer cannot get them, so fewer other entries fit into it.
+    The read restores the hash.
+    """
 
     key_shared_ignores_blocked: bool = False
     """On Key_Shared a blocked consumer below its limit gets its messages as soon as the broker reads for
     another consumer, which has permits and is not blocked."""
 
     cumulative_abort_rewinds: bool = True
-    """The abort of a transaction with a cumulative acknowledgment reads everything unacknowledged again. On
-    Exclusive and Failover, the abort of an individual acknowledgment does so with either value."""
+    """The abort of a transaction with a cumulative acknowledgment reads everything unacknowledged again.
+
+    On Exclusive and Failover, the abort of an individual acknowledgment does so with either value.
+    """
 
     cumulative_hides_individual: bool = False
     """While a transaction with a cumulative acknowledgment is open, ending a transaction does not release its

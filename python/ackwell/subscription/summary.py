@@ -35,7 +35,7 @@ class ConsumerSummary:
 
 @dataclass(frozen=True, slots=True)
 class Summary(Drawn):
-    """One subscription at one time."""
+    """The numbers of one subscription at one time."""
 
     backlog_entries: int
     """Existing entries that are not wholly acknowledged, delivered or not."""

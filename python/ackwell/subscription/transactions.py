@@ -2,7 +2,7 @@
 
 An open transaction *holds* the messages that it acknowledged. A held message is not pending at a consumer,
 and is neither redelivered nor acknowledged. Two open transactions never hold the same message, so commits
-need no order. Each held entry keeps its batch size and hash, which an abort needs for its redelivery.
+need no order. A held entry keeps its batch size and hash, because an abort needs them to redeliver the entry.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class HeldEntry(NamedTuple):
 
 
 class HeldCumulative(NamedTuple):
-    """A cumulative acknowledgment: everything before `position`, and its messages except `unacked_bits`."""
+    """A cumulative acknowledgment: everything before `position`, and its messages not in `unacked_bits`."""
 
     position: Position
     unacked_bits: int
@@ -77,7 +77,7 @@ class Transactions(EqualByState):
 
     @property
     def leaves_out(self) -> bool:
-        """Whether deliveries leave out messages that the cursor does not have as acknowledged."""
+        """Whether deliveries leave out any message that is not acknowledged in the cursor."""
         return bool(self.open or self.kept)
 
     @property
@@ -86,11 +86,11 @@ class Transactions(EqualByState):
         return any(content.cumulative is not None for content in self.open.values())
 
     def held_bits(self, position: Position) -> int:
-        """Return the bits of an entry that open transactions hold."""
+        """Return a bit for each message of an entry that an open transaction holds."""
         return self._bits.get(position, 0)
 
     def left_out(self, position: Position) -> int:
-        """Return the bits that a delivery leaves out, in addition to those acknowledged in the cursor."""
+        """Return a bit for each message that a delivery leaves out because it is held or in `kept`."""
         return self._bits.get(position, 0) | self.kept.get(position, 0)
 
     def holds_all(self, position: Position, unacked_bits: int | None) -> bool:
@@ -113,13 +113,13 @@ class Transactions(EqualByState):
         )
 
     def held(self) -> Iterator[tuple[Position, int]]:
-        """Iterate the held entries with their bits."""
+        """Yield each held entry with the bits of its held messages."""
         return iter(self._bits.items())
 
     def check(self, position: Position, acked_bits: int) -> None:
         """Raise `ProtocolError` if an open transaction, the same one included, holds any of these bits.
 
-        The whole entry also conflicts with a transaction that lists it without any bits, as in the broker.
+        As in the broker, `WHOLE` also conflicts with a transaction that lists the entry with no bits.
         """
         if position in self._bits:
             for transaction, content in self.open.items():
@@ -145,9 +145,9 @@ class Transactions(EqualByState):
                 raise _conflict(f"{_name(transaction)} has already acknowledged up to {position}")
 
     def set_waiting(self, position: Position, sticky_key_hash: int) -> None:
-        """Mark a held entry as waiting for redelivery when it became held as a whole.
+        """Mark a held entry as having waited for redelivery, and set its hash.
 
-        A transaction that held a part of it before its first delivery does not have its hash yet.
+        If a transaction held a part of the entry before its first delivery, its hash was not known then.
         """
         self._replace(position, waited=True, sticky_key_hash=sticky_key_hash)
 
@@ -156,14 +156,14 @@ class Transactions(EqualByState):
         self._replace(position, waited=False)
 
     def waited(self) -> Iterator[tuple[Position, int]]:
-        """Iterate the entries with a waiting mark, with their hashes."""
+        """Yield each entry that has a waiting mark with its hash."""
         for content in self.open.values():
             for position, held in content.entries.items():
                 if held.waited:
                     yield position, held.sticky_key_hash
 
     def restore(self, other: Transactions) -> None:
-        """Take over the transactions of another object; none may be open here."""
+        """Replace the transactions by those of another object. No transaction may be open."""
         self.open, self._bits = other.open, other._bits
 
     def begin(self, transaction: TransactionId) -> None:
@@ -196,7 +196,7 @@ class Transactions(EqualByState):
                 content.entries[position] = held._replace(**values)
 
     def end(self, transaction: TransactionId) -> Transaction:
-        """Close a transaction and return its content, which is empty if it is not open."""
+        """Close a transaction and return its content. The content is empty if the transaction is not open."""
         content = self.open.pop(transaction, None) or Transaction()
         for position in content.entries:
             others = [other.entries[position] for other in self.open.values() if position in other.entries]
@@ -218,7 +218,7 @@ class Transactions(EqualByState):
         return ended
 
     def note_plain_ack(self, position: Position, acked_bits: int) -> None:
-        """Record the messages of a batch that a plain acknowledgment or a commit acknowledged."""
+        """Record the messages of a batch that were acknowledged without a transaction or by a commit."""
         self.plain[position] = self.plain.get(position, 0) | acked_bits
 
     def forget_plain(self, position: Position) -> None:
@@ -248,7 +248,7 @@ class Transactions(EqualByState):
 
 
 def _reach(unacked_bits: int) -> int:
-    """Return the first unacknowledged index of a cumulative acknowledgment; past all for the whole entry."""
+    """Return the first unacknowledged batch index of a cumulative acknowledgment; 2**63 for a whole entry."""
     return first_unacked(unacked_bits) if unacked_bits else 2**63
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Unread(EqualByState):
-    """Iterates the ledgers from the read position, without entries that are acknowledged or held."""
+    """The read position, and a search for the entries after it that are neither acknowledged nor held."""
 
     __slots__ = ("_cursor", "_transactions", "ledgers", "position")
 
@@ -27,12 +27,12 @@ class Unread(EqualByState):
         self.rewind()
 
     def rewind(self) -> None:
-        """Go back to the first position after the mark-delete position."""
+        """Set the read position to the first position after the mark-delete position."""
         ledger_id, entry_id = self._cursor.mark_delete_position
         self.position = ledger_id, entry_id + 1
 
     def skip_acknowledged(self) -> None:
-        """Move the read position past the mark-delete position."""
+        """Move the read position after the mark-delete position, unless it is there already."""
         ledger_id, entry_id = self._cursor.mark_delete_position
         self.position = max(self.position, (ledger_id, entry_id + 1))
 
@@ -61,7 +61,7 @@ class Unread(EqualByState):
         return len(ledger_ids) > 0 and (int(ledger_ids[0]), int(entry_ids[0])) == (ledger_id, entry_id)
 
     def held_before(self, place: tuple[int, int]) -> list[Position]:
-        """Return the entries between the read position and a place that transactions hold as a whole."""
+        """Return the entries from the read position to before `place` that transactions hold whole."""
         held = (position for position, _ in self._transactions.held() if self.position <= position < place)
         return sorted(
             each for each in held if not (self._cursor.is_acked(*each) or self.needs_delivery(*each))
@@ -79,7 +79,7 @@ class Unread(EqualByState):
         return Position(ledger_id, entry_id - 1)
 
     def first(self, limit: int) -> tuple[Int64s, Int64s]:
-        """Return the next unread positions as ledger ids and entry ids; the read position stays."""
+        """Return the next unread positions as ledger ids and entry ids. The read position does not change."""
         import numpy as np
 
         found: list[tuple[Int64s, Int64s]] = []

@@ -29,16 +29,16 @@ from ackwell.store.base import Store
 
 
 class Opener(Protocol):
-    """Opens one ledger; each call opens it again."""
+    """A function that opens one ledger. Each call opens the same ledger again."""
 
     def __call__(self, *, read_only: bool = False) -> Store:
         """Open the ledger."""
 
 
 class StoreConformance:
-    """The tests of `Store` while its process is alive.
+    """Tests of a `Store` in one running process.
 
-    Tests of crashes must kill a process: see `tests/faults` and `tests/pulsar`.
+    They do not cover crashes. A test of a crash must kill a process: see `tests/faults` and `tests/pulsar`.
     """
 
     #: The number of calls of the random test for each seed; reduce it for a slow store.

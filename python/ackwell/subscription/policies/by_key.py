@@ -60,7 +60,7 @@ class ByKey(EqualByState):
         return False
 
     def leave(self, consumer: Consumer) -> bool:
-        """Return the consumer's slots to the others."""
+        """Give the consumer's slots to the other consumers."""
         self.selector.remove(consumer.key)
         self._reassign()
         return False
@@ -91,9 +91,9 @@ class ByKey(EqualByState):
         return consumer
 
     def choose_many(self, run: Run) -> Owners | None:
-        """Return the owner of each hash if every owner can take all of its entries and no hash drains.
+        """Return the owner of each entry; `None` if an owner cannot take all of its entries.
 
-        In a read, an owner gets only the first entries that the read allows it.
+        In a read, an owner gets only as many of its first entries as the read allows.
         """
         owners = self._owners_of(run)
         if owners is None:
@@ -122,13 +122,13 @@ class ByKey(EqualByState):
         return why(self._consumers, self._consumers, new=new)
 
     def audit(self) -> list[str]:
-        """Count the draining hashes again; describe a difference."""
+        """Recompute the draining hashes; return a text if they differ."""
         if not self.in_key_order:
             return []
         return self._consumers.draining.audit(self._consumers, self.selector)
 
     def _choose_in_read(self, read: Read, consumer: Consumer, sticky_key_hash: int) -> Consumer | Undelivered:
-        """Return the consumer if the read allows it one entry more."""
+        """Return the consumer if the read allows it one more entry, else the reason."""
         if read.allows(consumer) <= 0:
             return Undelivered.NO_PERMITS if consumer.permits <= 0 else Undelivered.CONSUMER_BLOCKED
         draining = self._consumers.draining
@@ -158,7 +158,7 @@ class ByKey(EqualByState):
         return owners
 
     def _fit_by_messages(self, run: Run, owners: Owners) -> bool:
-        """Return whether every owner has permits for all of its messages and no message waits."""
+        """Return whether every owner can take all of its messages and the replay queue is empty."""
         import numpy as np
 
         if self._replay.active:
@@ -203,7 +203,7 @@ class ByKey(EqualByState):
         return True
 
     def _owners_of(self, run: Run) -> Owners | None:
-        """Return the owner of each hash; `None` if one has no owner, or if any hash drains."""
+        """Return the owner of each entry's hash; `None` if a hash has no owner, or if any hash drains."""
         hashes = run.hashes
         if hashes is None or self._consumers.draining.pending or hashes.min(initial=0) < 0:
             return None

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 class OneActive(EqualByState):
     """The policy of Exclusive and Failover: one active consumer gets all messages.
 
-    It is one of the consumers with the highest priority, sorted by name. For a partition, it has the index
-    `partition` modulo their number. For a topic without partitions, a hash ring over their names selects it.
-    Without partition and topic, it is the first.
+    Only the consumers with the highest priority can be active. They are sorted by name. For a partition, the
+    active one has the index `partition` modulo the number of these consumers. For a topic without partitions,
+    a hash ring over their names selects it. Without partition and topic, the first one is active.
 
     With `reads_by_permits`, a read takes as many entries as the consumer has permits when the read begins.
     All of these entries are delivered, whatever their number of messages.
@@ -74,7 +74,7 @@ class OneActive(EqualByState):
         return self._pick([each for each in self._consumers if each is not consumer])
 
     def begin_round(self) -> None:
-        """End the read: the next one begins with the permits that are left."""
+        """End the current read. The next read begins with the remaining permits."""
         self._left = 0
 
     def choose(self, sticky_key_hash: int, *, new: bool) -> Consumer | Undelivered:
@@ -91,7 +91,7 @@ class OneActive(EqualByState):
         return active if active.permits > 0 else Undelivered.NO_PERMITS
 
     def choose_many(self, run: Run) -> Owners | None:
-        """Return the active consumer for as many entries as its permits allow."""
+        """Return the active consumer for as many entries as its permits allow, and -1 for the others."""
         import numpy as np
 
         owners = np.full(run.entries, -1, dtype=np.int64)
@@ -112,7 +112,10 @@ class OneActive(EqualByState):
         return []
 
     def _taken(self, active: Consumer, sizes: NDArray[np.int64] | None, count: int) -> int:
-        """Return the number of entries to deliver, in reads of as many entries as permits or singly."""
+        """Return how many of `count` entries the active consumer gets.
+
+        With reads, permits only limit each read.
+        """
         import numpy as np
 
         permits = active.permits

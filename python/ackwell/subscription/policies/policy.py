@@ -1,6 +1,6 @@
 """The protocol of a dispatch policy.
 
-A policy sees consumers, permits and limits, and no positions. `choose` decides on one message, `choose_many`
+A policy uses consumers, permits and limits, but no positions. `choose` decides on one message, `choose_many`
 on a run of entries, with the same result.
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Policy(Protocol):
-    """How one subscription type distributes messages over its consumers."""
+    """The rule by which a subscription type distributes messages to its consumers."""
 
     individual: bool
     """Whether pending entries are tracked for each consumer and cumulative acknowledgments are illegal.
@@ -51,7 +51,7 @@ class Policy(Protocol):
         """Remove a consumer; return whether everything unacknowledged must be read again."""
 
     def begin_round(self) -> None:
-        """Start a new read."""
+        """Start the next read. A turn of the last read ends."""
 
     def choose(self, sticky_key_hash: int, *, new: bool) -> Consumer | Undelivered:
         """Return the consumer that gets a message now, or the reason why none does.
@@ -62,15 +62,15 @@ class Policy(Protocol):
     def choose_many(self, run: Run) -> Owners | None:
         """Return the consumer of each entry of a run, as an index into `run.consumers`; -1 for none.
 
-        `None` means that each entry must be decided singly. If `read` is set, the run is
-        that read, and its messages are counted at their consumers.
+        `None` means that each entry must be decided singly. If `read` is set, the run is that read, and the
+        call adds its messages to the counters of the consumers.
         """
 
     def stall(self, *, new: bool) -> Undelivered | None:
         """Return why no consumer can get a message now; `None` if one can."""
 
     def audit(self) -> list[str]:
-        """Recompute the counters of the policy; describe each difference."""
+        """Recompute the counters of the policy; return a text for each difference."""
 
     @property
     def active(self) -> Consumer | None:

@@ -69,7 +69,7 @@ class RoundRobin(EqualByState):
         self._left = 0
 
     def choose(self, sticky_key_hash: int, *, new: bool) -> Consumer | Undelivered:
-        """Return the consumer of the current turn, or of the next turn if the current one is over."""
+        """Return the consumer of the current turn; if that turn is over, the consumer of the next turn."""
         consumer = self._current
         if (
             self._left > 0
@@ -89,7 +89,7 @@ class RoundRobin(EqualByState):
         return self._next_turn(new=new)
 
     def choose_many(self, run: Run) -> Owners | None:
-        """Lay out the turns of a run: of one read, of several reads, or message by message."""
+        """Assign the entries of a run to consumers in turns: as one read, several reads or no reads."""
         if self.read is not None:
             return self._choose_read(self.read, run)
         if run.by_reads:
@@ -112,7 +112,7 @@ class RoundRobin(EqualByState):
         return [each for each in self._order if each.priority == self._order[0].priority]
 
     def _choose_by_messages(self, run: Run) -> Owners:
-        """Lay out whole turns, with permits that count messages; O(entries / round-robin batch size)."""
+        """Assign entries in turns. Each message takes a permit. O(entries / round-robin batch size)."""
         import numpy as np
 
         sizes, count, index_of = run.sizes, run.entries, run.indexes()
@@ -152,7 +152,10 @@ class RoundRobin(EqualByState):
         return np.repeat(np.array(turns, dtype=np.int64), lengths)
 
     def _choose_reads(self, run: Run) -> Owners | None:
-        """Lay out the turns of several reads; `None` if a consumer may run out of permits. O(turns)."""
+        """Assign the entries of several reads in turns; `None` if a consumer may run out of permits.
+
+        O(turns).
+        """
         import numpy as np
 
         self.begin_round()
@@ -185,7 +188,7 @@ class RoundRobin(EqualByState):
         return np.repeat(places[turns], lengths)
 
     def _choose_read(self, read: Read, run: Run) -> Owners:
-        """Lay out the turns of one read, and count its messages; O(turns)."""
+        """Assign the entries of one read in turns, and count their messages. O(turns)."""
         import numpy as np
 
         index_of = run.indexes()
@@ -206,7 +209,7 @@ class RoundRobin(EqualByState):
         return owners
 
     def _choose_evenly(self, run: Run) -> NDArray[np.int64] | None:
-        """Lay out equal turns for entries of one message; `None` if a consumer may run out of permits.
+        """Assign entries of one message in equal turns; `None` if a consumer may run out of permits.
 
         O(entries).
         """
@@ -264,12 +267,12 @@ class RoundRobin(EqualByState):
         return True
 
     def _take_turn(self, place: int) -> None:
-        """Start the turn of the consumer at a place of the order."""
+        """Start the turn of the consumer at an index of `_order`."""
         self._current = self._order[place]
         self._next = place + 1
 
     def _first_place(self, first: Sequence[Consumer]) -> int:
-        """Return the place among the consumers of the highest priority at which the next turn begins."""
+        """Return the index in `first` of the consumer that gets the next turn."""
         return self._next if self._next < len(first) else 0
 
 

@@ -1,4 +1,4 @@
-"""A run of entries, as a dispatch policy sees it."""
+"""The part of a run of entries that a dispatch policy uses: sizes and hashes, without positions."""
 
 from __future__ import annotations
 
@@ -30,5 +30,5 @@ class Run(NamedTuple):
     """Whether the entries are several reads of a broker. Else permits count each message."""
 
     def indexes(self) -> dict[ConsumerKey, int]:
-        """Return the index of each consumer by its key. O(consumers)."""
+        """Return a map from the key of each consumer to its index in `consumers`. O(consumers)."""
         return {consumer.key: index for index, consumer in enumerate(self.consumers)}
