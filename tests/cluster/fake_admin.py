@@ -18,6 +18,16 @@ Fault = Callable[["FakeBroker"], None]
 """Answers a request in a custom way."""
 
 
+class Server(ThreadingHTTPServer):
+    """An HTTP server with a queue for the connections of all threads of a client.
+
+    In the default queue of five, the sixth connection is dropped and repeated by the client's kernel a second
+    later.
+    """
+
+    request_queue_size = 128
+
+
 class FakeBroker(BaseHTTPRequestHandler):
     """The part of the admin API that the commands use."""
 
@@ -76,7 +86,7 @@ def broker(
 ) -> Iterator[tuple[str, list[tuple[str, str, str | None]]]]:
     """Serve these answers; yield the address and the list of requests (method, path, credentials)."""
     handler = type("Handler", (FakeBroker,), {"asked": [], "answers": answers})
-    server = ThreadingHTTPServer((host, 0), handler)
+    server = Server((host, 0), handler)
     scheme = "http"
     if certificate is not None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -16,7 +16,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from ackwell import Position
@@ -25,6 +25,7 @@ from ackwell.cluster.endpoint import Endpoint
 from ackwell.devbroker import Broker
 from ackwell.protocol.constants import CommandType, SubscriptionType
 from ackwell.rescue import Connection
+from tests.cluster.fake_admin import Server
 from tests.devbroker.raw import RawClient
 from tests.rescue.histories import Settings
 from tests.rescue.listening import listening
@@ -118,7 +119,7 @@ def cluster(limit: int = LIMIT) -> Iterator[Cluster]:
         made = Cluster(broker, "", [])
         made.own = own
         handler = type("Handler", (_Recorder,), {"cluster": made})
-        server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        server = Server(("127.0.0.1", 0), handler)
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         made.url = f"http://127.0.0.1:{server.server_port}"
         try:
@@ -140,7 +141,7 @@ class _Recorder(BaseHTTPRequestHandler):
             "/admin/v2/brokers/version": "4.2.4",
             "/admin/v2/brokers/configuration/runtime": {k: str(v).lower() for k, v in made.own.items()},
             "/admin/v2/brokers/configuration/values": {},
-            "/admin/v2/brokers/standalone": ["127.0.0.1:8080"],
+            "/admin/v2/brokers/standalone": [made.url.removeprefix("http://")],
         }
         code, answer = 200, b""
         path = self.path.partition("?")[0]

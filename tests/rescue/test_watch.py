@@ -241,7 +241,10 @@ def test_a_restore_that_fails_is_tried_again(there: Cluster, monkeypatch: pytest
     assert there.acked() == set(positions[1::2])
 
 
-def test_a_broker_that_does_not_answer_is_an_event_and_nothing_is_forgotten(there: Cluster) -> None:
+def test_a_broker_that_does_not_answer_is_an_event_and_nothing_is_forgotten(
+    there: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ackwell.cluster.endpoint._FIRST_PAUSE_SECONDS", 0.001)
     there.fill()
     with_type(there)
     watching = watch(there)
