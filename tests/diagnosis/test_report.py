@@ -204,7 +204,8 @@ def test_the_line_of_blocks_shows_shares_and_never_hides_a_hole() -> None:
 @pytest.mark.slow
 @cache
 def large_page() -> str:
-    return report.report_html(fleet(5_000))
+    html: str = report.report_html(fleet(5_000))
+    return html
 
 
 # One process makes the large page for both of its tests.
