@@ -1,4 +1,4 @@
-"""The audit file: one JSON line for each change, on the disk before the change is sent."""
+"""The audit file: one JSON line for each change. A line is on the disk before its change is sent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class AuditFile:
-    """Appends a line for each change that a `Connection` is about to make."""
+    """Appends a line before each change that a `Connection` makes."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

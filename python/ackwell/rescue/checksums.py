@@ -1,4 +1,4 @@
-"""SHA-256 digests in plans, snapshots and journals, so that a changed bit never becomes an acknowledgment."""
+"""SHA-256 digests in plans, snapshots and journals. A damaged file is refused and acknowledges nothing."""
 
 from __future__ import annotations
 

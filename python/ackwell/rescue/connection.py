@@ -1,8 +1,8 @@
 """A helper consumer that acknowledges entries of a subscription and receives no message.
 
 A broker accepts acknowledgments from any consumer of a subscription. The helper uses its own connection,
-never sends FLOW, and closes as soon as it is done. On Key_Shared it takes hash ranges while it is connected,
-and messages of these ranges still wait after it has closed: `wake` makes the broker read them again.
+never sends FLOW, and closes as soon as it is done. On Key_Shared it owns hash ranges while it is connected.
+Messages of these ranges still wait after it has closed; `wake` makes the broker read them again.
 """
 
 from __future__ import annotations
@@ -90,7 +90,10 @@ class Connection:
         """The errors that the broker sent for acknowledgments."""
 
     def renewed(self) -> Connection:
-        """Return a new connection with the same options, which asks each broker for its facts again."""
+        """Return a new connection with the same options.
+
+        It requests the version and settings of brokers again.
+        """
         return Connection(
             self.admin.renewed(), broker=self._broker, audit=self._audit, progress=self._progress
         )
@@ -109,19 +112,19 @@ class Connection:
         self._frames, self._reader = [], FrameReader()
 
     def read_live(self, topic: str, subscription: str) -> Snapshot:
-        """Return the live state of a subscription; `StatsError` if there is none."""
+        """Return the live state of a subscription; `StatsError` if the subscription does not exist."""
         return take(self.admin, topic, subscription)[1]
 
     def change(
         self, what: str, method: str, topic: str, subscription: str, path: str, body: Any = None
     ) -> None:
-        """Change something through the admin API; `path` is that below the topic."""
+        """Send a change to the admin API and audit it. `path` is relative to the topic."""
         self._audit(what, topic, subscription)
         self.admin.change(method, f"{topic_path(topic)}/{path}", body)
 
     @contextmanager
     def attached(self, topic: str, subscription: str, kind: SubscriptionType) -> Iterator[None]:
-        """Attach a helper to a subscription, which must exist: a broker would create it."""
+        """Attach a helper to an existing subscription. A broker would create a missing one."""
         self._attach(topic, subscription, kind)
         try:
             yield
@@ -140,7 +143,7 @@ class Connection:
         positions: int,
         digest: str,
     ) -> None:
-        """Send acknowledgments. Their answers prove nothing: read the live state afterwards."""
+        """Send acknowledgments. Their answers prove nothing, so read the live state afterwards."""
         self._audit("acknowledge", topic, subscription, positions=positions, digest=digest)
         waiting: list[int] = []
         for ids in self._progress(commands):
@@ -168,10 +171,10 @@ class Connection:
     def wake(self, topic: str, subscription: str) -> int:
         """Make a Key_Shared subscription deliver the messages that a helper blocked; return how many wait.
 
-        A helper that sends FLOW and closes in one write makes the broker read again. On a busy broker it may
-        receive a message before the close, which the broker redelivers to another consumer. One attempt wakes
-        about half of the messages. Messages stay that wait for permits, a blocked consumer, or the end of a
-        hold.
+        If a helper sends FLOW and CLOSE in one write, the broker reads again. A busy broker may send the
+        helper a message before the close; the broker then redelivers it to another consumer. One attempt
+        wakes about half of the messages. Messages that wait for permits, for a blocked consumer or for the
+        end of a hold still wait afterwards.
         """
         idle, before = 0, -1
         while True:
@@ -195,7 +198,7 @@ class Connection:
     # The binary connection
 
     def open(self, topic: str) -> None:
-        """Connect to the owner of a topic, which loads the topic."""
+        """Connect to the broker that owns a topic. This loads the topic."""
         url, authoritative = self._url or self._owner(topic), False
         for _ in range(_REDIRECTS_MAX):
             self._connect(url)
@@ -232,7 +235,7 @@ class Connection:
         return str(url)
 
     def _connect(self, url: str, target: str = "") -> None:
-        """Connect to an address to which the credentials may go, unless there is a connection to it.
+        """Connect to an address, unless connected. Raises if the credentials must not go to the address.
 
         `target` is the broker to which a Pulsar proxy at this address forwards the connection.
         """
@@ -365,7 +368,7 @@ class Connection:
 
 
 def _code(number: int) -> ErrorCode:
-    """Return an error's code; a newer broker may have others."""
+    """Return the error code of a number; a newer broker may send an unknown number."""
     return ErrorCode(number) if number in list(ErrorCode) else ErrorCode.UNKNOWN_ERROR
 
 

@@ -1,6 +1,6 @@
 """The hold: stops the delivery of a subscription while its acknowledgments are restored.
 
-The hold is a dispatch rate of one message an hour, a policy of the topic for the one subscription. A
+The hold is a dispatch rate of one message an hour. It is a topic policy for one subscription. A
 forgotten hold stalls the subscription, so the previous rate is written to a journal first. `release` needs
 only that journal.
 """
@@ -60,7 +60,7 @@ def hold(connection: Connection, topic: str, subscription: str, journal: Path) -
 
 
 def check_holdable(connection: Connection, topic: str, subscription: str, journal: Path) -> Any:
-    """Return the rate that is set now; `RefusedError` if a subscription cannot be held with a journal."""
+    """Return the current dispatch rate; `RefusedError` if a subscription cannot be held with this journal."""
     now = _rate(connection, _path(topic, subscription))
     if journal.exists():
         found = read_journal(journal, topic, subscription)
@@ -73,10 +73,11 @@ def check_holdable(connection: Connection, topic: str, subscription: str, journa
 
 
 def release(connection: Connection, journal: Path) -> str:
-    """Restore the rate of a journal, and delete the journal; return a description of the change.
+    """Restore the rate in a journal, and delete the journal; return a description of the change.
 
-    Raises `RefusedError`, and leaves the journal, for another cluster, or if nothing is held at an address
-    that is not the journal's: it may be the wrong one.
+    Raises `RefusedError`, and keeps the journal, if the cluster differs from the journal. The same applies if
+    the admin address differs from the journal and the subscription is not held there, because the address may
+    be wrong.
     """
     found = read_journal(journal)
     refuse_other_cluster(f"{journal} is", found["cluster"], connection.admin.cluster)
@@ -108,9 +109,9 @@ def release(connection: Connection, journal: Path) -> str:
 
 @contextmanager
 def held(connection: Connection, topic: str, subscription: str, journal: Path) -> Iterator[None]:
-    """Hold a subscription for the length of a `with` block, and release it whatever happens.
+    """Hold a subscription during a `with` block, and release it afterwards even after an error.
 
-    A broker that does not answer is asked again for two minutes; after that the journal is still there.
+    If a broker does not answer, the release is retried for two minutes. The journal then remains.
     """
     if journal.exists():
         # The journal of another subscription must not be released here.
@@ -144,7 +145,7 @@ def _path(topic: str, subscription: str) -> str:
 
 
 def _rate(connection: Connection, path: str) -> Any:
-    """Return a dispatch rate, None if there is none; `StatsError` for an answer that is something else."""
+    """Return a dispatch rate, None if none is set; `StatsError` for an answer in another form."""
     found = connection.admin.ask(path)
     if found is not None and not (isinstance(found, dict) and dispatch.HOLD.keys() & found.keys()):
         raise StatsError("expected a dispatch rate", connection.admin.endpoint.address(path))
@@ -152,7 +153,7 @@ def _rate(connection: Connection, path: str) -> Any:
 
 
 def _wait_for(connection: Connection, path: str, wanted: Any) -> None:
-    """Wait until the broker has read the policy that it was given."""
+    """Wait until the broker answers with the rate `wanted`."""
     for _ in range(_SETTLE_ATTEMPTS_MAX):
         if _rate(connection, path) == wanted:
             return

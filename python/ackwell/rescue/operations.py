@@ -32,9 +32,9 @@ def unload(
 ) -> Report:
     """Unload a topic without a loss for one subscription: hold, snapshot, unload, restore, release.
 
-    The snapshot is kept next to the journal until all is done. An existing snapshot belongs to an interrupted
-    run: this run completes it and unloads nothing. Without `hold`, consumers may receive messages that they
-    had acknowledged.
+    The snapshot is kept next to the journal until the end. If a snapshot exists, an earlier run was
+    interrupted. This run then completes that run and does not unload the topic. Without `hold`, consumers may
+    receive messages that they had acknowledged.
     """
     kept = journal.with_name(f"{journal.name}.snapshot.json")
     name = topic, subscription
@@ -92,7 +92,7 @@ def _read(file: Path, name: tuple[str, str]) -> Snapshot:
 
 
 def copy(connection: Connection, topic: str, subscription: str, new: str) -> Report:
-    """Make a subscription with the acknowledgments of another one; parts of batches are not copied."""
+    """Create the subscription `new` with the acknowledged entries of another. Skips parts of batches."""
     source = check_copyable(connection, topic, subscription, new)
     ledger_id, entry_id = source.stats.mark_delete_position
     body = {"ledgerId": ledger_id, "entryId": entry_id}
@@ -109,7 +109,7 @@ def copy(connection: Connection, topic: str, subscription: str, new: str) -> Rep
 
 
 def check_copyable(connection: Connection, topic: str, subscription: str, new: str) -> Snapshot:
-    """Return the live state of a subscription; `RefusedError` if it is not to be copied to such a name."""
+    """Return the live state of a subscription; `RefusedError` if it cannot be copied to the name `new`."""
     source = connection.read_live(topic, subscription)
     attachable_type(source, planned=SubscriptionType.SHARED if source.type is None else source.type)
     refuse_internal(new)
@@ -140,7 +140,10 @@ def acknowledge(
 
 
 def unacknowledged(live: Snapshot, positions: Iterable[tuple[int, int]]) -> PositionRangeSet:
-    """Return the unacknowledged positions; `RefusedError` for a position without an entry."""
+    """Return those of the positions that are unacknowledged.
+
+    `RefusedError` for a position without an entry.
+    """
     attachable_type(live)
     left = PositionRangeSet()
     for position in positions:

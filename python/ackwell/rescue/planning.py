@@ -1,15 +1,16 @@
 """Decides which acknowledgments may be restored after a restart, without any I/O.
 
 `plan` compares a snapshot with the live state. The result is the entries that were acknowledged in the
-snapshot and are not now, if they still exist. Restoring them repeats acknowledgments that were made once,
-unless a seek removed them on purpose. So each check looks for a seek, or for another topic.
+snapshot and are not now, if they still exist. Restoring repeats acknowledgments that a consumer made before.
+It is wrong only if a seek removed them on purpose or if the topic is another one. So each check looks for a
+seek, or for another topic.
 
 A graceful restart keeps the first ranges, as many as `managedLedgerMaxUnackedRangesToPersist`
 (`ackwell.broker.restart`), and never moves the mark-delete position back. Any other loss looks like a seek
-and is refused. A crash can leave any state that was ever written, so it cannot be distinguished from a seek:
-with `restart="crash"` the caller states that it was a crash. No check can find a seek that leaves, or is
-followed by, as many acknowledgments as the limit. If the snapshot has an answer of `info-internal`, a crash
-keeps at least its acknowledgments, and a state without them is refused.
+and is refused. A crash can leave any state that was ever written, so it cannot be distinguished from a seek.
+With `restart="crash"` the caller states that it was a crash. No check finds a seek after which the
+subscription has as many ranges as the limit. If the snapshot has an answer of `info-internal`, a crash keeps
+at least the acknowledgments in this answer, and a state without them is refused.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ class Plan:
         return self.topic, self.subscription
 
     def __bool__(self) -> bool:
-        """Whether there is anything to restore."""
+        """Return whether there is an acknowledgment to restore."""
         return bool(len(self.missing) or self.ack_sets)
 
     def to_json(self) -> dict[str, Any]:
@@ -155,10 +156,10 @@ def plan(
 ) -> Plan:
     """Find the acknowledgments of a snapshot that the live state lost. O(ranges).
 
-    `restart` is the restart in between; `ack_sets` is a state that shows parts of batches, which a
-    snapshot from the admin API does not: persisted bytes, a memory dump, or the end of a trace. `brokers` are
-    the settings of other brokers that may have owned the topic in between. Raises `RefusedError` if a check
-    fails.
+    `restart` is the kind of restart between both. A snapshot from the admin API does not show parts of
+    batches, so `ack_sets` is a state that does: persisted bytes, a memory dump, or the end of a trace.
+    `brokers` are the settings of other brokers that may have owned the topic in between. Raises
+    `RefusedError` if a check fails.
     """
     refuse_other_cluster("the snapshot is", before.cluster, now.cluster)
     if ack_sets is None and before.stats.batch_deleted is not None:
@@ -229,7 +230,7 @@ def remaining(plan: Plan, live: Snapshot) -> tuple[PositionRangeSet, AckSetMappi
 
 
 def commands(entries: PositionRangeSet, ack_sets: AckSetMapping) -> Iterator[Acknowledgment]:
-    """Yield the positions of each acknowledgment."""
+    """Split entries and ack sets into acknowledgment commands, and yield each."""
     ids: Acknowledgment = []
     for position in entries.positions():
         ids.append((position, ()))
@@ -248,7 +249,7 @@ def commands(entries: PositionRangeSet, ack_sets: AckSetMapping) -> Iterator[Ack
 def attachable_type(
     live: Snapshot, before: Snapshot | None = None, *, planned: SubscriptionType | None = None
 ) -> SubscriptionType:
-    """Return the type as which a helper may attach; `RefusedError` if none may."""
+    """Return the subscription type for attaching a helper; `RefusedError` if no helper may attach."""
     topic, subscription = live.name
     shown = live.shown
     if not TopicName.parse(topic).persistent or not live.stats.durable:
@@ -275,7 +276,7 @@ def attachable_type(
 
 
 def known_settings(*settings: BrokerSettings | None) -> list[BrokerSettings]:
-    """Return the known settings; `RefusedError` without any, because the limit is then unknown."""
+    """Return the settings that are not None; `RefusedError` if all are None, because the limit is unknown."""
     known = [each for each in settings if each is not None]
     if not known:
         raise RefusedError("limit-unknown")
@@ -283,18 +284,18 @@ def known_settings(*settings: BrokerSettings | None) -> list[BrokerSettings]:
 
 
 def refuse_other_cluster(what: str, then: str | None, now: str | None) -> None:
-    """Refuse another cluster; an unknown one is accepted."""
+    """Raise `RefusedError` if both clusters are known and differ."""
     if None not in (then, now) and then != now:
         raise RefusedError("other-cluster", what=what, then=then, now=now)
 
 
 def is_internal(subscription: str) -> bool:
-    """Return whether a subscription is one of the broker itself."""
+    """Return whether a subscription is internal: the broker created it for itself."""
     return subscription.startswith(_INTERNAL_PREFIX)
 
 
 def refuse_internal(subscription: str) -> None:
-    """Refuse an internal subscription of the broker."""
+    """Raise `RefusedError` for an internal subscription of the broker."""
     if is_internal(subscription):
         raise RefusedError("internal", subscription=subscription)
 
@@ -304,7 +305,7 @@ def _acked(state: CursorState, ledgers: Mapping[int, int]) -> PositionRangeSet:
 
 
 def _check_same_topic(old: Mapping[int, tuple[int, int | None]], now: Snapshot) -> None:
-    """Refuse unless the live ledgers begin with the old ledgers that are not trimmed."""
+    """Raise `RefusedError` unless the live ledgers begin with the old ledgers that are not trimmed."""
     new = {each.ledger_id: (each.entries, each.size_bytes) for each in now.stats.ledger_sizes}
     topic = now.stats.topic
     # A broker deletes an empty ledger when it loads the topic.
@@ -325,7 +326,10 @@ def _check_same_topic(old: Mapping[int, tuple[int, int | None]], now: Snapshot) 
 
 
 def is_loaded_anew(before: Snapshot, now: Snapshot) -> bool:
-    """Return whether the topic has a newer ledger, which each load opens, and so does a full ledger."""
+    """Return whether the topic has a newer ledger.
+
+    Each load opens a ledger; so does the end of a full one.
+    """
     return max(dict(now.stats.ledgers)) > max(dict(before.stats.ledgers))
 
 
@@ -335,7 +339,7 @@ def _check_reloaded(before: Snapshot, now: Snapshot) -> None:
 
 
 def _moved_back(old: Position, new: Position, ledgers: Mapping[int, int], now: Snapshot) -> bool:
-    """Return whether a mark-delete position is before the old one, in any notation."""
+    """Return whether `new` is before `old`. Two notations of one place, at a ledger's end, are equal."""
     both = _joined(ledgers, now)
     return both.next_valid(*new) < both.next_valid(*old)
 
@@ -350,7 +354,7 @@ def _joined(ledgers: Mapping[int, int], now: Snapshot) -> Ledgers:
 def _check_graceful(
     before: Snapshot, now: Snapshot, missing: PositionRangeSet, brokers: Sequence[BrokerSettings | None]
 ) -> list[str]:
-    """Refuse a state that no graceful restart leaves; return the checks that passed."""
+    """Raise `RefusedError` for a state that no graceful restart leaves; return the checks that passed."""
     old, new = before.stats, now.stats
     since = age_between(before, now)
     if _moved_back(old.mark_delete_position, new.mark_delete_position, dict(old.ledgers), now):
@@ -398,7 +402,7 @@ def _check_graceful(
 
 
 def _check_crash(before: Snapshot, now: Snapshot) -> list[str]:
-    """Refuse a state that no crash leaves; return the checks that passed.
+    """Raise `RefusedError` for a state that no crash leaves; return the checks that passed.
 
     A crash restores the persisted state, so it keeps the acknowledgments that `info-internal` showed.
     """
@@ -420,9 +424,10 @@ def _up_to(ranges: PositionRangeSet, ledger_id: int, entry_id: int) -> PositionR
 
 
 def _ranges_max(then: PositionRangeSet, perhaps: PositionRangeSet, before: tuple[int, int]) -> int:
-    """Return the maximum number of ranges of a set that contains `then` and any part of `perhaps`. O(ranges).
+    """Return the most ranges that a set of `then` and any positions of `perhaps` can have. O(ranges).
 
-    The range that ends at `before` is not counted: it continues with the missing entry, so it was not kept.
+    A range that ends at `before` is not counted. The missing entry after `before` belongs to that range, so
+    the range was not kept.
     """
     missing = PositionRangeSet([(before[0], before[1], before[1] + 1)])
     parts = [each.to_arrays() for each in (then, perhaps, missing)]
@@ -441,11 +446,11 @@ def _ranges_max(then: PositionRangeSet, perhaps: PositionRangeSet, before: tuple
 
 
 def _writes_ledgers(settings: BrokerSettings, counted: int, before: Snapshot, now: Snapshot) -> bool:
-    """Return whether a restart may have kept exactly the ledgers before the one with the first missing entry.
+    """Return whether a restart may have kept exactly the ledgers before that of the first missing entry.
 
-    Only the cursor ledger has the long-array form, and a broker reads it only if there are more ranges than
-    fit the metadata store. Each range follows an unacknowledged entry, so the entries that were not
-    acknowledged in the snapshot, or are newer, bound the number of ranges.
+    Only the cursor ledger has the long-array form. A broker reads the cursor ledger only if the ranges do not
+    fit into the metadata store. Each range follows an unacknowledged entry. So the number of ranges is at
+    most the number of entries that were unacknowledged in the snapshot or are newer.
     """
     if not settings.long_array or counted <= settings.max_unacked_ranges_to_persist:
         return False
@@ -456,7 +461,7 @@ def _writes_ledgers(settings: BrokerSettings, counted: int, before: Snapshot, no
 
 
 def age_between(before: Snapshot, now: Snapshot) -> str:
-    """Return the age of a snapshot in words."""
+    """Return the time between two snapshots in words."""
     if before.stats.time_ms is None or now.stats.time_ms is None:
         return "of unknown age"
     return f"{age((now.stats.time_ms - before.stats.time_ms) / 1000)} old"
@@ -474,7 +479,7 @@ def age(seconds: float) -> str:
 
 
 def _parts(shown: CursorState | None, before: Snapshot, now: Snapshot) -> AckSetMapping:
-    """Return the ack sets of entries that exist and are not wholly acknowledged."""
+    """Return the ack sets in `shown` of entries that exist and are not wholly acknowledged in `now`."""
     if shown is None:
         return {}
     ledgers = now.stats.ledgers

@@ -10,7 +10,7 @@ from ackwell.errors import AckwellError
 
 
 class RefusedError(AckwellError):
-    """The error of a failed check; nothing was changed. `code` names the check, `remedy` the remedy.
+    """The error of a failed check. Nothing was changed. `code` names the check, `remedy` what to do.
 
     >>> str(RefusedError("transactions", topic="persistent://shop/eu/orders"))
     'persistent://shop/eu/orders has open transactions, and their pending acknowledgments are not shown. \
@@ -26,5 +26,5 @@ Wait until they have ended'
 
 @cache
 def texts() -> dict[str, dict[str, str]]:
-    """Return the message and the remedy of each code."""
+    """Return a map from each code to its message and remedy."""
     return tomllib.loads(files("ackwell.rescue").joinpath("refusals.toml").read_text("utf-8"))

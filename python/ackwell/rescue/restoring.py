@@ -1,4 +1,4 @@
-"""Restores acknowledgments: attaches, acknowledges the missing entries, closes, and reads the result."""
+"""The restore: attach a helper, acknowledge the missing entries, close, and read the result."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 class Cluster(Protocol):
-    """A cluster in which to restore: `ackwell.rescue.Connection`, or a model of it."""
+    """The cluster of a restore: `ackwell.rescue.Connection`, or a model of a cluster."""
 
     def read_live(self, topic: str, subscription: str) -> Snapshot:
-        """Return the live state."""
+        """Return the live state of a subscription."""
 
     def attached(self, topic: str, subscription: str, kind: SubscriptionType) -> AbstractContextManager[None]:
         """Attach a helper to the subscription."""
@@ -43,7 +43,7 @@ class Cluster(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """The result for one subscription, from its live state afterwards."""
+    """The result of a restore for one subscription, read from the live state afterwards."""
 
     topic: str
     subscription: str
@@ -71,7 +71,7 @@ Check = Callable[["Plan", "Snapshot"], "tuple[PositionRangeSet, AckSetMapping]"]
 
 
 def restore(plan: Plan, connection: Cluster, *, check: Check = remaining) -> Report:
-    """Acknowledge the missing entries of a plan; a second call changes nothing.
+    """Acknowledge the missing entries of a plan. A second call changes nothing.
 
     Raises the `RefusedError` of `check`, and sends nothing, if the live state no longer matches the plan.
     """
@@ -86,7 +86,7 @@ def restore(plan: Plan, connection: Cluster, *, check: Check = remaining) -> Rep
 
 
 def restore_after_unload(before: Snapshot, connection: Cluster) -> Report:
-    """Restore the losses of an unload: attach first, then plan, before other consumers connect."""
+    """Restore the losses of an unload. The helper attaches before other consumers connect, then plans."""
     with connection.attached(*before.name, attachable_type(before)):
         made = plan(before, connection.read_live(*before.name))
         sent = send(connection, before.name, made.missing, made.ack_sets)

@@ -1,7 +1,8 @@
 """One subscription at one moment, with all values that a rescue needs.
 
 A snapshot is read from a live broker, or from a dump that `ackwell collect` or `ackwell rescue snapshot`
-wrote. A bare `stats-internal` is not one: it does not show the type of the subscription.
+wrote. The output of `stats-internal` alone is not a snapshot, because it does not show the type of the
+subscription.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class Snapshot:
 
     @property
     def type(self) -> SubscriptionType | None:
-        """The type of the subscription; None before a consumer came since the topic was loaded."""
+        """The type of the subscription; None if no consumer has connected since the topic was loaded."""
         found = self.stats.subscription_type
         return None if found in (None, "None") else SubscriptionType(found)
 
@@ -65,14 +66,14 @@ class Snapshot:
 
     @cached_property
     def acked(self) -> PositionRangeSet:
-        """Every entry that exists and is wholly acknowledged. O(ranges)."""
+        """All existing entries that are wholly acknowledged. O(ranges)."""
         stats = self.stats
         found = acknowledged(stats.ledgers, stats.mark_delete_position, stats.individually_deleted)
         return existing(found, stats.ledgers)
 
     @cached_property
     def settings(self) -> BrokerSettings | None:
-        """The broker's settings; None if they are not known."""
+        """The settings of the broker; None if they are unknown."""
         try:
             return settings_of(self.broker)
         except ValueError as error:
@@ -97,9 +98,9 @@ def settings_of(facts: BrokerFacts | None) -> BrokerSettings | None:
 def stated_settings(
     before: Snapshot, now: Snapshot, assignments: Sequence[str], *, others_are_defaults: bool = False
 ) -> BrokerSettings | None:
-    """Return the settings that a user states as `name=value`; None if they leave the limit unknown.
+    """Return the broker's settings with a user's `name=value` changes; None if the limit is then unknown.
 
-    They apply over the settings that the broker reported, else over the defaults of its version.
+    The changes apply to the settings that the broker reported, otherwise to the defaults of its version.
     """
     reported = before.settings or now.settings
     if reported is None and not (others_are_defaults or RANGE_LIMIT in assigned(assignments)):
@@ -112,7 +113,7 @@ def stated_settings(
 def snapshots_of(
     answer: Mapping[str, Any], topic: str, source: str, facts: BrokerFacts | None, cluster: str | None
 ) -> Iterator[Snapshot | UnreadableSource]:
-    """Yield each subscription of one decoded answer, `{internalStats, stats}`."""
+    """Yield a snapshot of each subscription in one decoded answer, `{internalStats, stats}`."""
     shown = answer.get("stats")
     if not isinstance(shown, dict) or not isinstance(shown.get("subscriptions"), dict):
         reason = (
@@ -133,7 +134,10 @@ def snapshots_of(
 
 
 def read_snapshots(sources: Iterable[str | Path]) -> Iterator[Snapshot | UnreadableSource]:
-    """Yield each subscription of files and folders; an unusable source is an `UnreadableSource`."""
+    """Yield a snapshot of each subscription in files and folders.
+
+    `UnreadableSource` for an unusable source.
+    """
     for source in sources:
         try:
             for file in stats_files(source):
@@ -183,7 +187,7 @@ def _of_document(document: Any, file: AnyPath) -> Iterator[Snapshot | Unreadable
 
 
 def dump(answer: TopicAnswer, subscription: str, facts: BrokerFacts, cluster: str | None) -> dict[str, Any]:
-    """Return a snapshot file: the dump of `ackwell collect`, the subscription, cluster and broker."""
+    """Return a snapshot file: the dump of `ackwell collect` with subscription, cluster and broker."""
     return {
         **answer.to_json(),
         "schemaVersion": 1,
@@ -213,8 +217,8 @@ def snapshot_texts(admin: Admin, topic: str, subscription: str) -> list[str]:
 def take(admin: Admin, topic: str, subscription: str) -> tuple[TopicAnswer, Snapshot]:
     """Request one subscription of one topic; `StatsError` if it does not exist.
 
-    An answer is requested again if acknowledgments made it contradictory. Those of other subscriptions do not
-    matter.
+    If acknowledgments during the request made the answer contradictory, it is requested again.
+    Acknowledgments of other subscriptions do not matter.
     """
     for _ in range(CHANGED_TOPIC_REQUESTS):
         answer = next(admin.answers([topic]))

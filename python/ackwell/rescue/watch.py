@@ -1,8 +1,8 @@
 """The rounds of `ackwell rescue watch`: observe, decide, restore.
 
-Each round asks every broker for its overview, and requests the topics that have ranges or are watched
-already. `ackwell.rescue.watching` decides. Restores run after all observations of a round, several at once.
-Without `restores`, a round sends GET requests only, and writes its plans to the folder.
+Each round requests the overview of every broker, and then the topics that have ranges or are watched already.
+`ackwell.rescue.watching` decides. Restores run after all observations of a round, several at once. Without
+`restores`, a round sends GET requests only, and writes its plans to the folder.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Event(NamedTuple):
 
 @dataclass(slots=True)
 class WatchCounts:
-    """The counters of a watch since its start, and the values of its last round."""
+    """The counters of a watch since its start, and the gauges of its last round."""
 
     rounds: int = 0
     round_seconds: float = 0.0
@@ -97,7 +97,7 @@ class Watch:
         self.counts = WatchCounts()
 
     def round(self) -> Iterator[Event]:
-        """Observe every watched topic once, and restore; yield the events."""
+        """Observe every watched topic once and restore lost acknowledgments; yield the events."""
         began, began_cpu = time.monotonic(), time.process_time()
         # The version and the settings of a broker change with a restart, so each round asks again.
         one = _Round(self._connection.renewed())
@@ -158,7 +158,7 @@ class Watch:
             self._forget(topic)
 
     def _keep(self, one: _Round, answer: TopicAnswer, now: dict[str, Snapshot]) -> None:
-        """Keep the observation of a topic for the next round; write it if it changed or the file is old."""
+        """Store the observation of a topic for the next round. Write its file if it changed or is old."""
         written = self._written.get(answer.topic, {})
         if _states(written) != _states(now) or _is_old(written, now):
             facts = one.admin.facts(answer.owner)
@@ -203,7 +203,7 @@ class Watch:
             yield self._refused(name, decision.refusal, file)
 
     def _check_plan(self, one: _Round, plan: Plan, live: Snapshot) -> Iterator[Event]:
-        """Remove a plan of an earlier round if it is carried out or no longer matches."""
+        """Remove a plan of an earlier round if it is carried out or does not match the live state."""
         try:
             left, parts = remaining(plan, live)
             if not len(left) and not parts:
@@ -253,7 +253,7 @@ class Watch:
 
 
 class _Round:
-    """The requests of one round."""
+    """The requests of one round to the brokers."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -264,7 +264,7 @@ class _Round:
         """The subscriptions whose plans match the live state of this round."""
 
     def answers(self, wanted: Sequence[str], watched: set[str]) -> Iterator[TopicAnswer | UnreadableSource]:
-        """Yield the answers about topics that are watched, or have ranges by the overviews.
+        """Yield an answer for each topic that is watched, or has ranges according to the overviews.
 
         Without overviews, every topic is requested.
         """
@@ -279,13 +279,13 @@ class _Round:
         yield from self.admin.answers(wanted, wants=wants, owners=overviews)
 
     def snapshots(self, answer: TopicAnswer) -> Iterator[Snapshot | UnreadableSource]:
-        """Yield each subscription of an answer."""
+        """Yield a snapshot of each subscription in an answer."""
         facts, cluster = self.admin.facts(answer.owner), self.admin.cluster
         yield from snapshots_of(answer.to_json(), answer.topic, answer.source, facts, cluster)
 
     @cached_property
     def brokers(self) -> list[BrokerSettings | None]:
-        """The settings of every broker, because any of them may have owned a topic between two rounds."""
+        """The settings of every broker. Any of them may have owned a topic between two rounds."""
         try:
             return [settings_of(self.admin.facts(each)) for each in sorted(self.admin.brokers())]
         except ValueError as error:
@@ -305,7 +305,7 @@ def _may_have_moved(before: Snapshot, now: Snapshot) -> bool:
 
 
 def _states(snapshots: dict[str, Snapshot]) -> dict[str, tuple[object, ...]]:
-    """Return the parts of snapshots that decide a plan."""
+    """Return for each snapshot the values on which a plan depends."""
     return {
         name: (
             each.stats.mark_delete_position,

@@ -52,7 +52,7 @@ class WatchFolder:
         return found
 
     def plans(self) -> dict[Name, Plan]:
-        """Return the plans that are not carried out."""
+        """Return the plans that are not carried out yet, by subscription."""
         plans = (each for file in self._files(".plan.json") for each in read_plans(file))
         return {each.name: each for each in plans}
 
@@ -71,7 +71,7 @@ class WatchFolder:
         self._observation(topic).unlink(missing_ok=True)
 
     def write_plan(self, plan: Plan, time_ms: int) -> None:
-        """Write a plan, which is a file for `ackwell rescue apply` as well."""
+        """Write a plan file, which `ackwell rescue apply` accepts."""
         write_file(self._plan(plan.name), plan_text([plan], [], time_ms).encode())
 
     def remove_plan(self, name: Name) -> None:

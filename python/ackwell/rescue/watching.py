@@ -1,15 +1,16 @@
 """The decisions of `ackwell rescue watch`, each from two observations of a subscription, without any I/O.
 
 `decide` compares an earlier snapshot with the live state. If acknowledgments are missing and the topic was
-not loaded anew, a seek removed them, and they are not restored. After a load, every check of `plan` applies,
-and two more, because no person reads the plan:
+not loaded again, a seek removed them, and they are not restored. After a load, every check of `plan` applies.
+Because no person reads the plan, two further checks apply:
 
 - The earlier snapshot is at most `AGE_MS_MAX` old.
-- At least `RANGES_MIN` of its ranges still exist unchanged. A seek removes all ranges, so consumers would
-  have to acknowledge exactly the same entries again. `unchanged_remaining` checks it again before a restore.
+- At least `RANGES_MIN` of its ranges still exist unchanged. A seek removes all ranges, so after a seek this
+  is true only if consumers acknowledge exactly the same entries again. `unchanged_remaining` repeats this
+  check before a restore.
 
-A crash may leave any older state, which looks like a seek. `plan` refuses most of these states, and so does
-`decide`: the snapshot is kept, and an operator can use it after checking that no seek happened.
+A crash may leave any older state, which looks like a seek. `plan` and `decide` refuse most of these states.
+The snapshot is then kept, and an operator can use it after checking that no seek happened.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ def decide(before: Snapshot, now: Snapshot, brokers: Sequence[BrokerSettings | N
 
 
 def is_at_risk(now: Snapshot) -> bool:
-    """Return whether the next load of the topic may lose ranges: a limit is used to 80 %, or is unknown."""
+    """Return whether the next load of the topic may lose ranges: a limit is 80 % used or unknown."""
     if not now.stats.durable or not len(now.stats.individually_deleted):
         return False
     settings = now.settings
@@ -104,10 +105,10 @@ def unchanged_remaining(plan: Plan, live: Snapshot) -> tuple[PositionRangeSet, A
 
 
 def both_losses(earlier: Plan, later: Plan, live: Snapshot) -> Plan:
-    """Return the plan for the entries that either of two successive loads lost. O(ranges).
+    """Return one plan for the entries that the first or the second of two loads lost. O(ranges).
 
-    `later` is a plan for the live state from an observation in which `earlier` still matched. Raises
-    `RefusedError` if a seek between the loads is not excluded.
+    `later` compares the live state with an observation between the loads, which `earlier` still matched.
+    Raises `RefusedError` if a seek between the loads is not excluded.
     """
     missing = later.missing | existing(earlier.missing, live.stats.ledgers) - live.acked
     _check_unchanged_ranges(earlier.now, live.stats, missing)
@@ -115,7 +116,7 @@ def both_losses(earlier: Plan, later: Plan, live: Snapshot) -> Plan:
 
 
 def _check_unchanged_ranges(before: CursorState, now: CursorState, missing: PositionRangeSet) -> None:
-    """Refuse if too few ranges before the first missing entry still exist unchanged."""
+    """Raise `RefusedError` if too few ranges before the first missing entry still exist unchanged."""
     first = missing.first_range()
     assert first is not None
     unchanged = {*before.individually_deleted} & {*now.individually_deleted}

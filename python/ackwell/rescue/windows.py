@@ -5,8 +5,8 @@
     WINDOW/NAME.snapshot.json       the snapshot, taken while the subscription is held
     WINDOW/NAME.report.json         the result, written after the release
 
-`begin` and `end` can be repeated after an interruption at any point. Each file is written atomically, and the
-journal is written before its hold, so a hold without a file does not exist.
+`begin` and `end` can be repeated after an interruption at any point. Each file is written atomically. A
+journal is written before its hold, so every hold has a journal.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Window:
         self.file = folder / "window.json"
 
     def create(self, names: Sequence[Name], cluster: str | None) -> None:
-        """Write the list of subscriptions; an existing window is continued and keeps its own list."""
+        """Write the list of subscriptions. An existing window keeps its own list and is continued."""
         self.folder.mkdir(parents=True, exist_ok=True)
         if self.file.exists():
             refuse_other_cluster(f"{self.folder} is", self._values()["cluster"], cluster)
@@ -93,15 +93,15 @@ class Window:
         return cluster
 
     def journal(self, name: Name) -> Path:
-        """Return the file of a hold."""
+        """Return the path of the journal of a hold."""
         return self._file(name, "journal")
 
     def snapshot(self, name: Name) -> Path:
-        """Return the file of a snapshot."""
+        """Return the path of a snapshot."""
         return self._file(name, "snapshot.json")
 
     def report(self, name: Name) -> Path:
-        """Return the file of a result."""
+        """Return the path of a result."""
         return self._file(name, "report.json")
 
     def is_done(self) -> bool:
@@ -210,8 +210,8 @@ def end(
 ) -> Iterator[Result]:
     """Restore and release the subscriptions of a window; yield each result.
 
-    A topic that is not loaded yet is waited for. Several subscriptions are restored at once. A subscription
-    whose restore is refused stays held.
+    The call waits for topics that are not loaded yet. Several subscriptions are restored at once. If a
+    restore is refused, the subscription stays held.
     """
     refuse_other_cluster(f"{window.folder} is", window.cluster(), connection.admin.cluster)
     deadline = time.monotonic() + wait_seconds
@@ -237,7 +237,7 @@ def end(
 
 @contextmanager
 def _lent(free: SimpleQueue[Connection]) -> Iterator[Connection]:
-    """Use a free connection; after an error its next user opens a new binary connection."""
+    """Take a connection from `free` and put it back. After an error its binary connection is closed."""
     own = free.get()
     try:
         yield own
@@ -276,7 +276,7 @@ def _ended(
 
 
 def _loaded(connection: Connection, name: Name, deadline: float) -> Snapshot:
-    """Return the live state as soon as a broker has loaded the topic."""
+    """Wait until a broker has loaded the topic, at most until `deadline`, and return the live state."""
     while True:
         try:
             return connection.read_live(*name)
@@ -301,7 +301,7 @@ def release_all(connection: Connection, window: Window) -> Iterator[Result]:
 def unload_window(
     connection: Connection, window: Window, topic: str, names: Sequence[Name] | None
 ) -> Iterator[Result]:
-    """Unload a topic between `begin` and `end`; without `names`, complete an interrupted run.
+    """Call `begin`, unload a topic, and call `end`. Without `names`, complete an interrupted run.
 
     If a hold or a snapshot fails, nothing is unloaded. The folder is deleted after a success.
     """
@@ -324,7 +324,7 @@ def unload_window(
 
 
 def protected(diagnoses: Iterable[Diagnosis], admin: Admin) -> tuple[list[Name], list[Result]]:
-    """Split subscriptions into those that can be restored and those that are refused, with the reason."""
+    """Return the subscriptions that can be restored, and a result with the reason for each other one."""
     names: list[Name] = []
     refused: list[Result] = []
     for each in diagnoses:

@@ -113,8 +113,8 @@ def check_compression(compression: str) -> None:
 def is_footer(data: bytes) -> bool:
     """Return whether an entry is the footer of chunks.
 
-    A footer begins with `{"`. A compressed entry begins with its size as an int32, and these bytes would be a
-    size of 2 GB, so a compressed entry never matches.
+    A footer begins with `{"`. A compressed entry begins with its size as an int32. The bytes of `{"` would be
+    a size of 2 GB, so a compressed entry is never taken for a footer.
     """
     return data[:1] == FOOTER_MAGIC
 
@@ -169,7 +169,7 @@ def join(read: Read, footer_id: int, max_bytes: int = STATE_BYTES_MAX) -> tuple[
 
 
 def compress(data: bytes, compression: str, engine: Engine | None = None) -> bytes:
-    """Return the stored bytes: the size and the compressed bytes, or `data` for NONE."""
+    """Return the bytes to store: the size of `data`, then its compressed bytes. For NONE, return `data`."""
     if compression == COMPRESSIONS[0]:
         return data
     engine = engine or native_engine()

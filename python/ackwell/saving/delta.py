@@ -91,9 +91,10 @@ def difference(before: PositionInfo, after: PositionInfo) -> Change | None:
 
 
 def merge(first: Change, second: Change) -> Change:
-    """Return one change with the effect of `first` and then `second`.
+    """Return one change that has the effect of `first` followed by `second`.
 
-    Applied to the state before `first`, or to the state between them, it gives the state after `second`.
+    The change can be applied to the state before `first` or to the state between both. The result is the
+    state after `second`.
     """
     acked = first.changes.individually_deleted | second.changes.individually_deleted
     newest_properties = second if second.properties else first
@@ -114,9 +115,9 @@ def merge(first: Change, second: Change) -> Change:
 
 
 def replay(before: PositionInfo, changes: Iterable[Change]) -> PositionInfo:
-    """Return the state after all changes, in their order.
+    """Apply the changes in order to `before`, and return the last state.
 
-    Acknowledged entries stay acknowledged, so their values are removed once, at the end.
+    Acknowledged entries stay acknowledged, so their ack sets and counts are removed once, at the end.
     """
     position, acked, properties = before.position, before.individually_deleted, before.properties
     sets, counts = before.batch_deleted, before.redelivery_counts
@@ -142,7 +143,7 @@ def replay(before: PositionInfo, changes: Iterable[Change]) -> PositionInfo:
 
 
 def _open_sets(sets: AckSets, mark_delete: Position, acked: PositionRangeSet) -> AckSets:
-    """Remove the ack sets of wholly acknowledged entries, and return the others."""
+    """Remove the ack sets of wholly acknowledged entries from `sets`, and return `sets`."""
     sets.remove_up_to(*mark_delete)
     sets.remove_ranges(acked)
     return sets

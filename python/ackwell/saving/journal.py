@@ -1,11 +1,11 @@
 """The saves of a cursor in a store: full saves of the whole state, and deltas between them.
 
-A *delta* can be applied to either of the two saves before it, and these two depend on different entries. If
-any single entry is damaged later, every confirmed save except the last is therefore still readable without a
-loss. The last save gains this property with the next save. A save is *full* if there are fewer
-than two saves to build on, if a change cannot express it (see `ackwell.saving.delta`), or if the deltas since
-the last full save are too many or too large. After a full save, the entries before the previous full save are
-deleted. Only the form `compact` has deltas.
+A *delta* can be applied to either of the two saves before it, and these two saves depend on different
+entries. So if a single entry is damaged later, every confirmed save except the last one is still readable
+without a loss. The next save gives the last one the same protection. A save is *full* in three cases: there
+are fewer than two earlier saves; a change cannot express the save (see `ackwell.saving.delta`); or the deltas
+since the last full save are too many or too large. After a full save, the entries before the previous full
+save are deleted. Only the form `compact` has deltas.
 
 A save takes effect with its last entry. After a crash the store holds either the previous save or this one.
 """
@@ -53,7 +53,7 @@ class Saved(NamedTuple):
 
 
 class Journal:
-    """The saves of one cursor in `store`, which has no other entries. For one thread at a time.
+    """The saves of one cursor in `store`. The store must have no other entries. For one thread at a time.
 
     Parameters
     ----------
@@ -122,14 +122,17 @@ class Journal:
         return self._store
 
     def use(self, form: str, compression: str = COMPRESSIONS[0]) -> None:
-        """Use this form and compression for later saves."""
+        """Set the form and compression of later saves."""
         check_compression(compression)
         if form == "compact" and compression != COMPRESSIONS[0]:
             raise ValueError(f"compression {compression}: the form compact compresses itself")
         self._form, self._compression = form, compression
 
     def load(self, *, take_older: bool = False) -> Recovery:
-        """Load the newest state and own the store; saves continue from it. See `recover` for the errors."""
+        """Load the newest state and own the store.
+
+        Later saves build on this state. Errors are those of `recover`.
+        """
         return self.load_as(lambda found: found, take_older=take_older)
 
     def load_as(self, build: Callable[[Recovery], T], *, take_older: bool = False) -> T:
@@ -184,7 +187,7 @@ class Journal:
         return self.save_source(Given(state), replace=replace)
 
     def save_source(self, source: Source, *, replace: bool = False) -> Saved:
-        """Save the state of a source, which may track its changes."""
+        """Save the state of a source. The source computes its change since the last save."""
         self._begin()
         try:
             return self._save(source, replace=replace)
@@ -231,7 +234,10 @@ class Journal:
         return self._record_save(newest, change, save, first_id, entries)
 
     def _known_newest(self, replace: bool) -> Recovery | None:
-        """Return the newest save if it is known; `NotLoadedError` if the store holds another one."""
+        """Return the newest save, or None.
+
+        `NotLoadedError` if the store has saves that this journal did not load.
+        """
         if self._newest is not None and self._store.last_id != self._newest.last_id:
             if self._store.generation:
                 # Raises `FencedError` if a newer owner took the store.
@@ -250,7 +256,7 @@ class Journal:
         )
 
     def _delta(self, newest: Recovery | None, change: Change | None) -> Save | None:
-        """Return the delta on the two newest saves, or None if a full save is required."""
+        """Return a save that is a delta on the two newest saves, or None if a full save is required."""
         if newest is None or change is None or newest.damaged or self._deltas >= DELTAS_MAX:
             return None
         if self._form != "compact" or newest.form != "compact":

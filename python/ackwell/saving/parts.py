@@ -1,9 +1,10 @@
 """A save as entries of a store: its bytes in parts, one part in each entry.
 
 A save is a state, or a delta on earlier saves. Every part contains the id of its entry, its number among the
-parts of its save, and the saves that a delta builds on; a CRC-32 covers the part. An entry that was changed,
-moved, or overwritten by another entry is therefore always detected. An undamaged part without the last part
-of its save is recognized as an unfinished save. `docs/formats.md` documents the bytes.
+parts of its save, and the ids of the saves that a delta builds on. A CRC-32 covers the part. An entry that
+was changed, moved, or overwritten by another entry is therefore always detected. If the last part of a save
+is missing, the undamaged parts before it are recognized as an unfinished save. `docs/formats.md` documents
+the bytes.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ FLAGS_END: Final = 1 << 5
 
 
 class Save(NamedTuple):
-    """The content of a save."""
+    """The content of a save: its bytes, and the saves on which it builds."""
 
     body: bytes
     """A state in one of the forms, or the changes of a delta, as stored (possibly compressed)."""
@@ -111,7 +112,7 @@ class Part(NamedTuple):
 
 
 def whole_save(data: bytes) -> tuple[bytes, str]:
-    """Return the state in a single entry of a store, and its compression."""
+    """Return the bytes of the state in a save of one entry, and their compression."""
     part = Part.decode(data)
     if part.parts > 1 or part.save.bases:
         what = "a delta" if part.save.bases else f"part {part.number + 1} of {part.parts}"

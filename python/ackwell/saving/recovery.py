@@ -1,8 +1,9 @@
 """The search for the newest state in a store.
 
-The last entry usually completes the newest save. Undamaged parts of an unfinished save may follow it; they
-are skipped. A delta is read together with one of the two saves that it can build on, and so on down to a full
-save. If an entry on this path is damaged, the other save is tried; it gives exactly the same state.
+The last entry usually completes the newest save. Undamaged parts of an unfinished save may follow; they are
+skipped. A delta is read together with one of the two saves on which it can build, and that save likewise,
+until a full save is reached. If an entry on this path is damaged, the other save is tried. It gives exactly
+the same state.
 
 If the newest save cannot be read, recovery raises `CorruptStateError`; it uses an older state only on
 request. Only a store with torn appends (`Store.atomic_appends` is false) can lose its last entry in a crash.
@@ -103,7 +104,7 @@ class Recovery:
 
 
 class Link(NamedTuple):
-    """The save before the newest one: a second base for the next delta."""
+    """The save before the newest one. It is the second base for the next delta."""
 
     entry_id: int
     change: Change
@@ -173,7 +174,7 @@ def recover(
 
 
 def link(store: Store, engine: Engine, newest: Recovery, max_bytes: int = LOADED_BYTES_MAX) -> Link | None:
-    """Return the save before the newest one; None if it is damaged, deleted or no `Change` leads from it."""
+    """Return the save before the newest one; None if it cannot be the base of a delta."""
     if newest.entry_id < 0 or newest.damaged:
         return None
     if 0 < newest.full_first_id <= store.first_id:
@@ -199,7 +200,7 @@ def link(store: Store, engine: Engine, newest: Recovery, max_bytes: int = LOADED
 
 
 def _refuse(damaged: list[Skipped], found: Recovery | None) -> None:
-    """Raise the error that names the damage and the newest undamaged state."""
+    """Raise a `CorruptStateError` that names the damage and the newest undamaged state."""
     newest = damaged[0]
     if found is None or found.position_info is None:
         undamaged = "no save is undamaged; restore the store from a copy, or save with replace=True"
@@ -225,7 +226,7 @@ class _Step(NamedTuple):
 
 
 class _Reading:
-    """One pass over a store. It counts the entries that it reads and tries each broken save once."""
+    """One search in a store. It counts the entries that it reads, and reads each damaged save once."""
 
     def __init__(self, store: Store, engine: Engine, max_bytes: int) -> None:
         self._store = store

@@ -1,7 +1,7 @@
 """States that a journal can save.
 
-A `Source` compares its state with the state of the save before. A `Given` state is a value: the comparison
-costs O(ranges + ack sets + counts). The source of a cursor is `ackwell.cursor.tracked`.
+A `Source` computes the change of its state since the last save. `Given` is a source that holds a value and
+compares it in O(ranges + ack sets + counts). The source of a cursor is `ackwell.cursor.tracked`.
 """
 
 from __future__ import annotations
@@ -21,14 +21,17 @@ class Source(Protocol):
         """Return the whole state."""
 
     def baseline(self) -> object:
-        """Return the value that `change_since` needs at the next save; called when this state is saved."""
+        """Return the value that `change_since` needs at the next save.
+
+        It is called when this state is saved.
+        """
 
     def change_since(self, baseline: Any) -> Change | None:
         """Return the change since the save of a baseline; None if a `Change` cannot express it."""
 
 
 class Given(NamedTuple):
-    """A state as a value. It is its own baseline."""
+    """A source that holds a state. Its baseline is the state itself."""
 
     state: PositionInfo
 
@@ -41,6 +44,6 @@ class Given(NamedTuple):
         return self.state
 
     def change_since(self, baseline: object) -> Change | None:
-        """Return the difference of the two states."""
+        """Return the change from the state `baseline` to this state."""
         # A source of another kind may have left a baseline that is not a state.
         return difference(baseline, self.state) if isinstance(baseline, type(self.state)) else None

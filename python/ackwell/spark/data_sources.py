@@ -10,8 +10,8 @@ The first two read files and folders, plain or gzipped, as a batch or as a strea
     spark.readStream.format("pulsar_stats").option("limit.max_files", 100).load("dumps/")
 
 A stream reads files in the order of their modification times. A file must appear complete (write it
-elsewhere, then rename it) and must not change. Spark applies the filters, because a source with filter
-pushdown keeps the filters for later queries of the same DataFrame.
+elsewhere, then rename it) and must not change. Spark itself applies filters, because a source with filter
+pushdown would keep the filters for later queries of the same DataFrame.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ if TYPE_CHECKING or is_at_least("4.0"):
 else:  # PySpark 3.5 has no data sources in Python: `read_files` only finds the files with these classes
 
     class DataSource:
-        """Replaces the class of PySpark 4.0."""
+        """A substitute for the class of PySpark 4.0, on an older version."""
 
         def __init__(self, options: dict[str, str]) -> None:
             self.options = options
 
     class DataSourceReader:
-        """Replaces the class of PySpark 4.0."""
+        """A substitute for the class of PySpark 4.0, on an older version."""
 
     DataSourceStreamReader = InputPartition = DataSourceReader
 
@@ -61,7 +61,7 @@ except ImportError:  # PySpark 4.1: a stream reads all files in one batch
     ReadMaxFiles = None  # type: ignore[assignment,misc]
 
     class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
-        """Replaces the class of PySpark 4.2."""
+        """A substitute for the class of PySpark 4.2, on an older version."""
 
 
 def register(spark: SparkSession) -> None:
@@ -74,8 +74,8 @@ def register(spark: SparkSession) -> None:
 def read_files(spark: SparkSession, source: str, *paths: str) -> DataFrame:
     """Read files or folders as a batch, with a source of `register`, such as `pulsar_stats`.
 
-    On Spark 3.5, which has no data sources in Python, the result is the same. A missing path is an `OSError`
-    there, and an error of Spark later.
+    Spark 3.5 has no data sources in Python, but the result is the same. A missing path raises `OSError` on
+    Spark 3.5, and an error of Spark on newer versions.
     """
     if is_at_least("4.0"):
         register(spark)
@@ -152,11 +152,11 @@ class _Files(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return the name for `format`."""
+        """Return the name of the source in `DataFrameReader.format`."""
         return cls.source
 
     def schema(self) -> StructType:
-        """Return the schema of every file."""
+        """Return the schema of the rows, which is the same for every file."""
         return spark_schema(self.table)
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -188,7 +188,7 @@ class _Files(DataSource):
         return [path.removeprefix("file:") for path in given]
 
     def parts(self) -> list[str]:
-        """Return the partitions of a batch, with a task for each."""
+        """Return the partitions of a batch. Spark reads each in a task."""
         return [str(path) for path in self.files()]
 
     def some_parts(self) -> list[str]:
@@ -200,7 +200,7 @@ class _Files(DataSource):
         return parts
 
     def read(self, path: str) -> Iterator[pa.RecordBatch]:
-        """Read one file."""
+        """Read one partition and return its rows."""
         module, function = self.batches
         yield from getattr(import_module(module), function)(path)
 
@@ -232,12 +232,12 @@ class PulsarSaves(_Files):
     batches = ("ackwell.spark.tasks.source_rows", "saved_batches")
 
     def parts(self) -> list[str]:
-        """Return the files of each folder together, because a large state spans several."""
+        """Return a partition for each folder, because a large state spans several of its files."""
         folders = groupby(self.files(), key=lambda path: path.parent)
         return [json.dumps([str(path) for path in files]) for _, files in folders]
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        """Raise `ValueError`: a state in several entries could be split between micro-batches."""
+        """Raise `ValueError`, because micro-batches could split a state that has several entries."""
         raise ValueError(f"{self.source}: no stream; read it as a batch")
 
 

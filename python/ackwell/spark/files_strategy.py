@@ -1,9 +1,9 @@
 """The strategy `files`: each task reads the columns of its row groups and folds them.
 
-Passing a row with two strings from the JVM to Python costs more than the rest of the replay. So a task
-receives only the names of its files and returns partials. Row groups are packed by bytes into at most as many
-tasks as needed to use the cores. A task makes one fold of all its row groups, so a thousand small files cost
-as much as one large file.
+Passing rows from the JVM to Python would cost more than the rest of the replay. So a task receives only the
+names of its files and returns partials. Row groups are packed by bytes into at most as many tasks as needed
+to use the cores. A task makes one fold of all its row groups, so a thousand small files cost as much as one
+large file.
 """
 
 from __future__ import annotations
@@ -40,19 +40,20 @@ DRIVER_FILES_MAX: Final = 2_000
 
 
 class ReadPlan(NamedTuple):
-    """The row groups to read, by task."""
+    """The row groups that each task reads."""
 
     shares: list[list[RowGroups]]
     has_resets: bool
 
 
 def plain_files(events: DataFrame) -> tuple[list[str], str]:
-    """Return the Parquet files of a DataFrame, or the reason why its rows are not exactly theirs.
+    """Return the Parquet files whose rows are exactly those of a DataFrame, or the reason why there are none.
 
     The plan must be one relation of Parquet files in a plain index, without further nodes. A Delta table has
     another index. The function parses the printed plan of `explain`, because Spark Connect gives clients no
-    other access to the plan; the classic session could use the JVM's objects, but two ways could disagree. A
-    plan in an unknown format is not plain, so the strategy `auto` then uses `rows`. No job runs.
+    other access to the plan. A classic session could read the JVM's objects, but a second method could give
+    another result. A plan in an unknown format counts as not plain, so the strategy `auto` then uses `rows`.
+    No job runs.
     """
     printed = io.StringIO()
     with redirect_stdout(printed):
@@ -70,9 +71,9 @@ def plain_files(events: DataFrame) -> tuple[list[str], str]:
 
 
 def survey(events: DataFrame, paths: list[str]) -> tuple[ReadPlan | None, str]:
-    """Plan the reading of files, or return how their columns differ from those of the DataFrame.
+    """Return a plan for reading the files, or None and how their columns differ from the DataFrame's.
 
-    The driver reads the footers and the column `kind`. If it cannot, a small job does.
+    The driver reads the footers and the column `kind`. If the driver cannot read the files, a small job does.
     """
     if paths and not is_readable(paths[0]):
         return None, f"{paths[0]}: Arrow has no file system for it"
@@ -150,7 +151,7 @@ def _same_type(own: str, kind: DataType) -> bool:
 
 
 def _cores(session: SparkSession) -> int:
-    """Return the number of tasks that run at a time, or an estimate."""
+    """Return the number of tasks that run at the same time, estimated if Spark does not report it."""
     try:
         return max(1, session.sparkContext.defaultParallelism)
     except Exception:  # Connect has no context, and the error depends on the version.

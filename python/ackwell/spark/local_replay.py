@@ -1,4 +1,4 @@
-"""Replay event files on a local Spark: `ackwell replay --spark`."""
+"""The replay of event files on a local Spark: `ackwell replay --spark`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def replay_files(files: Sequence[str | Path], *, at: int | None = None) -> list[SubscriptionState]:
-    """Replay files on Spark, as `ackwell.replay.replay_files` does. `at` sorts all events."""
+    """Replay files on Spark, as `ackwell.replay.replay_files` does. With `at`, Spark sorts all events."""
     events = read_events(local_session(), *map(str, files))
     return collect_states(replay(events if at is None else first(events, at)))
 

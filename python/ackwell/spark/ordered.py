@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def ordered_replay(events: DataFrame, at_ms: Sequence[int] = (), *, strict: bool = False) -> DataFrame:
-    """Replay events in order: pending acknowledgments by consumer, redeliveries, at given times.
+    """Replay events in order; return pending acknowledgments by consumer, and redeliveries, at given times.
 
     Parameters
     ----------
@@ -29,8 +29,8 @@ def ordered_replay(events: DataFrame, at_ms: Sequence[int] = (), *, strict: bool
         A DataFrame with the columns of `ackwell.spark.schema.EVENTS`. Of rows with
         the same file and sequence, one counts.
     at_ms
-        Moments, in ms since the epoch. Each has a row with the state after all events up to it, from the
-        first event of the subscription on. Another row has the state at the end.
+        Moments, in ms since the epoch. Each subscription has a row for each moment after its first event,
+        with the state after all events up to the moment. A further row has the state at the end.
     strict
         Fail for the first subscription with invalid events, instead of returning its `error`.
 

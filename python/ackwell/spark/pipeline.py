@@ -1,8 +1,9 @@
 """The unordered replay: from events to partials, and from partials to cursors.
 
 A partial is the folded state of some events of one subscription and one ledger. Partials merge in any order,
-and merging one twice changes nothing, so yesterday's partials and today's events give today's cursors. A hot
-subscription spreads over all cores. The mark-delete rule applies only to the merged partials.
+and merging one twice changes nothing, so yesterday's partials and today's events give today's cursors. The
+events of one busy subscription are folded on all cores. The mark-delete position is computed only from the
+merged partials.
 
 No row is sorted. Tasks read the columns of Parquet files directly (`files`), or Spark passes the needed
 columns of any DataFrame as Arrow batches (`rows`). Both use the same fold.
@@ -138,7 +139,7 @@ def cursors(parts: DataFrame, ledgers: DataFrame | None = None, *, strict: bool 
     DataFrame
         With the columns of `ackwell.spark.schema.CURSORS`, a row for each (topic, subscription).
 
-    A task holds the state of the topics of its partition.
+    The memory of a task is the state of the topics in its partition.
     """
     rows = conform(parts, table_schemas.PARTIALS, "partials")
     if ledgers is not None:
@@ -220,7 +221,7 @@ def _union(parts: tuple[DataFrame, ...]) -> DataFrame:
 
 
 def _directories(rows: DataFrame, ledgers: DataFrame) -> DataFrame:
-    """Return a row for each topic with its ledgers."""
+    """Return a row with the ledgers of each topic."""
     entry = F.struct("ledger_id", "entries")
     directory = ledgers.groupBy("topic", "ledger_id").agg(F.max("entries").alias("entries"))
     return (

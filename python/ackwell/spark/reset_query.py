@@ -1,4 +1,4 @@
-"""Find the resets (`ackwell.replay.resets`) of a DataFrame of events with a query.
+"""The query that finds the resets (`ackwell.replay.resets`) in a DataFrame of events.
 
 Resets are rare. One small query, which reads the dictionary pages of the column `kind`, finds them while the
 pipeline is built.
@@ -58,7 +58,7 @@ def find_resets(events: DataFrame) -> Resets:
 
 
 def _published_before(ordered: DataFrame, clears: dict[Name, Order]) -> dict[Name, Position]:
-    """Return the last position published before each cleared backlog, for the topic or the subscription."""
+    """Return the last position that was published before each cleared backlog, by subscription."""
     cleared = ordered.sparkSession.createDataFrame(
         [(*name, *order) for name, order in clears.items()],
         "topic string, cleared string, cleared_file string, cleared_sequence bigint",

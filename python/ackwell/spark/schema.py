@@ -109,8 +109,8 @@ def conform(given: DataFrame, table: table_schemas.Table, what: str) -> DataFram
 def python_rows(events: DataFrame) -> DataFrame:
     """Return the event columns that a fold reads, in the form in which Spark passes them to Python.
 
-    An ack set is passed as text. Spark computes the size of the Arrow batch after each row, and a list column
-    reads all its rows for this, which takes time quadratic in the rows of a batch.
+    An ack set is passed as text. Spark computes the size of the Arrow batch after each row. For a list column
+    this reads all rows of the batch, so lists would take time quadratic in the rows of a batch.
     """
     given = {name.lower() for name in events.columns}
     rows = conform(events, table_schemas.EVENTS, "events").select(
@@ -124,7 +124,7 @@ def python_rows(events: DataFrame) -> DataFrame:
 
 
 def _read(present: StructField, field: StructField) -> Column | None:
-    """Return a column in the type of its field; None if it cannot be converted."""
+    """Return the column `present` converted to the type of `field`; None if it cannot be converted."""
     value = F.col(f"`{present.name}`")
     if _is_time(present.dataType) and field.name.endswith("_ms"):
         return F.unix_millis(value.cast("timestamp"))
@@ -146,7 +146,7 @@ def _from_doubles(name: str) -> Column:
 
 
 def _nulls(name: str, kind: DataType) -> Column:
-    """Return nulls for a column without values, which Spark reads from Parquet as integers."""
+    """Return a column of nulls, for a column without values that Spark reads from Parquet as integers."""
     value = F.col(f"`{name}`")
     message = F.concat(F.lit(f"column {name!r} is not {kind.simpleString()}: "), value.cast("string"))
     return F.when(value.isNull(), F.lit(None).cast(kind)).otherwise(F.raise_error(message).cast(kind))

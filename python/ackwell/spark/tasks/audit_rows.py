@@ -22,7 +22,10 @@ AUDIT_SCHEMA: Final = table_schemas.arrow_schema(table_schemas.AUDIT)
 def audit_batches(
     batches: Iterable[pa.RecordBatch], settings: BrokerSettings, restarts: tuple[Restart, ...]
 ) -> Iterator[pa.RecordBatch]:
-    """Return a row of the table `AUDIT` for each cursor and restart; without a state its numbers are null."""
+    """Yield a row of the table `AUDIT` for each cursor and restart.
+
+    For a cursor with an error it has nulls.
+    """
     for batch in batches:
         for start in range(0, batch.num_rows, _ROWS):
             rows = [

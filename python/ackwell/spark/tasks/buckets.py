@@ -1,4 +1,4 @@
-"""Fold a micro-batch by buckets of topics, and merge the partials with the stored ones."""
+"""The fold of a micro-batch by buckets of topics, and the merge with the stored partials."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class FoldBuckets:
         self._buckets = buckets
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Return rows of `FOLDED`."""
+        """Fold batches of events, and yield rows of the table `FOLDED`."""
         fold, reader = Fold(), BatchReader()
         for batch in batches:
             if batch.num_rows:
@@ -70,7 +70,7 @@ class FoldBuckets:
 
 
 class Bucket:
-    """The state of some topics. Blob 0 is the young one."""
+    """The state of the topics in one bucket. Blob 0 is the young blob (see `ackwell.spark.stream`)."""
 
     def __init__(self, blobs: Mapping[int, bytes]) -> None:
         self._tables = {number: _unpacked(blob) for number, blob in blobs.items()}
@@ -78,7 +78,7 @@ class Bucket:
         self._touched: set[Name] = set()
 
     def join(self, payloads: Iterable[bytes], last_event_ms: int | None) -> None:
-        """Merge the partials of a micro-batch."""
+        """Merge the partials of a micro-batch into the young blob."""
         arrived = pa.concat_tables(_unpacked(payload) for payload in payloads)
         self._touched |= _names(arrived)
         times = pa.array([last_event_ms] * arrived.num_rows, pa.int64())
@@ -98,7 +98,7 @@ class Bucket:
         self._changed.add(_YOUNG)
 
     def cursors(self) -> Iterator[bytes]:
-        """Return the cursors of the changed subscriptions, as Arrow streams."""
+        """Yield the cursors of the changed subscriptions, encoded as Arrow streams."""
         topics = {topic for topic, subscription in self._touched if not subscription}
         fold = Fold()
         for table in self._tables.values():
@@ -127,14 +127,17 @@ class Bucket:
                 self._changed.add(number)
 
     def oldest_event_ms(self) -> int | None:
-        """Return the least time of a last event, over all subscriptions; None without subscriptions."""
+        """Return the time of the last event of the subscription that is idle longest, in ms.
+
+        None without any.
+        """
         return min(self._last_events().values(), default=None)
 
     def _last_events(self) -> dict[Name, int]:
-        """Return the time of each subscription's last event.
+        """Return the time of the last event of each subscription and of each topic, in ms.
 
-        An event of a topic counts for all its subscriptions. A topic has the latest time of its
-        subscriptions, because their acknowledgments need its entries.
+        An event of a topic counts for all its subscriptions. The time of a topic is the latest time of its
+        subscriptions, because their acknowledgments need the entries of the topic.
         """
         latest: dict[Name, int] = {}
         for table in self._tables.values():
@@ -152,7 +155,7 @@ class Bucket:
         }
 
     def changed(self) -> dict[int, bytes | None]:
-        """Return the changed blobs; None for the empty ones."""
+        """Return the changed blobs by number; None for an empty blob."""
         return {
             number: packed(self._tables[number].to_batches(), self._tables[number].schema)
             if self._tables[number].num_rows
@@ -182,7 +185,7 @@ def _merge_rows(tables: list[pa.Table], last_event_ms: int | None) -> pa.Table:
 
 
 def _among(rows: pa.Table, others: pa.Table) -> pa.Array:
-    """Return which rows have a (topic, subscription, ledger) that `others` has."""
+    """Return for each row whether its (topic, subscription, ledger) is in `others`."""
     keys = set(zip(*_name_arrays(others), others.column("ledger_id").to_pylist(), strict=True))
     own = zip(*_name_arrays(rows), rows.column("ledger_id").to_pylist(), strict=True)
     return pa.array([key in keys for key in own], pa.bool_())
@@ -197,7 +200,7 @@ def _name_arrays(table: pa.Table) -> tuple[list[str], list[str]]:
 
 
 def packed(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> bytes:
-    """Return batches as an Arrow stream."""
+    """Encode batches as an Arrow stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema) as writer:
         for batch in batches:
@@ -212,7 +215,7 @@ def _unpacked(blob: bytes) -> pa.Table:
 
 
 def unpack_cursors(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Return packed cursors as rows of the table `CURSORS`."""
+    """Decode the Arrow streams of cursors to rows of the table `CURSORS`."""
     for batch in batches:
         for payload in batch.column("payload").to_pylist():
             yield from _unpacked(payload).to_batches()

@@ -20,7 +20,7 @@ SURVEY = "path string, group_bytes array<bigint>, has_resets boolean, fields str
 
 
 def survey_row(path: str) -> pa.RecordBatch:
-    """Return the survey of a file, from its footer and its column `kind`, as a row."""
+    """Return the survey of a file as a row. It reads the footer and the column `kind`."""
     with ParquetEvents(path) as events:
         survey = events.survey()
     row = {
@@ -59,13 +59,13 @@ class FoldFiles:
         self._whole = whole
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Fold the shares with the given numbers."""
+        """Fold the shares whose numbers are the rows of the batches."""
         for batch in batches:
             for number in batch.column("id").to_pylist():
                 yield from self.fold(self._shares[number])
 
     def fold(self, share: list[RowGroups]) -> Iterator[pa.RecordBatch]:
-        """Fold one share."""
+        """Fold the row groups of one share into rows of partials, or of cursors with `whole`."""
         lean = not self._ordered and not self._resets.seeks and not self._resets.clears
         fold = Fold(self._resets, ordered=self._ordered)
         if fold_row_groups(fold, share, lean=lean) and lean:

@@ -1,4 +1,4 @@
-"""Fold rows of events that Spark passes: the strategy `rows`, and the first step of a stream."""
+"""The fold of event rows that Spark passes: the strategy `rows`, and the first step of a stream."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class FoldRows:
 
 
 def cursor_state(row: dict[str, Any]) -> CursorState:
-    """Return the state of a row of cursors or dumps."""
+    """Return the cursor state of a row of the table `CURSORS` or `STATS`."""
     return CursorState(
         Position(row["mark_delete_ledger_id"], row["mark_delete_entry_id"]),
         PositionRangeSet.parse(row["individually_deleted"] or "[]"),

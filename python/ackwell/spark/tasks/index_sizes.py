@@ -1,4 +1,4 @@
-"""Fill the indexes of delayed messages and measure them, for `delayed_sizing`."""
+"""The measurement of indexes of delayed messages, for `delayed_sizing`."""
 
 from __future__ import annotations
 
@@ -67,10 +67,10 @@ def sizing_function(widths_ms: Sequence[int]) -> Callable[..., Any]:
 
 
 def entropy_bound_bytes(delays_ms: np.ndarray[Any, np.dtype[np.int64]], tick_ms: int) -> float:
-    """Return the fewest bytes per message that any index of these delays needs on average.
+    """Return the least average number of bytes per message for any index of these delays.
 
-    The bound is the entropy of the delay less `log2(tick_ms)`, at least 0. It assumes independent delays and
-    entries that follow one another.
+    The bound is the entropy of the delay minus `log2(tick_ms)`, at least 0. It assumes that the delays are
+    independent and that entry ids are consecutive.
 
     >>> week = np.random.default_rng(1).integers(0, 7 * 86_400_000, 100_000)
     >>> round(entropy_bound_bytes(week, 1), 1), round(entropy_bound_bytes(week, 1_000), 1)
@@ -87,7 +87,7 @@ def entropy_bound_bytes(delays_ms: np.ndarray[Any, np.dtype[np.int64]], tick_ms:
 
 
 def of_sorted(measure: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function of `sizing_function` for `mapInArrow`, on rows sorted by subscription."""
+    """Return a function for `mapInArrow` that calls `measure` for each subscription of sorted rows."""
 
     def measure_each(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for key, pieces in groupby(_pieces(batches), key=itemgetter(0)):
@@ -97,7 +97,7 @@ def of_sorted(measure: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[tuple[str, str], pa.RecordBatch]]:
-    """Divide batches by subscription."""
+    """Split sorted batches by subscription; yield each name with a batch of its rows."""
     for batch in batches:
         names = (batch.column(name).to_pylist() for name in ("topic", "subscription"))
         start = 0

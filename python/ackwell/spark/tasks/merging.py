@@ -1,4 +1,4 @@
-"""Merge partials, and convert them to cursors."""
+"""The merge of partials, and their conversion to cursors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Finish:
         self._strict = strict
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Return rows of the table `CURSORS`. An input row with a `directory` has the ledgers of a topic."""
+        """Yield rows of the table `CURSORS`. An input row with a `directory` has the ledgers of a topic."""
         fold = Fold()
         directories: dict[str, list[tuple[int, int]]] = {}
         for batch in batches:
@@ -72,7 +72,7 @@ def _start(fold: Fold, row: dict[str, Any]) -> None:
 
 
 def explode_ranges(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Return the ranges of cursors, by their column `compact`, as rows of the table `RANGES`."""
+    """Decode the ranges in the column `compact` of cursors to rows of the table `RANGES`."""
     for batch in batches:
         for topic, subscription, compact in zip(
             *(column.to_pylist() for column in batch.columns), strict=True

@@ -1,4 +1,4 @@
-"""Replay sorted events with `FoldInOrder` and `TopicReplay`, and return the state at given moments."""
+"""The replay of sorted events with `FoldInOrder` and `TopicReplay`, for the state at given moments."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Fields = dict[str, Any]
 def follow_batches(
     batches: Iterable[pa.RecordBatch], moments: Sequence[int], *, strict: bool = False
 ) -> Iterator[pa.RecordBatch]:
-    """Replay sorted event rows topic by topic, and return rows of the table `MOMENTS`."""
+    """Replay sorted event rows topic by topic, and yield rows of the table `MOMENTS`."""
     rows: list[Fields] = []
     for row in _rows(batches, moments, strict=strict):
         rows.append(row)
@@ -74,7 +74,7 @@ class _TopicReplay:
         self._last: tuple[Any, ...] | None = None
 
     def feed(self, columns: Columns, events: list[Fields]) -> Iterator[Fields]:
-        """Apply the next events, and return the rows of the moments before them."""
+        """Apply the next events, and yield the rows of the moments that they pass."""
         start = 0
         for row, fields in enumerate(events):
             while self._is_over(self._waiting[0], fields["time_ms"]):
@@ -85,7 +85,7 @@ class _TopicReplay:
         self._fold.feed(columns.take(slice(start, None)))
 
     def end(self) -> Iterator[Fields]:
-        """Return the rows of the moments after all events, and of the end."""
+        """Yield the rows of the moments after the last event, then the row of the end."""
         for moment in self._waiting:
             yield from self._at(moment)
 

@@ -1,4 +1,4 @@
-"""Read files as Arrow batches on the executors, with the parsers of local replay."""
+"""The reading of files as Arrow batches on the executors, with the parsers of local replay."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ _ROWS: Final = 65_536
 
 
 class ReadParts:
-    """A function for `mapInArrow`: read the parts whose numbers are the rows with `module.function`."""
+    """A function for `mapInArrow` that reads parts with `module.function`.
+
+    Its input rows are part numbers.
+    """
 
     def __init__(self, module: str, function: str, parts: list[str]) -> None:
         self._module = module
@@ -40,7 +43,7 @@ class ReadParts:
         self._parts = parts
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Read the parts."""
+        """Read the parts whose numbers are the rows of the batches."""
         read = getattr(import_module(self._module), self._function)
         for batch in batches:
             for number in batch.column(0).to_pylist():

@@ -1,9 +1,9 @@
 """The `ackwell/__init__.py` of an archive of `ship`: it unpacks the archive and loads the package.
 
 Python cannot load a native module from a zip, and Spark adds zips to the path of its workers without
-unpacking them. So `ship` puts this file in the place of the archive's `ackwell`, and the package into another
-folder. The first worker of an executor unpacks the archive next to it, and all workers import the package
-from there.
+unpacking them. So this file is the package `ackwell` of the archive, and the real package is in another
+folder of the archive. The first worker of an executor unpacks the archive into a folder next to it, and all
+workers import the package from that folder.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def unpack(archive: Path) -> Path:
 
 
 def import_as_ackwell(package: Path) -> None:
-    """Load the package in `package` as `ackwell`, which replaces this module."""
+    """Load the package in the folder `package` as the module `ackwell`, in place of this file."""
     spec = importlib.util.spec_from_file_location("ackwell", package / "__init__.py")
     assert spec is not None
     assert spec.loader is not None
