@@ -1,5 +1,6 @@
-"""Diagnose cursors for operators: risks of a restart, contents, and remedies.
+"""Diagnose cursors for operators: predict restarts, decode persisted states, and suggest remedies.
 
-`doctor` predicts the loss of a restart, `inspection` reads persisted bytes, `holes` and `difference` explain
-and compare states, and `report` makes the HTML page.
+`doctor` predicts the loss of a restart. `inspection` decodes persisted bytes. `holes` finds the
+unacknowledged entries that block a subscription. `difference` compares two states. `report` writes the HTML
+page.
 """

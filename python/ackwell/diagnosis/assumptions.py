@@ -1,4 +1,4 @@
-"""Bound a prediction over every value of the settings that the broker did not report.
+"""Widen a prediction to every possible value of the settings that the broker did not report.
 
 A token without superuser rights cannot read a broker's configuration, and a file of answers has no settings.
 The prediction for the defaults may then be wrong in either direction.
@@ -53,7 +53,7 @@ Predict: TypeAlias = "Callable[[Sequence[BrokerSettings]], tuple[RestartLoss, ..
 
 
 class Widened(NamedTuple):
-    """Predictions for the defaults, with bounds that contain those for all values of assumed settings."""
+    """Predictions whose bounds contain the predictions for all values of the assumed settings."""
 
     losses: tuple[RestartLoss, ...]
     reason: Reason | None
@@ -69,9 +69,9 @@ def over_assumed(
     losses: tuple[RestartLoss, ...],
     later: Sequence[BrokerSettings] = (),
 ) -> Widened:
-    """Widen the predictions `losses` over all values of the assumed settings.
+    """Widen the bounds of `losses` to contain the predictions for all values of the assumed settings.
 
-    O(predictions of the restarts), at most 20 of them, and a binary search for the limit.
+    This takes at most 20 predictions of each restart, and a binary search for the limit of ranges.
     """
 
     def predict(closes: Sequence[BrokerSettings]) -> tuple[RestartLoss, ...]:
@@ -97,10 +97,11 @@ def over_assumed(
 def _variants(
     settings: BrokerSettings, assumed: Collection[str]
 ) -> Iterator[tuple[tuple[str, ...], BrokerSettings]]:
-    """Yield variants of the settings, whose predictions bound those of all values.
+    """Yield variants of the settings whose predictions bound the predictions for all values.
 
-    The first variants change one assumed setting. The last ones change all of them: to the values with the
-    greatest loss, and to those with the least. Each variant has the name that it changes; none for the last.
+    Each variant is `(names, settings)`. A variant with a name changes one assumed setting or the rules of the
+    version. A variant without a name changes all of them: to the values with the greatest loss, or to the
+    values with the least loss.
     """
     names = [name for name in _EXTREMES if name in assumed]
     for name in names:
@@ -115,7 +116,7 @@ def _variants(
 
 
 def _rules(settings: BrokerSettings, *, worst: bool) -> BrokerSettings:
-    """Return settings with the rules of the version that keeps the fewest or the most acknowledgments."""
+    """Return the settings with the version rules that keep the fewest (`worst`) or most acknowledgments."""
     return replace(
         settings,
         ranges_beyond_limit=int(not worst),
@@ -128,7 +129,7 @@ def _rules(settings: BrokerSettings, *, worst: bool) -> BrokerSettings:
 
 
 def _with_all(closes: Sequence[BrokerSettings], assignment: str) -> list[BrokerSettings]:
-    """Return the settings of several closes with one setting changed in each."""
+    """Return the settings of several closes, each with the change `name=value`."""
     return [each.with_values([assignment]) for each in closes]
 
 
@@ -143,7 +144,7 @@ def _condition(
     predict: Predict,
     assumed: Collection[str],
 ) -> str:
-    """Return the value of an assumed setting at which the prediction changes."""
+    """Describe the value of an assumed setting at which the prediction changes."""
     if name == VERSION:
         return "the rules differ between versions (--broker-version)"
     default = closes[0].named()[name]

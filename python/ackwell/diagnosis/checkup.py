@@ -41,7 +41,7 @@ class JudgedBroker:
     """The names of the assumed settings that decide the loss of a restart."""
 
     def with_node_bytes(self, limit: int) -> JudgedBroker:
-        """Return the broker with the largest record of its metadata store."""
+        """Return a copy with `limit` bytes as the largest record of the metadata store."""
         return replace(self, settings=replace(self.settings, metadata_node_bytes=limit))
 
     def to_json(self) -> dict[str, Any]:
@@ -66,7 +66,8 @@ class JudgedBroker:
     ) -> JudgedBroker:
         """Return a broker that reported nothing, with settings as `name=value`.
 
-        The other settings are assumed, unless `others_are_defaults`. A version that is None is assumed, too.
+        All other settings are assumed, unless `others_are_defaults`. If the version is None, it is assumed,
+        too.
         """
         named = version or BrokerSettings.DEFAULT_VERSION
         assignments = list(assignments)
@@ -91,9 +92,9 @@ class JudgedBroker:
         *,
         others_are_defaults: bool = False,
     ) -> JudgedBroker:
-        """Return the broker of reported facts; `version` and `assignments` take precedence over them.
+        """Return the broker that reported `facts`; `version` and `assignments` take precedence over them.
 
-        Without facts, the broker reported nothing.
+        If `facts` is None, the broker reported nothing (see `of`).
         """
         if facts is None:
             return cls.of(version, assignments, others_are_defaults=others_are_defaults)
@@ -116,7 +117,7 @@ class JudgedBroker:
 
 
 def _assumed_names(version: str | None, assignments: Iterable[str]) -> frozenset[str]:
-    """Return the decisive settings that no `name=value` states, and the version if it is None."""
+    """Return the names in `DECISIVE` that are not assigned, and `VERSION` if the version is None."""
     return DECISIVE - assigned(assignments).keys() | ({VERSION} if version is None else set())
 
 
@@ -211,7 +212,7 @@ class Checkup:
 
     @property
     def worst(self) -> Verdict:
-        """The worst verdict; fine without a subscription."""
+        """The worst verdict of all subscriptions; `FINE` if there are none."""
         return Verdict.worst(each.verdict for each in self.diagnoses)
 
     @property
@@ -225,7 +226,7 @@ class Checkup:
         least, most = 0, 0
         unbounded = False
         for diagnosis in self.diagnoses:
-            # Without the acknowledgments there is no bound.
+            # The loss of unknown acknowledgments has no bound.
             unbounded = unbounded or (diagnosis.messages_lost.at_most is None and not diagnosis.restarts)
             for loss in diagnosis.restarts:
                 if loss.restart == restart:
@@ -243,7 +244,7 @@ class Checkup:
     def header(self) -> dict[str, Any]:
         """Return the facts of the whole run as JSON values: version, broker, totals, unreadable sources.
 
-        `doctor.schema.json` beside this file describes it together with its `subscriptions`.
+        The schema of the header and of its `subscriptions` is `doctor.schema.json` in this folder.
         """
         from importlib.metadata import version
 
@@ -292,7 +293,7 @@ YEAR_MS: Final = 365 * 86_400_000
 
 
 def _trend(history: Sequence[Diagnosis]) -> Iterator[str]:
-    """Describe growth from the first dump to the newest, and when a limit will be reached at this rate."""
+    """Yield sentences about the growth since the first dump, and the dates on which limits are reached."""
     first, last = history[0], history[-1]
     begin_ms, end_ms = first.stats.time_ms, last.stats.time_ms
     if begin_ms is None or end_ms is None or end_ms - begin_ms < TREND_MS:

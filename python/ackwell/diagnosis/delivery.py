@@ -1,9 +1,9 @@
-"""Whether a subscription delivers messages, and why not: the second verdict of the doctor.
+"""Decide whether a subscription delivers messages, and if not, why: the second verdict of the doctor.
 
 `ackwell.subscription.stall` decides whether a rule holds messages back, with the consumers that the broker
-reports. A defect of a broker is an entry of `codes.toml`, whose conditions are names of `DeliveryFacts`.
-Progress is measured between two dumps, so there are no thresholds. Without a second dump no subscription is
-called stalled.
+reports. The known defects of brokers are entries of `codes.toml`. The conditions of a defect are names of
+attributes of `DeliveryFacts`. Progress is measured between two dumps, without thresholds. The verdict
+`STALLED` therefore requires two dumps.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class DeliveryVerdict(StrEnum):
-    """Whether a subscription delivers, from good to bad."""
+    """The verdicts on the delivery of a subscription, from good to bad."""
 
     DELIVERING = "delivering"
     IDLE = "idle"
@@ -46,13 +46,13 @@ class DeliveryVerdict(StrEnum):
 
     @property
     def severity(self) -> int:
-        """0 for delivering, greater for worse."""
+        """The rank of the verdict: 0 for delivering, greater for worse."""
         return list(DeliveryVerdict).index(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryDiagnosis:
-    """Whether one subscription delivers, and why not."""
+    """The verdict on the delivery of one subscription, with its reason."""
 
     verdict: DeliveryVerdict
     code: Code
@@ -67,7 +67,7 @@ class DeliveryDiagnosis:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether messages wait that a user may expect to be delivered."""
+        """Whether messages wait although a user may expect their delivery."""
         waits = self.verdict is DeliveryVerdict.WAITING and self.code.code not in EXPECTED_WAITS
         return waits or self.verdict is DeliveryVerdict.STALLED
 
@@ -78,7 +78,7 @@ class DeliveryDiagnosis:
         return "" if is_fine else (self.suspected or self.code).code
 
     def to_json(self, stats: SubscriptionStats) -> dict[str, Any]:
-        """Return it as JSON values."""
+        """Return the diagnosis as JSON values."""
         shown = self.suspected or self.code
         return {
             "verdict": str(self.verdict),
@@ -96,7 +96,7 @@ class DeliveryDiagnosis:
         }
 
     def until(self, stats: SubscriptionStats) -> str:
-        """Return the event that ends the wait; empty if no rule is the reason."""
+        """Return the event that ends the wait; empty if the reason is not a rule."""
         return with_names(self.code.until, stats.topic, stats.subscription)
 
     def steps(self, stats: SubscriptionStats) -> list[str]:
@@ -127,7 +127,10 @@ SLOTS: Final = 65_535
 
 @cache
 def _limits(settings: BrokerSettings) -> SubscriptionSettings:
-    """Convert a broker's settings; no limit of the subscription, because `stats` shows if it is reached."""
+    """Convert a broker's settings for `explain_stall`, without the limit of the subscription.
+
+    The answer of `stats` shows whether that limit is reached.
+    """
     return SubscriptionSettings.pulsar(
         "4.2",
         max_unacked_per_consumer=max(settings.max_unacked_messages_per_consumer, 0),
@@ -140,18 +143,21 @@ def _limits(settings: BrokerSettings) -> SubscriptionSettings:
 
 @cache
 def _defects(version: str) -> tuple[Code, ...]:
-    """Return the defects that a broker of a version may have, in the order of examination."""
+    """Return the defects that a broker of this version may have, in the order of examination."""
     return tuple(each for each in codes().values() if each.when and each.has(version))
 
 
 @cache
 def _conditions(when: tuple[str, ...]) -> list[tuple[str, bool]]:
-    """Return the facts that a defect names, each with the value that it must have."""
+    """Parse the conditions of a defect: the name of each fact, and the value that it must have."""
     return [(each.removeprefix("!"), not each.startswith("!")) for each in when]
 
 
 class DeliveryFacts:
-    """Facts about a subscription from one dump and an earlier one; defects are conditions on the booleans."""
+    """Facts about the delivery of a subscription, from a dump and an earlier one.
+
+    The conditions of a defect are names of the boolean attributes.
+    """
 
     def __init__(
         self,
@@ -223,7 +229,7 @@ class DeliveryFacts:
 
     @property
     def undelivered(self) -> bool:
-        """Whether an entry can be delivered: not read yet, or waiting for redelivery."""
+        """Whether entries are left to deliver: unread entries, or entries that were read and wait."""
         return self.unread or self.in_replay
 
     @cached_property
@@ -246,7 +252,7 @@ class DeliveryFacts:
 
     @property
     def _holder(self) -> ConsumerStats | None:
-        """Return the active consumer, or the one with the most unacknowledged messages."""
+        """Return the active consumer, or else the one with the most unacknowledged messages."""
         if self.one_active:
             return next((each for each in self.dispatch.consumers if each.name == self.dispatch.active), None)
         return next(iter(self.dispatch.holders), None)
@@ -256,7 +262,10 @@ class DeliveryFacts:
         return all(bool(getattr(self, name)) is wanted for name, wanted in _conditions(defect.when))
 
     def by_design(self) -> tuple[str, ConsumerStats | None] | None:
-        """Return the code of the rule that holds messages back, and its consumer; None without a rule."""
+        """Return the code of the rule that holds messages back, and the consumer to which it applies.
+
+        Return None without a rule. The consumer is None if the rule is not about a consumer.
+        """
         dispatch = self.dispatch
         if self._stats.markers_only:
             return "only-markers", None
@@ -275,7 +284,7 @@ class DeliveryFacts:
         return self._replay_rule() if self.in_replay else None
 
     def _delivered_rule(self) -> str:
-        """Return the rule for messages that are all delivered or delayed."""
+        """Return the code of the rule that applies if all messages are delivered or delayed."""
         if self.delayed:
             return "delayed"
         if self._acknowledged_in_a_transaction:
@@ -285,7 +294,7 @@ class DeliveryFacts:
 
     @property
     def _pause_rule(self) -> str:
-        """Return the code of a pause because of too many unwritten acknowledgments; empty without a pause."""
+        """Return the code of a pause because of too many acknowledgments to write; empty without a pause."""
         if not self.unread or self.pending_read or self.cursor_reads:
             return ""
         if self._may_pause_on_batch_indexes:
@@ -320,7 +329,10 @@ class DeliveryFacts:
         )
 
     def _replay_rule(self) -> tuple[str, ConsumerStats | None] | None:
-        """Return the rule that holds back entries that were read before."""
+        """Return the code of the rule that holds back replayed entries, and the consumer to which it applies.
+
+        Return None without a rule.
+        """
         dispatch = self.dispatch
         if not self.key_shared:
             return None
@@ -339,7 +351,10 @@ class DeliveryFacts:
         return None
 
     def _responsible_consumer(self) -> ConsumerStats | None:
-        """Return the consumer that `reason` is about: the active one, else the one with the most messages."""
+        """Return the consumer to which `reason` applies.
+
+        If it applies to several consumers, this is the one with the most unacknowledged messages.
+        """
         if self.one_active:
             return self._holder
         reasons = zip(self.dispatch.consumers, self.reasons, strict=True)
@@ -348,7 +363,7 @@ class DeliveryFacts:
 
 
 def _with_policies(settings: BrokerSettings, dispatch: DispatchStats) -> BrokerSettings:
-    """Return the settings with the effective policies that were requested from the broker."""
+    """Replace settings by the effective policies that the broker reported."""
     limit, pauses = dispatch.consumer_limit, dispatch.pauses
     if limit is None and pauses is None:
         return settings
@@ -362,10 +377,10 @@ def _with_policies(settings: BrokerSettings, dispatch: DispatchStats) -> BrokerS
 
 
 def _may_exceed_batch_indexes(stats: SubscriptionStats, settings: BrokerSettings) -> bool:
-    """Return whether more batches may be partly acknowledged than a broker can write, and it pauses then.
+    """Return whether the broker may pause because too many batches are partly acknowledged.
 
-    The admin API does not show partly acknowledged batches. Each is an unacknowledged entry of several
-    messages.
+    The admin API does not show partly acknowledged batches. Any unacknowledged entry of several messages may
+    be one.
     """
     if not settings.pauses_on_batch_indexes or not settings.acknowledgment_at_batch_index_level_enabled:
         return False
@@ -386,7 +401,7 @@ def delivery_of(
     version: str = "4.2",
     assumed: Collection[str] = (),
 ) -> DeliveryDiagnosis:
-    """Return whether a subscription delivers, and why not; `before` is an earlier dump of it.
+    """Diagnose the delivery of a subscription; `before` is an earlier dump of it.
 
     `assumed` contains the names of settings whose value in `settings` is only a default.
     O(consumers + ledgers + ranges).
@@ -420,7 +435,7 @@ def delivery_of(
 
 
 def _without_dispatch(stats: SubscriptionStats) -> str:
-    """Return the code of a subscription without a backlog, or without an answer of `stats`."""
+    """Return the code of a subscription that has no backlog, or whose state of delivery is unknown."""
     if stats.overview is not None and stats.overview.backlog_entries:
         return "delivering"
     if _is_idle(stats):
@@ -439,7 +454,7 @@ def _is_idle(stats: SubscriptionStats) -> bool:
 
 
 def _is_throttled(facts: DeliveryFacts, before: SubscriptionStats | None) -> bool:
-    """Return whether a dispatch rate that is not a hold made the dispatcher wait between two dumps."""
+    """Return whether a dispatch rate, except for a hold, made the dispatcher wait between two dumps."""
     if before is None or before.dispatch is None or facts.held:
         return False
     now, then = facts.dispatch.throttled, before.dispatch.throttled
@@ -516,9 +531,10 @@ def _details(
 
 
 def _limit(name: str, of_broker: int, effective: int | None, unacked: int) -> str:
-    """Name a limit of unacknowledged messages, and whether a policy sets it.
+    """Describe a limit of unacknowledged messages, and whether a policy sets it.
 
-    A broker unblocks at half of the limit, so fewer messages prove a smaller limit.
+    A broker unblocks a consumer at half of the limit. If a blocked consumer has fewer messages, a policy sets
+    a smaller limit.
     """
     if effective is not None:
         return f"{name}={effective}" + (", set by a policy" if effective != of_broker else "")
@@ -528,7 +544,7 @@ def _limit(name: str, of_broker: int, effective: int | None, unacked: int) -> st
 
 
 def _oldest(stats: SubscriptionStats) -> Iterator[str]:
-    """Name the oldest unacknowledged entry, its consumer and its age, as far as the source shows them."""
+    """Describe the oldest unacknowledged entry, its consumer and its age, as far as they are known."""
     oldest = oldest_unacked(stats)
     if oldest is None:
         return

@@ -1,4 +1,4 @@
-"""Compare two states of a cursor: entries acknowledged since, and entries no longer acknowledged.
+"""Compare two states of a cursor: list the entries acknowledged since, and those no longer acknowledged.
 
 A state is read from persisted bytes of any form, or from the answer of a broker. Only an answer contains the
 number of entries in a ledger; otherwise a ledger ends at the greatest entry in either state. Two folders of
@@ -49,7 +49,7 @@ class Difference:
         return bool(len(self.acked) or len(self.unacked) or self.ack_sets)
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON values."""
+        """Return the difference as JSON values."""
         return {
             "acked": str(self.acked),
             "ackedEntries": self.acked.cardinality,
@@ -78,7 +78,7 @@ class Differences:
         return bool(any(self.both.values()) or self.only_before or self.only_after)
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON values."""
+        """Return the differences as JSON values."""
         return {
             "subscriptions": [
                 {"topic": topic, "subscription": subscription, **found.to_json()}
@@ -141,7 +141,7 @@ def _newest(
 
 
 def _topics(found: Iterable[Name], source: Path) -> list[str]:
-    """Return the topics to ask a broker for."""
+    """Return the topics to request from a broker. Raises `StatsError` unless all names are full names."""
     topics = sorted({topic for topic, _ in found})
     if not topics or not all("://" in topic for topic in topics):
         raise StatsError("does not name its topic: give the topic after it", str(source))
@@ -149,7 +149,7 @@ def _topics(found: Iterable[Name], source: Path) -> list[str]:
 
 
 def _named_as(found: dict[Name, SubscriptionStats], other: Iterable[Name]) -> dict[Name, SubscriptionStats]:
-    """Give the only topic of `found` the name of the only topic of `other`, if it has no full name."""
+    """Rename the only topic of `found` to the only topic of `other`, unless it has a full name."""
     mine, theirs = {topic for topic, _ in found}, {topic for topic, _ in other}
     if len(mine) != 1 or len(theirs) != 1 or any("://" in topic for topic in mine):
         return found
@@ -158,7 +158,7 @@ def _named_as(found: dict[Name, SubscriptionStats], other: Iterable[Name]) -> di
 
 
 def _some(names: Iterable[Name]) -> str:
-    """Name the first few."""
+    """List the first three names, and the number of the others."""
     each = [f"{subscription!r} of {topic}" for topic, subscription in sorted(names)]
     return ", ".join(each[:3]) + (f" and {len(each) - 3:,} more" if len(each) > 3 else "") or "none"
 
@@ -184,9 +184,9 @@ def read_position_info(
 ) -> PositionInfo:
     """Read the state of one subscription from persisted bytes, a store's file, or the answer of a broker.
 
-    Raises `StatsError` if an answer has several subscriptions and `subscription` names none of them, or if
-    a store's file has several ledgers and `ledger` names none. `CorruptStateError` for bytes that are not a
-    state.
+    `subscription` selects one of several subscriptions in an answer; `ledger` selects one of several ledgers
+    in a store's file. Raises `StatsError` if they do not select exactly one state, and `CorruptStateError`
+    for bytes that are not a state.
     """
     found = _read(path, subscription, compression, ledger)
     if not isinstance(found, SubscriptionStats):
@@ -237,7 +237,7 @@ _ANSWERS: Final = (
 
 
 def _stored(found: Sequence[Inspection]) -> PositionInfo:
-    """Return the only state of a store's file."""
+    """Return the only state of a store's file; raises `StatsError` for none or several."""
     if len(found) != 1:
         names = ", ".join(each.source for each in found) or "none"
         raise StatsError(f"name one ledger with --ledger; here are: {names}", "")

@@ -1,8 +1,8 @@
 """Predict for each subscription whether a restart of its broker would lose acknowledgments.
 
-`diagnose` examines one subscription: it predicts both restarts with `ackwell.broker.restart`, compares the
-state with each limit, and lists remedies, each tried on the state first. The second verdict, whether the
-subscription delivers, comes from `ackwell.diagnosis.delivery`.
+`diagnose` examines one subscription. It predicts both kinds of restart with `ackwell.broker.restart`,
+compares the state with each limit, and lists the remedies that help this state. The second verdict, whether
+the subscription delivers, comes from `ackwell.diagnosis.delivery`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Verdict(StrEnum):
 
     @property
     def severity(self) -> int:
-        """0 for fine, greater for worse."""
+        """The rank of the verdict: 0 for fine, greater for worse."""
         return _SEVERITY[self]
 
     @classmethod
@@ -89,7 +89,10 @@ class Diagnosis:
 
     @property
     def is_known(self) -> bool:
-        """Whether the acknowledgments are known, or none can be lost because the broker stores none."""
+        """Whether the loss of a restart can be predicted.
+
+        True if the source shows the acknowledgments, or if the broker stores none of them.
+        """
         stats = self.stats
         in_memory = stats.shows_acknowledgments and not stats.persisted_only
         return in_memory or not stats.durable or stats.overview is not None
@@ -100,7 +103,7 @@ class Diagnosis:
         return tuple(dict.fromkeys(reason for loss in self.restarts for reason in loss.reasons))
 
     def verdict_of(self, restart: Restart) -> Verdict:
-        """Return the verdict on one kind of restart alone."""
+        """Return the verdict on one kind of restart only."""
         return self._verdict([loss for loss in self.restarts if loss.restart == restart])
 
     def _verdict(self, restarts: Sequence[RestartLoss]) -> Verdict:
@@ -174,9 +177,9 @@ def diagnose(
     """Return the findings about a subscription; O(ranges + ack sets).
 
     `before` is an earlier dump of the same subscription. `assumed` contains the names of settings whose value
-    in `settings` is only a default (`ackwell.diagnosis.assumptions`). `later` contains the settings of
-    the brokers that load and gracefully close the topic after this restart, one after the other, while no
-    message is acknowledged.
+    in `settings` is only a default (`ackwell.diagnosis.assumptions`). `later` contains the settings of the
+    brokers that load and gracefully close the topic after this restart, in order. No message is acknowledged
+    in that time.
     """
     settings = settings or BrokerSettings()
     if before is not None and before.overview is not None:
@@ -212,7 +215,7 @@ def diagnose(
 
 
 def _without_prediction(stats: SubscriptionStats) -> str:
-    """Return why the source does not show the state that a restart may lose; empty if it does."""
+    """Return the reason why the loss of a restart cannot be predicted; empty if it can."""
     if not stats.durable:
         return "not durable: the broker stores no state of it; a reader keeps its position itself"
     if stats.persisted_only:
@@ -225,10 +228,10 @@ def _without_prediction(stats: SubscriptionStats) -> str:
 def _of_overview(
     stats: SubscriptionStats, restarts: Sequence[Restart], delivery: DeliveryDiagnosis
 ) -> Diagnosis:
-    """Return the findings about a subscription without ranges that only the broker's overview shows.
+    """Return the findings about a subscription that was read from the broker's overview only.
 
-    A graceful restart loses nothing of a subscription without a backlog. A crash may happen before the last
-    acknowledgments are written. The overview does not bound them, unless nothing was delivered.
+    Such a subscription has no ranges. Without a backlog, a graceful restart loses nothing. A crash may happen
+    before the last acknowledgments are written. Their number is unknown, unless nothing was delivered.
     """
     assert stats.overview is not None
     losses = []
@@ -292,7 +295,10 @@ def _loss_to_json(loss: RestartLoss) -> dict[str, Any]:
 
 
 def _discarded(stats: SubscriptionStats, before: SubscriptionStats | None) -> Iterator[str]:
-    """Report lost properties since the earlier dump: the broker could not read the cursor ledger."""
+    """Yield a note if the cursor has lost its properties since the earlier dump.
+
+    The broker then probably could not read the cursor ledger.
+    """
     if before is None or not before.properties or stats.properties:
         return
     was, now = before.mark_delete_position, stats.mark_delete_position

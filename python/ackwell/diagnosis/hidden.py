@@ -2,7 +2,8 @@
 
 A broker does not report these messages, but its counters bound them. The upper bound is the number of
 messages in the backlog minus the unacknowledged messages of the consumers. The lower bound is 1 if all
-messages were delivered and the consumers have fewer unacknowledged messages than the backlog, otherwise 0.
+messages were delivered and the consumers have fewer unacknowledged messages than the backlog contains,
+otherwise 0.
 """
 
 from __future__ import annotations
@@ -40,10 +41,11 @@ def hidden_parts(stats: SubscriptionStats, settings: BrokerSettings) -> Bounds:
 
 
 def _acknowledged_nothing(stats: SubscriptionStats) -> bool:
-    """Return whether no consumer that received any of the entries has acknowledged a message.
+    """Return whether the counters prove that no message was acknowledged.
 
-    All entries were published since the broker loaded the topic, so the counters show their consumers. They
-    do not show an ack set that remains after a seek, but a seek opens the cursor ledger.
+    This requires that all entries were published since the broker loaded the topic: the counters then include
+    every consumer that received one. An ack set that remains after a seek is in no counter. A seek opens the
+    cursor ledger, so an open ledger proves nothing.
     """
     dispatch = stats.dispatch
     return (
@@ -65,16 +67,16 @@ def _is_covered(stats: SubscriptionStats) -> bool:
 
 
 def _backlog_messages(stats: SubscriptionStats) -> int | None:
-    """Return the messages in the backlog, if the broker counted exactly these entries."""
+    """Return the number of messages in the backlog; None unless the broker counted exactly these entries."""
     sizes = stats.batch_sizes
     return sizes.backlog_messages if sizes.backlog_entries == stats.backlog_entries else None
 
 
 def _counts_unacked(stats: SubscriptionStats, dispatch: DispatchStats, settings: BrokerSettings) -> bool:
-    """Return whether the consumers' counts of unacknowledged messages cover the backlog, each message once.
+    """Return whether the consumers' counts contain each unacknowledged message of the backlog at most once.
 
-    After an aborted transaction, two consumers may have the same entry. 4.0 still counts skipped, cleared
-    and expired messages.
+    After an aborted transaction, two consumers may count the same entry. In 4.0, the counts still include
+    messages that were skipped, cleared or expired, which are not in the backlog.
     """
     if dispatch.kind not in (SubscriptionType.SHARED, SubscriptionType.KEY_SHARED) or not dispatch.consumers:
         return False
@@ -89,7 +91,7 @@ def _all_delivered(stats: SubscriptionStats, dispatch: DispatchStats) -> bool:
 
     Return False for an open cursor ledger, because whole entries may then be acknowledged. The consumers'
     counts may be too low in this case: if a command acknowledges several messages of one batch, the broker
-    compares each of them with the state before the command.
+    compares each message with the state before the command.
     """
     last = stats.ledgers.last_position
     return (

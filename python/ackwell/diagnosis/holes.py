@@ -31,7 +31,7 @@ class Hole:
 
     @property
     def entries(self) -> int:
-        """The number of entries."""
+        """The number of entries in the hole."""
         return self.last.entry_id - self.first.entry_id + 1
 
     def __str__(self) -> str:
@@ -160,7 +160,10 @@ def oldest_unacked(stats: SubscriptionStats) -> Position | None:
 
 
 def holder_of(stats: SubscriptionStats, unacked: Position) -> ConsumerStats | None:
-    """Return the consumer of an entry: the active one, or the only one with unacknowledged messages."""
+    """Return the consumer to which an unacknowledged entry was sent; None if it is unknown.
+
+    It is the active consumer, or the only consumer with unacknowledged messages.
+    """
     dispatch, read = stats.dispatch, stats.read_position
     if dispatch is None or read is None or unacked >= read:
         return None
@@ -180,7 +183,7 @@ class EntryListing:
         )
 
     def peek(self, admin: Admin, most: int) -> int:
-        """Request the metadata of at most `most` entries; return the number of requests."""
+        """Request the metadata of the first `most` entries; return the number of requests."""
         positions = list(islice(self._entries, max(most, 0)))
         for position in positions:
             try:
@@ -191,7 +194,7 @@ class EntryListing:
         return len(positions)
 
     def lines(self) -> Iterator[str]:
-        """Return a line for each entry."""
+        """Yield one line of text for each entry."""
         for position, found in self._entries.items():
             if not isinstance(found, tuple):
                 yield f"{position}" if found is None else f"{position}  {found}"

@@ -1,9 +1,9 @@
-"""Decode persisted cursor bytes in any form; the content decides the form.
+"""Decode persisted cursor bytes in any form; the form is detected by the content.
 
 The forms are a PositionInfo (an entry of a cursor ledger), a ManagedCursorInfo (a value of the metadata
 store, also compressed), the entries of a large state with their footer (PIP-381), and ackwell's compact
-form. The bytes contain no topic, no subscription and no length of a ledger; `Inspection.cannot_say` lists
-the missing facts.
+form. The bytes contain neither the topic, nor the subscription, nor the numbers of entries in the ledgers.
+`Inspection.cannot_say` lists the missing facts.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _STATE_NAMES: Final = ("markDeletePosition", "individuallyDeletedMessages", "bat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inspection:
-    """One decoded state."""
+    """One decoded state, with its source and its form."""
 
     source: str
     kind: Literal["PositionInfo", "ManagedCursorInfo"]
@@ -62,13 +62,13 @@ class Inspection:
         return "pulsar-ranges" if self.kind == "ManagedCursorInfo" else self.info.form
 
     def sizes(self) -> dict[str, int | None]:
-        """Return the size of this state in each form; None if the form cannot hold all of it."""
+        """Return the bytes of this state in each form; None if the form cannot hold the whole state."""
         return {} if self.info is None else {form: size_in(self.info, form) for form in FORMS}
 
     def restart_losses(
         self, settings: BrokerSettings | None = None, restarts: Sequence[Restart] = RESTARTS
     ) -> tuple[RestartLoss, ...]:
-        """Return the losses of restarts if a broker had just written this state."""
+        """Predict the loss of each restart of a broker that has just written this state."""
         if self.info is None:
             return ()
         state = CursorState.of(self.info)
@@ -79,10 +79,10 @@ class Inspection:
 
     @property
     def oldest_unacked(self) -> Position | None:
-        """Return the entry after the mark-delete position.
+        """The entry after the mark-delete position.
 
-        If that position is the last of its ledger, the first entry of the next ledger follows instead; the
-        bytes do not show this.
+        If the mark-delete position is the last entry of its ledger, the oldest unacknowledged entry is in the
+        next ledger. The bytes do not show this.
         """
         return None if self.info is None else self.info.position._replace(entry_id=self.info.entry_id + 1)
 
@@ -95,7 +95,7 @@ class Inspection:
         return tuple(missing)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the state under the names of Pulsar's tools; facts that are not in the bytes are null."""
+        """Return the state by the names of Pulsar's tools; a fact that the bytes do not contain is null."""
         info = self.info
         return {
             "file": self.source,
@@ -139,9 +139,9 @@ def inspect(data: bytes, *, source: str = "", compression: str | None = None) ->
 
 
 def inspect_entries(entries: Sequence[StoredEntry], *, compression: str | None = None) -> list[Inspection]:
-    """Read several stored values; join a footer with the entries before it that belong to it.
+    """Read several stored values; join each footer with the preceding entries of the same state.
 
-    Each other value is read separately.
+    Every other value is read separately.
     """
     entries = [each for entry in entries for each in _printed(entry, compression)]
     read: list[Inspection] = []
@@ -166,7 +166,7 @@ def inspect_entries(entries: Sequence[StoredEntry], *, compression: str | None =
 
 
 def _printed(entry: StoredEntry, compression: str | None) -> list[StoredEntry]:
-    """Return the values that a tool printed into a file, or the file itself."""
+    """Return the values in a file that a tool printed; for any other file, the file as one value."""
     try:
         # Compressed bytes may look like text.
         found = [] if compression is not None else printed_values(entry.data)
@@ -181,7 +181,7 @@ def _printed(entry: StoredEntry, compression: str | None) -> list[StoredEntry]:
 
 
 def inspect_store(path: Path, ledger: str | None = None) -> list[Inspection]:
-    """Read the newest state of each ledger in an SQLite file, or of the one named `ledger`.
+    """Read the newest state of each ledger in an SQLite file; with `ledger`, of this one only.
 
     The file is only read, and no owner is fenced. Raises `StoreError` for a file without ackwell's tables
     or without this ledger, and the errors of `ackwell.saving.recovery.recover`.
@@ -245,7 +245,7 @@ def _inspect(data: bytes, source: str, entries: int, compression: str | None) ->
 
 
 def _refuse_other_kinds(data: bytes, compression: str | None = None) -> None:
-    """Raise `CorruptStateError` for another kind of file; it names the command that reads that kind."""
+    """Raise `CorruptStateError` for bytes of another kind of file; the message names the command for it."""
     kind = source_kind(data)
     # Compressed bytes may look like text.
     if kind not in _READABLE and (kind is not SourceKind.TEXT or compression is None):
@@ -273,7 +273,7 @@ def _cursor_info(data: bytes, source: str) -> Inspection:
 
 
 def _is_cursor_info(data: bytes) -> bool:
-    """Return whether bytes are a ManagedCursorInfo, and not a PositionInfo, by the second and third field.
+    """Return whether bytes are a ManagedCursorInfo rather than a PositionInfo; fields 2 and 3 decide.
 
     A PositionInfo has int64 fields 1 and 2, and its field 3 is a message (wire type 2). A ManagedCursorInfo
     either lacks field 2, or its field 3 is an int64: the entry of the mark-delete position.

@@ -39,14 +39,14 @@ class LimitUsage:
 
     @property
     def is_near(self) -> bool:
-        """Whether a busy subscription uses the rest within minutes."""
+        """Whether a busy subscription may exceed the limit within minutes."""
         return self.share >= NEAR_A_LIMIT
 
 
 def limit_usage(
     stats: SubscriptionStats, settings: BrokerSettings, later: Sequence[BrokerSettings] = ()
 ) -> Iterator[LimitUsage]:
-    """Yield the used part of each limit; `later` are the settings of further graceful closes."""
+    """Yield the used part of each limit; `later` contains the settings of further graceful closes."""
     limit = settings.max_unacked_ranges_to_persist
     ranges = stats.individually_deleted
     if settings.long_array:
@@ -81,7 +81,8 @@ def limit_usage(
 def counted_entries(stats: SubscriptionStats, settings: BrokerSettings) -> int:
     """Return the acknowledged entries that count for the limit of the long-array form.
 
-    Before 5.0.0 a ledger is lost if the ledgers before it exceed the limit, so the last one does not count.
+    Before 5.0.0, a ledger is written unless the entries of the earlier ledgers exceed the limit. The entries
+    of the last ledger therefore do not count.
     """
     ranges = stats.individually_deleted
     ledger_ids = ranges.ledger_ids()
@@ -91,7 +92,7 @@ def counted_entries(stats: SubscriptionStats, settings: BrokerSettings) -> int:
 
 
 def loss_beyond(stats: SubscriptionStats, settings: BrokerSettings, usage: LimitUsage) -> str:
-    """Describe the loss beyond a limit."""
+    """Describe the loss of a state that exceeds a limit."""
     share = f"{usage.setting} is used to {usage.share:.0%}"
     if usage.setting == NODE_LIMIT:
         return (

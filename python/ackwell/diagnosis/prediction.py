@@ -1,4 +1,4 @@
-"""Predict the restarts of a subscription from a dump, with bounds for the parts that it does not show."""
+"""Predict the restarts of a subscription from a dump; bound the values that the dump does not show."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def predicted_losses(
 ) -> tuple[RestartLoss, ...]:
     """Predict each restart of a subscription; `before` is an earlier dump. O(ranges + ack sets).
 
-    `later` are the settings of further graceful closes without an acknowledgment in between.
+    `later` contains the settings of further graceful closes without an acknowledgment in between.
     """
     written = written_losses(stats, settings, restarts, before, later)
     return with_withheld(written, withheld(stats, settings, before), stats, settings)
@@ -42,7 +42,7 @@ def written_losses(
     before: SubscriptionStats | None = None,
     later: Sequence[BrokerSettings] = (),
 ) -> tuple[RestartLoss, ...]:
-    """Predict each restart for a cursor whose ledger accepts writes."""
+    """Predict each restart; assume that the cursor ledger accepts writes."""
     unwritten_entries = unwritten(stats, settings, before)
     return tuple(predict(stats, settings, restart, unwritten_entries, later) for restart in restarts)
 
@@ -50,7 +50,7 @@ def written_losses(
 def with_withheld(
     losses: Sequence[RestartLoss], held_back: Withheld, stats: SubscriptionStats, settings: BrokerSettings
 ) -> tuple[RestartLoss, ...]:
-    """Return the losses of `written_losses` together with acknowledgments that may be in memory only."""
+    """Add the acknowledgments that may be in memory only to the losses of `written_losses`."""
     return tuple(_with_withheld(loss, held_back, stats, settings) for loss in losses)
 
 
@@ -61,7 +61,7 @@ def predict(
     unwritten_entries: int | None = None,
     later: Sequence[BrokerSettings] = (),
 ) -> RestartLoss:
-    """Predict one restart of a subscription; `unwritten_entries` is the bound of `unwritten`."""
+    """Predict one restart of a subscription; `unwritten_entries` is the result of `unwritten`."""
     if stats.untouched and stats.batch_deleted is None and _has_no_unwritten_parts(stats, settings, restart):
         stats = replace(stats, batch_deleted={})
     state = stats if stats.shows_ledgers else CursorState.of(stats.to_position_info())
@@ -101,10 +101,10 @@ def predict(
 def _with_withheld(
     loss: RestartLoss, held_back: Withheld, stats: SubscriptionStats, settings: BrokerSettings
 ) -> RestartLoss:
-    """Return the loss together with acknowledgments that may be in memory only.
+    """Add the acknowledgments that may be in memory only to one loss.
 
-    A graceful restart writes them to the metadata store at the close. Its loss is uncertain only if there is
-    a sign that writes fail.
+    A graceful restart writes them to the metadata store at the close. They change its loss only if there is a
+    sign that writes fail.
     """
     if held_back.messages.at_most == 0 or (loss.restart == "graceful" and not held_back.sign):
         return loss
@@ -127,7 +127,7 @@ def _with_withheld(
 
 
 def _has_no_unwritten_parts(stats: SubscriptionStats, settings: BrokerSettings, restart: Restart) -> bool:
-    """Return whether a subscription without a consumer since it was loaded loses no ack sets."""
+    """Return whether the restart keeps all ack sets of a subscription without a consumer since its load."""
     if stats.cursor_ledger == "none":
         # The broker loaded no ack sets.
         return not settings.reads_batch_indexes_back
@@ -136,5 +136,5 @@ def _has_no_unwritten_parts(stats: SubscriptionStats, settings: BrokerSettings, 
 
 
 def weight(count: Bounds) -> tuple[int, float]:
-    """Return the key by which losses are ordered."""
+    """Return the sort key of a loss: the lower bound, then the upper bound."""
     return count.at_least, float("inf") if count.at_most is None else count.at_most

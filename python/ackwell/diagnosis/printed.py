@@ -72,7 +72,7 @@ def printed_values(data: bytes) -> list[Printed]:
 
 
 def _dumps(text: str) -> Iterator[Printed]:
-    """Yield the values of hex dumps; a header of an entry, or the offset 0, begins a value."""
+    """Yield the values in hex dumps. A value begins at the header of an entry, or at offset 0."""
     name, value = "", bytearray()
     for line in text.splitlines():
         header = _ENTRY.search(line)
@@ -90,7 +90,7 @@ def _dumps(text: str) -> Iterator[Printed]:
 
 
 def _row_bytes(text: str) -> bytes:
-    """Return the bytes of a row of a hex dump; more than one blank after a byte ends them."""
+    """Return the bytes in a row of a hex dump. Several blanks end them, except in the middle of a row."""
     found = bytearray()
     for group in _BYTES.finditer(text):
         if group.start() and text[group.start() - 1] != " ":
@@ -116,7 +116,7 @@ def _lines(text: str) -> Iterator[bytes]:
 
 
 def _decoded(word: str) -> Iterator[bytes]:
-    """Yield the bytes of digits if they begin like a cursor."""
+    """Decode hexadecimal or base64 digits; yield the bytes if they begin like a persisted cursor."""
     candidates = [bytes.fromhex(word)] if _DIGITS.match(word) else []
     with suppress(binascii.Error):
         candidates.append(base64.b64decode(word, validate=True))
@@ -124,7 +124,7 @@ def _decoded(word: str) -> Iterator[bytes]:
 
 
 def _message(text: str) -> dict[str, Any]:
-    """Read the text form of a Protocol Buffers message; every field is a list."""
+    """Parse the text form of a Protocol Buffers message; each field is a list of its values."""
     message: dict[str, Any] = {}
     stack = [message]
     for name, colon, value, opens, closes in _FIELD.findall(text):
@@ -141,7 +141,7 @@ def _message(text: str) -> dict[str, Any]:
 
 
 def _encoded(message: Any) -> Iterator[bytes]:
-    """Yield a decoded cursor as bytes of the metadata store."""
+    """Encode a cursor that a tool printed as text; yield the bytes that the metadata store contains."""
     from ackwell import ManagedCursorInfo, PositionInfo
 
     try:

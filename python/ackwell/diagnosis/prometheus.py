@@ -1,7 +1,7 @@
 """Write a checkup, or the holes, as Prometheus text that the textfile collector can read.
 
-Names follow Prometheus' conventions: a prefix, base units, no counter that can fall. A number of
-messages is an interval with two samples, `_min` and `_max`; a bound that is not known is `+Inf`.
+Names follow Prometheus' conventions: a prefix and base units. A value that can decrease is a gauge. A number
+of messages is an interval with two samples, `_min` and `_max`; an unknown upper bound is `+Inf`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def prometheus_text(checkup: Checkup) -> str:
 
 
 def prometheus_holes(found: Iterable[Blockage]) -> str:
-    """Return the oldest hole of each subscription in that format; an unknown age has no sample."""
+    """Return the oldest hole of each subscription as Prometheus text; an unknown age has no sample."""
     pinned: list[Sample] = []
     behind: list[Sample] = []
     age: list[Sample] = []
@@ -47,9 +47,9 @@ def prometheus_holes(found: Iterable[Blockage]) -> str:
 
 
 def prometheus_lines(families: Iterable[tuple[str, str, list[Sample]]]) -> str:
-    """Return families, each a name, a text and its samples, in that format.
+    """Return metric families as Prometheus text. A family is its name, its help text and its samples.
 
-    A name with the ending `_total` is a counter, every other one a gauge.
+    A family is a counter if its name ends with `_total`, otherwise a gauge.
     """
     return "".join(f"{line}\n" for line in _lines(families))
 
@@ -144,7 +144,7 @@ def _families(checkup: Checkup) -> Iterator[tuple[str, str, list[Sample]]]:
 
 
 def _is_healthy(diagnosis: Diagnosis) -> bool:
-    """Return whether no finding reports a cursor that is not written or not open."""
+    """Return whether the cursor is open and written, as far as the findings show."""
     codes = {reason.code for reason in diagnosis.reasons} | {diagnosis.delivery.reason}
     return not codes & {"cursor-not-written", "cursor-not-open"}
 

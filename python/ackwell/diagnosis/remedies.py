@@ -1,4 +1,4 @@
-"""Remedies against the loss of acknowledgments, each tried on the state first."""
+"""Remedies against the loss of acknowledgments. Settings are suggested only if they reduce the loss."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Remedy:
 
 
 def record_remedies(stats: SubscriptionStats, usage: Sequence[LimitUsage]) -> Iterator[Remedy]:
-    """Yield the remedy for a record that is near the limit of the metadata store."""
+    """Yield the remedies if the record of a close is near the limit of the metadata store."""
     if not any(each.setting == NODE_LIMIT and each.is_near for each in usage):
         return
     if stats.cursor_ledger != "open":
@@ -132,7 +132,7 @@ def _settings_that_help(
     losses: Sequence[RestartLoss],
     changes: Sequence[str],
 ) -> Iterator[Remedy]:
-    """Try the changes on the state; suggest them, with the remaining loss, only if they reduce it."""
+    """Predict the loss with the changes; yield them as a remedy only if they reduce the loss."""
     if not changes:
         return
     changed = written_losses(stats, settings.with_values(changes), [loss.restart for loss in losses])

@@ -3,7 +3,7 @@
 A broker writes a cursor within `managedLedgerCursorPositionFlushSeconds`, if it can. `NoLedger` is the
 state of a cursor that was only read since the topic was loaded. It is also the state of a cursor whose
 ledger cannot be created or written: its acknowledgments are then in memory only. The counters of the
-delivery distinguish these two cases. A write that the bookies do not answer shows only in two dumps: the
+delivery distinguish these two cases. A write that the bookies do not answer is visible only in two dumps: the
 cursor ledger does not grow after an acknowledgment.
 """
 
@@ -145,7 +145,7 @@ def withheld(
 
 
 def _not_persisted(stats: SubscriptionStats, persisted: CursorState, settings: BrokerSettings) -> Withheld:
-    """Count the acknowledged messages that the metadata store does not have."""
+    """Count the acknowledged messages that `persisted`, the state in the metadata store, does not contain."""
     if not stats.shows_ledgers:
         return Withheld(_acked(stats, settings), "")
     then, now = (
@@ -173,7 +173,11 @@ def _acknowledged_nothing(stats: SubscriptionStats) -> bool:
 
 
 def _acked(stats: SubscriptionStats, settings: BrokerSettings) -> Bounds:
-    """Bound the acknowledged messages: delivered less unacknowledged ones, and at most all of the topic."""
+    """Bound the acknowledged messages by the lower of two estimates.
+
+    One is the number of delivered messages minus the unacknowledged ones. The other is the most messages that
+    the state can have acknowledged.
+    """
     bounds = []
     dispatch = stats.dispatch
     if (
@@ -194,7 +198,7 @@ def _acked(stats: SubscriptionStats, settings: BrokerSettings) -> Bounds:
 
 
 def _sign(stats: SubscriptionStats) -> str:
-    """Return the fields that prove the acknowledgment of a whole entry since the topic was loaded."""
+    """Describe the proof that an entry was wholly acknowledged since the topic's load; empty without one."""
     if stats.mark_delete_moved_ms is not None:
         return "the mark-delete position has moved since the topic was loaded"
     consumers = () if stats.dispatch is None else stats.dispatch.consumers
@@ -215,14 +219,14 @@ def _sign(stats: SubscriptionStats) -> str:
 
 
 def _switching_ms(before: SubscriptionStats | None, now: SubscriptionStats) -> int | None:
-    """Return the time between two dumps during the same switch of the cursor ledger."""
+    """Return the time between two dumps of one switch of the cursor ledger; None for different switches."""
     if before is None or before.time_ms is None or now.time_ms is None or not _is_same_ledger(before, now):
         return None
     return now.time_ms - before.time_ms
 
 
 def _is_same_ledger(before: SubscriptionStats, now: SubscriptionStats) -> bool:
-    """Return whether the cursor was not written between two dumps of one load of the topic."""
+    """Return whether the topic was not reloaded, and the cursor not written, between two dumps."""
     first, second = (
         (
             stats.ledger_sizes[-1].ledger_id if stats.ledger_sizes else None,
@@ -237,7 +241,10 @@ def _is_same_ledger(before: SubscriptionStats, now: SubscriptionStats) -> bool:
 
 
 def _sign_between(before: SubscriptionStats | None, now: SubscriptionStats) -> str:
-    """Return the fields that prove an acknowledgment between two dumps of one load without a write."""
+    """Describe the proof that an entry was acknowledged between two dumps without a write of the cursor.
+
+    The result is empty without a proof.
+    """
     if before is None or not (before.shows_acknowledgments and now.shows_acknowledgments):
         return ""
     if not _is_same_ledger(before, now):

@@ -68,8 +68,8 @@ class Change(NamedTuple):
 class BrokerUpgrade:
     """One broker before and after its upgrade.
 
-    `configured` are the settings that the broker reports, or that are known otherwise. A setting that differs
-    from the default of the old release stays as it is; all others get the default of the new release.
+    A setting that differs from the default of the old release keeps its value. All other settings get the
+    default of the new release.
     """
 
     source: JudgedBroker
@@ -89,9 +89,10 @@ class BrokerUpgrade:
     ) -> BrokerUpgrade:
         """Return the upgrade of a broker to a release.
 
-        `assignments` are settings of the new broker, as `name=value`. A setting that is assumed for the old
-        broker is also assumed for the new one. Exceptions are the settings in `assignments`; with
-        `others_are_defaults`, no setting is assumed. Raises `ValueError` for an unknown release or setting.
+        `configured` contains the settings that the broker reports, or that are known otherwise. `assignments`
+        contains settings of the new broker, as `name=value`. A setting that is assumed for the old broker is
+        also assumed for the new one, unless it is in `assignments`. With `others_are_defaults`, no setting is
+        assumed. Raises `ValueError` for an unknown release or setting.
         """
         target_settings = BrokerSettings.of(to)
         changed = _changed(configured or {}, source.version)
@@ -118,7 +119,7 @@ class BrokerUpgrade:
 
     @cached_property
     def changes(self) -> tuple[Change, ...]:
-        """Every rule and setting of the doctor that differs afterwards."""
+        """Every rule and setting in `BrokerSettings` that the upgrade changes."""
         names = {each.name: each.metadata.get("name") for each in fields(BrokerSettings)}
         names["cursor_info_compression"] = "managedCursorInfoCompressionType"
         found = []
@@ -131,7 +132,7 @@ class BrokerUpgrade:
 
     @cached_property
     def consumer_rules(self) -> tuple[str, ...]:
-        """The rules of delivery and acknowledgment that differ afterwards, as sentences."""
+        """The rules of delivery and acknowledgment that the upgrade changes, as sentences."""
         before, after = (_model(each.version) for each in (self.source, self.target))
         if before is None or after is None:
             return ()
@@ -143,7 +144,7 @@ class BrokerUpgrade:
         )
 
     def without(self, change: Change) -> BrokerSettings:
-        """Return the settings afterwards, with one change undone."""
+        """Return the settings after the upgrade, with one change undone."""
         before = getattr(self.source.settings, change.attribute)
         return replace(self.target.settings, **{change.attribute: before})
 
@@ -185,7 +186,7 @@ class SubscriptionUpgrade:
 
     @property
     def stats(self) -> SubscriptionStats:
-        """The present state."""
+        """The present state of the subscription."""
         return self.now.stats
 
     @property
@@ -204,19 +205,19 @@ class SubscriptionUpgrade:
 
     @property
     def is_worse(self) -> bool:
-        """Whether a restart afterwards is worse than a restart now."""
+        """Whether a restart after the upgrade is worse than a restart now."""
         return _worst(self.after).severity > self.now.verdict.severity or any(
             self.lost_after(restart).at_least > self.lost_now(restart).at_least for restart in RESTARTS
         )
 
     @property
     def verdict(self) -> Verdict:
-        """The verdict on the rolling restart, or on a later restart if that becomes worse."""
+        """The verdict on the rolling restart, or on a later restart if the upgrade makes that worse."""
         return _worst([*self.moves, *(self.after if self.is_worse else ())])
 
     @property
     def settings(self) -> tuple[str, ...]:
-        """Settings of the new broker that reduce the loss of later restarts, tried on the present state."""
+        """Settings of the new broker that reduce the predicted loss of later restarts, as `name=value`."""
         found = [remedy.settings for each in self.after for remedy in each.remedies]
         return tuple(dict.fromkeys(setting for each in found for setting in each))
 
@@ -247,7 +248,7 @@ def _worst(found: Iterable[Diagnosis]) -> Verdict:
 
 
 def _lost(found: Sequence[Diagnosis], restart: Restart) -> Bounds:
-    """Return the loss of one kind of restart over several states; the last changes count as written."""
+    """Bound the loss of one kind of restart over several states. The last changes count as written."""
     if any(not each.is_known for each in found):
         return Bounds(0, None)
     losses = [loss.messages for each in found for loss in each.restarts if loss.restart == restart]
@@ -325,7 +326,7 @@ def _changes_that_matter(
 def _after(
     stats: SubscriptionStats, loaded: SubscriptionStats, target: JudgedBroker
 ) -> tuple[Diagnosis, Diagnosis]:
-    """Diagnose the cursor after an acknowledgment, and without an acknowledgment since its load."""
+    """Diagnose the loaded cursor on the new broker: after an acknowledgment, and before one."""
     settings, version, assumed = target.settings, target.version, target.assumed_settings
     return (
         diagnose(stats, settings, version=version, assumed=assumed),
@@ -371,7 +372,7 @@ class UpgradeCheck:
 
     @property
     def verdict(self) -> Verdict:
-        """The worst verdict; fine without a subscription."""
+        """The worst verdict of all subscriptions; `FINE` if there are none."""
         return Verdict.worst(each.verdict for each in self.subscriptions)
 
     @property
@@ -385,12 +386,12 @@ class UpgradeCheck:
 
     @property
     def removed(self) -> Mapping[str, str]:
-        """The changed settings that the new release does not have."""
+        """The settings with another value than the default that the new release does not have."""
         return {name: value for upgrade in self.upgrades for name, value in upgrade.removed.items()}
 
     @property
     def consumer_rules(self) -> tuple[str, ...]:
-        """The rules of delivery and acknowledgment that differ afterwards, as sentences."""
+        """The rules of delivery and acknowledgment that the upgrades change, as sentences."""
         return tuple(dict.fromkeys(rule for upgrade in self.upgrades for rule in upgrade.consumer_rules))
 
     @property
@@ -414,7 +415,7 @@ class UpgradeCheck:
         return [each for each in self.subscriptions if each.lost.at_most != 0]
 
     def to_json(self) -> dict[str, Any]:
-        """Return everything except for the subscriptions as JSON values."""
+        """Return the findings except for the subscriptions as JSON values."""
         return {
             "schemaVersion": SCHEMA_VERSION,
             "verdict": str(self.verdict),

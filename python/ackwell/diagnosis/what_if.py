@@ -44,7 +44,7 @@ class MoveKind(StrEnum):
 
 
 class Move(NamedTuple):
-    """A move to or up to a position, or over a number of entries."""
+    """A move of a cursor: to a position, up to a position, or over a number of entries."""
 
     kind: MoveKind
     position: Position | None = None
@@ -70,7 +70,7 @@ class Outcome:
 
     @property
     def returned_entries(self) -> PositionRangeSet:
-        """The entries that are no longer acknowledged."""
+        """The entries that are no longer acknowledged after the move."""
         return self.before - self.after
 
     @property
@@ -159,7 +159,7 @@ def _to(move: Move) -> Position:
 
 
 class MoveResult(StrEnum):
-    """Whether a predicted move took place."""
+    """The result of a check whether a predicted move took place."""
 
     YES = "it happened"
     NO = "it did not happen"
@@ -169,11 +169,11 @@ class MoveResult(StrEnum):
 
 
 def check_prediction(predicted: Mapping[str, Any], stats: SubscriptionStats) -> tuple[MoveResult, list[str]]:
-    """Compare a prediction (`Outcome.to_json`) with the subscription afterwards.
+    """Compare a prediction (`Outcome.to_json`) with the subscription after the move.
 
-    Check soon after the move. If consumers have already acknowledged all returned entries again, the
-    comparison wrongly reports that the move did not happen. Raises `StatsError` if the prediction is
-    malformed.
+    Return the result, and sentences with the numbers of entries. Check soon after the move. If consumers have
+    already acknowledged all returned entries again, the comparison wrongly reports that the move did not
+    happen. Raises `StatsError` if the prediction is malformed.
     """
     from ackwell import PositionRangeSet
 

@@ -45,7 +45,7 @@ DETAIL_RUNS_OF_A_ROW: Final = 300
 
 
 def write_report(path: str | Path, checkup: Checkup) -> None:
-    """Write the page to `path`; raises `ModuleNotFoundError`, naming the extra, where Bokeh is missing."""
+    """Write the page to `path`. Raises `ModuleNotFoundError`, which names the extra, if Bokeh is missing."""
     write_file(Path(path), report_html(checkup).encode(), replaces=frozenset({SourceKind.HTML}))
 
 
@@ -83,7 +83,7 @@ def report_html(checkup: Checkup) -> str:
 
 
 def _code(text: str) -> Markup:
-    """Return a text in which the parts between backticks are code."""
+    """Convert a text to HTML; the parts between backticks become `<code>` elements."""
     from markupsafe import Markup, escape
 
     parts = text.split("`")
@@ -99,7 +99,7 @@ def _count(value: int | None) -> str:
 
 @dataclass(slots=True)
 class _Subscription:
-    """A subscription on the page: its newest diagnosis, and those before."""
+    """A subscription on the page: its newest diagnosis, and the diagnoses of all its dumps."""
 
     now: Diagnosis
     history: Sequence[Diagnosis]
@@ -123,15 +123,16 @@ def _subscriptions(checkup: Checkup) -> Iterator[_Subscription]:
 
 
 def _packed(text: str) -> str:
-    """Return the compressed text, which `unpacked` of the page reads. The result is deterministic."""
+    """Compress a text for the script function `unpacked` of the page. The result is deterministic."""
     return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
 
 
 def _details(subscriptions: Sequence[_Subscription]) -> dict[str, Any]:
-    """Return the reasons and remedies of each row that is not fine or does not deliver, with each text once.
+    """Return the reasons and remedies of each subscription that is not fine or does not deliver.
 
-    A row is `[reasons, remedies, notes, delivery]`, each a list of numbers of texts. Commands in them say
-    `TOPIC SUBSCRIPTION`: with the names, no two rows would share a text.
+    `texts` contains each text once. A row is `[reasons, remedies, notes, delivery]`, and each of the four is
+    a list of indexes into `texts`. Commands contain the placeholders `TOPIC SUBSCRIPTION`, so that several
+    rows can share a text.
     """
     numbers: dict[str, int] = {}
 
@@ -156,7 +157,7 @@ def _help(remedy: Remedy) -> str:
 
 
 def _of_delivery(now: Diagnosis) -> Iterator[str]:
-    """Tell of the delivery: why, the proof, and what helps."""
+    """Yield texts about the delivery: the reason, the details, the event that ends the wait, and remedies."""
     delivery = now.delivery
     for code in filter(None, (delivery.code, delivery.suspected)):
         yield f"{code.what} ({', '.join([code.code, *code.issues])})"
@@ -172,7 +173,11 @@ def _of_delivery(now: Diagnosis) -> Iterator[str]:
 
 
 def _figures(subscriptions: Sequence[_Subscription]) -> dict[str, Any]:
-    """Draw the maps of the worst that are not fine, or one, in detail while the budget of runs lasts."""
+    """Draw the maps and histories of the worst subscriptions; return the figures by name.
+
+    At most `FIGURES` subscriptions that are not fine have a map; if all are fine, only the first one. A map
+    is detailed as long as the budget of `DETAIL_RUNS` runs suffices.
+    """
     from bokeh.embed import json_item
 
     from ackwell.cursor.cursor_state import size_in

@@ -26,14 +26,14 @@ BLOCK_COUNT: Final = 20
 
 
 def line_of(diagnosis: Diagnosis) -> Line:
-    """Return the entries of the backlog."""
+    """Return the line of the entries after the mark-delete position."""
     return Line.beyond(diagnosis.stats.ledgers, diagnosis.stats.mark_delete_position)
 
 
 def blocks(diagnosis: Diagnosis) -> list[tuple[str, str]]:
-    """Return the share of acknowledged entries along the backlog as runs of blocks: (kind, blocks).
+    """Return the share of acknowledged entries along the backlog as pairs of a kind and block characters.
 
-    The kind is `lost` if a restart loses acknowledged entries of the block, else `kept`.
+    The kind is `lost` if a restart loses acknowledged entries of these blocks, else `kept`.
     """
     line = line_of(diagnosis)
     if not line.length:
@@ -100,7 +100,7 @@ def backlog_figure(diagnosis: Diagnosis, *, in_detail: bool) -> Figure:
 
 
 def history_figure(history: Sequence[Diagnosis]) -> Figure:
-    """Draw ranges, backlog and loss on a restart over the dumps."""
+    """Draw the ranges, the backlog and the predicted loss over the times of the dumps."""
     from bokeh.models import DatetimeTickFormatter, NumeralTickFormatter
     from bokeh.plotting import figure
 
