@@ -75,20 +75,17 @@ class FailOn(StrEnum):
     NEVER = "never"
 
 
-def _explain(code: str | None) -> None:
-    """Explain a code, or list them all, and exit."""
-    if code is None:
-        return
+def _explain(asked: Sequence[str]) -> None:
+    """Explain codes, or list them all."""
     from ackwell.broker.codes import codes
 
-    if code == "all":
+    for code in asked:
+        if code not in codes():
+            raise typer.BadParameter(f"no code is called {code!r}; there are {', '.join(codes())}")
+        _print_code(codes()[code])
+    if not asked:
         for each in codes().values():
             out.print(Text(f"{each.code} ({each.verdict}): {each.what}"))
-    elif code in codes():
-        _print_code(codes()[code])
-    else:
-        raise typer.BadParameter(f"no code is called {code!r}; there are {', '.join(codes())}")
-    raise typer.Exit
 
 
 def _print_code(entry: Code) -> None:
@@ -146,16 +143,10 @@ def doctor(
     count_backlogs: options.CountBacklogs = False,
     every_topic: options.EveryTopic = False,
     metadata_node_bytes: options.MetadataNodeBytes = options.METADATA_NODE_BYTES,
-    _explained: Annotated[
-        str | None,
-        typer.Option(
-            "--explain",
-            metavar="CODE",
-            callback=_explain,
-            is_eager=True,
-            help="Explain a code, and exit; `all` lists the codes.",
-        ),
-    ] = None,
+    explain: Annotated[
+        bool,
+        typer.Option("--explain", help="Explain the codes given instead of sources, or list all codes."),
+    ] = False,
     fail_on: Annotated[
         FailOn, typer.Option(help="The mildest verdict for which the exit code is not 0.")
     ] = FailOn.AT_RISK,
@@ -171,7 +162,7 @@ def doctor(
         ackwell doctor --admin http://broker:8080 public/default
         ackwell doctor --admin http://broker:8080 --watch 10 public/default
         ackwell doctor --explain no-permits
-        ackwell doctor --explain all
+        ackwell doctor --explain
         ackwell doctor --admin http://broker --watch 62 --count-backlogs a/b
         ackwell doctor --html report.html dumps/
         ackwell doctor --format prometheus dumps/ > ackwell.prom
@@ -187,6 +178,9 @@ def doctor(
     from ackwell.cluster.collect import collected_facts, manifests_of
     from ackwell.diagnosis.checkup import Checkup, JudgedBroker
 
+    if explain:
+        _explain(sources or ())
+        return
     if not sources and client is None:
         raise typer.BadParameter("give files or folders, `-` for standard input, or --admin URL")
     if client is None and (watch is not None or count_backlogs or every_topic):
