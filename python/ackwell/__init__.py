@@ -131,5 +131,5 @@ else:
         return value
 
     def __dir__():
-        """Include the names that are imported on first use."""
+        """Return all names of the module, including those that are imported on first use."""
         return sorted({*globals(), *__all__})

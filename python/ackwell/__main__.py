@@ -1,4 +1,4 @@
-"""`python -m ackwell` is the command line too, and this file is what `spark-submit` takes."""
+"""The entry point of `python -m ackwell`, and the file to pass to `spark-submit`."""
 
 from ackwell.cli import main
 

@@ -1,7 +1,7 @@
-"""Batch arguments: values that convert to a one-dimensional int64 array without loss.
+"""The conversion of batch arguments to one-dimensional int64 arrays, without loss.
 
-Both engines call `as_int64`, so they accept the same arguments. NumPy is imported on the first batch call,
-not when ackwell is imported.
+Both engines (`ackwell._native` and the reference in the tests) call `as_int64`, so they accept the same
+arguments. NumPy is imported on the first batch call, not when ackwell is imported.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def as_int64(values: ArrayLike) -> NDArray[np.int64]:
-    """Return `values` as a one-dimensional int64 array; such an array is returned unchanged.
+    """Return `values` as a one-dimensional int64 array. An argument of this type is returned unchanged.
 
     Raises `TypeError` for values that are not integers, `ValueError` for another shape or a value outside
     int64.

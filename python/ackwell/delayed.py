@@ -1,4 +1,4 @@
-"""Delayed delivery: the messages that wait, and the times at which they may be dispatched.
+"""Delayed delivery: the waiting messages, and the times at which they may be dispatched.
 
 `DelayedIndex` is the protocol of the three structures that can hold the waiting messages:
 
@@ -44,7 +44,7 @@ BYTES_NEAR_LIMIT = 256 * 1024
 
 
 class DelayedIndex(Protocol):
-    """An index of delayed messages; the three classes document each method."""
+    """The protocol of an index of delayed messages. The three classes document each method."""
 
     def add(self, deliver_at_ms: int, ledger_id: int, entry_id: int, /) -> bool:
         """Add a message; return whether it was new."""
@@ -69,7 +69,7 @@ class DelayedIndex(Protocol):
         """Return whether any message is due at `now_ms`."""
 
     def next_due(self) -> int | None:
-        """Return the due time of the earliest message, rounded by the index."""
+        """Return the due time of the earliest message, rounded to the precision of the index."""
 
     def clear(self) -> None:
         """Remove every message."""
@@ -94,7 +94,7 @@ class DelayedIndex(Protocol):
         """Return the number of messages."""
 
     def __iter__(self) -> Iterator[tuple[int, int, int]]:
-        """Iterate over `(deliver_at_ms, ledger_id, entry_id)` in order."""
+        """Iterate over `(deliver_at_ms, ledger_id, entry_id)` in the order of `pop_due`."""
 
 
 class DelayedDeliveryTracker(EqualByState):
@@ -109,21 +109,20 @@ class DelayedDeliveryTracker(EqualByState):
     tick_time_ms : int
         Pulsar's `delayedDeliveryTickTimeMillis`, at least 1.
     strict : bool, optional
-        Strict: a message is due if its time is at or before `now_ms`. Lenient, Pulsar's default: at or
-        before `now_ms + tick_time_ms`. Buckets that round up imply strict and do not accept False.
+        If true, a message is due if its time is at or before `now_ms`. If false, Pulsar's default, a message
+        is due if its time is at or before `now_ms + tick_time_ms`. With buckets that round up, the value is
+        true and False is refused.
     max_bytes : int, optional
         The limit of `nbytes`. An add that would exceed it raises `LimitError` and changes nothing. No message
         is delivered early to free memory.
     fixed_delay_lookahead : int
         Pulsar's `delayedDeliveryFixedDelayDetectionLookahead`. If at least this many messages wait, all with
         the same delay, and none is due, `should_pause_dispatch` is True, because messages that are read later
-        are due later. The default 0 never pauses: these indexes need little memory for such messages, and a
-        pause also holds back later messages without a delay.
+        are due later. The default 0 never pauses, because these indexes need little memory for such messages,
+        and a pause also delays later messages that have no delay.
 
-    Notes
-    -----
-    A position is tracked once, even if it is added again with another time, so a dispatcher may read it
-    again.
+    Notes ----- A position is tracked once, even if it is added again with another time. A dispatcher may
+    therefore read a message again.
 
     Examples
     --------
@@ -217,7 +216,7 @@ class DelayedDeliveryTracker(EqualByState):
     def add(self, deliver_at_ms: int, ledger_id: int, entry_id: int, now_ms: int) -> bool:
         """Track a message until its time. Return False if it is already due and may be dispatched now.
 
-        A message that is due is removed if it waits here, so that the caller dispatches it. Raises
+        If a due message is already tracked, it is removed, because the caller dispatches it. Raises
         `ValueError` for negative ids, `LimitError` at `max_bytes`.
         """
         if deliver_at_ms.__class__ is not int or not INT64_MIN <= deliver_at_ms <= INT64_MAX:
@@ -297,7 +296,7 @@ class DelayedDeliveryTracker(EqualByState):
         return True
 
     def _may_add(self, count: int) -> bool:
-        """Return whether `count` more messages are within the limit even if each has the maximum size."""
+        """Return whether `count` more messages of the maximum size are within the limit."""
         if self._full:
             self._refuse(count)
         if self._unmeasured < count:
@@ -330,13 +329,13 @@ class DelayedDeliveryTracker(EqualByState):
     def note_undelayed(self) -> None:
         """Record that a message had no delay or was already due.
 
-        `should_pause_dispatch` is then False until the tracker has been empty. `add` calls this for due
-        messages; a dispatcher calls it for messages that it does not add.
+        `should_pause_dispatch` is then False until the tracker becomes empty. `add` calls this method for due
+        messages. A dispatcher calls it for messages that it does not add.
         """
         self._fixed_delay = False
 
     def _see(self, deliver_at_ms: int) -> None:
-        """Record whether times only increase, within one tick, as with a fixed delay."""
+        """Record a delivery time. If it is more than a tick before the latest one, the delay is not fixed."""
         if self._latest_ms is None or deliver_at_ms > self._latest_ms:
             self._latest_ms = deliver_at_ms
         elif deliver_at_ms < self._latest_ms - self.tick_time_ms:
@@ -369,7 +368,7 @@ class DelayedDeliveryTracker(EqualByState):
         return True
 
     def _take_out(self, deliver_at_ms: int, ledger_id: int, entry_id: int) -> None:
-        """Remove a message from the index, which may hold it with the time of its first add."""
+        """Remove a tracked message from the index, also if the index has it with another delivery time."""
         if not self.index.remove(deliver_at_ms, ledger_id, entry_id):
             for time, ledger, entry in self.index:
                 if (ledger, entry) == (ledger_id, entry_id):
@@ -396,7 +395,7 @@ class DelayedDeliveryTracker(EqualByState):
         return due if due is None or self.strict else due - self.tick_time_ms
 
     def should_pause_dispatch(self, now_ms: int) -> bool:
-        """Return whether `waits_for_fixed_delay`, and no message is due."""
+        """Return whether `waits_for_fixed_delay` is true and no message is due."""
         due = self.has_due(now_ms)
         return self.waits_for_fixed_delay and not due
 
@@ -404,7 +403,7 @@ class DelayedDeliveryTracker(EqualByState):
     def waits_for_fixed_delay(self) -> bool:
         """Whether all delays are equal and `fixed_delay_lookahead` messages wait.
 
-        Messages that are read later are then due later, so a dispatcher does not need to read.
+        Messages that are read later are then due later, so a dispatcher need not read now.
         """
         return 0 < self.fixed_delay_lookahead <= len(self) and self._fixed_delay
 

@@ -1,8 +1,8 @@
-"""The protocol of an engine: a module that has the structures under these names.
+"""The protocol of an engine: a module that implements the data structures under these names.
 
-The package's engine is `ackwell._native`. `tests/reference`, the executable specification, is a second one:
-the differential tests compare their results and errors. The classes have the type `type[Any]`, because only
-the stub `_native.pyi` defines their signatures.
+The package uses the engine `ackwell._native`. A second engine, `tests/reference`, is the executable
+specification. The differential tests compare the results and errors of both. The classes have the type
+`type[Any]`, because only the stub `_native.pyi` defines their signatures.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class AckFields(NamedTuple):
 
 
 class Engine(Protocol):
-    """The structures that both engines implement, in the order of `docs/architecture.md`."""
+    """The classes and functions that both engines implement, in the order of `docs/architecture.md`."""
 
     __name__: str
     """The module's name."""
@@ -76,10 +76,10 @@ class Engine(Protocol):
 
 @cache
 def native_engine() -> Engine:
-    """Return the default engine."""
+    """Return the default engine, the module `ackwell._native`."""
     return engine_named("ackwell._native")
 
 
 def engine_named(name: str) -> Engine:
-    """Return the engine with this module name, for copied and unpickled objects."""
+    """Return the engine whose module has this name. Copied and unpickled objects call it."""
     return cast("Engine", import_module(name))

@@ -1,4 +1,4 @@
-"""The exceptions of ackwell, for both engines. The type shows the cause: caller, data, store or limit."""
+"""The exceptions of ackwell. The type shows the cause: the caller, the data, the store or a limit."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ class ErrorCode(IntEnum):
 class ProtocolError(AckwellError):
     """A call violates the protocol, for example an acknowledgment of a position that was never published.
 
-    `position` is the position that the error message names; None if it names none or several. `subscription`
-    is the pair of topic and subscription if they are known. `code` is the code of the broker's answer to the
-    client.
+    `position` is the position in the error message; None if the message has no position or several.
+    `subscription` is the pair of topic and subscription, or None. `code` is the error code that a broker
+    sends to the client.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class NewerVersionError(CorruptStateError):
 class StatsError(AckwellError):
     """A broker's answer, or a file with such an answer, that cannot be used.
 
-    `source` is the URL or file; `reason` is the message without it.
+    `source` is the URL or file; `reason` is the message without the source.
     """
 
     def __init__(self, message: str, source: str) -> None:
@@ -151,7 +151,7 @@ class StatsError(AckwellError):
 
 
 class StoreError(AckwellError):
-    """A store failed; earlier saves stay durable."""
+    """A store failed. Earlier saves are still durable."""
 
 
 class FencedError(StoreError):

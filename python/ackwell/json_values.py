@@ -34,7 +34,7 @@ def object_in(value: Any) -> dict[str, Any]:
 
 
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the pairs of a JSON object as a dictionary; `ValueError` if a key is in two of them."""
+    """Return the pairs of a JSON object as a dictionary; `ValueError` if two pairs have the same key."""
     found = dict(pairs)
     if len(found) < len(pairs):
         seen: set[str] = set()

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LossReport:
-    """The acknowledgments that an encoding omits; false if there are none.
+    """The acknowledgments that an encoding omits. The report is false if nothing is omitted.
 
     After a recovery of the encoded state, all messages listed here are redelivered.
     """

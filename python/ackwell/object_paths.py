@@ -1,7 +1,8 @@
 """Paths in object stores: `s3://bucket/key`, `gs://bucket/key`, `abfs://container@account.dfs.core.windows.net/key`.
 
-PyArrow's file systems read and write them, with the credentials, regions and endpoints that these take from
-their environment variables and files. An object is written as a whole or not at all.
+PyArrow's file systems read and write the objects. Credentials, regions and endpoints come from the
+environment variables and configuration files of these file systems. An object is written completely or not at
+all.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ _REASONS: Final = (
 class ObjectPath:
     """An object, or the folder of the objects whose keys begin with `key/`.
 
-    It has the part of `pathlib.Path` that our readers and writers use. Each method raises `OSError`, which
-    names the bucket and the key.
+    It has the methods of `pathlib.Path` that ackwell's readers and writers use. Each method raises `OSError`
+    with the bucket and the key.
 
     >>> path = ObjectPath.of("s3://bucket/events/topic=t/part.jsonl.gz")
     >>> path.name, path.suffix, str(path.parent)
@@ -79,7 +80,7 @@ class ObjectPath:
 
     @property
     def suffix(self) -> str:
-        """The end of the name, from its last dot on."""
+        """The end of the name, from the last dot, as in `pathlib.Path`."""
         return PurePosixPath(self.name).suffix
 
     @property
@@ -89,19 +90,19 @@ class ObjectPath:
 
     @property
     def parent(self) -> ObjectPath:
-        """The folder of the object."""
+        """The folder that contains the object."""
         return ObjectPath(self.root, self.key.rpartition("/")[0])
 
     def with_name(self, name: str) -> ObjectPath:
-        """Return another object of the same folder."""
+        """Return the path of an object with another name in the same folder."""
         return self.parent / name
 
     def with_suffix(self, suffix: str) -> ObjectPath:
-        """Return the object with another suffix."""
+        """Return the path of an object with another suffix in the same folder."""
         return self.with_name(self.name.removesuffix(self.suffix) + suffix)
 
     def is_dir(self) -> bool:
-        """Return whether the key is a folder."""
+        """Return whether any object has a key that begins with `key/`."""
         return not self.key or self._info().type.name == "Directory"
 
     def exists(self) -> bool:
@@ -120,7 +121,7 @@ class ObjectPath:
                 yield ObjectPath(self.root, info.path[start:])
 
     def open(self) -> IO[bytes]:
-        """Open the object to be read from its start to its end."""
+        """Open the object for reading from its start to its end."""
         with self._naming():
             stream: IO[bytes] = self._filesystem.open_input_stream(
                 self._place, compression=None, buffer_size=_BUFFER_BYTES
@@ -128,12 +129,12 @@ class ObjectPath:
             return stream
 
     def open_anywhere(self) -> Any:
-        """Open the object to be read in parts, as a file of PyArrow."""
+        """Open the object for reading in parts, as a PyArrow file."""
         with self._naming():
             return self._filesystem.open_input_file(self._place)
 
     def read(self, max_bytes: int) -> bytes:
-        """Return the first bytes of the object."""
+        """Return the first bytes of the object, at most `max_bytes`."""
         with self.open_anywhere() as source, self._naming():
             data: bytes = source.read(min(max_bytes, source.size()))
             return data
@@ -179,7 +180,7 @@ class ObjectPath:
             raise OSError(errno.EINVAL, " ".join(str(error).split()), str(self)) from None
 
     def _explained(self, error: OSError) -> OSError:
-        """Return the error with the bucket, the key and the reason."""
+        """Return an error like `error` whose message has the bucket, the key and the reason."""
         if error.filename == str(self):
             return error
         text = " ".join(str(error).split())
@@ -201,7 +202,7 @@ AnyPath = Path | ObjectPath
 
 
 def any_path(source: str | Path | ObjectPath) -> AnyPath:
-    """Return the path of a file or of an object."""
+    """Return an `ObjectPath` for a URL of an object store, otherwise a `Path`."""
     if isinstance(source, str) and _URL.match(source):
         return ObjectPath.of(source)
     return source if isinstance(source, ObjectPath) else Path(source)
@@ -209,7 +210,7 @@ def any_path(source: str | Path | ObjectPath) -> AnyPath:
 
 @cache
 def _filesystem(root: str) -> tuple[Any, str]:
-    """Return the file system of a bucket, and the bucket's path in it."""
+    """Return PyArrow's file system for a bucket, and the path of the bucket in that file system."""
     from ackwell.extras import require
 
     require("pyarrow", f"{root}: reading object stores")

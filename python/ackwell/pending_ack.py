@@ -1,4 +1,4 @@
-"""The values of `PendingAcks`, and the handlers that are called on changes; shared by both engines."""
+"""The values of `PendingAcks`, and the protocols of the handlers that it calls on changes."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ class RemoveHandler(Protocol):
     def handle_removing(
         self, ledger_id: int, entry_id: int, sticky_key_hash: int, closing: bool, /
     ) -> object:
-        """Handle a removed entry; `closing` if the map is closed."""
+        """Handle a removed entry. `closing` is true if the map is being closed."""
 
     def start_batch(self) -> object:
         """Prepare for a call that may remove several entries."""
 
     def end_batch(self) -> object:
-        """Finish that call, also after an error in a handler or callback."""
+        """Finish the call that `start_batch` announced, also after an error in a handler or callback."""
 
 
 class EntryCallback(Protocol):

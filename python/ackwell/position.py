@@ -10,8 +10,8 @@ from ackwell.integers import INT64_MAX, INT64_MIN
 class Position(NamedTuple):
     """The address `(ledger_id, entry_id)` of an entry, ordered by ledger, then entry.
 
-    Both are int64 and at least 0; entry -1 is valid only as an exclusive lower bound, in Pulsar's notation
-    `3:-1`. Functions that take a `Position` also accept a plain tuple of two integers.
+    Both ids are int64 and at least 0. Entry -1, in Pulsar's notation `3:-1`, is valid only as an exclusive
+    lower bound. Functions that take a `Position` also accept a plain tuple of two integers.
 
     >>> Position(3, 15)
     Position(ledger_id=3, entry_id=15)
@@ -24,7 +24,7 @@ class Position(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read Pulsar's notation; `ValueError` for another text, `TypeError` if it is not a text.
+        """Parse Pulsar's notation `ledger:entry`; `ValueError` for other texts, `TypeError` for other types.
 
         >>> Position.parse("3:15")
         Position(ledger_id=3, entry_id=15)

@@ -1,9 +1,9 @@
-"""Read and write regular files. Devices and pipes are refused, and no symbolic link is replaced.
+"""Reading and writing of regular files. Devices and pipes are refused, and no symbolic link is replaced.
 
-Objects of object stores are read and written too. A read has a limit, which also applies to the data inside
-gzip. A write is whole or does not happen: a temporary file in the same folder is synced and then renamed. A
-killed process may leave the temporary file. Its name is always the same, and the next write of the file
-removes it.
+Objects of object stores are read and written too. A read has a size limit, which also applies to the data
+inside gzip. A write is complete or has no effect: a temporary file in the same folder is synced and then
+renamed. A killed process may leave the temporary file. Its name is always the same, so the next write of the
+file removes it.
 """
 
 from __future__ import annotations
@@ -38,12 +38,15 @@ _limit: Final = ContextVar("input_bytes_max", default=INPUT_BYTES_MAX)
 
 
 def limit_input(max_bytes: int) -> None:
-    """Set the limit of files that are read as a whole, in the current context."""
+    """Set the size limit, in the current context, for files that are read completely."""
     _limit.set(max_bytes)
 
 
 def open_regular(path: Path | ObjectPath) -> IO[bytes]:
-    """Open a regular file for reading; `OSError` for anything else, also at the end of a symbolic link."""
+    """Open a regular file for reading.
+
+    Follows symbolic links; `OSError` if the target is not a regular file.
+    """
     if isinstance(path, ObjectPath):
         return path.open()
     return _checked(os.open(path, os.O_RDONLY | _NO_WAIT), "rb", path)
@@ -58,7 +61,7 @@ def require_regular(*paths: str | Path | ObjectPath | None) -> None:
 
 
 def _checked(descriptor: int, mode: str, path: Path) -> IO[bytes]:
-    """Return the file of a descriptor; `OSError` if it is not a regular file."""
+    """Open a file object for a descriptor; `OSError` if it is not a regular file."""
     try:
         _require_regular(os.fstat(descriptor), path)
     except BaseException:
@@ -108,7 +111,7 @@ def read_regular(path: Path | ObjectPath) -> bytes:
 
 
 def read_all(file: IO[bytes], name: str) -> bytes:
-    """Return the rest of an open file; `OSError` if it is larger than the limit."""
+    """Return the unread bytes of an open file; `OSError` if they are larger than the limit."""
     data = file.read(_limit.get() + 1)
     if len(data) > _limit.get():
         raise OSError(errno.EFBIG, _too_large(), name)
@@ -120,9 +123,9 @@ def _too_large() -> str:
 
 
 def unzipped(data: bytes) -> bytes:
-    """Return the data inside gzip, of one or several members; other data is returned unchanged.
+    """Decompress gzip data with one or several members. Other data is returned unchanged.
 
-    Raises `ValueError` for damaged data, and for more data than the limit.
+    Raises `ValueError` for damaged data, and if the result is larger than the limit.
     """
     if not data.startswith(GZIP_MAGIC):
         return data
@@ -153,7 +156,7 @@ def file_kind(path: Path | ObjectPath) -> SourceKind:
 def write_file(
     file: Path | ObjectPath, data: bytes, *, new: bool = False, replaces: frozenset[SourceKind] | None = None
 ) -> None:
-    """Write a file, synced to disk; it is written as a whole, or not at all.
+    """Write a file completely and sync it to the disk, or leave it unchanged after an error.
 
     With `new`, an existing file raises `FileExistsError`, even if another process creates it during the call.
     Without `new`, a regular file is replaced if it is empty or of one of the kinds `replaces`. Any other file
@@ -187,7 +190,7 @@ def write_file(
 
 
 def _require_replaceable(file: Path, kinds: frozenset[SourceKind] | None) -> None:
-    """Raise `OSError` unless a file is missing, or is a regular file of one of the kinds."""
+    """Raise `OSError` if a file exists and is not an empty regular file or of one of the kinds."""
     try:
         found = file.lstat()
     except FileNotFoundError:
@@ -219,16 +222,17 @@ def _rename_new(temporary: Path, file: Path) -> None:
 
 
 def append_to(file: Path) -> IO[bytes]:
-    """Open a regular file to append; it is created if it is missing, and a symbolic link is not followed."""
+    """Open a regular file for appending. A missing file is created. A symbolic link raises `OSError`."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | NO_FOLLOW | _NO_WAIT
     return _checked(os.open(file, flags, 0o666), "ab", file)
 
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[int | None]:
-    """Hold the lock of a folder, so that two writers of one file take turns, and yield its descriptor.
+    """Lock a folder, so that two writers of one file take turns, and yield the descriptor of the folder.
 
-    Windows has no such lock, and does not need it: it does not delete the open file of another process.
+    Windows has no such lock: None is yielded. It does not need the lock, because it does not delete a file
+    that another process has open.
     """
     if not hasattr(os, "O_DIRECTORY"):
         yield None

@@ -1,4 +1,4 @@
-"""Releases of a broker: numbers that compare, and the releases whose defaults and rules are known."""
+"""Releases of a broker: comparable numbers, and the releases whose defaults and rules are known."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ RELEASES: Final = ("4.0.7", "4.2.4", "5.0.0-M1", "5.0.1")
 
 
 def release_number(version: str) -> tuple[int, ...]:
-    """Return a release as numbers that compare; a milestone comes before its release.
+    """Return a release as a tuple of numbers for comparisons. A milestone comes before its release.
 
     >>> release_number("4.0.13") > release_number("4.0.7") > release_number("4.0.7-M1")
     True
@@ -33,7 +33,7 @@ MINOR_VERSIONS: Final = tuple(dict.fromkeys(map(minor_version, RELEASES)))
 
 
 def full_release(version: str) -> str:
-    """Return the release that a version names: the last known one for a minor version.
+    """Return the release that a version means. A minor version means its last known release.
 
     >>> full_release("5.0"), full_release("4.2.5"), full_release("3.3")
     ('5.0.1', '4.2.5', '3.3')

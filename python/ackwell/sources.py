@@ -1,7 +1,7 @@
-"""The kinds of file that commands read, and the one message for a file of another kind.
+"""The kinds of file that commands read, and the error message for a file of another kind.
 
-The content decides, not the name: `source_kind` reads the first bytes, also inside gzip. It is not a check. A
-damaged file still has its kind, and the reader of that kind reports the damage.
+The content determines the kind, not the name: `source_kind` reads the first bytes, also inside gzip. It does
+not check the file. A damaged file still has its kind, and the reader of that kind reports the damage.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def source_kind(data: bytes) -> SourceKind:
 
 
 def wrong_kind(found: SourceKind, *expected: SourceKind, detail: str = "") -> str:
-    """Return the message for a file of another kind than the expected ones, with the command that reads it.
+    """Return the error message for a file of a wrong kind. It names the command that reads the kind `found`.
 
     >>> wrong_kind(SourceKind.EVENTS, SourceKind.PLAN)
     'recorded events, not a plan of `ackwell rescue plan`; `ackwell replay` reads them'
@@ -116,7 +116,7 @@ def wrong_kind(found: SourceKind, *expected: SourceKind, detail: str = "") -> st
 
 
 def _decompressed(head: bytes) -> bytes:
-    """Return the first bytes inside gzip, or the bytes themselves."""
+    """Return the first decompressed bytes of gzip data; other data is returned unchanged."""
     if not head.startswith(GZIP_MAGIC):
         return head
     try:

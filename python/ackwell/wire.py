@@ -1,8 +1,8 @@
 """The wire format of Protocol Buffers: tags, varints, lengths and groups, for any message.
 
-The `protobuf` library has two gaps for this use: unknown fields must survive byte for byte, and every error
-must contain the offset at which reading stopped. The tests compare with the library. The core has the same
-reader (`rust/core/src/position_info/wire`) with the same limits and errors.
+The `protobuf` library does not meet two needs: unknown fields must be kept byte for byte, and every error
+must contain the offset at which reading stopped. The tests compare the results with those of the library. The
+Rust core has an equal reader (`rust/core/src/position_info/wire`) with the same limits and errors.
 
 A message is a sequence of fields. Each field is a varint tag, `number << 3 | wire type`, and a value. The
 limits are those of the format: varints of at most 64 bits, field numbers from 1 to 2^29 - 1, lengths within
@@ -37,7 +37,7 @@ class Field(NamedTuple):
     end: int
 
     def varint(self) -> int:
-        """Return the unsigned value of a varint field; `CorruptStateError` if it is another type."""
+        """Return the unsigned value of a varint field; `CorruptStateError` for another wire type."""
         if not isinstance(self.value, int):
             raise self._expected(VARINT)
         return self.value
@@ -47,13 +47,16 @@ class Field(NamedTuple):
         return signed64(self.varint())
 
     def message(self) -> Reader:
-        """Return the content of a length-delimited field; `CorruptStateError` if it is another type."""
+        """Return a reader of the content of a length-delimited field.
+
+        `CorruptStateError` for another wire type.
+        """
         if not isinstance(self.value, Reader):
             raise self._expected(BYTES)
         return self.value
 
     def int64s(self) -> Iterator[int]:
-        """Return the values of a repeated int64 field: one, or several if they are packed."""
+        """Yield the values of a repeated int64 field: one value, or several if they are packed."""
         if self.wire_type == VARINT:
             yield self.int64()
             return
@@ -116,7 +119,7 @@ class Reader:
         raise CorruptStateError("the input ends inside a varint", self.at)
 
     def fields(self) -> Iterator[Field]:
-        """Read the fields to the end of the message, in order."""
+        """Yield the remaining fields of the message, in order."""
         while self.at < self.end:
             start = self.at
             number, wire_type = self._tag()
@@ -137,7 +140,10 @@ class Reader:
         return tag >> 3, tag & 7
 
     def _skip(self, start: int, number: int, wire_type: int) -> None:
-        """Skip a fixed-width number or a group; nested groups take a list instead of recursion."""
+        """Skip a fixed-width number or a group.
+
+        Nested groups are tracked in a list instead of by recursion.
+        """
         groups: list[int] = []
         while True:
             if wire_type == GROUP:
@@ -177,7 +183,7 @@ def signed64(value: int) -> int:
 
 
 def varint(value: int) -> bytes:
-    """Write an integer as a varint; a negative one as its 64-bit two's complement.
+    """Encode an integer as a varint. A negative integer is encoded as its 64-bit two's complement.
 
     >>> varint(150).hex(), len(varint(-1))
     ('9601', 10)
@@ -192,10 +198,10 @@ def varint(value: int) -> bytes:
 
 
 def int_field(number: int, value: int) -> bytes:
-    """Write a varint field."""
+    """Encode a varint field with its tag."""
     return varint(number << 3 | VARINT) + varint(value)
 
 
 def bytes_field(number: int, content: bytes) -> bytes:
-    """Write a length-delimited field: a string, bytes or a nested message."""
+    """Encode a length-delimited field with its tag: a string, bytes or a nested message."""
     return varint(number << 3 | BYTES) + varint(len(content)) + content
