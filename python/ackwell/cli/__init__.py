@@ -1,4 +1,4 @@
-"""The command line `ackwell`: one file for each command; each only parses, calls the library and prints."""
+"""The command line `ackwell`. Each command has one file, which parses, calls the library and prints."""
 
 from __future__ import annotations
 
@@ -89,14 +89,14 @@ def program_options(
         ),
     ] = 256,
 ) -> None:
-    """Apply the options of the program itself."""
+    """Apply the options that are given before the name of a command."""
     from ackwell.regular_files import limit_input
 
     limit_input(max_input_mib << 20)
 
 
 def main() -> None:
-    """Run the command line; an error that the user can correct becomes one line and exit code 1."""
+    """Run the command line. An error that the user can correct is printed as one line, with exit code 1."""
     asked = sys.argv[1:2]
     # The version needs no command, and a command needs no other one.
     wanted = [] if asked == ["--version"] else [each for each in asked if each in COMMANDS] or COMMANDS
@@ -117,7 +117,7 @@ def main() -> None:
 
 
 def _sentence(error: Exception) -> str:
-    """Return the error as a sentence with its remedy, instead of Python's own message."""
+    """Return the message of an error for the user; for a missing module, with the extra to install."""
     if isinstance(error, ModuleNotFoundError) and error.msg.startswith("No module named"):
         from ackwell.extras import missing
 

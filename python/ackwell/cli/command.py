@@ -1,4 +1,4 @@
-"""A command with examples: the one way in which every command of `ackwell` shows them."""
+"""The class of all commands of `ackwell`: a command whose help shows examples."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ EXAMPLES = "\nExamples\n--------\n"
 
 
 class Command(TyperCommand):
-    """Print the examples of a docstring, and the notes after them, below the options, as they are written.
+    """A command whose help shows the examples and notes of its docstring below the options.
 
-    Typer joins and wraps the lines of a description, so a command line in it could not be copied.
+    They are printed unchanged. Typer joins and wraps the lines of a description, so a command line in a
+    description could not be copied.
     """
 
     def __init__(self, *arguments: Any, help: str | None = None, **options: Any) -> None:  # noqa: A002
@@ -22,7 +23,7 @@ class Command(TyperCommand):
         super().__init__(*arguments, help=description.rstrip(), **options)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Print the help of Typer, then the examples."""
+        """Write the help of Typer, then the examples."""
         super().format_help(ctx, formatter)
         if self.examples:
             typer.echo(f"Examples:\n\n{self.examples.rstrip()}\n")

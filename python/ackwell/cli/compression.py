@@ -1,4 +1,4 @@
-"""The option for the compression of entries that do not contain it."""
+"""The option `--compression`, for entries that do not contain the name of their compression."""
 
 from __future__ import annotations
 

@@ -22,10 +22,10 @@ _Item = TypeVar("_Item")
 
 
 def visible(text: str) -> str:
-    """Replace control characters, and characters that turn the direction of text, by visible ones.
+    """Replace control characters, and characters that change the direction of text, by visible ones.
 
-    Topics, subscriptions and messages of servers are shown through it, so none can move the cursor, colour
-    the terminal or fake a line.
+    The commands print each topic, subscription and server message through this function. Such a text can
+    therefore not move the cursor, colour the terminal or fake a line.
     """
     return text.translate(_VISIBLE)
 
@@ -38,7 +38,7 @@ _VISIBLE: Final = {
 
 
 def shown_name(name: str, room: int | None = None) -> str:
-    """Return a topic or subscription as it is shown: on one line, its middle left out if it is long."""
+    """Return a topic or subscription for display on one line; omit the middle if it is longer than `room`."""
     shown = visible(name.removeprefix("persistent://")).replace("\n", "␊")
     if room is None or len(shown) <= room:
         return shown
@@ -47,7 +47,7 @@ def shown_name(name: str, room: int | None = None) -> str:
 
 
 def utc(time_ms: int) -> str:
-    """Return a time as it is shown: to the second, UTC."""
+    """Return a time as text, to the second, in UTC."""
     return date_of(time_ms).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
@@ -64,7 +64,7 @@ MEMBERS_INDENTED_MAX: Final = 1_000
 
 
 def unread_line(unread: UnreadableSource) -> str:
-    """Return the line that reports a source that could not be used."""
+    """Return the line that reports an unreadable source."""
     return f"not read: {shown_name(unread.topic or unread.source)}: {unread.reason}"
 
 
@@ -74,7 +74,7 @@ def report_unread(unread: UnreadableSource) -> None:
 
 
 class _Console(Console):
-    """A console that replaces the control characters of shown texts."""
+    """A console that replaces the control characters in printed texts."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):
@@ -96,7 +96,7 @@ def warn(text: str) -> None:
 
 
 def fail(sentence: str) -> NoReturn:
-    """Print an error as one line and leave with exit code 1."""
+    """Print an error as one line, and exit with code 1."""
     # A name in it may hold line ends.
     line = " ".join(sentence.splitlines())
     err.print(f"[bold red]error:[/] {_escape(line)}", highlight=False, soft_wrap=True)
@@ -104,10 +104,11 @@ def fail(sentence: str) -> NoReturn:
 
 
 def print_json(value: Any, name: str | None = None, rows: Iterable[Any] = ()) -> None:
-    """Print a value as JSON, indented; never wrapped or coloured.
+    """Print a value as indented JSON, without wrapping and without colours.
 
-    `rows` are added to an object under `name`, each on a line, because indenting is five times slower, and
-    written before the next one is made. For the same reason an object of more than 1,000 members is one line.
+    `rows` are the items of an array that is added to the object `value` as its member `name`. A row is
+    printed as one line, before the next row is computed. An object of more than 1,000 members is one line,
+    too, because indenting takes five times as long.
     """
     text = _indented(value)
     if name is None:
@@ -122,7 +123,7 @@ def print_json(value: Any, name: str | None = None, rows: Iterable[Any] = ()) ->
 
 
 def _indented(value: Any, margin: str = "\n") -> str:
-    """Return JSON with two spaces for each level."""
+    """Return a value as JSON, indented by two spaces for each level."""
     is_object = isinstance(value, dict)
     if not value or not (
         isinstance(value, list | tuple) or (is_object and len(value) <= MEMBERS_INDENTED_MAX)
@@ -140,13 +141,13 @@ def _indented(value: Any, margin: str = "\n") -> str:
 
 
 def write_utf8(text: str) -> None:
-    """Write a format that is always UTF-8, whatever the code page of the console is."""
+    """Write a text as UTF-8, independent of the code page of the console."""
     sys.stdout.flush()
     sys.stdout.buffer.write(text.encode())
 
 
 def progress(items: Iterable[_Item], doing: str) -> Iterator[_Item]:
-    """Yield the items; show their number on standard error, if that is a terminal."""
+    """Yield the items, and show the number of yielded items if standard error is a terminal."""
     if not err.is_terminal:
         yield from items
         return
@@ -159,7 +160,7 @@ def progress(items: Iterable[_Item], doing: str) -> Iterator[_Item]:
 
 @contextmanager
 def file_progress(files: Sequence[object], doing: str) -> Iterator[Progress]:
-    """Show the number of finished files if standard error is a terminal; `advance` it for each file."""
+    """Show a progress bar if standard error is a terminal; the caller calls `advance` for each file."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())

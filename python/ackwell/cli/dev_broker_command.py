@@ -82,7 +82,7 @@ def dev_broker(
         typer.Option(metavar="NAME:PASSWORD", help="A user for basic authentication; repeatable."),
     ] = None,
 ) -> None:
-    """Run a Pulsar broker for tests on this machine until it is interrupted, in memory unless given a file.
+    """Run a Pulsar broker for tests on this machine until it is interrupted; without --data in memory.
 
     Examples
     --------

@@ -62,8 +62,8 @@ def diff(
         ackwell diff before.json a/b/orders --admin http://broker:8080
         ackwell diff --json before.stats.json.gz cursor-ledger-entry.bin
 
-    Exit code: 0 when both are the same, 3 when they differ, 5 when some of a
-    folder could not be read.
+    Exit code: 0 when both are the same, 3 when they differ, 5 when a part of
+    a folder could not be read.
     """
     from ackwell.diagnosis.difference import difference, differences, read_state
 

@@ -58,7 +58,7 @@ EXIT_CODES = {"fine": 0, "unproven": 0, "at risk": 3, "losing": 4, "unwritable":
 
 
 class DoctorFormat(StrEnum):
-    """How the result is printed."""
+    """The formats of the result."""
 
     TABLE = "table"
     JSON = "json"
@@ -76,7 +76,7 @@ class FailOn(StrEnum):
 
 
 def _explain(asked: Sequence[str]) -> None:
-    """Explain codes, or list them all."""
+    """Explain the given codes; list all codes if none is given."""
     from ackwell.broker.codes import codes
 
     for code in asked:
@@ -167,7 +167,7 @@ def doctor(
         ackwell doctor --html report.html dumps/
         ackwell doctor --format prometheus dumps/ > ackwell.prom
 
-    A restart here is also whatever else closes or moves a topic: an unload,
+    A restart here also means any other close or move of a topic: an unload,
     load shedding, a new leader.
 
     Exit code: 0 fine or unproven, 3 at risk, 4 losing, unwritable or stalled
@@ -223,7 +223,10 @@ def doctor(
 
 
 def counts_safely(version: str) -> bool:
-    """Return True for a broker whose subscriptions go on delivering while their backlog is counted."""
+    """Return True if the subscriptions of a broker continue to deliver while it counts their backlog.
+
+    Raises `typer.BadParameter` for any other version.
+    """
     from ackwell.releases import release_number
 
     if release_number(version) < (4, 0, 0):
@@ -254,7 +257,7 @@ def _read_live(
     wanted: Sequence[str],
     seconds: float | None,
 ) -> Iterator[SubscriptionStats | UnreadableSource]:
-    """Ask once, or twice."""
+    """Yield the statistics of the wanted topics; with `seconds`, read them again after that time."""
     from ackwell.broker.stats import UnreadableSource
 
     yield from read(wanted)
@@ -421,7 +424,7 @@ def _explanation_lines(diagnosis: Diagnosis) -> Iterator[str]:
 
 
 def _delivery_lines(diagnosis: Diagnosis) -> Iterator[str]:
-    """Yield the lines on the delivery: problem, evidence, remedy."""
+    """Yield the lines about the delivery: the problem, the evidence and the remedies."""
     delivery = diagnosis.delivery
     if delivery.verdict in ("delivering", "idle"):
         return

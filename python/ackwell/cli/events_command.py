@@ -1,4 +1,4 @@
-"""`ackwell events …`: questions about recorded events themselves."""
+"""`ackwell events …`: checks of recorded events."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ app = typer.Typer(name="events", no_args_is_help=True, help="Check files of even
 
 @app.callback()
 def _events() -> None:
-    """Keep `check` as a subcommand: Typer would make a single command the program."""
+    """Keep `check` as a subcommand. Without this callback, Typer makes a single command the program."""
 
 
 @app.command(cls=Command)
@@ -31,7 +31,7 @@ def check(
         ackwell events check events/
         ackwell events check --json trace.jsonl.gz
 
-    Exit code: 0 when all can be replayed, 3 when something cannot.
+    Exit code: 0 when all events can be replayed, 3 when some cannot.
     """
     from ackwell.replay.checking import check_events
 

@@ -15,19 +15,19 @@ def history(
     sources: options.Traces,
     at_rest: Annotated[
         bool,
-        typer.Option("--at-rest", help="The recording ended when nothing was left to deliver: say what is."),
+        typer.Option("--at-rest", help="Nothing was left to deliver at the end: report missing deliveries."),
     ] = False,
     in_flight_ms: Annotated[
         int,
         typer.Option(
             min=0,
             metavar="MS",
-            help="Recorded by a proxy: a delivery may have been under way for so long when a client spoke.",
+            help="For a recording by a proxy: how long a delivery can be on its way to a client.",
         ),
     ] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, an array.")] = False,
 ) -> None:
-    """Check recorded events: no message overtaken on Key_Shared, no acknowledged one delivered again.
+    """Check recorded events for messages out of order per key, and for redelivered acknowledged messages.
 
     Examples
     --------
@@ -35,7 +35,7 @@ def history(
         ackwell history --in-flight-ms 500 recorded/
         ackwell history --at-rest --json trace.jsonl.gz
 
-    Exit code: 0 when nothing is wrong, 3 when something is.
+    Exit code: 0 without a violation, 3 with violations.
     """
     from ackwell.replay.files import event_files, read_events
     from ackwell.replay.history_check import check_history

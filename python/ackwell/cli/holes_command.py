@@ -1,4 +1,4 @@
-"""`ackwell holes` shows what blocks the mark-delete position, and what that costs."""
+"""`ackwell holes` shows the entries that block mark-delete positions, and the bytes that they pin."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PEEKS_MAX = 1_000
 
 
 class HolesFormat(StrEnum):
-    """How the holes are printed."""
+    """The formats of the holes."""
 
     TABLE = "table"
     JSON = "json"
@@ -139,7 +139,7 @@ HEADINGS = (
 
 
 def _values(blocked: Blockage) -> dict[str, str]:
-    """Return the value for each heading; empty if it is unknown or zero."""
+    """Return the text for each heading of the table; empty if the value is unknown or zero."""
     freed = blocked.freed_ledgers
     values = (
         str(blocked.hole),

@@ -74,7 +74,7 @@ def inspect(
 
 
 def _entries(files: list[str]) -> Iterator[StoredEntry]:
-    """Read the files; with a footer among them, in the order of the numbers in their names."""
+    """Read the files. If one of them is a footer, sort them by the numbers in their names."""
     from ackwell.diagnosis.inspection import StoredEntry
     from ackwell.regular_files import read_all, read_regular
     from ackwell.saving.chunks import is_footer

@@ -1,4 +1,4 @@
-"""The option that names a ledger in a file of saved cursors."""
+"""The option `--ledger`, which selects a cursor in a file of saved cursors."""
 
 from __future__ import annotations
 

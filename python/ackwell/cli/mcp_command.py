@@ -64,7 +64,7 @@ def mcp(
 
 
 def server(tools: Tools) -> MCPServer[Any]:
-    """Return the server of the tools."""
+    """Return the MCP server that offers the tools."""
     from ackwell.extras import require
 
     require("mcp", "`ackwell mcp`")
@@ -99,11 +99,12 @@ class Tools:
         broker_settings: list[str] | None = None,
         most: int = LISTED,
     ) -> dict[str, Any]:
-        """Predict for each subscription the messages that a restart redelivers, and why nothing is delivered.
+        """Predict the messages that a restart redelivers, and explain why a subscription delivers nothing.
 
         `sources` are topics, `tenant/namespace` or tenants of the broker, or else files and folders with
         answers of `stats-internal`. `watch_seconds` asks a broker twice, which distinguishes slow delivery
-        from no delivery. `broker_settings` are `NAME=VALUE`, needed for files. The worst come first.
+        from no delivery. `broker_settings` are `NAME=VALUE`, needed for files. The worst subscriptions come
+        first.
         """
         from ackwell.cli.doctor_command import DoctorFormat, FailOn, doctor
 
@@ -139,7 +140,7 @@ class Tools:
         """Predict a seek, reset-cursor, skip, expire or clear-backlog; nothing is moved.
 
         `source` is a topic of the broker, or else a file. `to` is LEDGER:ENTRY, earliest, latest, or with a
-        broker a time; `entries` is the number for a skip.
+        broker a time; `entries` is the number of entries to skip.
         """
         from ackwell.cli.what_if_command import what_if
         from ackwell.diagnosis.what_if import MoveKind
@@ -194,7 +195,7 @@ class Tools:
         return sources if self._client is not None else self._files(sources)
 
     def _files(self, sources: list[str]) -> list[str]:
-        """Return the paths of files in the folder; refuse others."""
+        """Return the resolved paths of the sources; raise an error for a path outside --root."""
         paths = [(self._root / each).resolve() for each in sources]
         for path, source in zip(paths, sources, strict=True):
             if not path.is_relative_to(self._root):
@@ -219,13 +220,13 @@ class Tools:
 
 
 def _first(subscriptions: list[Any], most: int) -> dict[str, Any]:
-    """Return the first subscriptions, and how many are left out."""
+    """Return the first `most` subscriptions, and the number of the omitted ones."""
     shown = subscriptions[: max(most, 0)]
     return {"subscriptions": shown, "omittedSubscriptions": len(subscriptions) - len(shown)}
 
 
 def _tool_error(text: str) -> Exception:
-    """Return the error whose text an assistant reads."""
+    """Return an error of the MCP library; the assistant reads the text."""
     from mcp.server.mcpserver.exceptions import ToolError
 
     return ToolError(text)

@@ -85,7 +85,7 @@ EveryTopic = Annotated[
 
 
 class RestartKind(StrEnum):
-    """Which restarts to judge."""
+    """The kinds of restarts to predict."""
 
     GRACEFUL = "graceful"
     CRASH = "crash"
@@ -158,7 +158,7 @@ def admin_client(
         int, typer.Option(min=1, max=256, metavar="N", help="How many requests at once.")
     ] = 8,
 ) -> Admin | None:
-    """Return the admin client that these options describe, None if they name no broker."""
+    """Return the admin client that these options describe; None if they do not name a broker."""
     if admin is None and client_conf is None and context is None:
         return None
     from ackwell.cluster.admin import Admin
@@ -206,7 +206,7 @@ _ENVIRONMENT: Final = "$PULSAR_CLIENT_CONF"
 
 
 def _client_conf(file: Path | None, context: str | None) -> tuple[ClientConf, str]:
-    """Return the settings of a file or context, by default of the environment, and the name of the option."""
+    """Return the settings of a client, and the option or environment variable that names their file."""
     from ackwell.cluster.client_conf import ClientConf, read_client_conf, read_pulsarctl_context
 
     if file is not None and context is not None:
@@ -223,7 +223,7 @@ def _client_conf(file: Path | None, context: str | None) -> tuple[ClientConf, st
 
 
 def _reached(text: str) -> tuple[str, str]:
-    """Split `OWNER=HOST:PORT`; the port of each may be left out."""
+    """Split `OWNER=HOST:PORT` into owner and address. The port is optional in both."""
     owner, _, address = text.partition("=")
     try:
         parts = [urlsplit(f"//{each}") for each in (owner, address)]
@@ -236,7 +236,7 @@ def _reached(text: str) -> tuple[str, str]:
 
 
 def listen_address(text: str) -> tuple[str, int]:
-    """Return the host and the port of `--listen`."""
+    """Parse the value of `--listen`; return the host and the port."""
     host, colon, port = text.rpartition(":")
     if not colon or not port.isdecimal() or int(port) > 65_535:
         raise typer.BadParameter(f"{text!r}: expected HOST:PORT", param_hint="--listen")
@@ -244,7 +244,7 @@ def listen_address(text: str) -> tuple[str, int]:
 
 
 def server_tls(cert: Path | None, key: Path | None) -> ssl.SSLContext | None:
-    """Return the TLS context of a port for `--tls-cert` and `--tls-key`; None without a certificate."""
+    """Return the TLS context of a server for `--tls-cert` and `--tls-key`; None without a certificate."""
     import ssl
 
     from ackwell.regular_files import require_regular
@@ -262,7 +262,7 @@ def server_tls(cert: Path | None, key: Path | None) -> ssl.SSLContext | None:
 
 @contextmanager
 def reading(file: Path, option: str) -> Iterator[None]:
-    """Read the file of an option; a file that cannot be read is a wrong command line."""
+    """Convert an `OSError` in the block to the error of a wrong command line, which names the option."""
     from ackwell.regular_files import require_regular
 
     try:
@@ -275,9 +275,9 @@ def reading(file: Path, option: str) -> Iterator[None]:
 def options_from(
     make: Callable[..., object], name: str
 ) -> Callable[[Callable[..., object]], Callable[..., Any]]:
-    """Add the parameters of `make` to a command as options.
+    """Return a decorator that adds the parameters of `make` to a command as options.
 
-    The result of `make` is the argument `name` of the command, which is not an option.
+    The decorated command calls `make` with the values, and passes the result on as the argument `name`.
     """
 
     def add(command: Callable[..., object]) -> Callable[..., Any]:
@@ -310,7 +310,7 @@ with_admin_options = options_from(admin_client, "client")
 
 
 def required_admin(**options: Any) -> Admin:
-    """Return the admin client; a command line without a broker is wrong."""
+    """Return the admin client; raise the error of a wrong command line if the options name no broker."""
     given = (options[name] for name in ("admin", "client_conf", "context"))
     if not any(given) and os.environ.get("PULSAR_CLIENT_CONF"):
         options["client_conf"] = Path(os.environ["PULSAR_CLIENT_CONF"])
@@ -342,12 +342,12 @@ class StatedSettings(NamedTuple):
 
 
 def stated_settings(given: Sequence[str] | None) -> StatedSettings:
-    """Return the settings given, and whether all others have their defaults."""
+    """Return the given settings, and whether all other settings have their defaults."""
     return StatedSettings(list(assignments(given)), DEFAULTS in (given or ()))
 
 
 def assignments(given: Sequence[str] | None) -> Iterator[str]:
-    """Yield `name=value` for each setting given, and for each line of a `broker.conf` given.
+    """Yield `name=value` for each given setting, and for each setting in a given `broker.conf`.
 
     A file may be of another release, so an unknown name in it is ignored with a warning.
     """

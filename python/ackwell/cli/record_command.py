@@ -13,7 +13,7 @@ from ackwell.cli.console import out
 
 
 class FileFormat(StrEnum):
-    """How events are written."""
+    """The formats of event files."""
 
     JSONL = "jsonl"
     PARQUET = "parquet"

@@ -1,4 +1,4 @@
-"""`ackwell replay`: event files to cursor state."""
+"""`ackwell replay` computes the states of cursors from event files."""
 
 from __future__ import annotations
 

@@ -47,10 +47,10 @@ Yes = Annotated[bool, typer.Option("--yes", help="Make the change. Without this 
 
 
 class RescueCommand(Command):
-    """A command that prints a refusal as one line, and that SIGTERM and SIGHUP end in order."""
+    """A command that prints a refusal as one line, and that ends in order on SIGTERM and SIGHUP."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command."""
+        """Run the command with these signal handlers."""
         from ackwell.rescue import RefusedError
 
         def stop(*_: object) -> None:
@@ -162,7 +162,7 @@ def plan(
         "plan.json"
     ),
 ) -> None:
-    r"""Find the acknowledgments that a snapshot has and the broker lost, check them, and write a plan.
+    r"""Find the acknowledgments in a snapshot that the broker lost, check them, and write a plan.
 
     Examples
     --------
@@ -279,7 +279,8 @@ def unload(
     connection: Connection,
     topic: Topic,
     subscription: Annotated[
-        str | None, typer.Argument(metavar="[SUBSCRIPTION]", help="By default all that would lose something.")
+        str | None,
+        typer.Argument(metavar="[SUBSCRIPTION]", help="By default all that would lose acknowledgments."),
     ] = None,
     hold_delivery: Annotated[
         bool,
@@ -516,7 +517,7 @@ def watch(
     ] = None,
     yes: Yes = False,
 ) -> None:
-    r"""Restore within seconds what unplanned loads of topics lose, until it is stopped.
+    r"""Watch for unplanned loads of topics, and restore lost acknowledgments within seconds.
 
     Examples
     --------
@@ -525,9 +526,10 @@ def watch(
           --every 10s --listen 127.0.0.1:9464 --yes
 
     Each round observes the subscriptions that use 80 % or more of a limit.
-    When a topic was loaded anew, the lost acknowledgments are restored if
-    every check of `rescue plan` excludes a seek. A refused loss is kept in
-    the folder. Without --yes the command only reports and writes plans.
+    After a topic was loaded anew, the lost acknowledgments are restored if the
+    checks of `rescue plan` exclude a seek. Otherwise the loss is refused, and
+    recorded in the folder. Without --yes the command only reports and writes
+    plans. It runs until it is stopped.
 
     A crash looks like a seek, so most losses of a crash are refused.
     Messages that are delivered before the restore are delivered twice.
@@ -563,7 +565,7 @@ def watch(
 
 
 def _seconds(text: str) -> float:
-    """Read a time such as 10, 10s or 1m; at least one second."""
+    """Parse a duration such as 10, 10s or 1m to seconds; at least one second."""
     found = re.fullmatch(r"(\d{1,6})([sm]?)", text)
     seconds = 0 if found is None else int(found[1]) * (60 if found[2] == "m" else 1)
     if not seconds:
@@ -630,7 +632,7 @@ def release(
     subscription: Annotated[str | None, typer.Argument(metavar="[SUBSCRIPTION]", help="Not needed.")] = None,
     yes: Yes = False,
 ) -> None:
-    r"""End a hold: restore the dispatch rate that its journal keeps.
+    r"""End a hold: restore the dispatch rate that the journal contains.
 
     Examples
     --------
@@ -662,7 +664,7 @@ def copy(
     new: Annotated[str, typer.Argument(metavar="NEW", help="The name of the copy.")],
     yes: Yes = False,
 ) -> None:
-    """Create a subscription with the acknowledgments of another one, without those of parts of batches.
+    """Create a copy of a subscription; acknowledgments of parts of batches are not copied.
 
     Examples
     --------
@@ -719,7 +721,7 @@ def ack(
 
 
 def _unload_all(connection: Connection, topic: str, *, yes: bool) -> int:
-    """Unload a topic, and protect all its subscriptions that would lose something; return the exit code."""
+    """Unload a topic, and protect all subscriptions that would lose acknowledgments; return the exit code."""
     from ackwell.rescue.windows import Window, endangered, protected, unload_window
 
     folder = Window(Path(f"ackwell-rescue-{hashlib.sha256(topic.encode()).hexdigest()[:8]}.window"))
@@ -800,7 +802,7 @@ def _unpartitioned_topic(admin: Admin, topic: str) -> str:
 
 
 def _write(file: Path, text: str, replaces: frozenset[SourceKind] | None = None) -> None:
-    """Write a new file, or one that replaces a file of some kinds; `-` is standard output."""
+    """Write a text to a new file, or to a file of a kind in `replaces`; `-` is standard output."""
     from ackwell.regular_files import write_file
 
     if str(file) == "-":

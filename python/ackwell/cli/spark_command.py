@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 class SparkCommand(Command):
-    """Report an error of Spark in one line, as every command does."""
+    """A command that reports an error of Spark as one line."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command."""
+        """Run the command and report an error of Spark."""
         from ackwell.extras import require
 
         require("pyspark", "ackwell spark")
@@ -88,7 +88,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.
 
 @dataclass
 class Target:
-    """The output of a command's table, and the Spark session that computes it."""
+    """The options for the output table of a command and for the Spark session."""
 
     output: Output
     master: Master = None
@@ -101,7 +101,7 @@ class Target:
         return _session(self.master)
 
     def write(self, table: DataFrame, summary: dict[str, Column]) -> None:
-        """Write a table and print its summary, which is counted on the way, without reading it again."""
+        """Write a table and print its summary. Spark computes the summary during the write."""
         from pyspark.sql import Observation
 
         observation = Observation("ackwell")
@@ -283,7 +283,7 @@ def _session(master: str | None) -> SparkSession:
 
 
 def _cursors(spark: SparkSession, source: list[str]) -> DataFrame:
-    """Read cursors: replayed ones, or those of stats dumps, or replay the events first."""
+    """Return a table of cursors: replayed cursors, the cursors of stats dumps, or the replay of events."""
     from ackwell.spark import read_events, read_files
     from ackwell.spark import replay as replay_events
     from ackwell.spark.data_sources import PulsarStats, contains

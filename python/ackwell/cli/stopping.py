@@ -10,9 +10,9 @@ from ackwell.cli.console import out
 
 
 async def until_stopped(*lines: str) -> None:
-    """Print that the work has begun, then wait for Ctrl-C or the signal with which services are stopped.
+    """Install signal handlers, print `lines`, and wait for Ctrl-C or SIGTERM.
 
-    A background process of a shell ignores Ctrl-C by default; the handler changes that.
+    A background process of a shell ignores Ctrl-C by default. The handler changes that.
     """
     stopped = asyncio.Event()
     for each in (signal.SIGINT, signal.SIGTERM):

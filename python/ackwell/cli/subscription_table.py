@@ -1,4 +1,4 @@
-"""Tables of subscriptions on a terminal: a name never breaks, and no number is cut off."""
+"""Tables of subscriptions on a terminal, in which names are not wrapped and numbers are not cut off."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ NAMES_WIDTH_MIN = 40
 
 
 def print_subscriptions(headings: Sequence[str], rows: Iterable[Row], console: Console = out) -> None:
-    """Print a row for each subscription, or a block of lines each if the console is too narrow.
+    """Print one row per subscription; if the console is too narrow, one block of lines per subscription.
 
-    A long name in a row loses its middle. A block shows it whole.
+    A row omits the middle of a long name. A block shows the whole name.
     """
     each = list(rows)
     if not each:
@@ -43,7 +43,7 @@ def print_subscriptions(headings: Sequence[str], rows: Iterable[Row], console: C
 
 
 def _columns(console: Console) -> int:
-    """Return the width of a console. A pipe has none, so its lines are as long as the names."""
+    """Return the width of a console; for a pipe, a width that is sufficient for long names."""
     is_pipe = console is out and not console.is_terminal and "COLUMNS" not in os.environ
     return PIPE_COLUMNS if is_pipe else console.width
 
@@ -79,7 +79,7 @@ def _table(headings: Sequence[str], rows: list[Row], widths: list[int], room: in
 
 
 def _print(lines: Iterable[Parts], console: Console) -> None:
-    """Print lines; without Rich, which takes a millisecond for a few, if the console has no styles."""
+    """Print lines, with Rich only if the console has styles: Rich takes a millisecond for a few lines."""
     is_styled, write = console.is_terminal, console.file.write
     for parts in lines:
         if is_styled:

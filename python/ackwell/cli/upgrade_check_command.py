@@ -1,4 +1,4 @@
-"""`ackwell upgrade-check` shows what a rolling upgrade redelivers, and what changes afterwards."""
+"""`ackwell upgrade-check` shows the messages that a rolling upgrade redelivers, and the changed rules."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class UpgradeFormat(StrEnum):
-    """How the result is printed."""
+    """The formats of the result."""
 
     TABLE = "table"
     JSON = "json"
@@ -84,7 +84,7 @@ def upgrade_check(
     ] = UpgradeFormat.TABLE,
     client: Admin | None = None,
 ) -> None:
-    """Show which acknowledged messages a rolling upgrade redelivers, and what changes afterwards.
+    """Show the acknowledged messages that a rolling upgrade redelivers, and the rules that change.
 
     Examples
     --------
@@ -93,8 +93,8 @@ def upgrade_check(
         ackwell upgrade-check --to 5.0.1 --to-setting broker.conf dumps/
         ackwell upgrade-check --to 4.2.4 --from 5.0.1 --format json dumps/
 
-    Nothing is changed. The rolling restart closes each topic gracefully
-    on the old broker, once or more often. `ackwell doctor` judges crashes.
+    Nothing is changed. The rolling restart closes each topic gracefully on
+    the old broker, once or more often. `ackwell doctor` predicts crashes.
 
     Exit code: 0 fine or unproven, 3 at risk, 4 losing or unwritable, 5 a source
     could not be read, 1 an error, 2 a wrong command line.
@@ -151,7 +151,7 @@ def _broker_upgrade(
     after: options.StatedSettings,
     metadata_node_bytes: int,
 ) -> BrokerUpgrade:
-    """Return the upgrade of a broker that reports these facts."""
+    """Return the upgrade of a broker by its reported facts and the options of the command."""
     from ackwell.broker.broker_settings import assigned
     from ackwell.diagnosis.checkup import JudgedBroker
     from ackwell.diagnosis.upgrade import BrokerUpgrade
@@ -236,7 +236,7 @@ def _explanation(each: SubscriptionUpgrade) -> Iterator[str]:
 
 
 def _changes(check: UpgradeCheck) -> Iterator[str]:
-    """Yield a line for each change that matters, and for each rule of consumers."""
+    """Yield a line for each change that affects a subscription, and for each changed rule for consumers."""
     others = 0
     for change, count in check.changes.items():
         if count:

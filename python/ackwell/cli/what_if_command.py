@@ -52,7 +52,7 @@ def what_if(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, an object.")] = False,
     client: Admin | None = None,
 ) -> None:
-    """Show how many acknowledged messages are redelivered and how many others skipped; nothing is changed.
+    """Show the number of messages that a move redelivers, and the number that it skips; change nothing.
 
     Examples
     --------
@@ -61,8 +61,8 @@ def what_if(
         ackwell what-if skip --entries 9 --json stats-internal.json sub > before
         ackwell what-if skip --verify before --admin http://broker:8080 t sub
 
-    Exit code: 0; with --verify 3 if it did not happen, or in part; 1 an error,
-    2 a wrong command line.
+    Exit code: 0; with --verify 3 if the move did not happen, or only in part;
+    1 an error, 2 a wrong command line.
     """
     from ackwell.broker.broker_settings import BrokerSettings
     from ackwell.diagnosis.what_if import Move, MoveResult, check_prediction
@@ -104,7 +104,7 @@ def what_if(
 
 
 def _stats(client: Admin | None, source: str, subscription: str) -> SubscriptionStats:
-    """Return the one subscription that is meant."""
+    """Return the subscription of this name; exit with an error unless exactly one has the name."""
     from ackwell.broker.names import same_subscription
     from ackwell.broker.stats import SubscriptionStats, UnreadableSource, read_each
 
@@ -127,7 +127,7 @@ def _topic(name: str) -> str:
 
 
 def _position(client: Admin | None, stats: SubscriptionStats, text: str, move: MoveKind) -> Position:
-    """Read where to: a position, an end, or a time that the broker is asked for."""
+    """Parse the target of a move: a position, `earliest`, `latest`, or a time, which the broker looks up."""
     from ackwell.diagnosis.what_if import EARLIEST, LATEST
     from ackwell.position import Position
 
@@ -145,7 +145,7 @@ def _position(client: Admin | None, stats: SubscriptionStats, text: str, move: M
 
 
 def _time(text: str) -> datetime:
-    """Read a time, or a duration before now in the form of `pulsar-admin`.
+    """Parse a time, or a duration before now such as `1h`, as in `pulsar-admin`.
 
     Source: org.apache.pulsar.common.util.RelativeTimeUtil. A number without a unit is refused.
     """
