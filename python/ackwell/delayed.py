@@ -121,8 +121,10 @@ class DelayedDeliveryTracker(EqualByState):
         are due later. The default 0 never pauses, because these indexes need little memory for such messages,
         and a pause also delays later messages that have no delay.
 
-    Notes ----- A position is tracked once, even if it is added again with another time. A dispatcher may
-    therefore read a message again.
+    Notes
+    -----
+    A position is tracked once, even if it is added again with another time. A dispatcher may therefore read a
+    message again.
 
     Examples
     --------
