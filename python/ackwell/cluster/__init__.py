@@ -1,1 +1,1 @@
-"""The admin API of a live cluster: requests, statistics of its topics, and dumps of them in files."""
+"""The admin API of a live cluster: requests, the statistics of topics, and dumps of the statistics."""

@@ -87,7 +87,7 @@ class TopicAnswer(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerFacts:
-    """The version and settings that a broker reports; a missing value is None, with a reason in `assumed`."""
+    """The version and settings that a broker reports. A missing one is None; `assumed` has the reason."""
 
     version: str | None
     settings: Mapping[str, str] | None
@@ -135,16 +135,16 @@ class Admin:
         self._facts: dict[str, BrokerFacts] = {}
 
     def renewed(self) -> Admin:
-        """Return an admin client with the same options that asks for brokers and their facts again."""
+        """Return a client with the same options and without cached brokers and facts."""
         other = Admin(self.endpoint, requests_at_once=self._requests_at_once)
         other.count_backlogs, other.wait_seconds = self.count_backlogs, self.wait_seconds
         return other
 
     def topics(self, wanted: Sequence[str] = ()) -> Iterator[str | UnreadableSource]:
-        """Yield the persistent topics of `wanted`, in its order; without `wanted`, all of the cluster.
+        """Yield the names of the wanted persistent topics, in order; without `wanted`, of all topics.
 
-        Each of `wanted` is a tenant, `tenant/namespace`, `persistent://tenant/namespace`, a topic, or the
-        base name of a partitioned topic. A name that cannot be listed yields an `UnreadableSource`.
+        Each item of `wanted` is a tenant, `tenant/namespace`, `persistent://tenant/namespace`, a topic, or
+        the base name of a partitioned topic. An item that cannot be listed yields an `UnreadableSource`.
         """
         if not wanted:
             tenants = self._names("tenants")
@@ -175,9 +175,9 @@ class Admin:
     ) -> Iterator[TopicAnswer | UnreadableSource]:
         """Yield the statistics of the wanted topics in their order; several requests run at once.
 
-        A topic that `wants` refuses is not requested. A topic of `owners` is requested from its owner. The
-        topics of an unreachable broker are waited for, for `wait_seconds`, and come last; the remaining ones
-        are one `UnreadableSource` for each broker.
+        A topic is skipped if `wants(topic)` is false. A topic in `owners` is requested from its owner. If a
+        broker cannot be reached, its topics may move to another broker within `wait_seconds`; their answers
+        then come last. The topics that do not move result in one `UnreadableSource` for each broker.
         """
         waiting_for: dict[str, tuple[OwnerError, list[str]]] = {}
         names = self.topics(wanted)
@@ -194,7 +194,10 @@ class Admin:
     def _moved(
         self, waiting_for: dict[str, tuple[OwnerError, list[str]]]
     ) -> Iterator[TopicAnswer | UnreadableSource]:
-        """Yield the answers of topics that move to another broker in time; remove them from `waiting_for`."""
+        """Yield the answers of topics that move to another broker within `wait_seconds`.
+
+        Remove these topics from `waiting_for`, which maps the unreachable owners to their topics.
+        """
         end = time.monotonic() + self.wait_seconds
         while waiting_for and time.monotonic() < end:
             time.sleep(min(_MOVE_POLL_SECONDS, self.wait_seconds))
@@ -226,8 +229,8 @@ class Admin:
     def overviews(self) -> dict[str, TopicOverview]:
         """Return the overview of each loaded topic, with one request to each broker.
 
-        The topics of a broker that refuses the request or cannot be reached are missing: only a superuser may
-        read the overview.
+        If a broker cannot be reached or refuses the request, its topics are missing. A broker refuses the
+        request of a user who is not a superuser.
         """
         listed = sorted(self.brokers())
         with ThreadPoolExecutor(min(len(listed), self._requests_at_once) or 1) as pool:
@@ -246,10 +249,11 @@ class Admin:
             return []
 
     def survey(self, wanted: Sequence[str] = ()) -> Iterator[SubscriptionStats | UnreadableSource]:
-        """Yield every subscription of the wanted topics, as `read`, with few requests.
+        """Yield every subscription of the wanted topics like `read`, but with fewer requests.
 
-        A topic is requested only if it needs a closer look (`ackwell.broker.overview`), if it is in no
-        overview, or if it is named in `wanted`. The other subscriptions have an `overview`.
+        The statistics of a topic are requested only if the topic needs a closer look
+        (`ackwell.broker.overview`), is not in an overview, or is named in `wanted`. The subscriptions of the
+        other topics are read from the overviews.
         """
         named = {local for name in wanted if (local := name.rpartition("://")[2]).count("/") >= 2}
         overviews = {} if wanted and len(named) == len(wanted) else self.overviews()
@@ -275,9 +279,9 @@ class Admin:
         wants: Callable[[str], bool] = lambda _: True,
         owners: Mapping[str, TopicOverview] | None = None,
     ) -> Iterator[SubscriptionStats | UnreadableSource]:
-        """Yield every subscription of the wanted topics, or an `UnreadableSource` for a topic.
+        """Yield every subscription of the wanted topics, and an `UnreadableSource` for each unreadable topic.
 
-        `wants` and `owners` are those of `answers`.
+        See `answers` for `wants` and `owners`.
         """
         for answer in self.answers(wanted, wants=wants, owners=owners):
             if isinstance(answer, UnreadableSource):
@@ -289,9 +293,9 @@ class Admin:
                 yield UnreadableSource(answer.source, answer.topic, error.reason)
 
     def position_at(self, topic: str, time_ms: int) -> Position:
-        """Return the position of the first message that was published at a time or later.
+        """Return the position of the first message that was published at `time_ms` or later.
 
-        Raises `StatsError`.
+        Raises `StatsError` if the request fails.
         """
         path = f"{topic_path(topic)}/messageid/{time_ms}"
         found = self._json(path)
@@ -301,9 +305,9 @@ class Admin:
             raise StatsError("expected a message id", self.endpoint.address(path)) from None
 
     def peek(self, topic: str, position: Position) -> PeekedEntry:
-        """Return the metadata of one entry. The broker reads the entry and sends all of it.
+        """Return the metadata of one entry. The broker reads the whole entry and sends it.
 
-        Raises `StatsError`.
+        Raises `StatsError` if the request fails.
         """
         path = f"{topic_path(topic)}/ledger/{position.ledger_id}/entry/{position.entry_id}"
         headers = self._get(path).headers
@@ -320,8 +324,8 @@ class Admin:
     def facts(self, owner: str | None = None) -> BrokerFacts:
         """Return the version and settings of the broker that owns a topic, by default of the queried broker.
 
-        Each owner is asked once. If it reports neither, those of the queried broker are returned, with the
-        reason in `assumed`.
+        Each owner is asked once. If an owner reports neither, the version and settings of the queried broker
+        are returned, and `assumed` contains the reason.
         """
         if owner is None or owner == self.endpoint.asked_host:
             if "" not in self._facts:
@@ -337,11 +341,11 @@ class Admin:
         return self._facts[owner]
 
     def brokers(self) -> frozenset[str]:
-        """Return the brokers of the cluster, `host:port` of their admin API; empty if they are not shown."""
+        """Return `host:port` of the admin API of each broker; empty if the brokers are not listed."""
         return self._brokers()
 
     def _read_facts(self) -> BrokerFacts:
-        """Ask the broker for its version and settings; list missing ones as assumptions."""
+        """Request the broker's version and settings; list a missing one in `assumed`."""
         assumed: list[str] = []
         version = settings = None
         try:
@@ -365,7 +369,7 @@ class Admin:
         return ", ".join(name for name in names if name != "global") or None
 
     def trusts(self, host: str) -> bool:
-        """Return whether a host may get the credentials: the requested, a listed, or a trusted one."""
+        """Return whether a host may receive the credentials: the requested, a listed or a trusted host."""
         return self.endpoint.trusts(host, self._cluster_hosts)
 
     def ask(self, path: str) -> Any:
@@ -385,7 +389,7 @@ class Admin:
         return {str(name): str(value) for name, value in values.items() if value is not None}
 
     def _partitions(self, name: str) -> Iterator[str | UnreadableSource]:
-        """Yield a topic, or each partition of a partitioned one."""
+        """Yield the topic itself, or each partition of a partitioned topic."""
         topic = f"persistent://{name}"
         try:
             metadata = self._json(f"{topic_path(topic)}/partitions")
@@ -416,7 +420,7 @@ class Admin:
                 yield name
 
     def _named(self, name: str) -> Iterator[str | UnreadableSource]:
-        """Yield a topic, or its partitions. A name without a domain may also be that of a scalable topic."""
+        """Yield the topic of a name, or its partitions, and a scalable topic of this name if one exists."""
         domain, scheme, local = name.rpartition("://")
         if domain in scalable.DOMAINS:
             yield self._scalable(name)
@@ -439,12 +443,12 @@ class Admin:
             yield found
 
     def _scalable(self, name: str) -> UnreadableSource:
-        """Return the line of a scalable topic."""
+        """Return the `UnreadableSource` of a scalable topic, with its statistics."""
         path = f"scalable/{_quote(name.partition('://')[2])}/stats"
         return scalable.not_judged(name, lambda: self._json(path))
 
     def _is_scalable(self, local: str) -> bool:
-        """Return whether a scalable topic has the name of a topic without its domain."""
+        """Return whether a scalable topic with this name exists; the name has no domain."""
         if not scalable.may_exist(self.facts().version):
             return False
         found = self._names(f"scalable/{_quote(local.rpartition('/')[0])}")
@@ -476,7 +480,10 @@ class Admin:
         return TopicAnswer(topic, source, answer.time_ms, internal, stats, policies, backlogs, owner, info)
 
     def _info(self, path: str, internal: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Get the persisted cursors if a cursor has no open ledger: its state may be in memory only."""
+        """Request the persisted cursors if any cursor has no open ledger; return an empty answer otherwise.
+
+        The state of such a cursor may be in memory only.
+        """
         cursors = internal.get("cursors")
         shown = cursors.values() if isinstance(cursors, dict) else ()
         if all(isinstance(each, dict) and each.get("state") == "Open" for each in shown):
@@ -502,8 +509,8 @@ class Admin:
     def _owner(self, topic: str, answer: Answer) -> str:
         """Return the broker that owns a topic.
 
-        A broker redirects to the owner or is the owner. A proxy does not redirect; then the lookup names the
-        owner.
+        A broker redirects to the owner, or is the owner. A proxy does not redirect, so the owner is looked
+        up.
         """
         if answer.redirected or len(self._brokers()) < 2 or answer.host in self._brokers():
             return answer.host
@@ -529,9 +536,10 @@ class Admin:
     def _policies(
         self, path: str, internal: Mapping[str, Any], stats: Mapping[str, Any]
     ) -> dict[str, dict[str, Any]]:
-        """Get the effective policies that may be the reason why a subscription waits.
+        """Request the effective policies that may be the reason why a subscription waits.
 
-        Each is requested only if the statistics suggest it. A broker without topic policies shows none.
+        A policy is requested only if the statistics suggest it. A broker with topic policies disabled does
+        not report any.
         """
         found: dict[str, dict[str, Any]] = {}
         for name, shown in (stats.get("subscriptions") or {}).items():
@@ -548,7 +556,7 @@ class Admin:
         return found
 
     def _pauses_namespace(self, path: str) -> Any:
-        """Return the policy of the namespace, which `applied` leaves out (seen on 4.2.4)."""
+        """Return the `PAUSES` policy of the namespace, which `?applied=true` omits (seen on 4.2.4)."""
         _, tenant, namespace, _ = path.split("/", 3)
         return self._json(f"namespaces/{tenant}/{namespace}/{PAUSES}")
 
@@ -562,12 +570,12 @@ class Admin:
         return self.endpoint.get(path, self._cluster_hosts)
 
     def _cluster_hosts(self) -> frozenset[str]:
-        """Return the hosts of the cluster's brokers."""
+        """Return the host names of the cluster's brokers, without ports."""
         hosts = (urlsplit(f"//{broker}").hostname for broker in self._brokers())
         return frozenset(host for host in hosts if host)
 
     def _listed_brokers(self) -> frozenset[str]:
-        """Return the brokers of the cluster, as the queried broker lists them."""
+        """Return `host:port` of each broker that the queried broker lists."""
         listed: set[str] = set()
         clusters = self._names("clusters")
         for cluster in () if isinstance(clusters, UnreadableSource) else clusters:
@@ -585,7 +593,8 @@ class Admin:
 class _Direct:
     """Requests topics from their owners, so that no broker has to redirect.
 
-    After a failure, the topics of that owner are requested from the queried broker, which redirects.
+    If a request to an owner fails, this and all later topics of the owner are requested from the queried
+    broker, which redirects.
     """
 
     def __init__(self, admin: Admin, overviews: Mapping[str, TopicOverview]) -> None:
@@ -610,14 +619,17 @@ class _Direct:
 
 
 def _may_be_throttled(shown: Mapping[str, Any]) -> bool:
-    """Return whether a dispatch rate may delay messages. A broker of 4.0 has no counters of it."""
+    """Return whether a dispatch rate may delay messages.
+
+    A broker of 4.0 does not count the delays, so the result is then True for any backlog with a consumer.
+    """
     if any(counter in shown for counter in THROTTLED):
         return any(map(shown.get, THROTTLED))
     return bool(shown.get("msgBacklog") and shown.get("consumers"))
 
 
 def _suggested(shown: Mapping[str, Any], cursor: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the policies that the statistics of a subscription suggest."""
+    """Yield the policies that, by its statistics, may affect a subscription."""
     consumers = shown.get("consumers")
     each = [one for one in consumers if isinstance(one, dict)] if isinstance(consumers, list) else []
     if any(one.get("blockedConsumerOnUnackedMsgs") for one in each):
@@ -630,7 +642,7 @@ def _suggested(shown: Mapping[str, Any], cursor: Mapping[str, Any]) -> Iterator[
 
 
 def _changed_between(internal: Mapping[str, Any], stats: Mapping[str, Any]) -> bool:
-    """Return whether the number of ranges of a subscription differs between the two answers of a topic."""
+    """Return whether the number of ranges of any subscription differs between the two answers."""
     shown = stats.get("subscriptions")
     if not isinstance(shown, dict):
         return False
@@ -657,7 +669,7 @@ class _Unreached(NamedTuple):
 
 
 def _unreachable(error: OwnerError, topics: int) -> UnreadableSource:
-    """Return the line for a broker that cannot be reached."""
+    """Return the `UnreadableSource` for a broker that cannot be reached, with a remedy."""
     owns = f"the broker owns {topics:,} of the topics"
     if error.unresolved:
         reason = (
@@ -674,19 +686,19 @@ def _unreachable(error: OwnerError, topics: int) -> UnreadableSource:
 
 
 def topic_path(topic: str) -> str:
-    """Return a topic's part of an address. Raises `ValueError` if the name is not a topic name."""
+    """Return the path of a topic in the admin API. Raises `ValueError` if it is not a topic name."""
     domain, _, name = topic.partition("://")
     tenant, namespace, local = name.split("/", 2)
     return f"{domain}/{_quote(tenant)}/{_quote(namespace)}/{quoted(local)}"
 
 
 def _quote(name: str) -> str:
-    """Quote each part of a name, so no part can lead to another path."""
+    """Quote each part of a name between slashes, so that no part leads to another path."""
     return "/".join(map(quoted, name.split("/")))
 
 
 def quoted(name: str) -> str:
-    """Return a name as one part of an address. A name that is not valid Unicode cannot exist: not found."""
+    """Return a name as one part of a path. A broker does not find a name that is not valid Unicode."""
     if name in (".", ".."):
         # A server would resolve it to another path.
         return name.replace(".", "%2E")
@@ -694,7 +706,7 @@ def quoted(name: str) -> str:
 
 
 def _time_ms(text: str | None) -> int | None:
-    """Return a time of ISO 8601 in ms; raises `ValueError` for another."""
+    """Parse an ISO 8601 time to milliseconds since 1970; raises `ValueError` for any other text."""
     return None if text is None else int(datetime.fromisoformat(text).timestamp() * 1000)
 
 

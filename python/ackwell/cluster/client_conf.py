@@ -37,7 +37,7 @@ _Made = TypeVar("_Made")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientConf:
-    """The settings of a client; None for a missing one."""
+    """The settings of a client; a missing setting is None."""
 
     admin_url: str | None = field(default=None, repr=False)
     broker_url: str | None = None
@@ -168,7 +168,7 @@ def _context(context: Mapping[str, Any], info: Mapping[str, Any]) -> ClientConf:
 
 
 def _token(text: str) -> Token:
-    """Read the parameters of Pulsar's `AuthenticationToken`."""
+    """Return the token for the parameters of Pulsar's `AuthenticationToken`."""
     if text.startswith("file:"):
         return _made("authParams", Token.in_file, Path(url2pathname(urlsplit(text).path)))
     if text.startswith("env:"):
@@ -195,7 +195,7 @@ def _oauth2(parameters: Mapping[str, str]) -> OAuth2:
 
 
 def _parameters(text: str) -> dict[str, str]:
-    """Read the parameters of a plugin: a JSON object of texts, or `key:value,key:value`."""
+    """Parse the parameters of an authentication plugin: a JSON object of texts, or `key:value,key:value`."""
     if not text.lstrip().startswith("{"):
         pairs = (each.partition(":") for each in text.split(",") if each.strip())
         return {name.strip(): value.strip() for name, _, value in pairs}
@@ -209,7 +209,7 @@ def _parameters(text: str) -> dict[str, str]:
 
 
 def _made(key: str, make: Callable[..., _Made], *values: Any, **options: Any) -> _Made:
-    """Make credentials; an error names the key."""
+    """Call `make` and return its credentials; the message of an error names the key."""
     try:
         return make(*values, **options)
     except OSError as error:
@@ -220,7 +220,10 @@ def _made(key: str, make: Callable[..., _Made], *values: Any, **options: Any) ->
 
 
 def _broker_url(urls: str, admin_url: str | None) -> str | None:
-    """Return the first address, if the credentials for the admin API may go to its host."""
+    """Return the first address if its host is the host of the admin API, else None.
+
+    The credentials for the admin API may then be sent to it.
+    """
     url = urls.split(",")[0].rstrip("/")
     try:
         hosts = {urlsplit(url).hostname, urlsplit((admin_url or "").split(",")[0]).hostname}

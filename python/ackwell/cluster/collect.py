@@ -42,7 +42,7 @@ _NAME_BYTES_MAX: Final = 200
 
 
 class CollectedTopic(NamedTuple):
-    """One topic of a run."""
+    """One topic of a run, with its dump or the reason why it could not be read."""
 
     topic: str | None
     written: AnyPath | None
@@ -53,7 +53,7 @@ class CollectedTopic(NamedTuple):
 def collect(
     admin: Admin, folder: AnyPath, wanted: Sequence[str], *, time_ms: int
 ) -> Iterator[CollectedTopic]:
-    """Write a dump of each wanted topic and yield after each. Resume an interrupted run of a folder.
+    """Write a dump of each wanted topic, and yield each topic. Resume an interrupted run in the folder.
 
     Raises `StoreError` if another run uses the folder. A topic that cannot be read is reported and skipped.
     """
@@ -91,7 +91,7 @@ def collect(
 
 @contextmanager
 def _run(folder: AnyPath, time_ms: int) -> Iterator[AnyPath]:
-    """Yield the folder of a run: a new one, or that of an interrupted run. No other run uses it."""
+    """Yield a new folder, or the folder of an interrupted run. Exclude other runs until the block ends."""
     if isinstance(folder, ObjectPath):
         # An object store has no lock, so the name is unique, and an interrupted run is not resumed.
         yield folder / f"{_name(time_ms)}-{secrets.token_hex(4)}"
@@ -113,7 +113,7 @@ def _run(folder: AnyPath, time_ms: int) -> Iterator[AnyPath]:
 
 
 def _dump(run: AnyPath, topic: str) -> dict[str, Any] | None:
-    """Return the dump that an interrupted run wrote of a topic; None without one, or if it is damaged."""
+    """Return the dump of a topic that an interrupted run wrote; None if it is missing or damaged."""
     if isinstance(run, ObjectPath):
         return None
     try:
@@ -132,7 +132,7 @@ def _write(run: AnyPath, answer: TopicAnswer) -> AnyPath:
 
 
 def _file(run: AnyPath, topic: str) -> AnyPath:
-    """Return the file of a topic. No name leads out of the folder or to the file of another topic."""
+    """Return the file for a topic. Any name results in a separate file in the folder."""
     digest = hashlib.sha256(topic.encode(errors="surrogatepass")).hexdigest()[:8]
     name = quote(topic, safe="", errors="replace").lstrip(".")
     return run / f"{name[:_NAME_BYTES_MAX]}.{digest}.json.gz"
@@ -144,7 +144,7 @@ def _name(time_ms: int) -> str:
 
 
 def _unfinished(folder: Path) -> Path | None:
-    """Return the newest interrupted run."""
+    """Return the folder of the newest run if that run was interrupted, else None."""
     runs = sorted(
         path for path in folder.glob("????-??-??T??-??-??Z") if path.is_dir() and not path.is_symlink()
     )
@@ -187,16 +187,17 @@ def manifests_of(sources: Sequence[str]) -> list[AnyPath]:
 
 
 def collected_facts(manifests: Sequence[AnyPath], owner: str | None = None) -> BrokerFacts | None:
-    """Return the facts of a broker from the first manifest that is not damaged; None without one.
+    """Return the facts of a broker from the first undamaged manifest; None without one.
 
-    `owner` is the broker that owns a topic; a manifest without it has the facts of the queried broker.
+    `owner` is the broker that owns a topic. If a manifest does not contain this broker, the facts of the
+    queried broker are returned.
     """
     found = (manifest_facts(file, owner) for file in manifests)
     return next((facts for facts in found if facts is not None), None)
 
 
 def manifest_facts(file: AnyPath, owner: str | None) -> BrokerFacts | None:
-    """Return the facts of a broker from a manifest; None if the file is missing or damaged."""
+    """Return the facts of `owner` from a manifest, else of the queried broker; None for a damaged file."""
     try:
         manifest = object_in(json_value(read_regular(file)))
         return BrokerFacts.of_json(object_in(manifest.get("brokers", {})).get(owner or "", manifest))

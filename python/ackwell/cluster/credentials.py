@@ -1,6 +1,6 @@
-"""The credentials of a client: a token, or a user with a password. `oauth2` has those of an issuer.
+"""The credentials of a client: a token, or a user with a password. `oauth2` fetches tokens of an issuer.
 
-No message and no `repr` shows a token or a password.
+Error messages and `repr` do not show tokens and passwords.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class Credentials(Protocol):
         """Return the value of the header `Authorization`; raises `StatsError` if it cannot be obtained."""
 
     def data(self) -> bytes:
-        """Return the data for the binary protocol; raises as `header` does."""
+        """Return the data for the binary protocol; raises the errors of `header`."""
 
     def renew(self, header: str) -> bool:
-        """Replace a header that a broker refused; return whether there is a different one."""
+        """Replace a header that a broker refused; return whether `header` now returns another value."""
 
 
 class TemporaryError(StatsError):
@@ -38,7 +38,7 @@ class TemporaryError(StatsError):
 
 
 class Token:
-    """A JSON web token. `source` returns it for each request, so that a file can be replaced.
+    """A JSON web token. `source` is called for each request, so that a token file can be replaced.
 
     >>> Token("abc").header()
     'Bearer abc'
@@ -52,7 +52,7 @@ class Token:
 
     @classmethod
     def in_file(cls, file: Path) -> Token:
-        """Return the token in a file; raises `OSError`, or `ValueError` for another content."""
+        """Return the token in a file. Raises `OSError`, or `ValueError` if the content is not a token."""
 
         def read() -> str:
             try:

@@ -7,13 +7,13 @@ certificates of the machine. Three rules keep the credentials safe:
 
 - A token or password goes only to the requested host and to hosts that the cluster lists.
 - It never goes over an unencrypted connection after an encrypted one.
-- No message and no `repr` shows it; an address is shown without its user and password.
+- Error messages and `repr` do not show it. They show an address without its user and password.
 
 An address may list several hosts, as for `pulsar-admin`: `http://a:8080,b:8080`. A request goes to the host
-that answered last; if that cannot be reached, to the next one.
+that answered last. If this host cannot be reached, the request goes to the next one.
 
-A broker redirects to the owner of a topic. If that cannot be reached, `OwnerError` is raised without retries.
-`reach` maps names of owners to addresses that can be reached, such as forwarded ports.
+A broker redirects to the owner of a topic. If the owner cannot be reached, `OwnerError` is raised without
+retries. `reach` maps names of owners to reachable addresses, such as forwarded ports.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _STATUS: Final = {
 
 
 class Answer(NamedTuple):
-    """The body of an answer, and its time by the broker's clock (None if the answer has no date)."""
+    """The body of an HTTP answer, and its time by the broker's clock (None without a date)."""
 
     body: bytes
     time_ms: int | None
@@ -77,7 +77,8 @@ class Answer(NamedTuple):
 class Endpoint:
     """An admin address with credentials and TLS options.
 
-    `url` may list hosts after one scheme, `http://a:8080,b:8080`; a user and password apply to all of them.
+    `url` may list several hosts after one scheme: `http://a:8080,b:8080`. Its user and password apply to all
+    hosts.
     """
 
     url: str = field(repr=False)
@@ -144,12 +145,12 @@ class Endpoint:
         return f"{shown}{path}" if path.startswith("/") else f"{shown}/admin/v2/{path}"
 
     def at(self, host: str) -> Endpoint:
-        """Return this endpoint with the address of another broker, `host:port`, and the same credentials."""
+        """Return a copy with the address `host:port` of another broker, and the same credentials."""
         user, at, _ = self._parts.netloc.rpartition("@")
         return self.with_options(url=f"{self._parts.scheme}://{user}{at}{host}")
 
     def with_options(self, **options: Any) -> Endpoint:
-        """Return this endpoint with other values of fields; the TLS options are the same."""
+        """Return a copy with other values of fields and the same TLS options."""
         made = replace(self, **options)
         # Loading the authorities takes 20 ms, and a watch makes endpoints for every broker in every round.
         vars(made)["tls_context"] = self.tls_context
@@ -161,7 +162,7 @@ class Endpoint:
         return self._parts.netloc.rpartition("@")[2]
 
     def trusts(self, host: str, cluster_hosts: Callable[[], frozenset[str]]) -> bool:
-        """Return whether the credentials may go to a host."""
+        """Return whether the credentials may be sent to a host."""
         asked = (url.hostname for url in self._urls)
         reached = (name.rpartition(":")[0] or name for name in self.reach)
         return host in (*asked, *self.trusted_hosts, *reached) or host in cluster_hosts()
@@ -169,7 +170,7 @@ class Endpoint:
     def get(
         self, path: str, cluster_hosts: Callable[[], frozenset[str]], *, retries: int = _RETRIES
     ) -> Answer:
-        """Get a path; retry temporary failures, with a pause that doubles.
+        """Send a GET request; retry temporary failures, and double the pause after each.
 
         `cluster_hosts` is called if a redirect leads to another host. Raises `StatsError`, which names the
         address and the failure.
@@ -179,7 +180,7 @@ class Endpoint:
     def change(
         self, method: str, path: str, body: bytes | None, cluster_hosts: Callable[[], frozenset[str]]
     ) -> Answer:
-        """Send a request that changes something, with the retries of `get`: it must be idempotent."""
+        """Send a request that changes the cluster. It must be idempotent: it is retried like `get`."""
         return self._repeated(method, path, body, cluster_hosts)
 
     def _repeated(
@@ -202,7 +203,7 @@ class Endpoint:
     def _ask_any(
         self, method: str, path: str, body: bytes | None, cluster_hosts: Callable[[], frozenset[str]]
     ) -> Answer:
-        """Ask the hosts in turn, without a pause, until one can be reached."""
+        """Send the request to one host after another, without a pause, until a host can be reached."""
         for left in range(len(self._urls) - 1, -1, -1):
             asked = self._current[0]
             try:
@@ -226,7 +227,7 @@ class Endpoint:
         *,
         renews: bool = True,
     ) -> Answer:
-        """Send one request; a second one with other credentials if the first ones are refused."""
+        """Send one request. If the credentials are refused and can be renewed, send it again."""
         address = self.address(path)
         headers = {"Accept": "application/json"} | (
             {} if body is None else {"Content-Type": "application/json"}
@@ -267,7 +268,7 @@ class Endpoint:
     def connect(self, address: tuple[str, int], timeout: float, *source: Any) -> socket.socket:
         """Connect to a host, or to its address in `reach`.
 
-        A connection to one of several hosts may take only a few seconds.
+        If the endpoint has several hosts, the timeout is only a few seconds.
         """
         host, port = address
         named = self.reach.get(f"{host}:{port}") or self.reach.get(host)
@@ -280,7 +281,7 @@ class Endpoint:
         return made
 
     def prepared(self, connection: http.client.HTTPConnection) -> http.client.HTTPConnection:
-        """Return a connection that `connect` opens; TLS still checks the name of the requested host."""
+        """Make an HTTP connection use `connect`; TLS still checks the name of the requested host."""
         # The standard library has no public way to choose how a connection is opened.
         vars(connection)["_create_connection"] = self.connect
         return connection
@@ -337,7 +338,7 @@ class _RetryableError(Exception):
 
 
 class _ConnectHandler(urllib.request.HTTPHandler):
-    """Make the connections of an endpoint."""
+    """Opens the HTTP connections of an endpoint."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         super().__init__()
@@ -352,7 +353,7 @@ class _ConnectHandler(urllib.request.HTTPHandler):
 
 
 class _SecureConnectHandler(urllib.request.HTTPSHandler):
-    """Make the TLS connections of an endpoint."""
+    """Opens the HTTPS connections of an endpoint."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         super().__init__(context=endpoint.tls_context)
@@ -368,7 +369,7 @@ class _SecureConnectHandler(urllib.request.HTTPSHandler):
 
 
 class _UnreachableError(_RetryableError):
-    """A host to which no connection was made; `temporary` if another attempt may succeed."""
+    """The connection to a host failed; `temporary` if another attempt may succeed."""
 
     def __init__(self, message: str, *, temporary: bool) -> None:
         super().__init__(message)
@@ -376,7 +377,7 @@ class _UnreachableError(_RetryableError):
 
 
 def _connection_error(reason: str | BaseException, address: str, owner: str) -> Exception:
-    """Return the error for a connection that was not made, to the requested host or to an owner."""
+    """Return the error for a failed connection to the requested host, or to the owner of a topic."""
     if not isinstance(reason, OSError):
         return StatsError(f"no connection: {reason}", address)
     if owner:
@@ -386,7 +387,7 @@ def _connection_error(reason: str | BaseException, address: str, owner: str) -> 
 
 
 class _OwnerRedirectHandler(urllib.request.HTTPRedirectHandler):
-    """Follow a redirect to the owner of a topic; send the credentials to trusted hosts only."""
+    """Follows redirects to the owner of a topic; sends the credentials to trusted hosts only."""
 
     def __init__(self, endpoint: Endpoint, cluster_hosts: Callable[[], frozenset[str]]) -> None:
         self._endpoint = endpoint
@@ -429,7 +430,7 @@ class _OwnerRedirectHandler(urllib.request.HTTPRedirectHandler):
 
 
 def _is_admin_url(parts: SplitResult) -> bool:
-    """Return whether a URL is one of an admin API; `ValueError` for an invalid port or host."""
+    """Return whether a URL can be an address of an admin API; `ValueError` for an invalid port or host."""
     _ = parts.port, (parts.hostname or "").encode("idna")
     return parts.scheme in ("http", "https") and bool(parts.hostname)
 

@@ -1,6 +1,7 @@
-"""OAuth2 client credentials: a token from the token endpoint of an issuer, as Pulsar's clients get it.
+"""OAuth2 client credentials: fetch tokens from the token endpoint of an issuer, as Pulsar's clients do.
 
-The issuer's metadata name the token endpoint. The key file is read for each token, so it can be replaced.
+The token endpoint is named in the issuer's metadata. The key file is read for each token, so it can be
+replaced.
 oauthlib builds and reads the messages; `urllib` sends them, with the proxies of the machine.
 """
 
@@ -38,7 +39,7 @@ _RETRY_SECONDS: Final = 5.0
 
 
 class OAuth2:
-    """The client credentials of an issuer, for several threads."""
+    """OAuth2 client credentials; several threads may use one object."""
 
     method: Final = "token"
 
@@ -54,11 +55,11 @@ class OAuth2:
         certificate: Path | None = None,
         key: Path | None = None,
     ) -> None:
-        """Take the parameters of Pulsar's `AuthenticationOAuth2`; sends no request.
+        """Take the parameters of Pulsar's `AuthenticationOAuth2`, without a request.
 
-        `key_file` is a path, a `file:` URL, or a `data:` URL with JSON. `certificate` and `key` are those of
-        the connection to the issuer. Raises `ModuleNotFoundError` without oauthlib, `ValueError` for an
-        invalid issuer, and `OSError` or `ValueError` for an invalid key file or certificate.
+        `key_file` is a path, a `file:` URL, or a `data:` URL with JSON. `certificate` and `key` are for the
+        connection to the issuer. Raises `ModuleNotFoundError` without oauthlib, `ValueError` for an invalid
+        issuer, and `OSError` or `ValueError` for an invalid key file or certificate.
         """
         from oauthlib.oauth2 import BackendApplicationClient
 
@@ -87,7 +88,7 @@ class OAuth2:
         return self._current().encode()
 
     def renew(self, header: str) -> bool:
-        """Drop a token that a broker refused, and return whether the issuer has another one."""
+        """Drop a token that a broker refused; return whether the issuer returned another one."""
         with self._lock:
             if header == f"Bearer {self._token}":
                 self._token = ""
@@ -107,7 +108,7 @@ class OAuth2:
             return self._token
 
     def _fetch(self, now: float) -> None:
-        """Get a token from the issuer."""
+        """Fetch a token from the issuer and store it."""
         from oauthlib.oauth2 import MissingTokenError, OAuth2Error
 
         url = self._endpoint
@@ -194,7 +195,7 @@ class OAuth2:
 
 
 class _SafeRedirectHandler(urllib.request.HTTPRedirectHandler):
-    """Refuses redirects of a request with credentials, and redirects from TLS to a connection without TLS."""
+    """Refuses each redirect of a request with credentials, and each redirect from HTTPS to HTTP."""
 
     def redirect_request(
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str
@@ -207,7 +208,7 @@ class _SafeRedirectHandler(urllib.request.HTTPRedirectHandler):
 
 
 def _text_at(location: str) -> str:
-    """Return the text of a path, a `file:` URL, or a `data:` URL."""
+    """Return the text in a file, given as a path or `file:` URL, or in a `data:` URL."""
     parts = urlsplit(location)
     try:
         if parts.scheme == "data":
@@ -221,5 +222,5 @@ def _text_at(location: str) -> str:
 
 
 def _shown(location: str) -> str:
-    """Return a location for messages, without the content of a `data:` URL, which is the secret."""
+    """Return a location for messages; the content of a `data:` URL is omitted, because it is the secret."""
     return "the data URL" if location.startswith("data:") else location

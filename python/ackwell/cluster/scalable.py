@@ -1,7 +1,7 @@
-"""Scalable topics (`topic://`, from Pulsar 5.0 on), which no command can judge.
+"""Scalable topics (`topic://`, from Pulsar 5.0 on), which are reported as unreadable sources.
 
 Their messages are in segments, each with cursors. The admin API of 5.0.1 shows the backlog of a subscription
-in each segment, but no positions and no ranges. So each scalable topic is a source that cannot be read.
+in each segment, but not the positions and the ranges. The restart loss can therefore not be predicted.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ def may_exist(version: str | None) -> bool:
 
 
 def is_scalable(topic: str | None) -> bool:
-    """Return whether a name is that of a scalable topic or of a segment."""
+    """Return whether a name is the name of a scalable topic or of a segment."""
     return topic is not None and topic.partition("://")[0] in DOMAINS
 
 
 def not_judged(topic: str, ask: Callable[[], Any]) -> UnreadableSource:
-    """Return the line of a scalable topic; `ask` returns its statistics, or raises `StatsError`."""
+    """Return the `UnreadableSource` of a scalable topic; `ask` requests the topic's statistics."""
     try:
         details = "; ".join(_details(ask()))
     except (StatsError, TypeError, ValueError):

@@ -82,12 +82,12 @@ def to_words(bits: int) -> tuple[int, ...]:
 
 
 def words_of_rows(starts: NDArray[np.int64], words: NDArray[np.int64]) -> Iterator[list[int]]:
-    """Return the words of each row, given the start of each row's words and the number of all words."""
+    """Yield the words of each row. `starts` has the index of each row's first word, then the word count."""
     return (words[start:end].tolist() for start, end in pairwise(starts.tolist()))
 
 
 def from_signed_words(words: Sequence[int]) -> int:
-    """Return bits, which may be negative, from the words of `to_signed_words`. O(words)."""
+    """Return the bits, which may be negative, for the words of `to_signed_words`. O(words)."""
     packed = struct.pack(f"<{len(words)}q", *words)
     return int.from_bytes(packed, "little", signed=True)
 
@@ -133,7 +133,7 @@ def all_messages(batch_size: int) -> int:
 
 
 def complement(bits: int, batch_size: int) -> int:
-    """Return the other messages of a batch: converts unacknowledged to acknowledged ones and vice versa.
+    """Return the bits of the other messages of a batch, such as the acknowledged for the unacknowledged.
 
     >>> bin(complement(0b00110, 5))
     '0b11001'
@@ -142,7 +142,7 @@ def complement(bits: int, batch_size: int) -> int:
 
 
 def mask_without(batch_index: int) -> int:
-    """Return bits for all messages of a batch except one; the batch may have any size.
+    """Return the bits of all messages except one, for a batch of unknown size.
 
     >>> bin(mask_without(1) & all_messages(5))
     '0b11101'
@@ -151,7 +151,7 @@ def mask_without(batch_index: int) -> int:
 
 
 def mask_after(batch_index: int) -> int:
-    """Return the messages of a batch of unknown size after one index.
+    """Return the bits of all messages after one index, for a batch of unknown size.
 
     >>> bin(mask_after(1) & all_messages(5))
     '0b11100'
@@ -160,12 +160,12 @@ def mask_after(batch_index: int) -> int:
 
 
 def mask_to_size(bits: int, batch_size: int) -> int:
-    """Return bits limited to the size of a batch."""
+    """Return the bits below `batch_size`."""
     return bits & all_messages(batch_size)
 
 
 def first_unacked(bits: int) -> int:
-    """Return the lowest batch index in `bits`, or -1.
+    """Return the lowest batch index in `bits`; -1 if no bit is set.
 
     >>> first_unacked(0b11000), first_unacked(0)
     (3, -1)
@@ -174,5 +174,5 @@ def first_unacked(bits: int) -> int:
 
 
 def last_unacked(bits: int) -> int:
-    """Return the highest batch index in `bits`, or -1. The bits must not be negative."""
+    """Return the highest batch index in `bits`; -1 if no bit is set. The bits must not be negative."""
     return bits.bit_length() - 1

@@ -1,7 +1,7 @@
 """The fields of a saved state that a cursor carries for its subscription.
 
-A loaded cursor writes back the fields that it found (`Loaded`). A `Subscription` replaces them with its own,
-so a save of the cursor includes the subscription.
+A loaded cursor carries the fields of the loaded state (`Loaded`), and saves them again. A `Subscription`
+replaces them with its current values, so a save of the cursor includes the subscription.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ class Carried(Protocol):
 
     @property
     def idle_since(self) -> int | None:
-        """The time since which the cursor was idle for a broker, in milliseconds since the epoch."""
+        """The time at which the cursor became idle for a broker, in milliseconds since 1970."""
 
     @property
     def unknown_fields(self) -> bytes:
         """A subscription's open transactions and type, and the fields of newer brokers."""
 
     def count_of(self, position: Position) -> int | None:
-        """Return the redelivery count of an entry, or None. O(1)."""
+        """Return the redelivery count of an entry; None if it has none. O(1)."""
 
     def counts(self, is_acked: Callable[[int, int], bool]) -> Mapping[Position, int]:
         """Return the redelivery counts of the entries that are not acknowledged. O(counts)."""
@@ -59,19 +59,19 @@ class Loaded:
 
     @property
     def changed_counts(self) -> Changed:
-        """The positions whose count was removed since the last save."""
+        """The positions whose redelivery count was removed since the last save."""
         return self._counts.changed
 
     def count_of(self, position: Position) -> int | None:
-        """Return the loaded count of an entry."""
+        """Return the loaded redelivery count of an entry; None if it has none."""
         return self._counts.get(position)
 
     def counts(self, is_acked: Callable[[int, int], bool]) -> Mapping[Position, int]:
-        """Return the loaded counts of the entries that are not acknowledged."""
+        """Return the loaded redelivery counts of the entries that are not acknowledged."""
         # A copy, because another thread may clear the counts during a save.
         counts = self._counts.copy()
         return {position: count for position, count in counts.items() if not is_acked(*position)}
 
     def clear_counts(self) -> None:
-        """Remove all counts."""
+        """Remove all redelivery counts."""
         self._counts.clear()

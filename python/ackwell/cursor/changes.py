@@ -1,4 +1,4 @@
-"""The changes since the last save: sets of positions, and dictionaries that track their changed keys."""
+"""Track the changes since the last save: a set of positions, and a dictionary that records changed keys."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Changed:
         return None if self.positions is None else self.positions.copy()
 
     def saved(self) -> None:
-        """Forget the positions that changed before the save began."""
+        """End a successful save: forget the positions that changed before it began."""
         self.positions = self._since
 
     @property
@@ -46,8 +46,8 @@ class Changed:
     def add(self, position: Position) -> None:
         """Record a changed position.
 
-        If another thread begins or ends a save at the same time, it repeats, so that the new sets include
-        the position.
+        If another thread begins or ends a save at the same time, the method records the position again in the
+        new set.
         """
         while True:
             positions, since = self.positions, self._since

@@ -32,7 +32,8 @@ class Cursor(CursorRules):
     mark_delete : tuple of int, optional
         All entries up to this position are acknowledged. The default is before the first entry.
     settings : CursorSettings, optional
-        How it treats acknowledgments; `CursorSettings.pulsar("4.2")` follows a broker of that version.
+        The rules for acknowledgments; `CursorSettings.pulsar("4.2")` has the rules of a broker of that
+        version.
     engine : Engine, optional
         The structures to use; the native ones by default.
 

@@ -1,4 +1,4 @@
-"""The intended differences between ackwell's cursor and a broker's, and the behaviour of each broker version.
+"""The settings in which ackwell's cursor can differ from a broker's, with presets for broker versions.
 
 The defaults lose and redeliver the fewest messages. `CursorSettings.pulsar(version)` returns the behaviour of
 a broker version; `docs/design.md` gives the reason for every difference.
@@ -14,7 +14,7 @@ from ackwell.releases import MINOR_VERSIONS, known_release, release_number
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CursorSettings:
-    """How a cursor treats acknowledgments.
+    """The rules by which a cursor treats acknowledgments.
 
     >>> CursorSettings().replace_ack_sets, CursorSettings.pulsar("4.2.4").replace_ack_sets
     (False, True)

@@ -1,4 +1,4 @@
-"""The acknowledgments of a cursor as a value, read from a cursor, from bytes or from a broker's answer."""
+"""The acknowledgments of a cursor as an immutable value, from a cursor, from bytes or from a broker."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ AckSetMapping = Mapping[Position, Sequence[int]]
 
 @dataclass(frozen=True, slots=True)
 class CursorState:
-    """The acknowledgments that a source shows.
+    """The acknowledgments of one cursor, as far as the source shows them.
 
     >>> from ackwell import PositionInfo
     >>> CursorState.of(PositionInfo(3, 5, [(3, 7, 9)])).to_json()["individuallyDeletedMessages"]
@@ -38,7 +38,7 @@ class CursorState:
 
     @classmethod
     def of(cls, info: PositionInfo, ledgers: Ledgers | None = None) -> Self:
-        """Return the value of a persisted state, with the ledgers of its topic if they are known."""
+        """Return the acknowledgments of a persisted state, with the topic's ledgers if they are known."""
         return cls(info.position, info.individually_deleted, info.batch_deleted, ledgers)
 
     def to_position_info(self) -> PositionInfo:
@@ -61,7 +61,7 @@ class CursorState:
 
 
 def ack_sets_to_json(sets: AckSetMapping) -> dict[str, tuple[int, ...]]:
-    """Return the ack sets with each position as text."""
+    """Return the ack sets by position, with each position as text."""
     if not isinstance(sets, AckSets):
         return {str(position): tuple(words) for position, words in sets.items()}
     ledger_ids, entry_ids, starts, all_words = (column.tolist() for column in sets.to_arrays())
@@ -72,7 +72,7 @@ def ack_sets_to_json(sets: AckSetMapping) -> dict[str, tuple[int, ...]]:
 
 
 def size_in(info: PositionInfo, form: str) -> int | None:
-    """Return the bytes of a whole state in a form; None if the form cannot hold the whole state."""
+    """Return the size in bytes of a whole state in a form; None if the form cannot hold the whole state."""
     try:
         return len(info.encode(form))
     except StateTooLargeError:

@@ -101,7 +101,7 @@ class CursorRules(Drawn):
         return self._ack_sets.copy()
 
     def unacked_bits(self, ledger_id: int, entry_id: int) -> int | None:
-        """Return the unacknowledged messages of a partly acknowledged entry as bits; else `None`."""
+        """Return the unacknowledged messages of a partly acknowledged entry as bits; otherwise None."""
         return self._ack_sets.unacked_bits(ledger_id, entry_id)
 
     @property
@@ -182,8 +182,9 @@ class CursorRules(Drawn):
         The two int64 arrays have equal length. Nothing changes if an entry does not exist (`ProtocolError`)
         or has a negative id (`ValueError`). The mark-delete position moves once, at the end. O(entries).
 
-        `ack_sets` acknowledges parts of batches, as `ack_batch` does for each row in order: the start of each
-        row's words and the number of all words, and the words of all rows. A row without words is whole.
+        `ack_sets` acknowledges parts of batches, as `ack_batch` does for each row in order. Its first array
+        has the index of each row's first word, and at the end the number of words. Its second array has the
+        words of all rows. A row without words is a whole entry.
         """
         ledgers, entries = as_int64(ledger_ids), as_int64(entry_ids)
         if ack_sets is not None:
@@ -194,7 +195,7 @@ class CursorRules(Drawn):
     def ack_parts(
         self, ledger_ids: ArrayLike, entry_ids: ArrayLike, starts: ArrayLike, words: ArrayLike
     ) -> Int64s:
-        """Do the same as `ack_part` for each row in order; return the results. See `ack_many`."""
+        """Call `ack_part` for each row in order, and return the results. See `ack_many` for the arrays."""
         ledgers, entries = as_int64(ledger_ids), as_int64(entry_ids)
         firsts, ack_sets = as_int64(starts), as_int64(words)
         self._require_all_passed(ledgers, entries)
@@ -223,7 +224,7 @@ class CursorRules(Drawn):
         return left
 
     def acked_rows(self, ledger_ids: ArrayLike, entry_ids: ArrayLike) -> NDArray[np.bool_]:
-        """Return for each row whether the entry is wholly acknowledged."""
+        """Return an array with True for each row whose entry is wholly acknowledged."""
         ledgers, entries = as_int64(ledger_ids), as_int64(entry_ids)
         ledger_id, entry_id = self._mark_delete
         acked: NDArray[np.bool_] = (ledgers < ledger_id) | ((ledgers == ledger_id) & (entries <= entry_id))
@@ -233,7 +234,7 @@ class CursorRules(Drawn):
         return acked
 
     def _require_all_passed(self, ledgers: Int64s, entries: Int64s) -> None:
-        """Check rows of positions with `_require_passed`."""
+        """Check each row with `_require_passed`."""
         if not self._ledgers.contains_all(ledgers, entries, self._mark_delete):
             self._require_all(ledgers, entries)
 
@@ -257,7 +258,7 @@ class CursorRules(Drawn):
         return self.ack_part(ledger_id, entry_id, ack_set) >= 0
 
     def ack_part(self, ledger_id: int, entry_id: int, ack_set: Iterable[int]) -> int:
-        """Do the same as `ack_batch`; return the number of messages that are left, -1 if nothing changed."""
+        """Do the same as `ack_batch`; return the number of unacknowledged messages, -1 without a change."""
         if self._settings.batch_index_acks:
             if self._ledgers.contains(ledger_id, entry_id) and not self.is_acked(ledger_id, entry_id):
                 left = self._ack_sets.intersect(ledger_id, entry_id, ack_set)
@@ -280,9 +281,9 @@ class CursorRules(Drawn):
     ) -> bool:
         """Acknowledge all entries up to this one. Return whether this changed anything except properties.
 
-        With the words of an `ack_set` (see `ack_batch`), all earlier entries are acknowledged, and in this
-        entry the messages whose bit is clear; see `CursorSettings.replace_ack_sets`. `properties` replace
-        those of the cursor, because they belong to its mark-delete position; `None` keeps them.
+        With an `ack_set` (see `ack_batch`), all earlier entries are acknowledged, and in this entry only the
+        messages whose bit is clear; see `CursorSettings.replace_ack_sets`. `properties` replace the
+        properties of the cursor, which belong to the mark-delete position; None keeps them.
 
         An acknowledgment before the mark-delete position changes nothing; with
         `CursorSettings.refuse_cumulative_behind` it raises `ProtocolError`. Raises the errors of `ack_batch`.
@@ -323,9 +324,9 @@ class CursorRules(Drawn):
     def reset(self, ledger_id: int, entry_id: int, ack_set: Iterable[int] = ()) -> None:
         """Make this position the next one to be read, as a seek does.
 
-        Afterwards all earlier entries are acknowledged, all other entries are not, and there are no
-        properties. `(-1, -1)` means the first position; any position past the last entry means the end. With
-        the words of an `ack_set`, only the messages of this entry whose bit is set are unacknowledged.
+        Afterwards all earlier entries are acknowledged, all other entries are not, and the properties are
+        empty. `(-1, -1)` means the first position. Any position past the last entry means the end. With an
+        `ack_set`, only the messages of this entry whose bit is set are unacknowledged.
         """
         words = tuple(ack_set)
         bits = from_words(words)
@@ -467,7 +468,7 @@ class CursorRules(Drawn):
         return Drawing(f"Cursor at {self._mark_delete}", numbers, line, ranges)
 
     def _between(self, lower: Position, upper: Position) -> PositionRangeSet:
-        """Return the existing positions of a range that spans several ledgers."""
+        """Return the existing positions after `lower` up to `upper`, which are in different ledgers."""
         split: PositionRangeSet = self._engine.PositionRangeSet()
         for ledger_id, entries in self._ledgers:
             if lower.ledger_id <= ledger_id <= upper.ledger_id:
@@ -488,7 +489,7 @@ class CursorRules(Drawn):
             )
 
     def _require_all(self, ledger_ids: Int64s, entry_ids: Int64s) -> None:
-        """Do the same as `_require_passed` for arrays of positions."""
+        """Check arrays of positions as `_require_passed` does."""
         import numpy as np
 
         if ledger_ids.min() < 0 or entry_ids.min() < 0:
@@ -499,12 +500,12 @@ class CursorRules(Drawn):
             self._require_passed(Position(ledger_id, last))
 
     def _require_passed(self, position: Position) -> None:
-        """Do the same as `_require`, but accept trimmed entries at or before the mark-delete position."""
+        """Check a position like `_require`, but accept any entry at or before the mark-delete position."""
         if position > self._mark_delete or min(position) < 0:
             self._require(position)
 
     def _ack_inside(self, position: Position, words: tuple[int, ...]) -> bool:
-        """Apply the ack set of a cumulative acknowledgment to an entry beyond the mark-delete position."""
+        """Apply the ack set of a cumulative acknowledgment to an entry after the mark-delete position."""
         if not self._settings.batch_index_acks or self.is_acked(*position):
             return False
         if not self._settings.replace_ack_sets:
@@ -512,7 +513,7 @@ class CursorRules(Drawn):
         return self._ack_sets.replace_if_later(*position, words)
 
     def _recovered_ack_sets(self, info: PositionInfo) -> AckSets:
-        """Return the ack sets of a persisted state that apply to entries which are not acknowledged."""
+        """Return the ack sets of a persisted state whose entries are not wholly acknowledged."""
         sets: AckSets = self._engine.AckSets(info.batch_deleted)
         check_word_count(sets.longest())
         if not self._settings.keep_missing_positions:
@@ -526,7 +527,7 @@ class CursorRules(Drawn):
         return sets
 
     def _join(self, ranges: PositionRangeSet) -> None:
-        """Acknowledge existing positions."""
+        """Add existing positions to the acknowledged ranges."""
         self._individually_deleted |= ranges
         self._drop_up_to_mark_delete()
         self._advance()
@@ -599,7 +600,7 @@ def _before_first(ledgers: Ledgers) -> Position:
 
 
 def _checked_mark_delete(position: tuple[int, int]) -> Position:
-    """Return a mark-delete position; `ValueError` unless it is at least 0:-1, in int64."""
+    """Return a checked mark-delete position; `ValueError` unless it is at least 0:-1 and within int64."""
     ledger_id, entry_id = map(index, position)
     if not (0 <= ledger_id <= INT64_MAX and -1 <= entry_id <= INT64_MAX):
         raise ValueError(f"mark-delete position {ledger_id}:{entry_id}; expected 0:-1 or more, in int64")

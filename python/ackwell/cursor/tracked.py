@@ -1,7 +1,7 @@
-"""The state of a cursor as a source of saves that tracks its changes.
+"""The state of a cursor at a save, and its changes since the previous save.
 
-The parts of a cursor record which of their entries changed since the last save. A save therefore costs
-O(ranges), at the speed of comparing bits, plus O(changes).
+The parts of a cursor record the positions that changed since the last save. A save therefore costs O(ranges),
+at the speed of comparing bits, plus O(changes).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Baseline(NamedTuple):
-    """A tracked state at one moment, without the dictionaries. The next save is compared with it."""
+    """A saved state without its dictionaries. The next save is compared with it."""
 
     mark_delete: Position
     acked: PositionRangeSet
@@ -80,13 +80,13 @@ class Tracked:
         return info
 
     def baseline(self) -> Baseline:
-        """Return the saved state, and forget the changes before it."""
+        """Return the saved state as a baseline, and forget the changes before it."""
         self._ack_sets.end_save()
         self._counts.saved()
         return self.now
 
     def change_since(self, baseline: Baseline | PositionInfo) -> Change | None:
-        """Return the tracked changes; compute the difference if the state was just loaded."""
+        """Return the changes since `baseline`; for a loaded state, compare the two states."""
         if not isinstance(baseline, Baseline):
             return difference(baseline, self.whole())
         now, mark_delete = self.now, self.now.mark_delete
@@ -116,7 +116,10 @@ class Tracked:
     def _values(
         self, positions: set[Position] | None, value_of: Callable[[Position], int | None]
     ) -> dict[Position, int] | None:
-        """Return the changed values; None if they are unknown or an unacknowledged entry lost its value."""
+        """Return the changed values by position; None if the changes cannot be written as such a dictionary.
+
+        This is the case if the changed positions are unknown, or if an unacknowledged entry lost its value.
+        """
         if positions is None:
             return None
         mark_delete, acked = self.now.mark_delete, self.now.acked

@@ -43,7 +43,7 @@ def read_batch(metadata: Any, body: bytes) -> list[tuple[Any, bytes]]:
 
 
 def write_batch(singles: Iterable[tuple[Any, bytes]]) -> bytes:
-    """Join messages, each with its metadata; this sets `payload_size`."""
+    """Join messages, each with its `SingleMessageMetadata`, to one body; set their `payload_size`."""
     parts = []
     for single, data in singles:
         single.payload_size = len(data)

@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 
 class AckType(IntEnum):
-    """Acknowledge single messages, or all messages up to one."""
+    """The type of an acknowledgment: of single messages, or of all messages up to one."""
 
     INDIVIDUAL = 0
     CUMULATIVE = 1
 
 
 class ValidationError(IntEnum):
-    """The reason for which a client discarded a message. The message is still acknowledged, and counted."""
+    """The reason why a client discarded a message. The message is acknowledged and counted nevertheless."""
 
     UNCOMPRESSED_SIZE_CORRUPTION = 0
     DECOMPRESSION_ERROR = 1
@@ -72,9 +72,9 @@ class TransactionId(NamedTuple):
 class MessageId:
     """The id of a message: an entry, and the batch indexes in it that are not acknowledged.
 
-    `ack_set` holds signed 64-bit words, least significant bit first, bit set = not acknowledged; empty
-    means the whole entry. A chunked message has the position of its last chunk; `first_chunk` has the
-    position of its first.
+    `ack_set` contains signed 64-bit words, least significant bit first. A set bit is a message that is not
+    acknowledged. Without words, the id means the whole entry. The id of a chunked message is the position of
+    its last chunk; `first_chunk` is the position of its first chunk.
     """
 
     ledger_id: int
@@ -88,7 +88,7 @@ class MessageId:
 
     @property
     def position(self) -> Position:
-        """The entry."""
+        """The position of the entry."""
         return Position(self.ledger_id, self.entry_id)
 
     def encode(self) -> bytes:
@@ -180,10 +180,11 @@ class AckColumns(NamedTuple):
     def decode(cls, data: bytes) -> Self:
         """Read a command. O(bytes).
 
-        The last value of a repeated single field counts, as in protobuf; a transaction id needs
-        both halves, else the acknowledgment is a plain one, as for the broker. Ids near 2^64 (earliest,
-        latest) read as negative. Raises `CorruptStateError` with the offset for bytes that are not a command,
-        `LimitError` for a batch of more than `ack_sets.BATCH_SIZE_MAX` messages.
+        If a field that is not repeated occurs twice, the last value counts, as in protobuf. Without both
+        halves of the transaction id, the acknowledgment is not part of a transaction, as in the broker. Ids
+        near 2^64 (earliest, latest) are read as negative. Raises `CorruptStateError` with the offset for
+        bytes that are not a command, `LimitError` for a batch of more than `ack_sets.BATCH_SIZE_MAX`
+        messages.
         """
         fields = decode_command_ack(data)
         error, transaction = fields.validation_error, fields.transaction
@@ -207,7 +208,7 @@ class AckColumns(NamedTuple):
         starts: NDArray[np.int64],
         words: NDArray[np.int64],
     ) -> Self:
-        """Return an individual command with these columns and no other field."""
+        """Return an individual acknowledgment with these columns and no other fields."""
         individual = AckType.INDIVIDUAL
         return cls(0, individual, ledger_ids, entry_ids, starts, words, {}, None, (), None, None, b"")
 
@@ -241,7 +242,7 @@ class AckColumns(NamedTuple):
         return self.with_message_ids(self.message_ids()[:rows])
 
     def position(self, row: int) -> Position:
-        """Return the entry of one id."""
+        """Return the position of the entry in one row."""
         return Position(int(self.ledger_ids[row]), int(self.entry_ids[row]))
 
     @property
@@ -273,7 +274,7 @@ class AckColumns(NamedTuple):
         return in_part, (np.append(starts[:-1][in_part], starts[-1]), words)
 
     def ack_set(self, row: int) -> tuple[int, ...]:
-        """Return the words of one id's ack set; none for the whole entry."""
+        """Return the words of the ack set in one row; empty for a whole entry."""
         if self.ack_set_starts is None or self.ack_set_words is None:
             return ()
         start, end = self.ack_set_starts[row : row + 2].tolist()
@@ -302,7 +303,7 @@ class AckColumns(NamedTuple):
 
 
 def _columns(messages: Sequence[MessageId]) -> tuple[Any, Any, Any, Any, dict[int, MessageId]]:
-    """Return the five columns of message ids."""
+    """Convert message ids to the five columns of `AckColumns`."""
     from ackwell.arrays import as_int64
 
     words = [message.ack_set for message in messages]
@@ -321,7 +322,7 @@ def _columns(messages: Sequence[MessageId]) -> tuple[Any, Any, Any, Any, dict[in
 
 
 def _message_id(fields: MessageIdFields) -> MessageId:
-    """Return the id from the fields that an engine decoded."""
+    """Return the message id for the fields that an engine decoded."""
     first_chunk = fields["first_chunk"]
     values: dict[str, Any] = {
         **fields,

@@ -121,7 +121,7 @@ class SubscriptionType(StrEnum):
 
 
 class InitialPosition(IntEnum):
-    """The start of a new subscription."""
+    """The position at which a new subscription starts."""
 
     LATEST = 0
     EARLIEST = 1
@@ -135,7 +135,7 @@ class KeySharedMode(IntEnum):
 
 
 class AccessMode(IntEnum):
-    """The exclusiveness of a producer on its topic."""
+    """The access of a producer to its topic, such as exclusive access."""
 
     SHARED = 0
     EXCLUSIVE = 1
@@ -159,7 +159,7 @@ class TxnAction(IntEnum):
 
 
 class TopicsMode(IntEnum):
-    """The topics of a namespace that a list includes."""
+    """The kinds of topics that a list of a namespace's topics includes."""
 
     PERSISTENT = 0
     NON_PERSISTENT = 1

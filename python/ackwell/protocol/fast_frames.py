@@ -37,7 +37,7 @@ def message_frame(
 def message_frames(
     consumer_id: int, ledger_ids: list[int], entry_ids: list[int], payloads: list[bytes], partition: int = -1
 ) -> Iterator[bytes]:
-    """Return the frames of many entries for one consumer; all are whole and delivered for the first time."""
+    """Yield the frames of many entries for one consumer, as first deliveries without ack sets."""
     ledger_id, head, tail = -1, b"", b"\x18" + _varint(partition) if partition >= 0 else b""
     consumer = b"\x08%b\x12" % _varint(consumer_id)
     for ledger, entry_id, payload in zip(ledger_ids, entry_ids, payloads, strict=True):
@@ -94,7 +94,7 @@ def receipt_frame(
 
 @lru_cache(maxsize=4096)
 def _receipt_parts(producer_id: int, ledger_id: int) -> tuple[bytes, bytes]:
-    """Return the parts that many receipts share: the producer field and the ledger id."""
+    """Return the encoded parts that many receipts share: the producer id and the ledger id."""
     return b"\x08" + varint(producer_id), b"\x08%b\x10" % varint(ledger_id)
 
 

@@ -56,7 +56,7 @@ class Frame(NamedTuple):
 
     @property
     def command_type(self) -> int:
-        """The command's type, which is the first field; 0 if the first field is another."""
+        """The type of the command, if it is the first field; otherwise 0."""
         at = self.start + 8
         # The tag of the field, then its value, which is one byte for every known type.
         if self.behind_command < at + 2 or self.data[at] != _TYPE_TAG or self.data[at + 1] > 0x7F:
@@ -65,7 +65,7 @@ class Frame(NamedTuple):
 
 
 class FrameSizes(NamedTuple):
-    """The bytes of a whole frame, and of its command."""
+    """The size of a whole frame and the size of its command, in bytes."""
 
     frame_bytes: int
     command_bytes: int
@@ -133,7 +133,7 @@ class FrameReader:
 
     @property
     def unfinished_bytes(self) -> int:
-        """The bytes of an incomplete frame."""
+        """The number of received bytes of the incomplete frame."""
         return len(self._rest)
 
     @property
@@ -147,7 +147,7 @@ class FrameReader:
     def discard_payload(self) -> None:
         """Discard the payload of the incomplete frame; `feed` yields the frame with an empty payload.
 
-        Call it when the sizes of the frame have arrived.
+        The sizes of the frame must have arrived.
         """
         self._discarded_bytes = 0
         self._discard(b"", 0)
@@ -155,7 +155,7 @@ class FrameReader:
     def _discard(self, data: bytes, discarded_bytes: int) -> tuple[Frame | None, bytes]:
         """Add bytes to a frame whose payload is discarded.
 
-        Return the frame, None before it is complete, and the bytes after it.
+        Return the frame (None before it is complete), and the bytes that follow it.
         """
         rest = self._rest
         rest += data
@@ -187,9 +187,10 @@ def encode(type: int, message: Any) -> bytes:  # noqa: A002  # the name of the f
 
 
 def split(command: bytes) -> tuple[int, bytes]:
-    """Return a command's type and the bytes of its message, if the encoding is that of `encode`.
+    """Return the type of a command and the bytes of its message, without protobuf.
 
-    Every client uses this encoding. For any other encoding the type is 0, and `decode` reads the command.
+    This requires the field order of `encode`, which every client uses. For any other order, the type is 0,
+    and the caller uses `decode`.
     """
     size = len(command)
     if size < 4 or command[0] != _TYPE_TAG:
@@ -241,7 +242,7 @@ def decode(command: bytes) -> DecodedCommand:
 
 @cache
 def _commands() -> dict[int, tuple[str, str]]:
-    """Return, for each type, its field of `BaseCommand` and the name of its message."""
+    """Map each command type to its field of `BaseCommand` and the name of its message."""
     rows = (row.split(":") for row in dict(messages.table())["BaseCommand"])
     named = {int(number): (name, kind) for number, name, kind in rows}
     return {each: named[each] for each in CommandType}

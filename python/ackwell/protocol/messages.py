@@ -51,8 +51,8 @@ def message(name: str) -> Any:
 def parse(name: str, data: bytes) -> Any:
     """Parse a message; `FrameError` for invalid bytes, a missing required field or text that is not UTF-8.
 
-    The fields of nested messages are not checked, because that would take longer than the parsing; a missing
-    number there reads as 0.
+    Nested messages are not checked, because the check takes longer than the parsing. A missing number in a
+    nested message is read as 0.
     """
     message_class, required, texts, error_class = _reader(name)
     try:
@@ -72,7 +72,7 @@ def parse(name: str, data: bytes) -> Any:
 
 @cache
 def _reader(name: str) -> tuple[Any, tuple[str, ...], tuple[str, ...], type[Exception]]:
-    """Return the class of a message, its required fields, its texts, and the error class."""
+    """Return the class of a message, the names of its required and its text fields, and the parse error."""
     rows = [row.split(":") for row in dict(table())[name]]
     required = tuple(row[1] for row in rows if row[2].endswith("!"))
     texts = tuple(row[1] for row in rows if row[2] in ("string", "string!"))
@@ -91,7 +91,7 @@ def __getattr__(name: str) -> Any:
 
 
 def table() -> Iterator[tuple[str, list[str]]]:
-    """Read the table: the name of each message, and its field texts."""
+    """Yield the name and the field texts of each message in `fields.txt`."""
     name, fields = "", list[str]()
     for line in files("ackwell.protocol").joinpath("fields.txt").read_text("utf-8").splitlines():
         words = line.split()

@@ -21,7 +21,7 @@ BROKER_ENTRY_MAGIC: Final = b"\x0e\x02"
 
 
 class Payload(NamedTuple):
-    """The parts of an entry."""
+    """The parts of an entry: metadata, body and checksum."""
 
     metadata: Any
     """`MessageMetadata`."""
@@ -34,7 +34,7 @@ class Payload(NamedTuple):
 
 
 def read_payload(data: bytes) -> Payload:
-    """Split an entry; `FrameError` for invalid bytes. A wrong checksum is returned, not raised.
+    """Split an entry; `FrameError` for invalid bytes. A wrong checksum only sets `checksum_holds` to False.
 
     >>> metadata = messages.MessageMetadata(producer_name="p", sequence_id=0, publish_time=1)
     >>> read_payload(write_payload(metadata, b"hello")).body
@@ -84,7 +84,7 @@ def uncompressed(payload: Payload, max_bytes: int = MAX_MESSAGE_BYTES) -> bytes:
 
 
 def _end(data: bytes, at: int) -> int:
-    """Return the end of the part whose size is at `at`."""
+    """Return the offset after the part whose size is encoded at the offset `at`."""
     end = at + 4 + int.from_bytes(data[at : at + 4])
     if end > len(data):
         raise FrameError(f"an entry of {len(data)} bytes ends inside its metadata")

@@ -47,7 +47,7 @@ class TopicName(NamedTuple):
 
     @property
     def in_namespace(self) -> str:
-        """The namespace with its tenant."""
+        """The namespace with its tenant: `tenant/namespace`."""
         return f"{self.tenant}/{self.namespace}"
 
     @property
@@ -68,7 +68,7 @@ class TopicName(NamedTuple):
 
 
 def full_name(text: str) -> str:
-    """Return a topic's full name; the text itself if it is not a valid name.
+    """Return the full name of a topic, or the text itself if it is not a valid name.
 
     >>> full_name("orders")
     'persistent://public/default/orders'

@@ -1,10 +1,10 @@
 """Event files that rotate: JSON lines, or Parquet with PyArrow, and separate files of payloads.
 
-A Parquet file cannot be read until it is closed. The events of the current file are therefore JSON lines
-until it is full or the recording ends, and a killed recorder loses none of them.
+A Parquet file cannot be read until it is closed. The current file therefore contains JSON lines until it is
+full or the recording ends. A killed recorder does not lose these events.
 
-A bounded queue passes the events to a writer thread. If the disk is too slow, events are dropped and a `gap`
-event has their number; traffic never waits.
+A bounded queue passes the events to a writer thread, so traffic never waits for the disk. If the disk is too
+slow, events are dropped. A `gap` event contains their number.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ log = logging.getLogger("ackwell.recording")
 
 
 class EntryPayload(NamedTuple):
-    """The bytes of an entry, for the payload file."""
+    """An entry with its bytes, a line of the payload file."""
 
     topic: str
     position: tuple[int, int]
@@ -111,7 +111,7 @@ class EventFiles:
             self._queue.append(EntryPayload(topic, position, data))
 
     def close(self) -> None:
-        """Write the queued events, and close the file. Raises the `OSError` of a failed write."""
+        """Write the queued events and close the file. Raises the `OSError` of an earlier failed write."""
         self._stopping.set()
         self._thread.join()
         if self._error is not None:
@@ -186,7 +186,10 @@ class EventFiles:
         self._payload_bytes -= sum(len(each.data) for each in payloads)
 
     def _write_parquet(self) -> None:
-        """Replace the lines by Parquet. A name that begins with `_` is not read, so never are both."""
+        """Replace the JSON lines of the current file by Parquet.
+
+        Readers ignore a name that begins with `_`, so they never read both files.
+        """
         from ackwell.replay.table_schemas import EVENTS, arrow_schema
 
         arrow, parquet = _pyarrow()
@@ -218,7 +221,7 @@ class EventFiles:
 
 
 def _complete_parquet(folder: Path) -> None:
-    """Complete the replacement of lines by Parquet that a kill interrupted."""
+    """Complete an interrupted replacement of JSON lines by Parquet."""
     for hidden in folder.glob("_events-*.parquet"):
         if (folder / hidden.name[1:]).with_suffix(".jsonl").exists():
             # It may be incomplete. The lines are complete.

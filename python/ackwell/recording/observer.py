@@ -61,7 +61,7 @@ class ObservedConsumer(NamedTuple):
 
 
 class SentMessage(NamedTuple):
-    """A message without a receipt yet."""
+    """A sent message whose receipt has not arrived yet."""
 
     topic: str
     published_entries: PublishedEntry
@@ -74,9 +74,9 @@ class SentMessage(NamedTuple):
 class ConnectionObserver:
     """Observes one connection: it reads the frames of both directions in order.
 
-    `ask` sends a frame of the proxy to the `upstream` broker. `from_broker` returns the frames to forward to
-    the client. It removes answers to the proxy's requests, and holds the answer to a SUBSCRIBE back until
-    the subscription's position is known.
+    `ask` sends a request of the proxy to the `upstream` broker. `from_broker` returns the frames to forward
+    to the client. It removes the answers to the proxy's requests. It delays the answer to a SUBSCRIBE until
+    the position of the subscription is known.
     """
 
     def __init__(self, recording: Recording, ask: Callable[[bytes], None], upstream: UpstreamBroker) -> None:
@@ -96,7 +96,7 @@ class ConnectionObserver:
 
     @staticmethod
     def may_hold(command_type: int) -> bool:
-        """Return whether `from_broker` may hold or remove a frame of this type."""
+        """Return whether `from_broker` may delay or remove a frame of this type."""
         return command_type in _ANSWERS
 
     def from_client(self, given: Frame) -> None:
@@ -118,8 +118,8 @@ class ConnectionObserver:
     def broker_lost(self) -> None:
         """Record that the connection to the broker was lost; request the positions again later.
 
-        A crashed broker may have lost recorded acknowledgments. Without any connection left, this may affect
-        every subscription that was opened on the broker, with or without a consumer.
+        A crashed broker may have lost recorded acknowledgments. If no connection to the broker is left, this
+        may affect every subscription that was opened on it, with or without a consumer.
         """
         lost = {(each.topic, each.subscription) for each in self._consumers.values()}
         if not self.upstream.connections:
@@ -132,7 +132,7 @@ class ConnectionObserver:
             )
 
     def broker_back(self) -> None:
-        """Record a gap, because until this connection the proxy had none to the broker."""
+        """Record a gap at the first connection after a time without a connection to the broker."""
         if self.upstream.opened:
             self._recording.record_gap("whether the broker restarted while no connection to it existed")
 
@@ -159,7 +159,7 @@ class ConnectionObserver:
             self._unreadable(error)
 
     def _read(self, given: Frame) -> Any:
-        """Return a frame's message; None if it is invalid, and ignore all frames after it."""
+        """Return the message of a frame; None if the frame is invalid. Later frames are then ignored, too."""
         try:
             return decode(given.command).message
         except FrameError as error:
@@ -313,7 +313,7 @@ class ConnectionObserver:
             self._closed(command.consumer_id, consumer)
 
     def _closed(self, consumer_id: int, consumer: ObservedConsumer) -> None:
-        """Record a closed consumer, and the end of a subscription that is not durable with its last one."""
+        """Record a closed consumer. A subscription that is not durable ends with its last consumer."""
         self._record(consumer, Kind.CONSUMER_CLOSE)
         if not consumer.durable:
             readers = self._recording.readers[consumer.topic, consumer.subscription]
@@ -348,7 +348,7 @@ class ConnectionObserver:
         return self._opened(consumer_id, consumer, given)
 
     def _opened(self, consumer_id: int, consumer: ObservedConsumer, given: Frame) -> list[Frame]:
-        """Record a consumer; if the position of its subscription is unknown, request it first."""
+        """Record a consumer and return the frames to forward; request an unknown position first."""
         name = consumer.topic, consumer.subscription
         self.upstream.opened.add(name)
         if name in self._recording.known_subscriptions:
@@ -367,7 +367,7 @@ class ConnectionObserver:
     def _ask_after_contradiction(
         self, consumer_id: int, consumer: ObservedConsumer, position: tuple[int, int]
     ) -> None:
-        """Request the position again, because the broker delivers an acknowledged entry: it lost state."""
+        """Record a gap and request the position again, because the broker delivered an acknowledged entry."""
         self._recording.acked_entries.pop((consumer.topic, consumer.subscription))
         what = f"the state of {consumer.subscription}: {position[0]}:{position[1]} was acknowledged before"
         self._recording.record_gap(f"{what}, and is delivered again", consumer.topic)

@@ -1,7 +1,7 @@
-"""The recording proxy: accepts clients and connects each to the broker; it changes only addresses.
+"""The recording proxy: accepts clients and connects each client to the broker.
 
-It rewrites lookup answers so that clients use the proxy for every topic: it opens a port for each broker that
-an answer names. All other frames are forwarded unchanged and in order.
+It rewrites the addresses in lookup answers, so that clients use the proxy for every topic. It opens a port
+for each broker that an answer names. All other frames are forwarded unchanged and in order.
 
 The broker may be a Pulsar proxy. The answers of a Pulsar proxy tell clients to connect to it again and to
 name the broker in CONNECT. The recording proxy does not change these addresses.
@@ -41,9 +41,9 @@ _ADDRESSES = {
 class Proxy:
     """A recording proxy in front of a broker, in the running event loop.
 
-    With `tls`, a server context, clients connect to the proxy with TLS. `trust` is the context for
-    connections to brokers with TLS; by default it trusts the system's authorities. Credentials of clients,
-    such as tokens, are forwarded unchanged and are not recorded.
+    With the server context `tls`, clients connect to the proxy with TLS. `trust` is the TLS context for
+    connections to brokers; by default it trusts the authorities of the system. Credentials of clients, such
+    as tokens, are forwarded unchanged and are not recorded.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Proxy:
         self.links: set[ProxiedConnection] = set()
 
     async def start(self) -> None:
-        """Begin to listen, and record the gaps of every proxy recording."""
+        """Begin to listen, and record the gaps that every recording of a proxy has."""
         self._recording.record_gap(
             "clients and operators that do not use this proxy, and ledgers that the broker trims"
         )
@@ -84,11 +84,11 @@ class Proxy:
 
     @property
     def url(self) -> str:
-        """The address for clients."""
+        """The address of the proxy for clients."""
         return self.url_for(self._broker_url)
 
     def url_for(self, broker_url: str) -> str:
-        """Return the proxy's address for a broker; without one, the broker's address."""
+        """Return the proxy's address for a broker, or the broker's address if it has no port in the proxy."""
         port = self._ports.get(broker_url)
         scheme = "pulsar" if self.tls is None else "pulsar+ssl"
         return broker_url if port is None else f"{scheme}://{self._host}:{port}"
@@ -135,7 +135,7 @@ class ProxiedConnection:
         """Whether a Pulsar proxy forwards this connection to a broker that the client named."""
 
     async def connect(self) -> None:
-        """Connect to the broker, and send the frames that the client sent before."""
+        """Connect to the broker, and then send the queued frames of the client."""
         host, port, is_tls = address_of(self.broker_url)
         trust = self.proxy.trust if is_tls else None
         try:
@@ -148,7 +148,7 @@ class ProxiedConnection:
             self.close()
 
     def connected(self, transport: asyncio.Transport) -> None:
-        """Use the transport of the broker's side."""
+        """Set the transport of the broker's side, and send the queued frames."""
         self.broker = transport
         if self.closed:
             transport.close()
@@ -156,7 +156,7 @@ class ProxiedConnection:
         self.flush()
 
     def to_broker(self, data: bytes) -> None:
-        """Queue bytes for the broker; the next `flush` after the connection writes them."""
+        """Queue bytes for the broker; the next `flush` of the open connection writes them."""
         self._to_broker.append(data)
 
     def flush(self) -> None:
@@ -168,7 +168,7 @@ class ProxiedConnection:
                 data.clear()
 
     def flush_and_observe(self) -> None:
-        """Write the queued bytes, and then observe their frames, so that the peers wait less."""
+        """Write the queued bytes and then observe their frames; in this order, the peers wait less."""
         self.flush()
         if self._unobserved:
             self._observe()
@@ -181,7 +181,7 @@ class ProxiedConnection:
             observe(each, note)
 
     def from_client(self, given: Frame) -> None:
-        """Forward a frame to the broker; it is observed after it is written."""
+        """Queue a frame for the broker; `flush_and_observe` writes and then observes it."""
         self._to_broker.append(given.raw)
         command_type = given.command_type
         if command_type == CommandType.CONNECT:
@@ -191,7 +191,7 @@ class ProxiedConnection:
             self._unobserved.append((given, note))
 
     def _name_broker(self, address: str) -> None:
-        """Count this connection as one of the broker to which a Pulsar proxy forwards it."""
+        """Count this connection for the broker at `address`, to which a Pulsar proxy forwards it."""
         if not address:
             return
         self._is_forwarded = True
@@ -202,13 +202,13 @@ class ProxiedConnection:
             self.count_connection()
 
     def count_connection(self) -> None:
-        """Count the connection to the broker, which may be the first since the broker was lost."""
+        """Count the connection to the broker; record a gap if it is the first after a connection loss."""
         if not self.upstream.connections:
             self.observer.broker_back()
         self.upstream.connections += 1
 
     def from_broker(self, given: Frame) -> None:
-        """Forward a frame to the client; a frame that may be held or changed is observed first."""
+        """Queue a frame for the client; observe it first if it may be delayed or changed."""
         if self._readdressing is not None:
             # A port is being opened for an address; later frames wait, so that their order stays.
             self._queued_frames.append(given)
@@ -277,7 +277,7 @@ class _ConnectionSide(asyncio.Protocol):
         self._reader = FrameReader(max_frame_bytes=1 << 30)
 
     def data_received(self, data: bytes) -> None:
-        """Forward the frames that are complete."""
+        """Forward the complete frames in the received bytes."""
         try:
             for each in self._reader.feed(data):
                 self.frame_received(each)
@@ -331,7 +331,7 @@ class BrokerSide(_ConnectionSide):
     """The side of the broker."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Use the new connection to the broker."""
+        """Set the transport of the new connection to the broker."""
         assert isinstance(transport, asyncio.Transport)
         transport.set_write_buffer_limits(high=BUFFER_BYTES)
         self.link.count_connection()
@@ -342,7 +342,7 @@ class BrokerSide(_ConnectionSide):
         self.link.from_broker(given)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Close the client's side; if the broker closed the connection, record that it may lack state."""
+        """Close the client's side; if the broker closed the connection, record that its state may be lost."""
         self.link.upstream.connections -= 1
         if not self.link.closed:
             self.link.observer.broker_lost()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class TransactionParts:
-    """The topics and subscriptions that take part in a transaction."""
+    """The topics and subscriptions of a transaction."""
 
     topics: set[str] = field(default_factory=set)
     subscriptions: set[tuple[str, str]] = field(default_factory=set)
@@ -55,7 +55,7 @@ def _drop_older_half(noted: dict[Any, Any]) -> None:
 
 
 class Recording:
-    """Records events; `write` receives each numbered event, and `keep` the bytes of each entry once."""
+    """Numbers events and passes them to `write`; passes the bytes of each entry to `keep` once."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class Recording:
         consumer: str | None = None,
         **fields: Unpack[EventFields],
     ) -> None:
-        """Record one event, now."""
+        """Record one event with the current time."""
         self._sequence += 1
         ledger_id, entry_id = position
         now_ms = time.time_ns() // 1_000_000
@@ -112,8 +112,8 @@ class Recording:
     ) -> None:
         """Record a publish or a delivery.
 
-        It is called for every message, so it builds the event from its fields in order: keyword arguments
-        take twice as long.
+        This is called for every message. It builds the event from positional arguments, because keyword
+        arguments take twice as long.
         """
         self._sequence += 1
         self._write(
@@ -140,7 +140,7 @@ class Recording:
     def note_entry(
         self, topic: str, position: tuple[int, int], published: PublishedEntry, data: bytes
     ) -> None:
-        """Store the properties of an entry, and pass its bytes on."""
+        """Store the properties of an entry, and pass its bytes to `keep`."""
         if self.keep_payload is not None:
             self.keep_payload(topic, position, data)
         _drop_older_half(self.published_entries)
@@ -153,5 +153,5 @@ class Recording:
         acked[position] = self.consumers
 
     def record_gap(self, what: str, topic: str = "") -> None:
-        """Record a gap: facts that the recording lacks."""
+        """Record a gap; `what` describes the facts that the recording does not contain."""
         self.record(topic or "*", "", Kind.GAP, detail=what)
