@@ -38,7 +38,7 @@ class Service:
     """Returns whether a role has the permission for an action on a topic; None permits everything."""
 
     def authenticate(self, method: str, data: bytes, transport: BaseTransport | None = None) -> str | None:
-        """Return a client's role. Raises `CommandRefusedError` if the client may not connect."""
+        """Return the role of a client. Raises `CommandRefusedError` if the client may not connect."""
         if self.authenticate_by is None:
             return None
         try:
@@ -47,7 +47,10 @@ class Service:
             raise CommandRefusedError(ErrorCode.AUTHENTICATION_ERROR, str(error)) from None
 
     def authorize(self, role: str | None, topic: TopicName, action: str | None = None) -> None:
-        """Raise `CommandRefusedError` if a role may not `produce` or `consume`; by default, neither."""
+        """Raise `CommandRefusedError` if a role may not perform an action on a topic.
+
+        The action is `produce` or `consume`. Without an action, the role needs a permission for any action.
+        """
         is_permitted = self.authorize_by is None or self.authorize_by(role, topic.in_namespace)
         if not is_permitted or (self.permits is not None and not self.permits(role, topic, action)):
             raise CommandRefusedError(
@@ -56,7 +59,7 @@ class Service:
             )
 
     def listener(self, name: str) -> None:
-        """Raise `CommandRefusedError` for a named listener: this broker has no advertised listeners."""
+        """Raise `CommandRefusedError` for the name of a listener: this broker has no advertised listeners."""
         if name:
             raise CommandRefusedError(
                 ErrorCode.SERVICE_NOT_READY, f"no advertised listener is called {name!r}"

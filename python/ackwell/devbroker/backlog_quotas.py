@@ -34,7 +34,7 @@ def quota(topic: Topic, kind: str) -> dict[str, Any] | None:
 
 
 def exceeded(topic: Topic) -> tuple[str, dict[str, Any]] | None:
-    """Return the kind of an exceeded quota, and the quota; None if there is none."""
+    """Return the kind of an exceeded quota, and the quota; None if no quota is exceeded."""
     slowest = _slowest(topic)
     if slowest is None:
         return None
@@ -47,7 +47,7 @@ def exceeded(topic: Topic) -> tuple[str, dict[str, Any]] | None:
 
 
 def check_producer(topic: Topic) -> None:
-    """Raise `CommandRefusedError` if the backlog of a topic is above a limit that refuses producers."""
+    """Raise `CommandRefusedError` if the backlog exceeds a quota whose policy refuses producers."""
     found = exceeded(topic)
     if found is not None and found[1]["policy"] != EVICTION:
         kind, limits = found
@@ -79,7 +79,8 @@ def _slowest(topic: Topic) -> TopicSubscription | None:
 def _age_ms(subscription: TopicSubscription) -> int:
     """Return the time since the ledger of the oldest unacknowledged entry was closed; 0 if it is open.
 
-    A broker without `preciseTimeBasedBacklogQuotaCheck` measures the age in the same way: it reads no entry.
+    A broker without `preciseTimeBasedBacklogQuotaCheck` measures the age in the same way, because it does not
+    read the entry.
     """
     log = subscription.content.log
     closed_ms = log.closed_ms(subscription.first_unacked_ledger)
@@ -87,7 +88,7 @@ def _age_ms(subscription: TopicSubscription) -> int:
 
 
 def _evict_bytes(topic: Topic, limit_bytes: int) -> None:
-    """Acknowledge entries of the slowest subscription until the backlog is below 90% of the limit."""
+    """Acknowledge entries of the slowest subscription until its backlog is below 90% of the limit."""
     target = REDUCED_TO * limit_bytes
     while (slowest := _slowest(topic)) is not None and slowest.backlog_bytes > target:
         backlog = slowest.cursor.backlog_entries
@@ -98,7 +99,7 @@ def _evict_bytes(topic: Topic, limit_bytes: int) -> None:
 
 
 def _evict_ledgers(topic: Topic, limit_ms: int) -> None:
-    """Acknowledge the entries of the slowest subscription in ledgers closed longer ago than the limit."""
+    """Acknowledge the slowest subscription's entries in ledgers that were closed more than `limit_ms` ago."""
     while (slowest := _slowest(topic)) is not None and _age_ms(slowest) > limit_ms:
         ledger_id = slowest.first_unacked_ledger
         entries = len(slowest.content.log.entries[ledger_id])

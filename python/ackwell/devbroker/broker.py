@@ -180,9 +180,9 @@ class AsyncBroker:
     def load(self, *sources: Source, topic: str | None = None, subscription: str | None = None) -> LoadReport:
         """Load the state of an incident: dumps, cursor bytes, recordings; see `ackwell.devbroker.loading`.
 
-        A source is a file, a folder or a `Subscription`. `topic` and `subscription` give the names that a
-        source lacks. Returns a report of the loaded topics and of the missing facts. Raises `StatsError` if
-        no source can be used, `ValueError` if one of the topics exists already.
+        A source is a file, a folder or a `Subscription`. `topic` and `subscription` are the names for a
+        source without names. Return a report of the loaded topics and the missing facts. Raises `StatsError`
+        if no source can be used, and `ValueError` if one of the topics exists already.
         """
         # Reading sources takes most of the modules of ackwell, and few tests load an incident.
         from ackwell.devbroker.loading import read
@@ -198,11 +198,11 @@ class AsyncBroker:
     ) -> None:
         """Wait until all commands of clients are handled and all deliverable messages are sent.
 
-        The broker pings each client; a client answers after everything that it sent before. If messages are
-        unacknowledged, this also waits for acknowledgments that clients group for `ack_grouping_ms`
-        (`ackGroupingTimeMs`). With 0 it does not wait for them: use 0 if the client groups nothing, or if the
-        test has acknowledged nothing since the last `settle`. Unless the clock is frozen, it waits for the
-        delay of Failover subscriptions too. Raises `TimeoutError`.
+        The broker pings each client. A client answers after everything that it sent before. If messages are
+        unacknowledged, `settle` also waits for acknowledgments that clients group for `ack_grouping_ms`
+        (`ackGroupingTimeMs`). Use 0 if the client does not group acknowledgments, or if the test has
+        acknowledged nothing since the last `settle`. Unless the clock is frozen, `settle` also waits for the
+        delay of Failover subscriptions. Raises `TimeoutError`.
         """
         try:
             await asyncio.wait_for(self._settled(ack_grouping_ms), timeout_s)
@@ -218,7 +218,7 @@ class AsyncBroker:
             await self._ping_until_quiet()
 
     async def _ping_until_quiet(self) -> None:
-        """Ping every connection until the clients send only the answers."""
+        """Ping every connection until each client sends only the answer."""
         while True:
             connections = list(self.state.shared.connections)
             before = {each: (each.pongs, each.commands) for each in connections}
@@ -234,16 +234,16 @@ class AsyncBroker:
     async def take_back(self, consumer: str, messages: Any = None, *, subscription: str | None = None) -> int:
         """Redeliver messages of a consumer as after an ack timeout; return the number of entries.
 
-        The redelivery count of each grows by one. `consumer` is the consumer's name. `messages` is one
-        message or several: as the client received them, as message ids, or as positions. A message of a
+        The redelivery count of each entry increases by one. `consumer` is the consumer's name. `messages` is
+        one message or several: as the client received them, as message ids, or as positions. A message of a
         batch redelivers its whole entry. On Exclusive and Failover all entries are redelivered, as by a
         Pulsar broker.
 
         Without `messages`, all unacknowledged entries of the consumer are redelivered. In that case, and on
         Exclusive and Failover, the broker closes the consumer and returns once its client has subscribed
-        again. Otherwise the client would keep the unread messages in its queue and receive them twice; it
-        drops them only if it requests the redelivery itself. Raises `KeyError` if no consumer of that name
-        has a subscription of the given name.
+        again. Without the close, the client would keep the unread messages in its queue and receive them
+        twice: it drops them only if it requests the redelivery itself. Raises `KeyError` if no consumer of
+        that name has a subscription of the given name.
         """
         taken = await tester.take_back(self.state, consumer, messages, subscription)
         # A client drops its unread messages when the answer to its subscribe command arrives.
@@ -261,7 +261,7 @@ class AsyncBroker:
         return tester.backlog(self.state, topic, subscription)
 
     def create_topic(self, topic: str, *, partitions: int = 0) -> None:
-        """Create a topic, with or without partitions, unless it exists with these partitions."""
+        """Create a topic, partitioned if `partitions` is not 0, unless it exists with these partitions."""
         name = TopicName.parse(topic)
         if partitions:
             self.state.create_partitioned(name, partitions)
@@ -289,7 +289,7 @@ class AsyncBroker:
             await self.start()
 
     def crash(self) -> None:
-        """Stop at once, as a killed process does: send nothing and close nothing in order."""
+        """Stop at once like a killed process: send no queued frame, and do not close connections in order."""
         self.crashed = True
         self._ports.close()
         self._abort_connections()
@@ -300,7 +300,7 @@ class AsyncBroker:
         self.state.shared.connections.clear()
 
     async def restart(self, as_: str | None = None) -> RestartReport:
-        """Restart; return the acknowledgments that the restart lost.
+        """Restart the broker; return the acknowledgments that the restart lost.
 
         A broker that did not crash is closed gracefully first. `as_` is `"pulsar-4.2"` for the state that a
         broker of that version recovers, or `"ackwell"`, which loses nothing. The default is the version that

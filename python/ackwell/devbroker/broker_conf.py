@@ -41,7 +41,7 @@ NUMBER_MAX: Final = INT64_MAX // 60_000
 
 
 def settings_of(assignments: Iterable[str], **fields: Any) -> DevBrokerSettings:
-    """Return the settings that assignments `name=value` of a `broker.conf` give; `fields` have priority.
+    """Convert settings `name=value` of a `broker.conf`; `fields` take precedence over them.
 
     Raises `ValueError` for a value of the wrong type.
     """
@@ -69,7 +69,7 @@ def settings_of(assignments: Iterable[str], **fields: Any) -> DevBrokerSettings:
 def credentials_of(
     assignments: Iterable[str], users: Mapping[str, str], token_key: str | None
 ) -> Credentials | None:
-    """Return the credentials that a broker accepts; None if it authenticates no client.
+    """Return the credentials that a broker accepts; None if it does not authenticate clients.
 
     Raises `OSError` or `ValueError` for a key that cannot be read.
     """
@@ -85,7 +85,7 @@ def credentials_of(
 
 
 def values_of(assignments: Iterable[str]) -> dict[str, str]:
-    """Return the last value of each setting."""
+    """Return the values of settings `name=value` by name; the last value of a name applies."""
     split = (each.partition("=") for each in assignments)
     return {name.strip(): value.strip() for name, _, value in split if value.strip()}
 

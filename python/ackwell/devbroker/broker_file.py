@@ -1,8 +1,8 @@
 """A broker's SQLite file: the entries, cursors and facts that survive a killed process.
 
-All changes of one round of commands are one transaction. It is committed before any receipt of the round is
-sent, so every message with a receipt survives `kill -9`. Cursors are saved in ackwell's own format, which
-loses nothing and includes open transactions. `persistent_map` keeps the facts.
+All changes by the commands that arrive together are one transaction of SQLite. It is committed before the
+receipts of these commands are sent, so every message with a receipt survives `kill -9`. Cursors are saved in
+ackwell's own format, which loses nothing and includes open transactions. `persistent_map` keeps the facts.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class BrokerFile:
         execute("COMMIT")
 
     def _check(self) -> None:
-        """Check before any write that the file is empty or a dev broker's; `StoreError` otherwise."""
+        """Check that the file is empty or the file of a dev broker; `StoreError` otherwise."""
         execute = self._connection.execute
         names = ("application_id", "user_version")
         found = tuple(execute(f"PRAGMA {name}").fetchone()[0] for name in names)
@@ -116,26 +116,26 @@ class BrokerFile:
         )
 
     def trim(self, topic: str, before_ledger_id: int) -> None:
-        """Delete the ledgers before one."""
+        """Delete the ledgers with smaller ids than `before_ledger_id`."""
         self._write("DELETE FROM entry WHERE topic = ? AND ledger < ?", topic, before_ledger_id)
 
     def forget_topic(self, name: str) -> None:
-        """Delete all that belongs to a topic."""
+        """Delete the entries, cursors and facts of a topic."""
         for table in ("entry", "cursor", "fact"):
             self._write(f"DELETE FROM {table} WHERE topic = ?", name)
 
     def cursor(self, topic: str, saved: SavedCursor) -> None:
-        """Write a subscription."""
+        """Write the cursor of a subscription."""
         state, properties = saved.info.encode("compact"), json.dumps(saved.properties)
         row = topic, saved.subscription, saved.type, properties, state
         self._write("INSERT OR REPLACE INTO cursor VALUES (?, ?, ?, ?, ?)", *row)
 
     def forget_cursor(self, topic: str, subscription: str) -> None:
-        """Delete a cursor."""
+        """Delete the cursor of a subscription."""
         self._write("DELETE FROM cursor WHERE topic = ? AND subscription = ?", topic, subscription)
 
     def put(self, kind: str, topic: str, name: str, value: Any) -> None:
-        """Write a fact as JSON; `topic` is empty for a fact about the broker."""
+        """Write a fact as a JSON value; `topic` is empty for a fact about the broker."""
         self._write("INSERT OR REPLACE INTO fact VALUES (?, ?, ?, ?)", kind, topic, name, json.dumps(value))
 
     def delete(self, kind: str, topic: str, name: str) -> None:
@@ -143,7 +143,7 @@ class BrokerFile:
         self._write("DELETE FROM fact WHERE kind = ? AND topic = ? AND name = ?", kind, topic, name)
 
     def commit(self) -> None:
-        """Commit all changes. They are in the system's cache, so they survive a killed process."""
+        """Commit all changes to the cache of the operating system, so that they survive a killed process."""
         if self._connection.in_transaction:
             with self._errors():
                 self._connection.execute("COMMIT")
@@ -156,7 +156,7 @@ class BrokerFile:
     # Reading
 
     def ledgers(self, topic: str) -> dict[int, list[LogEntry]]:
-        """Return the entries of a topic, ledger by ledger."""
+        """Return the entries of a topic by ledger id."""
         found: dict[int, list[LogEntry]] = {}
         columns = "ledger, data, batch_size, publish_ms, deliver_at_ms, most, least, marker"
         rows = self._rows(f"SELECT {columns} FROM entry WHERE topic = ? ORDER BY ledger, id", topic)
@@ -167,7 +167,7 @@ class BrokerFile:
         return found
 
     def cursors(self, topic: str) -> list[SavedCursor]:
-        """Return the subscriptions of a topic."""
+        """Return the saved cursors of a topic."""
         rows = self._rows("SELECT subscription, type, properties, state FROM cursor WHERE topic = ?", topic)
         return [
             SavedCursor(name, kind, json.loads(properties), PositionInfo.decode(state))
@@ -175,7 +175,7 @@ class BrokerFile:
         ]
 
     def facts(self, kind: str, topic: str) -> dict[str, Any]:
-        """Return the facts of one kind, by name."""
+        """Return the facts of one kind by name."""
         rows = self._rows("SELECT name, value FROM fact WHERE kind = ? AND topic = ?", kind, topic)
         return {name: json.loads(value) for name, value in rows}
 

@@ -46,7 +46,7 @@ COORDINATOR_COUNT: Final = 1
 
 
 class BrokerState:
-    """The state of a broker; with a file, it begins with the persistent state."""
+    """The state of a broker; with a file, the state that the file contains is restored."""
 
     def __init__(self, settings: DevBrokerSettings, clock: Clock, file: BrokerFile | None = None) -> None:
         self.watchers: dict[tuple[ClientConnection, int], Watcher] = {}
@@ -83,7 +83,7 @@ class BrokerState:
         self._check_quotas_later()
 
     def reset(self) -> None:
-        """Return to the initial state; call it without connections."""
+        """Return to the initial state. All connections must be closed."""
         self.watchers.clear()
         for topic in list(self.topics.values()):
             self.delete_topic(topic.name)
@@ -106,7 +106,7 @@ class BrokerState:
     # Names and topics
 
     def new_name(self) -> str:
-        """Return a name for a producer or consumer without one."""
+        """Return a new name for a producer or consumer that has none."""
         self._names += 1
         return f"standalone-0-{self._names - 1}"
 
@@ -116,7 +116,7 @@ class BrokerState:
         return self._consumers
 
     def topic(self, text: str, *, create: bool = True) -> Topic:
-        """Return a topic, created if the settings allow it; otherwise `CommandRefusedError`."""
+        """Return a topic; create a missing one if the settings allow it, else `CommandRefusedError`."""
         topic = self.topics.get(text)
         if topic is not None:
             return topic
@@ -141,7 +141,7 @@ class BrokerState:
         return topic
 
     def _creates_topics(self, name: TopicName) -> tuple[bool, int]:
-        """Return whether clients create a missing topic, and its number of partitions, 0 for none."""
+        """Return whether a client's command creates a missing topic, and the number of partitions."""
         policy = self.shared.policy(name, AUTO_TOPICS)
         if policy is None:
             return self.settings.auto_create_topics, self.settings.auto_create_partitions
@@ -162,7 +162,10 @@ class BrokerState:
             raise CommandRefusedError(ErrorCode.TOPIC_NOT_FOUND, f"Namespace {name.in_namespace} not found")
 
     def partitions_of(self, name: TopicName, *, create: bool = False) -> int:
-        """Return the number of partitions of a topic, 0 for none; created if the settings allow it."""
+        """Return the number of partitions of a topic, 0 for none.
+
+        With `create`, a missing topic is created if the settings allow it.
+        """
         self.check_namespace(name)
         known = self.partitioned.get(str(name))
         if known is not None or name.partition >= 0 or not create or str(name) in self.topics:
@@ -269,7 +272,7 @@ class BrokerState:
     def permits(self, role: str | None, name: TopicName, action: str | None) -> bool:
         """Return whether a role is a super user, an admin of the tenant, or has a permission for a topic.
 
-        The permission is for an action, for any action if that is None.
+        The permission must be for `action`; if `action` is None, a permission for any action suffices.
         """
         if role is None or role in (self.settings.super_users or ()):
             return role is not None
@@ -282,7 +285,7 @@ class BrokerState:
         return action in actions if action else bool(actions)
 
     def tenants(self) -> set[str]:
-        """Return the tenants: those with a namespace and those that were created."""
+        """Return the tenants that were created or that have a namespace."""
         return {name.partition("/")[0] for name in self.shared.policies} | set(self.made_tenants)
 
     def strategy_of(self, name: TopicName) -> str:
@@ -334,7 +337,7 @@ class BrokerState:
         self.shared.save()
 
     def wake_all(self) -> None:
-        """Run every subscription after the clock jumped."""
+        """Run every subscription, because the clock was moved."""
         for subscription in self.subscriptions():
             subscription.wake()
         self.shared.run_woken()
@@ -406,7 +409,7 @@ class BrokerState:
     def reload(
         self, how: Restart, as_: RestartBehaviour, names: Iterable[str] | None = None
     ) -> RestartReport:
-        """Close topics, by default all, and load the state that the restart leaves."""
+        """Close topics (by default all), and load the state that survives the restart."""
         losses: dict[tuple[str, str], SubscriptionLoss] = {}
         for name in list(self.topics if names is None else names):
             topic = self.topics.pop(name)

@@ -112,7 +112,7 @@ class ClientConnection(asyncio.Protocol):
         self.close(reason)
 
     def data_received(self, data: bytes) -> None:
-        """Handle the commands that are complete."""
+        """Handle the complete commands in the received bytes."""
         try:
             for each in self._reader.feed(data):
                 if self.close_reason:
@@ -132,7 +132,7 @@ class ClientConnection(asyncio.Protocol):
         self.shared.run_woken()
 
     def _count_unfinished(self, nbytes: int) -> None:
-        """Count the bytes of an unfinished frame; discard its payload if it does not fit the memory."""
+        """Count the bytes of an incomplete frame; discard its payload if it exceeds the free memory."""
         shared = self.shared
         shared.unfinished_bytes += nbytes - self._unfinished_bytes
         self._unfinished_bytes = nbytes
@@ -189,7 +189,7 @@ class ClientConnection(asyncio.Protocol):
         self.shared.run_woken()
 
     def pause_reading_until(self, at_ms: int) -> None:
-        """Read no commands until a time, because the client's messages exceed a publish rate."""
+        """Stop reading commands until a time, because the client's messages exceed a publish rate."""
         is_paused, self._read_from_ms = self._read_from_ms > 0, at_ms
         if not is_paused:
             self.state.clock.call_at(at_ms, self._resume_reading)
@@ -203,7 +203,7 @@ class ClientConnection(asyncio.Protocol):
             self._read_if_permitted()
 
     def _read_if_permitted(self) -> None:
-        """Read from the client if it reads our output and no publish rate forbids it."""
+        """Resume or stop reading: read if the client reads our output and no publish rate is exceeded."""
         if self._transport is None or self._transport.is_closing():
             return
         if self.writable and not self._read_from_ms:
@@ -264,19 +264,19 @@ class ClientConnection(asyncio.Protocol):
     # Output
 
     def send(self, command_type: int, message: Any) -> None:
-        """Send a command."""
+        """Queue a command for the client."""
         self._queue_output((frame(encode(command_type, message)),))
 
     def succeed(self, request_id: int) -> None:
-        """Answer a command with success."""
+        """Answer the request `request_id` with success."""
         self.send(CommandType.SUCCESS, messages.CommandSuccess(request_id=request_id))
 
     def send_frame(self, data: bytes) -> None:
-        """Send an encoded frame."""
+        """Queue an encoded frame for the client."""
         self._queue_output((data,))
 
     def _queue_output(self, frames: Iterable[bytes]) -> None:
-        """Queue frames for the next `flush`, which follows when the received commands are handled."""
+        """Queue frames for the next `flush`, which runs after the received commands are handled."""
         if not self._out:
             self.shared.pending_output.append(self)
         self._out.extend(frames)
@@ -389,7 +389,7 @@ class ClientConnection(asyncio.Protocol):
             self._transport.close()
 
     def abort(self) -> None:
-        """Close the connection as a crash does: drop queued frames, and remove no consumer in order."""
+        """Close the connection like a crash: drop queued frames, and do not remove consumers in order."""
         self.close_reason = CRASH
         self._out.clear()
         self.producers.clear()

@@ -19,7 +19,7 @@ TIME_MAX_MS: Final = 253_402_300_799_999
 
 
 class Clock:
-    """Milliseconds since the epoch; for the broker's event loop only."""
+    """The clock of a broker, in milliseconds since 1970; for the broker's event loop only."""
 
     def __init__(self) -> None:
         self._offset_ms = 0
@@ -36,7 +36,7 @@ class Clock:
         """Called after the offset to the machine's time changed, or the clock stopped or continued."""
 
     def now_ms(self) -> int:
-        """Return the broker's time."""
+        """Return the broker's time in milliseconds since 1970."""
         if self._frozen_ms is not None:
             return self._frozen_ms
         return time.time_ns() // 1_000_000 + self._offset_ms
@@ -65,7 +65,7 @@ class Clock:
         self.on_change()
 
     def resume(self) -> None:
-        """Continue a frozen clock from its time."""
+        """Continue a frozen clock from the time at which it is frozen."""
         if self._frozen_ms is not None:
             self._offset_ms = self._frozen_ms - time.time_ns() // 1_000_000
             self._frozen_ms = None
@@ -81,11 +81,11 @@ class Clock:
         self._wait()
 
     def saved(self) -> dict[str, int | None]:
-        """Return the state of the clock that a broker's file keeps."""
+        """Return the state of the clock for the broker's file."""
         return {"offset_ms": self._offset_ms, "frozen_ms": self._frozen_ms, "moved_ms": self.moved_ms}
 
     def restore(self, saved: Mapping[str, int | None]) -> None:
-        """Continue with a saved state: a frozen clock at its time, a running one with its offset."""
+        """Restore a saved state: a frozen clock has the saved time, a running clock the saved offset."""
         self._offset_ms, self.moved_ms = saved["offset_ms"] or 0, saved["moved_ms"] or 0
         self._frozen_ms = saved["frozen_ms"]
 
@@ -95,7 +95,7 @@ class Clock:
         return self._frozen_ms is not None
 
     def call_at(self, at_ms: int, call: Callable[[], None]) -> None:
-        """Call a function at a time, once."""
+        """Call a function once, at a time of this clock."""
         heappush(self._timers, (at_ms, next(self._order), call))
         if self._timers[0][0] == at_ms:
             self._wait()

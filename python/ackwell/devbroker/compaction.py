@@ -27,7 +27,7 @@ Newest = dict[str, tuple[int, int, int]]
 
 
 class CompactedLog:
-    """The result of a compaction of a log, up to its last entry at that time."""
+    """The result of a compaction: the skipped and the rewritten entries up to `horizon`."""
 
     def __init__(self, log: Log, horizon: Position) -> None:
         self.horizon = horizon
@@ -69,7 +69,7 @@ def _entries(log: Log, horizon: Position) -> Iterator[tuple[tuple[int, int], Log
 
 
 def _keys(entry: LogEntry) -> list[tuple[int, str | None, bool]]:
-    """Return each message's index, key and whether it deletes the key."""
+    """Return for each message of an entry: batch index, key, and whether the message deletes the key."""
     try:
         payload = read_payload(entry.data)
         metadata = payload.metadata
@@ -84,7 +84,7 @@ def _keys(entry: LogEntry) -> list[tuple[int, str | None, bool]]:
 
 
 def _without(data: bytes, kept: list[bool]) -> bytes:
-    """Return an entry in which the skipped messages are empty and marked."""
+    """Return the bytes of an entry in which the messages that are not `kept` are empty and marked."""
     payload = read_payload(data)
     singles: list[tuple[Any, bytes]] = []
     for (single, body), keep in zip(read_batch(payload.metadata, uncompressed(payload)), kept, strict=True):

@@ -1,8 +1,8 @@
 """Schema compatibility: Avro's rules of resolution, for Avro and JSON schemas.
 
 `can_read(reader, writer)` decides whether data of the writer's schema can be read with the reader's schema.
-It compares types, promotions of numbers, names of records and enums, unions, and defaults of fields that the
-writer's schema lacks. Schemas of other types are compatible if they are equal.
+It compares types, promotions of numbers, names of records and enums, unions, and the defaults of fields that
+are missing in the writer's schema. Schemas of other types are compatible only if they are equal.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ STRATEGIES: Final = (
 
 
 def compatible(new: bytes, versions: list[bytes], strategy: str) -> bool:
-    """Return whether an Avro or JSON schema is compatible with these versions; False for invalid JSON."""
+    """Return whether an Avro or JSON schema is compatible with versions of it; False for invalid JSON."""
     if strategy == "ALWAYS_COMPATIBLE" or not versions:
         return True
     if strategy == "ALWAYS_INCOMPATIBLE":
@@ -100,7 +100,7 @@ def _is_schema(schema: Any, named: frozenset[str], depth: int) -> bool:
 
 
 def can_read(reader: Any, writer: Any) -> bool:
-    """Return whether a reader with one schema can read data that was written with another.
+    """Return whether data of the `writer` schema can be read with the `reader` schema.
 
     >>> can_read("double", "int"), can_read("int", "double"), can_read(["null", "int"], "int")
     (True, False, True)
@@ -163,7 +163,7 @@ def _key(schema: Any) -> str:
 
 
 def _collect(schema: Any, named: dict[str, Any], depth: int = 0) -> None:
-    """Collect the named types by name."""
+    """Add the named types in a schema to `named`."""
     if depth > _DEPTH_MAX:
         return
     if isinstance(schema, list):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Coordinator:
-    """Opens transactions, and keeps the participants of each until it ends."""
+    """Opens transactions, and stores the topics and subscriptions of each open transaction."""
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
@@ -40,7 +40,7 @@ class Coordinator:
         return str(transaction) in self.open
 
     def check(self, transaction: TransactionId) -> dict[str, Any]:
-        """Return an open transaction; `CommandRefusedError` if it is not open."""
+        """Return the stored values of an open transaction; `CommandRefusedError` if it is not open."""
         found = self.open.get(str(transaction))
         if found is None:
             raise CommandRefusedError(
@@ -54,7 +54,7 @@ class Coordinator:
         self.open[str(transaction)] = found | {part: [*found[part], *names]}
 
     def end(self, transaction: TransactionId) -> dict[str, Any]:
-        """End and return an open transaction; `CommandRefusedError` if it is not open."""
+        """Remove an open transaction and return its stored values; `CommandRefusedError` if not open."""
         found = self.check(transaction)
         del self.open[str(transaction)]
         return found

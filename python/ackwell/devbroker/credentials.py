@@ -1,4 +1,4 @@
-"""Users, tokens and client certificates, as a Pulsar broker checks them: each gives a role."""
+"""Users, tokens and client certificates, from which the broker derives the role as Pulsar does."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class Credentials:
     """The credentials that a broker accepts; use it as the `authenticate` of a broker."""
 
     users: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Maps a name to its password, for the method `basic`; the name is the role."""
+    """Maps the names of the method `basic` to passwords; the name is the role."""
     token_key: bytes | None = field(default=None, repr=False)
     """The secret key of tokens (`tokenSecretKey`); the subject of a token is the role."""
     anonymous_role: str | None = None
     """`anonymousUserRole`: the role of clients without credentials. Without it they are refused."""
 
     def __call__(self, method: str, data: bytes) -> str | None:
-        """Return the role; `PermissionError` if the credentials are wrong.
+        """Return the role of a client; `PermissionError` if the credentials are wrong.
 
         The data of the method `tls` is the common name of the client's certificate, which TLS has verified.
         """
@@ -52,7 +52,8 @@ class Credentials:
 def subject_of(token: str, key: bytes) -> str:
     """Return the subject of a JSON web token that is signed with a secret key.
 
-    `PermissionError` if it has another signature, is not valid at this time, or uses a public key.
+    Raises `PermissionError` if the signature is wrong, the token is not valid at this time, or its algorithm
+    uses a public key.
     """
     import jwt
 
@@ -67,9 +68,9 @@ def subject_of(token: str, key: bytes) -> str:
 
 
 def secret_key(source: str) -> bytes:
-    """Return the secret key that `tokenSecretKey` gives: a file, `file:…`, `data:…;base64,…` or base64.
+    """Return the secret key for a value of `tokenSecretKey`: a file, `file:…`, `data:…;base64,…` or base64.
 
-    The bytes of a file are the key, as a Pulsar broker reads it. Raises `OSError` or `ValueError`.
+    As in a Pulsar broker, the key consists of the bytes of the file. Raises `OSError` or `ValueError`.
     """
     path = Path(re.sub(r"^file:(//)?", "", source))
     if source.startswith("data:"):

@@ -1,8 +1,8 @@
 """The times at which a broker writes a cursor, and the last written state, which a crash leaves.
 
 A managed cursor writes to its ledger about once a second (`managedLedgerDefaultMarkDeleteRateLimit`), and
-writes postponed changes within `managedLedgerCursorPositionFlushSeconds`. Acknowledging parts of batches
-writes nothing while no entry after the mark-delete position is acknowledged. `ackwell.broker.writes`
+writes postponed changes within `managedLedgerCursorPositionFlushSeconds`. An acknowledgment of a part of a
+batch is written only if an entry after the mark-delete position is acknowledged. `ackwell.broker.writes`
 decides which parts of the state are written.
 """
 
@@ -21,10 +21,11 @@ WRITES_PER_S: Final = 1.0
 
 
 class RateLimit:
-    """A number of writes per second, as the rate limiter of a managed cursor counts.
+    """A limit of writes per second, with the rules of the rate limiter of a managed cursor.
 
-    Each write uses one permit, which takes its part of a second to grow. The unused permits of one second are
-    saved, so two writes may follow each other at once after a pause. A rate of 0 means no limit.
+    Each write uses one permit. With a rate of N, a new permit is available after 1/N seconds. The unused
+    permits of up to one second are saved, so after a pause two writes may follow each other at once. A rate
+    of 0 means no limit.
     """
 
     def __init__(self, now_ms: int, rate: float = WRITES_PER_S) -> None:
@@ -60,13 +61,13 @@ class CursorWrites:
         self.written = MemoryState.held(cursor.to_state())
 
     def limit_rate(self, persistence: dict[str, Any] | None) -> None:
-        """Write at the rate of a persistence policy (`managedLedgerMaxMarkDeleteRate`)."""
+        """Set the rate of a persistence policy (`managedLedgerMaxMarkDeleteRate`)."""
         rate = WRITES_PER_S if persistence is None else persistence["managedLedgerMaxMarkDeleteRate"]
         if rate != self._limit.rate:
             self._limit = RateLimit(self._clock.now_ms(), rate)
 
     def changed(self, *, whole: bool) -> None:
-        """Write or schedule a write after an acknowledgment; `whole` if it acknowledged whole entries."""
+        """Write the cursor, or schedule a write; `whole` if whole entries were acknowledged."""
         if not whole and not len(self._cursor.individually_deleted):
             return
         now_ms = self._clock.now_ms()

@@ -77,7 +77,7 @@ class DevBrokerSettings:
 
     @cached_property
     def release(self) -> str:
-        """The known release whose defaults the version has."""
+        """The known release with the defaults of the version."""
         return known_release(self.version) or self.version
 
     @cached_property
@@ -89,7 +89,7 @@ class DevBrokerSettings:
     def subscription(self) -> SubscriptionSettings:
         """The subscription rules and limits of the version.
 
-        Without `acknowledgmentAtBatchIndexLevelEnabled`, the default of 4.0, a broker ignores the
+        If `acknowledgmentAtBatchIndexLevelEnabled` is false, as by default in 4.0, a broker ignores the
         acknowledgment of a part of a batch.
         """
         preset = SubscriptionSettings.pulsar(self.version, **self.limits)

@@ -1,4 +1,4 @@
-"""An entry of a topic: its bytes as published, and the values that dispatch needs."""
+"""An entry of a topic: its published bytes, and the values that are needed to dispatch it."""
 
 from __future__ import annotations
 

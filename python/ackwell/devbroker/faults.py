@@ -47,16 +47,16 @@ class _Fault:
 
 
 def _names(name: str) -> tuple[str, ...]:
-    """Return the name of a topic and, for a partition, the name of its partitioned topic."""
+    """Return the name of a topic. If it is a partition, also return the name of its partitioned topic."""
     return (name, str(TopicName.parse(name).partitioned)) if "-partition-" in name else (name,)
 
 
 class Faults:
-    """The injected faults, none by default.
+    """The injected faults; at the start there are none.
 
-    A fault has a probability from 0 to 1. It can be limited to one topic, subscription, producer or
-    consumer, and to the `next` occurrences. A call replaces the fault of the same scope; probability 0
-    removes it.
+    A fault has a probability from 0 to 1. It can be limited to one topic, subscription, producer or consumer.
+    With `next`, it is limited to the given number of next occurrences. A call replaces the fault of the same
+    scope; probability 0 removes it.
 
     >>> faults = Faults()
     >>> faults.seed(7)
@@ -111,7 +111,7 @@ class Faults:
     ) -> None:
         """Ignore the acknowledgment of a message id as if it had not arrived.
 
-        Of a command with several ids, the others are acknowledged.
+        If a command has several ids, the probability applies to each id separately.
         """
         self._set("lose_acks", probability, next, topic, subscription, consumer)
 
@@ -132,13 +132,13 @@ class Faults:
         self._set("delay_frames", probability, next, value=ms)
 
     def slow_consumer(self, name: str, messages_per_second: float) -> None:
-        """Send a consumer at most this many messages per second."""
+        """Limit the messages per second that a consumer receives."""
         if messages_per_second <= 0:
             raise ValueError(f"{messages_per_second} messages per second; expected more than 0")
         self._set("slow_consumer", 1, None, "", "", name, value=messages_per_second)
 
     def crash_after(self, messages: int, *, topic: str = "", producer: str = "") -> None:
-        """Crash the broker after this many more messages; the last one is stored but gets no receipt."""
+        """Crash the broker after it has stored `messages` more messages; the last one gets no receipt."""
         if messages < 1:
             raise ValueError(f"a crash after {messages} messages; expected at least 1")
         self._set("crash_after", 1, messages, topic, "", producer)
@@ -188,9 +188,9 @@ class Faults:
 
     @property
     def unused(self) -> list[str]:
-        """The faults that have not applied to any event since they were set, such as `lose_acks for orders`.
+        """The set faults that no event has matched yet, such as `lose_acks for orders`.
 
-        A fault for a misspelt topic, subscription or consumer never applies.
+        A fault for a misspelt topic, subscription or consumer is never matched.
         """
         return [
             " ".join([name, *(["for", *filter(None, rule.scope)] if any(rule.scope) else [])])

@@ -9,7 +9,7 @@ from ackwell.subscription.sticky_key import keyless_key
 
 
 def key_bytes(metadata: Any) -> bytes:
-    """Return the bytes to hash, by the broker's rules; they are never empty."""
+    """Return the bytes to hash, by the broker's rules. The result is never empty."""
     if metadata.ordering_key:
         ordering_key: bytes = metadata.ordering_key
         return ordering_key

@@ -83,7 +83,7 @@ class LoadedTopic:
     last_confirmed: Position | None = None
 
     def entries(self) -> dict[int, LoadedLedger]:
-        """Return the entries of each ledger."""
+        """Return the entries by ledger id."""
         return {
             ledger_id: LoadedLedger(ledger_id, count, self.known, size_bytes)
             for ledger_id, (count, size_bytes) in sorted(self.ledgers.items())
@@ -106,7 +106,7 @@ class LoadReport:
         return sum(len(topic.cursors) for topic in self.topics.values())
 
     def __str__(self) -> str:
-        """Return a line that counts the loaded topics, and a line for each missing fact."""
+        """Return one line with the numbers of topics and subscriptions, and a line for each missing fact."""
         head = f"loaded {len(self.topics)} topics with {self.subscriptions} subscriptions"
         return "\n".join([head, *(f"{each.source}: {each.reason}" for each in self.unread), *self.unknown])
 
@@ -117,7 +117,7 @@ def read(
     subscription: str | None = None,
     now_ms: int | None = None,
 ) -> LoadReport:
-    """Read all sources; `topic` and `subscription` give the names that a source lacks.
+    """Read all sources; `topic` and `subscription` are the names for a source without names.
 
     Raises `StatsError` if no source can be used.
     """
@@ -390,7 +390,10 @@ def _type(name: str | None) -> SubscriptionType:
 
 
 def _delays(source: Subscription) -> Iterator[tuple[Position, int]]:
-    """Yield the delayed positions with their times, from a copy because reading removes them."""
+    """Yield the delayed positions with their delivery times.
+
+    They are read from a copy, because reading removes them.
+    """
     tracker = copy.deepcopy(source.delayed)
     if tracker is not None:
         times, *ids = (column.tolist() for column in tracker.pop_due(TIME_MAX_MS, max(len(tracker), 1)))

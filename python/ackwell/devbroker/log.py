@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 class Log:
     """The entries of one topic.
 
-    A ledger with `entries_per_ledger` entries is closed, and the next entry opens the next ledger, as in a
-    Pulsar broker. So is a ledger that takes a considerable part of the free memory, because only closed
-    ledgers are deleted. Ledger ids increase. If `is_open`, the last of `ledgers` is the open ledger.
+    As in a Pulsar broker, a ledger with `entries_per_ledger` entries is closed, and the next entry opens the
+    next ledger. A ledger that takes a considerable part of the free memory is closed, too, because only
+    closed ledgers can be deleted. Ledger ids increase. If `is_open`, the last of `ledgers` is the open
+    ledger.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class Log:
             self.roll()
 
     def append(self, entry: LogEntry) -> Position:
-        """Append an entry."""
+        """Append an entry, and return its position."""
         shared = self._shared
         self.rolled = (
             len(self._open) >= shared.settings.entries_per_ledger
@@ -93,11 +94,11 @@ class Log:
         return position
 
     def read(self, ledger_id: int, entry_id: int) -> LogEntry:
-        """Return an entry; `KeyError` or `IndexError` for one that does not exist."""
+        """Return an entry; `KeyError` or `IndexError` if it does not exist."""
         return self.entries[ledger_id][entry_id]
 
     def roll(self) -> None:
-        """Close the open ledger and open the next one; an empty one stays open."""
+        """Close the open ledger and open the next one, unless the open ledger is empty."""
         if self._open_id >= 0 and not self._open:
             return
         if self._open_id >= 0:
@@ -109,7 +110,7 @@ class Log:
         self.ledgers.add(self._open_id)
 
     def roll_if_old(self) -> None:
-        """Close the open ledger, and open the next one, at the maximum age of a ledger."""
+        """Call `roll` if the open ledger has reached the maximum age of a ledger."""
         if self._shared.clock.now_ms() - self._opened_ms >= self._shared.settings.ledger_rollover_ms:
             self.roll()
 
@@ -118,12 +119,15 @@ class Log:
         return self._closed_ms.get(ledger_id)
 
     def created_ms(self, ledger_id: int) -> int:
-        """Return the time at which a ledger was opened: when the previous one was closed."""
+        """Return the time at which a ledger was opened: the time at which the previous one was closed."""
         earlier = [closed_ms for each, closed_ms in self._closed_ms.items() if each < ledger_id]
         return max(earlier, default=self._begun_ms)
 
     def first_retained(self, before: int, kept: Retention) -> int:
-        """Return the first ledger that the retention keeps; all ledgers before `before` are consumed."""
+        """Return the first ledger that is not deleted: the first that the retention keeps, at most `before`.
+
+        All ledgers with ids below `before` are consumed.
+        """
         rest_bytes, now_ms = self.nbytes, self._shared.clock.now_ms()
         for ledger_id, size_bytes in self.sizes.items():
             if ledger_id >= before:
@@ -134,7 +138,7 @@ class Log:
         return before
 
     def trim_before(self, ledger_id: int) -> bool:
-        """Delete the closed ledgers before one; return whether there were any."""
+        """Delete the closed ledgers with ids below `ledger_id`; return whether any ledger was deleted."""
         ledger_id = min(ledger_id, self._open_id)
         gone = [each for each in self.entries if each < ledger_id]
         for each in gone:
@@ -150,7 +154,7 @@ class Log:
 
     @property
     def last_position(self) -> Position:
-        """The last entry, or the position before the first one."""
+        """The position of the last entry; in an empty topic, the position before the first entry."""
         return self.ledgers.last_position or Position(self._open_id, -1)
 
     @property
@@ -159,7 +163,7 @@ class Log:
         return Position(self._open_id, len(self._open) - 1)
 
     def first_published_at(self, time_ms: int) -> Position:
-        """Return the first entry published at or after a time; past the end if there is none. O(log entries).
+        """Return the first entry published at or after a time, else the end. O(log entries).
 
         Publish times come from producers and may be out of order. A binary search finds one such entry, as in
         a Pulsar broker.
@@ -178,7 +182,7 @@ class Log:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of all entries."""
+        """The number of bytes of all entries."""
         return sum(self.sizes.values())
 
 
@@ -199,7 +203,7 @@ def _last_published_ms(entries: Ledger) -> int:
 
 
 def _bytes_of(entries: Ledger) -> tuple[int, int]:
-    """Return the bytes of a ledger, and its bytes in memory."""
+    """Return the size of a ledger, and the size of its part in memory, in bytes."""
     if isinstance(entries, LoadedLedger):
         return entries.size_bytes, entries.held_bytes
     size = sum(len(entry.data) for entry in entries)

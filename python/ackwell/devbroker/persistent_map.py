@@ -1,8 +1,8 @@
-"""The facts that a broker finds again at its next start.
+"""The facts that survive a restart of the broker.
 
-A `PersistentMap` is a dictionary that writes every change to the broker's file. The file also holds the data
-that grows with traffic: entries, which a log appends, and cursors, which are saved once per round
-(`Shared.changed`). Everything is committed before the answers of the round are sent (`Shared.run_woken`).
+A `PersistentMap` is a dictionary that writes every change to the broker's file. Entries and cursors are not
+facts: a log appends its entries to the file, and `Shared.changed` schedules the save of a cursor. All changes
+are committed before the answers to the commands are sent (`Shared.run_woken`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ PERSISTENT_ATTRIBUTES: Final = {
 class PersistentMap(dict[str, V]):
     """A dictionary of one kind of fact. Values are JSON values; replace them, do not mutate them.
 
-    `scope` is the topic of the facts, empty for the broker. Without a file the facts are in memory only.
+    `scope` is the topic of the facts; it is empty for facts about the broker. Without a file, the facts are
+    in memory only.
     """
 
     def __init__(self, file: BrokerFile | None, kind: str, scope: str = "") -> None:
@@ -58,7 +59,7 @@ class PersistentMap(dict[str, V]):
             self._file.delete(self._kind, self._scope, name)
 
     def pop(self, name: str, *default: Any) -> Any:
-        """Remove a fact and return its value; without it, return the default or raise `KeyError`."""
+        """Remove a fact and return its value; if it is missing, return the default or raise `KeyError`."""
         if name not in self and default:
             return default[0]
         value = self[name]

@@ -1,4 +1,4 @@
-"""The entries of a loaded ledger: those with known bytes, and placeholders for all others.
+"""The entries of a loaded ledger: entries with known bytes, and placeholders for all others.
 
 A dump lists entries without their payloads. A `Placeholder` creates its bytes when they are read, so a
 ledger of millions of entries takes only the memory of its known entries.
@@ -37,7 +37,7 @@ class Placeholder(LogEntry):
 
     @property
     def data(self) -> bytes:  # type: ignore[override] # created when it is read
-        """The bytes of a message or a batch that identifies itself as a placeholder."""
+        """The encoded entry: a message or a batch with properties that identify it as a placeholder."""
         about = [messages.KeyValue(key=PLACEHOLDER, value=str(self.position))]
         body = f"placeholder for {self.position}: its payload was not recorded".encode()
         metadata = messages.MessageMetadata(

@@ -101,7 +101,7 @@ BUNDLE_NAMES: Final = tuple(f"{low}_{high}" for low, high in pairwise(BUNDLES))
 
 
 class RefusedPolicyError(ValueError):
-    """A value that a Pulsar broker refuses; `is_shape` if it has the wrong JSON type."""
+    """A Pulsar broker refuses the value of a policy; `is_shape` if the value has the wrong JSON type."""
 
     def __init__(self, message: str, *, is_shape: bool = False) -> None:
         super().__init__(message)
@@ -109,7 +109,7 @@ class RefusedPolicyError(ValueError):
 
 
 def checked(policy: Policy, value: Any) -> Any:
-    """Return a value in Pulsar's JSON form; None removes the policy. Raises `RefusedPolicyError`."""
+    """Return a value in Pulsar's JSON form, or None to remove the policy. Raises `RefusedPolicyError`."""
     name = policy.name or policy.topic
     if value is None:
         return None
@@ -133,7 +133,7 @@ _REFUSALS: Final = {"subscriptionExpirationTime": "Invalid value for subscriptio
 
 
 def applied_default(policy: Policy, settings: DevBrokerSettings) -> Any:
-    """Return the value with which a broker works if neither a topic nor its namespace has the policy."""
+    """Return the value that applies if neither the topic nor its namespace has the policy."""
     match policy.topic:
         case "delayedDelivery":
             return {
@@ -151,7 +151,7 @@ def applied_default(policy: Policy, settings: DevBrokerSettings) -> Any:
 
 
 def _shaped(name: str, example: Any, value: Any) -> Any:  # noqa: C901 - one case for each JSON type
-    """Return a JSON value with the types and defaults of an example; text may be a number."""
+    """Convert a JSON value to the types of an example, with its defaults; a text may be a number."""
     match example, value:
         case None, _:
             return value
@@ -246,7 +246,7 @@ _CHECKS: Final[dict[str, Callable[[Any], None]]] = {
 
 
 def namespace_json(stored: dict[str, Any]) -> dict[str, Any]:
-    """Return the policies of a namespace as Pulsar's JSON: the stored ones and the defaults of others."""
+    """Return the policies of a namespace as Pulsar's JSON, with defaults for policies that are not stored."""
     known: dict[str, Any] = {
         "auth_policies": NO_PERMISSIONS,
         "bundles": {"boundaries": list(BUNDLES), "numBundles": len(BUNDLES) - 1},
@@ -270,7 +270,7 @@ def namespace_json(stored: dict[str, Any]) -> dict[str, Any]:
 
 
 def from_namespace_json(given: dict[str, Any]) -> dict[str, Any]:
-    """Return the policies to store for a new namespace; empty and unknown fields have no effect."""
+    """Return the policies to store for a new namespace, by Pulsar's JSON; ignore empty and unknown fields."""
     stored: dict[str, Any] = {}
     for each in POLICIES:
         value = given.get(each.field)
@@ -301,7 +301,7 @@ class Retention(NamedTuple):
         return cls(minutes if minutes < 0 else 60_000 * minutes, size_mb if size_mb < 0 else MB * size_mb)
 
     def deletes(self, age_ms: int, rest_bytes: int) -> bool:
-        """Return whether to delete a consumed ledger, by its age and the size of the rest of the topic."""
+        """Return whether to delete a consumed ledger, by its age and the total size of all later ledgers."""
         return 0 <= self.time_ms < age_ms or 0 <= self.size_bytes <= rest_bytes
 
 

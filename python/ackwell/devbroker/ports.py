@@ -15,7 +15,7 @@ ACCEPTING_STEPS: Final = 5
 
 
 class Ports:
-    """The open ports of one protocol; `make` returns the protocol object of a new connection."""
+    """The open ports of one protocol; `make` returns the `asyncio` protocol object of a new connection."""
 
     def __init__(self, make: Callable[[], asyncio.BaseProtocol]) -> None:
         self._make = make
@@ -36,9 +36,9 @@ class Ports:
         self._servers.clear()
 
     async def stop_accepting(self) -> None:
-        """Accept no further connection, and return when all accepted ones have a protocol object.
+        """Accept no further connections, and wait until all accepted ones have a protocol object.
 
-        If the server were closed before that, the socket of such a connection would stay open.
+        An accepted connection without a protocol object would stay open after the server is closed.
         """
         loop = asyncio.get_running_loop()
         for each in [each for server in self._servers for each in server.sockets]:

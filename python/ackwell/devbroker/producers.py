@@ -53,7 +53,7 @@ class Producers:
         """The highest sequence id of each producer name, for deduplication."""
 
     def join(self, producer: Producer) -> None:
-        """Add a producer, which is ready or has to wait; `CommandRefusedError` if the broker refuses it."""
+        """Admit a producer or add it to the waiting ones; `CommandRefusedError` if the broker refuses it."""
         self._replace_known(producer)
         content = self._content
         content.shared.check_limit(content.name, MAX_PRODUCERS, len(self.by_name), "producers")
@@ -90,7 +90,7 @@ class Producers:
             following.connection.send_ready(following, self.last_sequence_id(following.name))
 
     def _fence(self, name: str) -> None:
-        """Answer the waiting producers with an error; their clients do not open them again."""
+        """Refuse the waiting producers with an error after which their clients do not open them again."""
         waiting, self._waiting = self._waiting, deque()
         for each in waiting:
             each.connection.producers.pop(each.producer_id, None)
@@ -125,7 +125,7 @@ class Producers:
         return shared.deduplicates(content.name)
 
     def _replace_known(self, producer: Producer) -> None:
-        """Replace the older connection of a client that reconnected; refuse a name that is in use."""
+        """Remove an older producer of the same name if its client reconnected; otherwise refuse the name."""
         known = self.by_name.get(producer.name)
         if known is None:
             return

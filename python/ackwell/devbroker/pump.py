@@ -1,7 +1,8 @@
 """The pump: sends the entries of a subscription to its consumers' connections.
 
-It reads the positions that the subscription requests, passes it the properties of their entries, and writes
-each entry to the consumer that the subscription selects. The subscription makes every dispatch decision.
+It reads the positions that the subscription requests, passes the properties of their entries to the
+subscription, and writes each entry to the consumer that the subscription selects. The subscription makes
+every dispatch decision.
 """
 
 from __future__ import annotations
@@ -68,7 +69,10 @@ def _pump(source: TopicSubscription) -> None:
 
 
 def _permits(source: TopicSubscription, limit: int) -> tuple[int, int]:
-    """Return the entries and bytes that the dispatch rates permit; if none, wake up when they permit some."""
+    """Return the numbers of entries and bytes that the dispatch rates permit, at most `limit` entries.
+
+    If a number is 0, schedule a wake-up for the time at which the rates permit an entry.
+    """
     max_bytes = READ_BYTES_MAX
     for each in source.throttles:
         messages, nbytes = each.permits()
@@ -82,7 +86,10 @@ def _permits(source: TopicSubscription, limit: int) -> tuple[int, int]:
 def _read(
     source: TopicSubscription, limit: int, max_bytes: int
 ) -> tuple[list[tuple[int, int]], list[LogEntry]] | None:
-    """Read the next entries, up to the first open transaction; None after skipping undeliverable entries."""
+    """Read the next positions and entries, up to the first open transaction.
+
+    If some of them are undeliverable, acknowledge these and return None; the caller reads again.
+    """
     content = source.content
     ledger_ids, entry_ids = source.subscription.next_reads_many(limit, content.clock.now_ms())
     positions = list(zip(ledger_ids.tolist(), entry_ids.tolist(), strict=True))
@@ -100,7 +107,7 @@ def _read(
 
 
 def _count_within(entries: list[LogEntry], max_bytes: int) -> int:
-    """Return the number of the first entries that have at most `max_bytes` in total, at least 1."""
+    """Return how many of the first entries have at most `max_bytes` in total, but at least 1."""
     total = 0
     for count, entry in enumerate(entries):
         total += len(entry.data)
@@ -146,7 +153,7 @@ def _dispatch(source: TopicSubscription, positions: list[tuple[int, int]], entri
 
 
 def _deliver(source: TopicSubscription, delivery: Delivery, entries: dict[tuple[int, int], LogEntry]) -> None:
-    """Write a run of entries to its consumer."""
+    """Write the entries of one `Delivery` to its consumer."""
     consumer = source.consumers[delivery.consumer]
     ledger_ids, entry_ids = delivery.ledger_ids.tolist(), delivery.entry_ids.tolist()
     positions = list(zip(ledger_ids, entry_ids, strict=True))
@@ -192,7 +199,7 @@ def _send(
     count: int,
     ack_set: Sequence[int],
 ) -> None:
-    """Write one entry to its consumer; a compacted read skips an entry that the compacted view lacks."""
+    """Write one entry to its consumer, unless a compacted read skips the entry."""
     consumer = source.consumers[key]
     messages = from_words(ack_set).bit_count() if ack_set else entry.batch_size
     if source.reads_compacted and source.content.is_compacted_out(position):

@@ -25,7 +25,7 @@ EVENT_RUN_MAX: Final = 1_000
 
 
 class EventRun(NamedTuple):
-    """One kind of event for many entries: they were published, delivered, or acknowledged."""
+    """One kind of event for many entries, such as their publish, delivery or acknowledgment."""
 
     sequence: int
     topic: str
@@ -39,7 +39,7 @@ class EventRun(NamedTuple):
     redelivery_counts: Sequence[int] | None
 
     def events(self) -> Iterator[Event]:
-        """Return the event of each entry."""
+        """Yield the event of each entry."""
         sizes = repeat(None) if self.batch_sizes is None else self.batch_sizes
         counts = repeat(None) if self.redelivery_counts is None else self.redelivery_counts
         rows = zip(self.ledger_ids, self.entry_ids, sizes, counts)  # noqa: B905  # `repeat` is endless
@@ -90,7 +90,7 @@ class Recorder:
             self._forget()
 
     def record_publish(self, topic: str, position: tuple[int, int], batch_size: int) -> None:
-        """Record a publish; publishes to one topic in one millisecond form a run."""
+        """Record a publish; publishes to one topic in one millisecond form one `EventRun`."""
         self._sequence = sequence = self._sequence + 1
         now_ms = self._clock.now_ms()
         run, ledger_ids, entry_ids, sizes = self._published

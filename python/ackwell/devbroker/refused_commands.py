@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class CommandRefusedError(AckwellError):
-    """A command that is answered with an error; the connection stays open."""
+    """The command is answered with an error; the connection stays open."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)

@@ -1,8 +1,8 @@
 """The state of a subscription after a restart, by Pulsar's or ackwell's rules, and the lost acknowledgments.
 
-Pulsar: a graceful restart writes the cursor when it closes it; a crash leaves the last written state. Both
-keep only what fits the limits of the version, and lose redelivery counts and delays in memory. Ackwell:
-every acknowledgment survives.
+By Pulsar's rules, a graceful restart writes the cursor at the close, and a crash leaves the last written
+state. Both keep only the acknowledgments within the limits of the version. Redelivery counts and delays in
+memory are lost. By ackwell's rules, every acknowledgment survives.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class SubscriptionLoss:
 
 @dataclass(frozen=True, slots=True)
 class RestartReport:
-    """One restart: graceful or crash, the emulated broker, and the losses by topic and subscription."""
+    """The result of one restart: its kind, the emulated broker, and the losses by topic and subscription."""
 
     how: Restart
     as_: str
@@ -66,7 +66,7 @@ RestartBehaviour = Literal["pulsar", "ackwell"]
 def surviving_state(
     source: TopicSubscription, how: Restart, as_: RestartBehaviour, settings: BrokerSettings
 ) -> SurvivingState:
-    """Return the state of a subscription after a restart."""
+    """Return the state and the loss of a subscription after a restart."""
     now = MemoryState.held(source.cursor.to_state())
     staged = source.subscription.stage().info
     predicted = _predicted(source, now, how, settings)
@@ -101,7 +101,7 @@ def _predicted(
 
 
 def _loss(source: TopicSubscription, info: PositionInfo, predicted: RestartLoss) -> SubscriptionLoss:
-    """Compare the acknowledged messages before and after the restart."""
+    """Return the acknowledgments that the surviving state `info` does not contain."""
     from ackwell.cursor import Cursor
 
     after = Cursor.from_position_info(info, source.cursor.ledgers, settings=source.cursor.settings)

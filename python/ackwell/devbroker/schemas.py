@@ -37,7 +37,7 @@ class Schemas:
         """Maps a topic to its versions: the hexadecimal digits, and the time of the addition in ms."""
 
     def put(self, topic: str, schema: Any, strategy: str | None = None) -> bytes | None:
-        """Add a schema; return its version, None for a type without a definition."""
+        """Add a schema and return its version; return None for a schema type without a definition."""
         if not schema.IsInitialized():
             raise FrameError("a schema without its name, type or data")
         if schema.type == SchemaType.AUTO_CONSUME:
@@ -55,7 +55,7 @@ class Schemas:
         return version(len(versions))
 
     def get(self, topic: str, wanted: bytes | None = None) -> tuple[Any, bytes] | None:
-        """Return a version of a topic's schema, by default the newest; None if there is none."""
+        """Return a schema of a topic and its version, by default the newest; None if it is missing."""
         versions = self._read(topic)
         number = len(versions) - 1 if not wanted else int.from_bytes(wanted)
         if not 0 <= number < len(versions):
@@ -101,7 +101,7 @@ class Schemas:
 
 
 def version(number: int) -> bytes:
-    """Return the 8 bytes of a version number."""
+    """Encode a version number as 8 bytes."""
     return number.to_bytes(8)
 
 

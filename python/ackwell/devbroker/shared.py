@@ -30,7 +30,7 @@ LEDGERS_MAX: Final = 1_024
 class Shared:
     """The state that all topics of a broker share.
 
-    `deliver` runs a subscription that was woken. `reclaim` frees the memory of consumed entries.
+    `deliver` delivers the entries of a woken subscription. `reclaim` frees the memory of consumed entries.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Shared:
         self.policies = PersistentMap[dict[str, Any]](file, "policies")
         """Maps a namespace to its policies by the fields of Pulsar's JSON."""
         self.topic_policies = PersistentMap[dict[str, Any]](file, "topic policies")
-        """Maps a topic, for a partition the partitioned topic, to its policies and `properties`."""
+        """Maps a topic to its policies and `properties`; the key of a partition is its partitioned topic."""
         self.counters = PersistentMap[int](file, "counter")
         """The last number of each series: ledgers, transactions."""
         self.connections: set[ClientConnection] = set()
@@ -69,7 +69,7 @@ class Shared:
         self._calls_when_durable: list[Callable[[], None]] = []
 
     def next_number(self, series: str) -> int:
-        """Return the next number of a series, from 0."""
+        """Return the next number of a series; the first is 0."""
         self.counters[series] = number = self.counters.get(series, -1) + 1
         return number
 
@@ -79,17 +79,17 @@ class Shared:
         return of_namespace if of_topic is None else of_topic
 
     def stored(self, topic: TopicName, policy: Policy) -> tuple[Any, Any]:
-        """Return the policy that a topic has and the one that its namespace has; None for a missing one."""
+        """Return the value of a policy for the topic and for its namespace; None for a missing value."""
         return self.of_topic(topic).get(policy.topic), self.policies.get(topic.in_namespace, {}).get(
             policy.field
         )
 
     def of_topic(self, topic: TopicName) -> dict[str, Any]:
-        """Return the policies of a topic with its partitions, without those of its namespace."""
+        """Return the policies of a topic and all its partitions, without the policies of its namespace."""
         return self.topic_policies.get(str(topic.partitioned), {}) if self.topic_policies else {}
 
     def check_limit(self, topic: TopicName, policy: Policy, present: int, what: str) -> None:
-        """Raise `CommandRefusedError` if a topic has reached a limit; 0 is no limit."""
+        """Raise `CommandRefusedError` if a topic has reached the limit of a policy; 0 means unlimited."""
         limit = self.policy(topic, policy)
         if limit and present >= limit:
             raise CommandRefusedError(
@@ -106,45 +106,46 @@ class Shared:
 
     @property
     def free_bytes(self) -> int:
-        """The bytes up to the memory limit; negative beyond it."""
+        """The number of bytes that are left up to the memory limit; negative above the limit."""
         return self.settings.max_memory_bytes - self.memory_bytes - self.unfinished_bytes
 
     @property
     def max_ledger_bytes(self) -> int:
-        """The bytes at which a topic closes its open ledger, whose consumed entries still take memory.
+        """The size in bytes at which a topic closes its open ledger.
 
-        It falls with the free memory, so that the open ledgers of many topics do not fill the memory.
+        Consumed entries of an open ledger still take memory. The size therefore decreases with the free
+        memory, so that the open ledgers of many topics do not fill the memory.
         """
         return max(self.free_bytes // LEDGERS_OF_MEMORY, self.settings.max_memory_bytes // LEDGERS_MAX)
 
     def reserve_memory(self, nbytes: int) -> None:
-        """Count a message's bytes; `CommandRefusedError` if they would exceed the limit."""
+        """Add the bytes of a message to the used memory; `CommandRefusedError` if they exceed the limit."""
         if nbytes > self.free_bytes and not self.reclaim_memory(nbytes):
             raise self.memory_refusal()
         self.memory_bytes += nbytes
 
     def reclaim_memory(self, nbytes: int) -> bool:
-        """Free the memory of consumed entries; return whether `nbytes` more fit."""
+        """Free the memory of consumed entries; return whether `nbytes` bytes are free afterwards."""
         self._reclaim()
         fits = nbytes <= self.free_bytes
         self._refused_bytes = 0 if fits else min(nbytes, self.settings.max_memory_bytes)
         return fits
 
     def release_memory(self, nbytes: int) -> None:
-        """Subtract a message's bytes."""
+        """Subtract the bytes of a message from the used memory."""
         self.memory_bytes -= nbytes
 
     def check_memory(self) -> None:
-        """Raise `CommandRefusedError` for a producer if the last message was refused and would be again.
+        """Raise `CommandRefusedError` for a new producer if the last refused message still does not fit.
 
-        A client sends a refused message again when its producer is open. If the producer is refused, too,
-        the client reports the error.
+        A client opens its producer again after a refusal, and sends the message again. If the producer is
+        refused, too, the client reports the error.
         """
         if self._refused_bytes > self.free_bytes and not self.reclaim_memory(self._refused_bytes):
             raise self.memory_refusal()
 
     def memory_refusal(self) -> CommandRefusedError:
-        """Return the error for a message that does not fit."""
+        """Return the error for a message that does not fit into the memory."""
         return CommandRefusedError(
             ErrorCode.PRODUCER_BLOCKED_QUOTA_EXCEEDED_EXCEPTION,
             f"the dev broker holds {self.memory_bytes:,} bytes of messages that are not acknowledged "

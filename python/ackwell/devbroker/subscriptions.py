@@ -91,13 +91,14 @@ class ConnectedConsumer:
     """The time of the last acknowledgment; 0 before it."""
     redelivered: int = 0
     knows_end: bool = False
-    """Whether the client was notified that the topic is terminated and has no more messages."""
+    """Whether the client was notified that it has read all messages of a terminated topic."""
 
 
 class TopicSubscription:
     """One subscription and its consumers.
 
-    A new subscription has a `cursor`, a restored one has `info`. `on_delete` removes it from its topic.
+    Pass `cursor` for a new subscription, or `info` for a restored one. `on_delete` removes the subscription
+    from its topic.
     """
 
     def __init__(
@@ -156,7 +157,7 @@ class TopicSubscription:
 
     @property
     def first_unacked_ledger(self) -> int:
-        """The ledger of the first unacknowledged entry."""
+        """The id of the ledger of the first unacknowledged entry."""
         return self.content.log.ledgers.next_valid(*self.cursor.mark_delete_position).ledger_id
 
     @property
@@ -257,7 +258,7 @@ class TopicSubscription:
         return int(declared)
 
     def _selector(self, mode: str) -> Selector | None:
-        """Return the selector of a Key_Shared mode; None for the default."""
+        """Return the consumer selector for a Key_Shared mode; None for the default selector."""
         if mode == "sticky":
             return StickyRanges()
         if mode == "auto" and not self.content.settings.key_shared_consistent_hashing:
@@ -280,11 +281,11 @@ class TopicSubscription:
             self.wake()
 
     def delete(self) -> None:
-        """Delete the subscription; call it without consumers."""
+        """Delete the subscription, which must not have consumers."""
         self._on_delete(self)
 
     def notify_active(self, newcomer: ConnectedConsumer | None = None) -> None:
-        """Notify the consumers of a Failover subscription of the active consumer."""
+        """Notify each consumer of a Failover subscription whether it is active."""
         if self.type is not SubscriptionType.FAILOVER:
             return
         active = self.subscription.active_consumer
@@ -316,7 +317,7 @@ class TopicSubscription:
     # Delivery
 
     def notify_end(self) -> None:
-        """Notify the consumers once that a terminated topic has no unacknowledged entry."""
+        """If a terminated topic has no unacknowledged entry left, notify each consumer once."""
         if not self.cursor.backlog_entries:
             for each in self.consumers.values():
                 if not each.knows_end:
@@ -326,12 +327,12 @@ class TopicSubscription:
 
     @property
     def is_in_failover_delay(self) -> bool:
-        """Whether the subscription delivers nothing until the delay of its new active consumer ends."""
+        """Whether delivery waits for the end of the delay after a change of the active consumer."""
         return self._changing
 
     @property
     def has_delivered_backlog(self) -> bool:
-        """Whether consumers may hold messages that are not acknowledged."""
+        """Whether consumers may have received messages that are not acknowledged."""
         if self.type in (SubscriptionType.EXCLUSIVE, SubscriptionType.FAILOVER):
             # As in a Pulsar broker, these types do not count the messages of a consumer.
             return any(each.messages_out for each in self.consumers.values()) and (
@@ -340,7 +341,7 @@ class TopicSubscription:
         return self.subscription.summary(0).unacked > 0
 
     def wake(self) -> None:
-        """Schedule a delivery before the broker waits for input again."""
+        """Schedule a delivery, which runs before the broker waits for input again."""
         self.content.shared.wake(self)
 
     @property
@@ -486,7 +487,7 @@ class TopicSubscription:
         file.cursor(self.content.full_name, SavedCursor(self.name, str(self.type), self.properties, info))
 
     def acknowledged(self, *, whole: bool) -> None:
-        """Write or schedule the cursor, and save the state, after an acknowledgment."""
+        """Write the cursor or schedule its write, and schedule a save, after an acknowledgment."""
         self.cursor_writes.changed(whole=whole)
         self.changed()
 

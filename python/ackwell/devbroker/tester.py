@@ -145,8 +145,8 @@ async def take_back(state: BrokerState, consumer: str, given: Any, subscription:
 class _Reopening:
     """A consumer that the broker closed so that its client drops its unread messages and subscribes again.
 
-    Until then an extra consumer without permits keeps the subscription in use: a Shared subscription without
-    consumers loses its redelivery counts, as in a Pulsar broker.
+    Until the client has subscribed, an extra consumer without permits keeps the subscription in use. As in a
+    Pulsar broker, a Shared subscription without consumers would lose its redelivery counts.
     """
 
     def __init__(self, state: BrokerState, consumer: ConnectedConsumer) -> None:
@@ -184,13 +184,13 @@ def _consumers(state: BrokerState, name: str, subscription: str | None) -> list[
 
 
 def _each(given: Any) -> list[Any]:
-    """Return one message as a list of one, and several messages as a list."""
+    """Return the given messages as a list; a single message is a list of one."""
     is_one = hasattr(given, "message_id") or hasattr(given, "ledger_id") or isinstance(given[0], int)
     return [given] if is_one else list(given)
 
 
 def _position(given: Any) -> tuple[int, int]:
-    """Return the position of a message, of a message's id, or of a pair of ids."""
+    """Return the position of a message, of a message id, or of a pair of ledger and entry id."""
     if hasattr(given, "message_id"):
         given = given.message_id()
     if hasattr(given, "ledger_id"):

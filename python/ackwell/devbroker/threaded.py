@@ -46,9 +46,10 @@ def _awaited(
 
 
 class Broker:
-    """A broker for `with`: it listens from `__enter__` to `__exit__`; arguments are those of `AsyncBroker`.
+    """A broker in a separate thread, as a context manager; it takes the arguments of `AsyncBroker`.
 
-    Any thread may call any method. The method runs in the broker's thread and returns when it is done.
+    The broker listens inside the `with` block. Any thread may call any method. The method runs in the
+    broker's thread and returns when it is done.
     """
 
     def __init__(self, **options: Any) -> None:

@@ -1,8 +1,8 @@
 """Rate limits of messages and bytes, by the broker's clock: `dispatchRate`, `publishRate` and others.
 
-A limit is a number of permits per period. Permits grow evenly, up to those of one period. As in a Pulsar
-broker, a read or a message may use more permits than available. The number of permits is then negative, and
-the next read or message waits until it is positive.
+A limit is a number of permits per period. New permits become available evenly, up to the number of one
+period. As in a Pulsar broker, a read or a message may use more permits than available. The number of permits
+is then negative, and the next read or message waits until it is positive.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _RATES: Final = (
 
 
 class Throttle:
-    """The permits of one limit, of messages and of bytes; a rate up to 0 means no limit."""
+    """One limit of messages and bytes per period; a rate of 0 or less means no limit."""
 
     def __init__(self, clock: Clock, rates: tuple[int, int], period_ms: int = 1_000) -> None:
         self._clock = clock
@@ -34,7 +34,7 @@ class Throttle:
 
     @classmethod
     def of(cls, clock: Clock, policy: dict[str, Any] | None) -> Throttle | None:
-        """Return the limit of a policy; None without a rate."""
+        """Return the limit of a policy; None if the policy has no rate above 0."""
         for fields in _RATES:
             messages, nbytes = ((policy or {}).get(name, -1) for name in fields)
             if messages > 0 or nbytes > 0:
@@ -44,7 +44,7 @@ class Throttle:
         return None
 
     def permits(self) -> tuple[int, int]:
-        """Return the permitted messages and bytes, each 0 at least."""
+        """Return the available permits: messages and bytes, each at least 0."""
         now_ms = self._clock.now_ms()
         grown = max(now_ms - self._at_ms, 0) / self._period_ms
         self._at_ms = now_ms
@@ -58,11 +58,11 @@ class Throttle:
         return messages, nbytes
 
     def use(self, messages: int, nbytes: int) -> None:
-        """Use permits, even more than available."""
+        """Subtract permits, possibly more than are available."""
         self._left = [self._left[0] - messages, self._left[1] - nbytes]
 
     def ready_ms(self) -> int:
-        """Return the time at which there is a permit of both kinds."""
+        """Return the time in milliseconds at which a message and a byte are permitted."""
         waits = [
             (1 - left) / rate * self._period_ms
             for left, rate in zip(self._left, self._rates, strict=True)

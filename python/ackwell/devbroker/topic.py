@@ -92,7 +92,7 @@ class Topic:
         *,
         durable: bool,
     ) -> TopicSubscription:
-        """Create a subscription whose read position is `start`."""
+        """Create a subscription that starts to read at `start`."""
         durables = sum(each.durable for each in self.subscriptions.values())
         self.content.shared.check_limit(self.name, MAX_SUBSCRIPTIONS, durables, "subscriptions")
         ledgers, settings = self.content.log.ledgers, self.content.settings.subscription.cursor
@@ -108,7 +108,7 @@ class Topic:
         return made
 
     def end_transaction(self, txn: TransactionId, action: TxnAction) -> None:
-        """End a transaction that may have published to this topic."""
+        """Commit or abort a transaction, if it published to this topic."""
         if self.content.transactions.end(txn, action):
             self.content.record(END_EVENTS[action], transaction=str(txn))
             self.publish(marker(txn, action, self.content.clock.now_ms()))
@@ -116,7 +116,7 @@ class Topic:
                 each.wake()
 
     def forget(self, subscription: TopicSubscription) -> None:
-        """Delete a subscription without consumers."""
+        """Delete a subscription, which must not have consumers."""
         if self.subscriptions.pop(subscription.name, None) is not None:
             subscription.record(Kind.UNSUBSCRIBE)
             self.content.replicated.pop(subscription.name, None)
@@ -133,7 +133,7 @@ class Topic:
             self.content.record(Kind.TRIM, (needed, 0))
 
     def reclaim(self) -> None:
-        """Close the open ledger and delete all consumed ledgers."""
+        """Close the open ledger and delete all consumed ledgers, to free memory."""
         self.content.log.roll()
         self.trim()
 

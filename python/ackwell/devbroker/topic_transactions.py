@@ -41,7 +41,7 @@ class TopicTransactions:
         """The first entry of an open transaction; entries from this position on are not delivered."""
 
     def published(self, txn: TransactionId, position: Position, *, is_open: bool) -> None:
-        """Register an entry of a transaction; an open transaction blocks the entries after it."""
+        """Register an entry of a transaction. An open transaction blocks all later entries of the topic."""
         self.seen = True
         if not is_open:
             self._late.add(position)
@@ -50,7 +50,7 @@ class TopicTransactions:
             self.blocked_from = min(self._first.values())
 
     def recover(self, log: Log, is_open: Callable[[TransactionId], bool]) -> None:
-        """Read from the log which transactions ended; of the others, abort those that are not open."""
+        """Restore the transactions from the log; abort each that has neither ended nor is open."""
         ended: dict[TransactionId, int] = {}
         for ledger_id, entries in log.entries.items():
             for entry_id, entry in enumerate(entries):
@@ -91,7 +91,7 @@ class TopicTransactions:
     def hides(self, entry: LogEntry, position: tuple[int, int]) -> bool:
         """Return whether an entry is never delivered.
 
-        Like a Pulsar broker, this compares the metadata of an aborted message: if only its `CommandSend` had
+        As in a Pulsar broker, the metadata of an aborted message decides. If only its `CommandSend` contained
         the transaction, the message is delivered after the abort.
         """
         if entry.transaction in self._aborted:
@@ -115,7 +115,7 @@ END_EVENTS: Final = {TxnAction.COMMIT: Kind.COMMIT, TxnAction.ABORT: Kind.ABORT}
 
 
 def marker(txn: TransactionId, action: TxnAction, now_ms: int) -> LogEntry:
-    """Return the entry that ends a transaction in a topic's log."""
+    """Return the marker, which is the entry that ends a transaction in a topic's log."""
     metadata = messages.MessageMetadata(
         producer_name="",
         sequence_id=0,

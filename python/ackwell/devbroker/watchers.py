@@ -32,7 +32,7 @@ class Watcher(NamedTuple):
         deleted: Iterable[TopicName],
         topics_in: Callable[[str], list[TopicName]],
     ) -> None:
-        """Send the client the names of created and deleted topics that match its pattern."""
+        """Send the names of created and deleted topics that match the pattern to the client."""
         new, gone = self._watched(made), self._watched(deleted)
         if new or gone:
             now = matching([str(name) for name in topics_in(self.namespace)], self.pattern)
@@ -67,6 +67,6 @@ def matching(names: list[str], pattern: str) -> list[str]:
 
 
 def topic_list_hash(names: Iterable[str]) -> str:
-    """Return the broker's hash of a list of topics, CRC-32C of the sorted names."""
+    """Return the hash of a list of topics as a broker computes it: CRC-32C of the sorted names."""
     joined = ",".join(sorted(names))
     return f"{crc32c(joined.encode()):08x}"

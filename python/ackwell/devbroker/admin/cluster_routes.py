@@ -1,4 +1,4 @@
-"""Requests for tenants and for the one broker, and lookups."""
+"""Requests for tenants, for the single broker of the cluster, and for lookups."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def update_tenant(request: Request) -> None:
 
 
 def delete_tenant(request: Request) -> None:
-    """Delete a tenant; refused while it has namespaces."""
+    """Delete a tenant; 409 if it has namespaces."""
     tenant = existing_tenant(request)
     if request.flag("force"):
         raise HttpError(HTTPStatus.METHOD_NOT_ALLOWED, "Broker doesn't allow forced deletion of tenants")
@@ -78,7 +78,7 @@ def get_active_brokers(request: Request) -> Any:
 
 
 def get_leader_broker(request: Request) -> Any:
-    """Return the leader of the brokers."""
+    """Return the leader of the brokers, which is this broker."""
     return {"serviceUrl": request.service.admin_url, "brokerId": _broker_id(request)}
 
 
@@ -92,7 +92,7 @@ def get_owned_namespaces(request: Request) -> Any:
 
 
 def version(request: Request) -> Any:
-    """Return the emulated release, as text without quotes."""
+    """Return the emulated Pulsar release, as text without quotes."""
     return Raw(request.state.settings.release.encode(), {})
 
 
@@ -117,7 +117,7 @@ def get_internal_configuration_data(_request: Request) -> Any:
 
 
 def get_runtime_configuration(request: Request) -> Any:
-    """Return the settings that determine the loss of a restart; `ackwell doctor` reads them."""
+    """Return the settings that determine the loss of a restart, which `ackwell doctor` reads."""
     return {name: str(value).lower() for name, value in request.state.settings.broker.named().items()}
 
 
@@ -132,7 +132,7 @@ def get_dynamic_configuration_name(request: Request) -> Any:
 
 
 def _dynamic_setting(request: Request) -> str:
-    """Return the name of the path; 412 for a setting that does not change at run time."""
+    """Return the name of the setting in the path; 412 if the setting cannot be changed at run time."""
     name = request.names["configName"]
     if name not in dynamic_settings(request.state.settings.release):
         raise HttpError(HTTPStatus.PRECONDITION_FAILED, f"{name} is a non-dynamic configuration")
@@ -141,13 +141,13 @@ def _dynamic_setting(request: Request) -> str:
 
 
 def update_dynamic_configuration(request: Request) -> Raw:
-    """Store the new value of a setting; it has no effect."""
+    """Store a new value of a setting; the dev broker does not apply it."""
     request.state.dynamic_settings[_dynamic_setting(request)] = request.names["configValue"]
     return OK
 
 
 def delete_dynamic_configuration(request: Request) -> Raw:
-    """Remove the value of a setting."""
+    """Remove the stored value of a setting."""
     request.state.dynamic_settings.pop(_dynamic_setting(request), None)
     return OK
 
@@ -159,7 +159,7 @@ def backlog_quota_check(request: Request) -> Raw:
 
 
 def get_topics2(request: Request) -> Any:
-    """Describe every topic by namespace and bundle."""
+    """Return the statistics of every topic, by namespace and bundle."""
     described: dict[str, Any] = {}
     for name, topic in request.state.topics.items():
         bundles = described.setdefault(topic.name.in_namespace, {})
@@ -172,7 +172,7 @@ def get_topics2(request: Request) -> Any:
 
 
 def lookup_topic_async(request: Request) -> Any:
-    """Return the addresses of the broker that has a topic."""
+    """Return the addresses of the broker that owns a topic, which is this broker."""
     request.state.check_namespace(request.topic)
     request.service.listener(request.query.get("listenerName", ""))
     urls = {

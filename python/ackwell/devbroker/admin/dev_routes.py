@@ -1,4 +1,4 @@
-"""Requests that control the dev broker, for tests in any language: time, faults, crashes, topic contents.
+"""Requests that control the dev broker in tests of any language: time, faults, crashes, topic contents.
 
 The arguments are a JSON object with the argument names of the Python method.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def route(request: Request) -> Any:
-    """Answer a request; 400 for arguments that the method does not accept, 404 if a name is unknown."""
+    """Answer a request; 400 for arguments that the method does not accept, 404 for an unknown name."""
     given = request.object()
     broker = request.broker
     name = request.method, request.path.removeprefix("/dev/").rstrip("/")

@@ -32,14 +32,14 @@ def get_last_message_id(request: Request) -> Any:
 
 
 def get_message_id_by_timestamp(request: Request) -> Any:
-    """Return the first message published at or after a time in ms; -1:-1 for the time 0."""
+    """Return the id of the first message published at or after a time in ms; -1:-1 for the time 0."""
     content = existing(request).content
     time_ms = number(request.names["timestamp"])
     return _message_id(content, content.log.first_published_at(time_ms) if time_ms else (-1, -1))
 
 
 def get_message_id_by_index(request: Request) -> Any:
-    """Refuse: the entries have no index, as in a Pulsar broker without broker entry metadata."""
+    """Refuse the request: entries have no index, as in a Pulsar broker without broker entry metadata."""
     existing(request)
     why = "GetMessageIDByIndex is not allowed when broker entry metadata is disabled"
     raise HttpError(HTTPStatus.PRECONDITION_FAILED, why)
@@ -90,7 +90,7 @@ def _message_id(content: TopicContent, position: tuple[int, int]) -> dict[str, i
 
 
 def _entry(content: TopicContent, position: Position | tuple[int, int]) -> Raw:
-    """Return an entry's messages, uncompressed, with its metadata as headers."""
+    """Return the uncompressed messages of an entry, with the metadata as HTTP headers."""
     if position[1] < 0 or not content.log.ledgers.contains(*position):
         raise HttpError(HTTPStatus.NOT_FOUND, "Message not found")
     payload = read_payload(content.log.read(*position).data)
@@ -121,5 +121,5 @@ def _entry(content: TopicContent, position: Position | tuple[int, int]) -> Raw:
 
 
 def _header(text: str) -> str:
-    """Return a client's text with unprintable characters, such as line ends, replaced."""
+    """Replace unprintable characters, such as line ends, in a client's text for an HTTP header."""
     return "".join(each if each.isprintable() else "?" for each in text)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def existing_namespace(request: Request) -> str:
-    """Return the namespace; 404 if it does not exist."""
+    """Return the namespace of the path; 404 if it does not exist."""
     if request.namespace not in request.state.shared.policies:
         # A Pulsar broker with authorization looks for the tenant first.
         is_tenant = request.state.settings.super_users is None or _has_tenant(request)
@@ -50,7 +50,7 @@ def _has_tenant(request: Request) -> bool:
 
 
 def get_topics(request: Request) -> Any:
-    """List the topics, each partition separately."""
+    """List the topics of a namespace, each partition separately."""
     mode = request.query.get("mode", "PERSISTENT")
     return [
         str(name)
@@ -60,7 +60,7 @@ def get_topics(request: Request) -> Any:
 
 
 def create_namespace(request: Request) -> None:
-    """Create a namespace; fields that are not policies, or are empty, have no effect."""
+    """Create a namespace with the policies in the body. Empty fields and unknown fields have no effect."""
     existing_tenant(request)
     if request.namespace in request.state.shared.policies:
         raise HttpError(HTTPStatus.CONFLICT, "Namespace already exists")
@@ -78,7 +78,7 @@ def create_namespace(request: Request) -> None:
 
 
 def delete_namespace(request: Request) -> None:
-    """Delete a namespace; refused while it has topics."""
+    """Delete a namespace; refused if it has topics."""
     namespace = existing_namespace(request)
     if request.flag("force"):
         raise HttpError(HTTPStatus.METHOD_NOT_ALLOWED, "Broker doesn't allow forced deletion of namespaces")
@@ -88,20 +88,20 @@ def delete_namespace(request: Request) -> None:
 
 
 def get_policies(request: Request) -> Any:
-    """Return all policies."""
+    """Return all policies of a namespace."""
     described = namespace_json(request.state.shared.policies[existing_namespace(request)])
     newer = {"is_allow_auto_update_schema_with_replicator": True} if request.state.settings.is_5 else {}
     return described | newer
 
 
 def get_bundles_data(request: Request) -> Any:
-    """Return the bundles; the dev broker has four in each namespace and does not split them."""
+    """Return the bundles of a namespace. Each namespace has four, which the dev broker does not split."""
     existing_namespace(request)
     return {"boundaries": list(BUNDLES), "numBundles": len(BUNDLES) - 1}
 
 
 def existing_bundle(request: Request) -> str | None:
-    """Return the bundle of the path, None if it has none; 412 for an unknown bundle."""
+    """Return the bundle in the path; None if the path has none, 412 for an unknown bundle."""
     existing_namespace(request)
     bundle = request.names.get("bundle")
     if bundle not in (None, *BUNDLE_NAMES):
@@ -110,7 +110,7 @@ def existing_bundle(request: Request) -> str | None:
 
 
 def _topics(request: Request) -> list[Topic]:
-    """Return the topics of the namespace of the path, or of a bundle of it."""
+    """Return the topics of the namespace, or of the bundle, in the path."""
     namespace, bundle = existing_namespace(request), existing_bundle(request)
     return [
         each
@@ -120,7 +120,7 @@ def _topics(request: Request) -> list[Topic]:
 
 
 def _subscriptions(request: Request) -> list[TopicSubscription]:
-    """Return the subscriptions of these topics, or those of one name."""
+    """Return the subscriptions of these topics; if the path has a subscription, only those of this name."""
     return [
         each
         for topic in _topics(request)
@@ -135,7 +135,7 @@ def bundle_of(topic: str) -> str:
 
 
 def get_topic_hash_positions(request: Request) -> Any:
-    """Return the hashes of the topics of a bundle, or of those of the query."""
+    """Return the hashes of the topics of a bundle; with `topics` in the query, only of this topic."""
     wanted, names = request.query.get("topics"), [each.content.full_name for each in _topics(request)]
     return {
         "namespace": request.namespace,
@@ -150,7 +150,7 @@ def get_list_from_bundle(request: Request) -> Any:
 
 
 def get_anti_affinity_namespaces(request: Request) -> Any:
-    """List the namespaces of a tenant that have an anti-affinity group; 400 without a tenant."""
+    """List the namespaces of a tenant in an anti-affinity group; 400 without a tenant."""
     tenant, stored = request.query.get("tenant"), request.state.shared.policies
     if not tenant:
         raise HttpError(HTTPStatus.BAD_REQUEST, "Tenant should not be null")
@@ -159,7 +159,7 @@ def get_anti_affinity_namespaces(request: Request) -> Any:
 
 
 def clear_namespace_backlog(request: Request) -> None:
-    """Acknowledge all entries, for every subscription or for those of one name."""
+    """Acknowledge all entries, for every subscription or for the subscriptions of one name."""
     for each in _subscriptions(request):
         each.clear_backlog()
 
@@ -171,13 +171,13 @@ clear_namespace_bundle_subscription_backlog = clear_namespace_backlog
 
 
 def delete_namespace_bundle(request: Request) -> None:
-    """Refuse to delete a bundle with topics; without them there is nothing to delete."""
+    """Refuse to delete a bundle with topics. For an empty bundle, do nothing."""
     if _topics(request):
         raise HttpError(HTTPStatus.CONFLICT, "Cannot delete non empty bundle")
 
 
 def unsubscribe_namespace(request: Request) -> None:
-    """Delete the subscriptions of one name; refused if one of them has consumers."""
+    """Delete all subscriptions of one name; refused if one of them has consumers."""
     found = _subscriptions(request)
     if any(each.consumers for each in found):
         raise HttpError(HTTPStatus.PRECONDITION_FAILED, "Subscription has active connected consumers")
@@ -189,7 +189,7 @@ unsubscribe_namespace_bundle = unsubscribe_namespace
 
 
 def unload_namespace(request: Request) -> None:
-    """Close every topic and load it again."""
+    """Close every topic of a namespace or bundle, and load it again."""
     for topic in _topics(request):
         request.state.unload(topic)
 

@@ -39,7 +39,7 @@ _TOPIC: Final = "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/"
 
 
 def handler(path: str, method: str) -> Callable[[Request], Any] | None:
-    """Return the function that answers a method of a policy's path; None if it is not such a path."""
+    """Return the function that answers a method of a path; None if the path is not that of a policy."""
     for prefix, table in ((_NAMESPACE, OF_NAMESPACES), (_TOPIC, OF_TOPICS)):
         policy = table.get(path.removeprefix(prefix))
         if path.startswith(prefix) and policy is not None:
@@ -52,7 +52,7 @@ def _is_topic(request: Request) -> bool:
 
 
 def _stored(request: Request) -> dict[str, Any]:
-    """Return the policies of the topic or the namespace of the path."""
+    """Return the stored policies of the topic or namespace in the path."""
     if _is_topic(request):
         with_partitions(request)
         return request.state.shared.topic_policies.get(str(request.topic.partitioned), {})
@@ -61,7 +61,7 @@ def _stored(request: Request) -> dict[str, Any]:
 
 
 def _store(request: Request, key: str, value: Any) -> None:
-    """Store a value for the topic or the namespace of the path, or remove it with None."""
+    """Store a policy of the topic or namespace in the path; None removes it."""
     _stored(request)
     if _is_topic(request):
         request.state.set_topic_policy(request.topic, key, value)
@@ -70,14 +70,14 @@ def _store(request: Request, key: str, value: Any) -> None:
 
 
 def _key(request: Request, policy: Policy) -> str:
-    """Return the key of a policy among the stored ones, and note if the dev broker does not apply it."""
+    """Return the key under which a policy is stored; add a header if the dev broker does not apply it."""
     if not policy.enforced:
         request.notes |= STORED_ONLY
     return policy.topic if _is_topic(request) else policy.field
 
 
 def _get(request: Request, *, policy: Policy) -> Any:
-    """Return a policy; with `applied`, a topic without the policy has the one of its namespace."""
+    """Return a policy. With `applied`, return the policy of the namespace if the topic has none."""
     found = _stored(request).get(_key(request, policy))
     if not _is_topic(request):
         if found is None:
@@ -116,7 +116,7 @@ def _is_text(policy: Policy) -> bool:
 
 
 def _checked(policy: Policy, value: Any) -> Any:
-    """Return a value in Pulsar's JSON form; 400 or 412 for a wrong one."""
+    """Return a value in Pulsar's JSON form; 400 or 412 for an invalid value."""
     try:
         return checked(policy, value)
     except RefusedPolicyError as error:
@@ -306,7 +306,7 @@ def grant_permissions_on_topic(request: Request) -> None:
 
 
 def revoke_permissions_on_topic(request: Request) -> None:
-    """Revoke all actions on a topic from a role; 412 if it has none."""
+    """Revoke all actions on a topic from a role; 412 if the role has no permission."""
     known = dict(_roles(request)["destination_auth"].get(str(request.topic), {}))
     if known.pop(request.names["role"], None) is None:
         raise HttpError(HTTPStatus.PRECONDITION_FAILED, "Permissions are not set at the topic level")

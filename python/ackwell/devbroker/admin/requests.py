@@ -1,4 +1,4 @@
-"""Requests to the admin API, their answers, and the backend of both."""
+"""Requests to the admin API, and their answers."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class HttpError(Exception):
 
 @dataclass
 class Request:
-    """One request, and the broker that answers it."""
+    """One HTTP request, with the broker that answers it."""
 
     broker: AsyncBroker
     method: str
@@ -77,33 +77,33 @@ class Request:
         return self.broker.service
 
     def json(self) -> Any:
-        """Return the decoded body, None if it is empty; 400 if it is not JSON."""
+        """Return the decoded JSON body; None if it is empty, 400 if it is not JSON."""
         try:
             return json.loads(self.body) if self.body.strip() else None
         except ValueError:
             raise HttpError(HTTPStatus.BAD_REQUEST, "the body is not JSON") from None
 
     def object(self) -> dict[str, Any]:
-        """Return the body, which is a JSON object or empty; 400 for any other."""
+        """Return the JSON object in the body; empty for an empty body, 400 for any other value."""
         given = self.json()
         if given is not None and not isinstance(given, dict):
             raise HttpError(HTTPStatus.BAD_REQUEST, "the body is not a JSON object")
         return given or {}
 
     def texts(self) -> list[str]:
-        """Return the body, which is a JSON list of texts or empty; 400 for any other."""
+        """Return the JSON list of texts in the body; empty for an empty body, 400 for any other value."""
         given = self.json() or []
         if not isinstance(given, list) or not all(isinstance(each, str) for each in given):
             raise HttpError(HTTPStatus.BAD_REQUEST, "the body is not a list of texts")
         return given
 
     def flag(self, name: str, *, default: bool = False) -> bool:
-        """Return a parameter of the query that is true or false."""
+        """Return a boolean parameter of the query."""
         return self.query.get(name, str(default)).lower() == "true"
 
     @cached_property
     def topic(self) -> TopicName:
-        """The topic of the path; refused if the role may not use it."""
+        """The topic in the path; the request is refused if the role may not use the topic."""
         names = self.names
         domain = names.get("domain", "persistent")
         found = parse_topic_name(f"{domain}://{self.namespace}/{names['topic']}")
@@ -112,12 +112,12 @@ class Request:
 
     @property
     def namespace(self) -> str:
-        """The namespace of the path."""
+        """The namespace in the path."""
         return f"{self.names['tenant']}/{self.names['namespace']}"
 
 
 def message_id(ledger_id: int, entry_id: int, partition: int) -> dict[str, int]:
-    """Return a message id in the JSON of Pulsar."""
+    """Return a message id in Pulsar's JSON form."""
     return {
         "ledgerId": ledger_id,
         "entryId": entry_id,

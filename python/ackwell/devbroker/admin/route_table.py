@@ -1,9 +1,9 @@
-"""The routes of Pulsar's admin API, and the function that answers each of them.
+"""The routes of Pulsar's admin API, and the functions that answer them.
 
 `routes.tsv` has one line per route: path, method, the name of the operation in Pulsar, and the releases that
-have the route. It comes from the JAX-RS annotations of Pulsar 4.2.4 and 5.0.1. The function `get_stats` of a
-module of `Topics` answers the operation `Topics.getStats`. An operation without a function is answered with
-501 and its name.
+have the route. The file comes from the JAX-RS annotations of Pulsar 4.2.4 and 5.0.1. An operation is answered
+by the function of the same name: `Topics.getStats` by `get_stats` in one of the modules for `Topics`. An
+operation without a function is answered with 501 and its name.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ RESOURCES: Final[dict[str, tuple[ModuleType, ...]]] = {
 
 
 class Route(NamedTuple):
-    """One route."""
+    """One line of `routes.tsv`."""
 
     path: str
     method: str
@@ -79,7 +79,7 @@ def _pattern(path: str) -> re.Pattern[str]:
 
 @cache
 def routes() -> tuple[Route, ...]:
-    """Return all routes; those with more literal characters precede, as in JAX-RS."""
+    """Return all routes, sorted by their number of literal characters in descending order, as in JAX-RS."""
     lines = (files("ackwell.devbroker.admin") / "routes.tsv").read_text().splitlines()
     found = [Route(*line.split("\t")) for line in lines]  # type: ignore[arg-type]
     found = [each._replace(handler=_handler(each)) for each in found]
@@ -103,7 +103,7 @@ def _handler(route: Route) -> Handler | None:
 
 
 def route(request: Request) -> Any:
-    """Answer a request; 404 for an unknown path, 405 for another method, 501 for a refused operation."""
+    """Answer a request; 404 for an unknown path, 405 for a wrong method, 501 for a missing function."""
     path, known = request.path.rstrip("/"), False
     for each in routes():
         if (known and each.method != request.method) or not (match := each.pattern.match(path)):

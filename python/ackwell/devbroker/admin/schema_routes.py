@@ -60,7 +60,7 @@ def get_all_schemas(request: Request) -> Any:
 
 
 def get_schema_metadata(request: Request) -> Any:
-    """Return the ledger entries that store the versions; each version has a ledger."""
+    """Return the ledger entries that store the versions of a schema; each version has one ledger."""
     name = str(request.topic.partitioned)
     count = len(request.state.schemas.versions.get(name, []))
     if not count:
@@ -81,7 +81,7 @@ def post_schema(request: Request) -> Any:
 
 
 def test_compatibility(request: Request) -> Any:
-    """Return whether a schema is compatible with a topic's versions."""
+    """Return whether a schema is compatible with the versions of a topic's schema."""
     name, schema = request.topic, _given(request)
     strategy = request.state.strategy_of(name)
     return {

@@ -50,7 +50,7 @@ log = logging.getLogger("ackwell.devbroker")
 
 
 class AdminServer:
-    """Answers admin requests on a port; closing it also closes its connections."""
+    """Answers admin requests on its ports; `close` also closes the connections."""
 
     def __init__(self, broker: AsyncBroker) -> None:
         self._broker = broker
@@ -94,7 +94,7 @@ class AdminServer:
         await Response(b"" if http.method == "HEAD" else body, int(status), headers)(scope, receive, send)
 
     def _date(self) -> str:
-        """Return the time of an answer, by the broker's clock."""
+        """Return the date of an answer, by the broker's clock."""
         return formatdate(self._broker.clock.now_ms() / 1000, usegmt=True)
 
     async def _answer(self, http: HttpRequest) -> tuple[HTTPStatus, Any, dict[str, str]]:
@@ -125,7 +125,7 @@ class AdminServer:
 
 
 def dispatch(request: Request) -> Any:
-    """Answer a request: return the value to write as JSON, None for no content."""
+    """Answer a request; return the value to write as JSON, or None for an answer without content."""
     if request.path.startswith("/dev/"):
         return dev_routes.route(request)
     if request.broker.crashed:

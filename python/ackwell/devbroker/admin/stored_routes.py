@@ -42,7 +42,7 @@ class Stored(NamedTuple):
         return found
 
     def put(self, request: Request, **more: str) -> None:
-        """Store an object; fields that are missing or null keep their value."""
+        """Store an object. A field that is missing or null keeps its stored value, else its default."""
         request.notes |= STORED_ONLY
         given = {name: value for name, value in request.object().items() if value is not None}
         request.state.resources[self.key(request)] = self.defaults | (self.find(request) or {}) | given | more
@@ -53,7 +53,7 @@ class Stored(NamedTuple):
         del request.state.resources[self.key(request)]
 
     def all(self, request: Request) -> dict[str, Any]:
-        """Return the objects of this kind, by the last part of their path."""
+        """Return the objects of this kind by name."""
         prefix = self.path.rpartition("{")[0].format(**request.names)
         stored = sorted(request.state.resources.items())
         return {key.removeprefix(prefix): value for key, value in stored if key.startswith(prefix)}
@@ -125,13 +125,13 @@ _SSL_FACTORY: Final = "org.apache.pulsar.common.util.DefaultPulsarSslFactory"
 
 
 def _check_cluster(request: Request) -> None:
-    """Answer 412 for a change of a cluster that does not exist."""
+    """Raise the error 412 if the cluster in the path does not exist."""
     if request.names["cluster"] not in get_clusters(request):
         raise HttpError(HTTPStatus.PRECONDITION_FAILED, f"Cluster {request.names['cluster']} does not exist.")
 
 
 def _other(request: Request) -> None:
-    """Refuse to change the cluster of the dev broker."""
+    """Raise an error if the path names the dev broker's own cluster, which cannot be changed."""
     if request.names["cluster"] == CLUSTER:
         raise HttpError(HTTPStatus.METHOD_NOT_ALLOWED, "the dev broker cannot change its own cluster")
 
@@ -161,7 +161,7 @@ def delete_cluster(request: Request) -> None:
 
 
 def get_failure_domains(request: Request) -> Any:
-    """Return the failure domains of a cluster, which may be unknown."""
+    """Return the failure domains of a cluster; empty for an unknown cluster."""
     return _DOMAINS.all(request)
 
 
@@ -204,7 +204,7 @@ get_namespace_isolation_policy = _ISOLATION.get
 
 
 def set_namespace_isolation_policy(request: Request) -> None:
-    """Store an isolation policy; 400 without one of its parts."""
+    """Store an isolation policy; 400 if a required field is missing."""
     _check_cluster(request)
     if not all(request.object().get(each) for each in ("namespaces", "primary", "auto_failover_policy")):
         raise HttpError(HTTPStatus.BAD_REQUEST, "Invalid format of input policy data")
@@ -265,7 +265,7 @@ create_or_update_resource_group = _GROUPS.put
 
 
 def delete_resource_group(request: Request) -> None:
-    """Delete a resource group; 412 if a namespace has it."""
+    """Delete a resource group; 412 if a namespace uses it."""
     name = request.names["resourcegroup"]
     if any(each.get(RESOURCE_GROUP.field) == name for each in request.state.shared.policies.values()):
         raise HttpError(HTTPStatus.PRECONDITION_FAILED, "ResourceGroup is in use")
@@ -286,13 +286,13 @@ _DEFAULT: Final = {"tenant": "", "namespace": "", "bundle": ""}
 
 
 def get_default_resource_quota(request: Request) -> Any:
-    """Return the quota of bundles without a quota."""
+    """Return the default quota, which applies to bundles without a quota."""
     request.names |= _DEFAULT
     return _QUOTAS.find(request) or _QUOTAS.defaults
 
 
 def set_default_resource_quota(request: Request) -> None:
-    """Store the quota of bundles without a quota."""
+    """Store the default quota, which applies to bundles without a quota."""
     request.names |= _DEFAULT
     _QUOTAS.put(request)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def subscriptions(request: Request) -> Iterator[TopicSubscription]:
-    """Find a subscription on every partition; 404 if a partition lacks it."""
+    """Yield the subscription in the path, of each partition; 404 if a partition does not have it."""
     name = request.names["subscription"]
     for each in with_partitions(request):
         if name not in each.subscriptions:
@@ -30,7 +30,7 @@ def subscriptions(request: Request) -> Iterator[TopicSubscription]:
 
 
 def get_subscriptions(request: Request) -> Any:
-    """List the subscriptions."""
+    """List the subscriptions of a topic."""
     return sorted({name for each in with_partitions(request) for name in each.subscriptions})
 
 
@@ -84,13 +84,13 @@ def reset_cursor_on_position(request: Request) -> None:
 
 
 def skip_all_messages(request: Request) -> None:
-    """Acknowledge all entries."""
+    """Acknowledge all entries of a subscription."""
     for each in subscriptions(request):
         each.clear_backlog()
 
 
 def skip_messages(request: Request) -> None:
-    """Acknowledge the next unacknowledged entries."""
+    """Acknowledge the given number of next unacknowledged entries."""
     for each in subscriptions(request):
         each.skip(number(request.names["numMessages"]))
 
@@ -161,7 +161,7 @@ def get_backlog_size_by_message_id(request: Request) -> Any:
 
 
 def get_subscription_properties(request: Request) -> Any:
-    """Return the properties, as set by the first consumer or by an operator."""
+    """Return the properties of a subscription, which its first consumer or an operator has set."""
     found = list(subscriptions(request))
     return found[0].properties
 
@@ -185,7 +185,7 @@ EXPIRY_BACKLOG: Final = 1_000
 
 
 def _expire(subscriptions: list[TopicSubscription], seconds: int) -> None:
-    """Acknowledge old entries; as a Pulsar broker, answer 409 if a subscription has (almost) no backlog."""
+    """Acknowledge old entries; 409 for a subscription with almost no backlog, as in a Pulsar broker."""
     refused = []
     for each in subscriptions:
         backlog = each.cursor.backlog_entries

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def existing(request: Request, name: TopicName | None = None) -> Topic:
-    """Return a topic, by default the one of the path; 404 if it does not exist."""
+    """Return the topic `name`, by default the topic in the path; 404 if it does not exist."""
     name = name or request.topic
     topic = request.state.topics.get(str(name))
     if topic is None:
@@ -25,7 +25,7 @@ def existing(request: Request, name: TopicName | None = None) -> Topic:
 
 
 def with_partitions(request: Request) -> list[Topic]:
-    """Return the topic of the path, or all partitions of a partitioned topic."""
+    """Return the topic in the path, or all partitions of a partitioned topic."""
     name = request.topic
     partitions = request.state.partitioned.get(str(name))
     names = [name] if partitions is None else [name.of_partition(index) for index in range(partitions)]
@@ -136,7 +136,7 @@ def delete_partitioned_topic(request: Request) -> None:
 
 
 def create_missed_partitions(request: Request) -> None:
-    """Create the partitions that do not exist."""
+    """Create the missing partitions of a partitioned topic."""
     name = request.topic
     partitions = request.state.partitioned.get(str(name))
     if partitions:
@@ -144,7 +144,7 @@ def create_missed_partitions(request: Request) -> None:
 
 
 def get_stats(request: Request) -> Any:
-    """Describe a topic."""
+    """Return the statistics of a topic."""
     return _without_excluded(request, stats(existing(request)))
 
 
@@ -158,7 +158,7 @@ def _without_excluded(request: Request, described: dict[str, Any]) -> dict[str, 
 
 
 def get_partitioned_stats(request: Request) -> Any:
-    """Describe all partitions together, and each of them unless `perPartition` is false."""
+    """Return the merged statistics of all partitions, and of each unless `perPartition` is false."""
     topics = _partitions_of(request)
     described = {str(topic.name): _without_excluded(request, stats(topic)) for topic in topics}
     return merged_stats(list(described.values())) | {
@@ -168,7 +168,7 @@ def get_partitioned_stats(request: Request) -> Any:
 
 
 def get_partitioned_stats_internal(request: Request) -> Any:
-    """Describe the ledgers and cursors of each partition."""
+    """Return the ledgers and cursors of each partition."""
     described = {str(topic.name): internal_stats(topic) for topic in _partitions_of(request)}
     return {"metadata": {"partitions": len(described), "deleted": False}, "partitions": described}
 
@@ -180,7 +180,7 @@ def _partitions_of(request: Request) -> list[Topic]:
 
 
 def get_internal_stats(request: Request) -> Any:
-    """Describe a topic's ledgers and cursors."""
+    """Return the ledgers and cursors of a topic."""
     return internal_stats(existing(request))
 
 
@@ -208,7 +208,7 @@ def _terminated(topic: Topic) -> dict[str, int]:
 
 
 def trim_topic(request: Request) -> Raw:
-    """Delete the consumed ledgers that the retention does not keep."""
+    """Delete the consumed ledgers of a topic that the retention does not keep."""
     for topic in with_partitions(request):
         topic.trim()
     return OK
@@ -224,7 +224,7 @@ def truncate_topic(request: Request) -> None:
 
 
 def get_managed_ledger_info(request: Request) -> Any:
-    """Describe the stored ledgers and cursors of a topic, or of each partition."""
+    """Return the ledgers and cursors of a topic, or of each partition, as the metadata store has them."""
     described = {str(topic.name): managed_ledger_info(topic) for topic in with_partitions(request)}
     if str(request.topic) in request.state.partitioned:
         return {"version": 0, "partitions": described}
@@ -232,13 +232,13 @@ def get_managed_ledger_info(request: Request) -> Any:
 
 
 def offload_status(request: Request) -> Any:
-    """Answer that no ledger was offloaded; the dev broker has no second storage."""
+    """Answer that no ledger was offloaded; the dev broker does not offload ledgers."""
     existing(request)
     return {"status": "NOT_RUN", "lastError": "", "firstUnoffloadedMessage": message_id(-1, -1, -1)}
 
 
 def compact(request: Request) -> None:
-    """Compact a topic, and answer when it is done."""
+    """Compact a topic, and answer after the end of the compaction."""
     for topic in with_partitions(request):
         topic.content.compact()
 

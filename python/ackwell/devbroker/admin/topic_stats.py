@@ -1,4 +1,4 @@
-"""`stats` and `stats-internal` with the field names of Pulsar 4.2 and the figures that this broker has."""
+"""The answers of `stats` and `stats-internal`: the fields of Pulsar 4.2 that the dev broker can compute."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def internal_stats(topic: Topic) -> dict[str, Any]:
-    """Describe a topic's ledgers and cursors."""
+    """Return the answer of `stats-internal`: the ledgers and cursors of a topic."""
     log = topic.content.log
     open_id = log.end.ledger_id
     return {
@@ -78,7 +78,7 @@ def _cursor(subscription: TopicSubscription) -> dict[str, Any]:
 
 
 def managed_ledger_info(topic: Topic) -> dict[str, Any]:
-    """Describe the ledgers and cursors that a Pulsar broker would store for a topic."""
+    """Return the answer of `info-internal`: the ledgers and cursors that Pulsar would store for a topic."""
     dates = dict.fromkeys(("creationDate", "modificationDate"), timestamp(topic.content.clock.now_ms()))
     return {
         "version": 1,
@@ -105,7 +105,7 @@ def managed_ledger_info(topic: Topic) -> dict[str, Any]:
 def _read_position(subscription: TopicSubscription) -> Position:
     """Return the read position; if its ledger is deleted, the start of the next ledger.
 
-    A broker moves it over entries that are acknowledged before they are read.
+    The read position skips entries that are already acknowledged, as in a Pulsar broker.
     """
     position, log = subscription.subscription.read_position, subscription.content.log
     mark_delete = subscription.cursor.mark_delete_position
@@ -127,7 +127,7 @@ def _since_first_hole(subscription: TopicSubscription) -> int:
 
 
 def stats(topic: Topic) -> dict[str, Any]:
-    """Describe a topic, its producers, its subscriptions and their consumers."""
+    """Return the answer of `stats`: a topic, its producers, its subscriptions and their consumers."""
     return {
         "msgRateIn": 0.0,
         "msgThroughputIn": 0.0,
@@ -216,7 +216,7 @@ _NEWEST: Final = {"topicCreationTimeStamp": min, "lastPublishTimeStamp": max}
 
 
 def merged_stats(described: list[dict[str, Any]]) -> dict[str, Any]:
-    """Merge the figures of several topics: add numbers, and merge publishers and consumers by name."""
+    """Merge the statistics of several topics: add numbers, and merge publishers and consumers by name."""
     merged: dict[str, Any] = {}
     for each in described:
         for name, value in each.items():
@@ -245,7 +245,7 @@ def _merged_by_name(rows: list[dict[str, Any]], key: str) -> list[dict[str, Any]
 
 
 def _active(subscription: TopicSubscription) -> dict[str, str]:
-    """Return the active consumer of Failover, or the mode of Key_Shared, as Pulsar does."""
+    """Return the field for the active consumer of Failover, or for the mode of Key_Shared."""
     if subscription.type is not SubscriptionType.FAILOVER:
         mode = {"sticky": "STICKY", "auto": "AUTO_SPLIT"}.get(subscription.key_shared_mode)
         return {"keySharedMode": mode} if mode else {}

@@ -36,7 +36,7 @@ def get_coordinator_stats(request: Request) -> Any:
 
 
 def _coordinator(request: Request) -> str | None:
-    """Return the coordinator of the query, None for all; 404 if it does not exist."""
+    """Return the coordinator in the query; None for all, 404 if it does not exist."""
     wanted = request.query.get("coordinatorId")
     if wanted not in (None, "0"):
         raise HttpError(HTTPStatus.NOT_FOUND, f"Transaction coordinator not found! coordinator id : {wanted}")
@@ -44,12 +44,12 @@ def _coordinator(request: Request) -> str | None:
 
 
 def _named(request: Request) -> TransactionId:
-    """Return the transaction of the path, which may be unknown."""
+    """Return the transaction id in the path; the transaction may not exist."""
     return TransactionId(number(request.names["mostSigBits"]), number(request.names["leastSigBits"]))
 
 
 def _open(request: Request) -> TransactionId:
-    """Return the transaction of the path; 404 if it is not open."""
+    """Return the transaction id in the path; 404 if the transaction is not open."""
     found = _named(request)
     if not request.state.coordinator.is_open(found):
         raise HttpError(HTTPStatus.NOT_FOUND, f"Transaction {found} not found")

@@ -22,7 +22,7 @@ log = logging.getLogger("ackwell.devbroker")
 def acknowledge(connection: ClientConnection, command: Any, _: bytes) -> None:
     """Acknowledge messages, and answer if the client requested an answer.
 
-    `command` is the encoded command, which the native core decodes in a third of the time, or a message.
+    `command` is a message or the encoded command. The native core decodes the latter in a third of the time.
     """
     try:
         columns = AckColumns.decode(command if isinstance(command, bytes) else command.SerializeToString())
@@ -52,7 +52,10 @@ def acknowledge(connection: ClientConnection, command: Any, _: bytes) -> None:
 
 
 def _apply(consumer: ConnectedConsumer, columns: AckColumns) -> ProtocolError | None:
-    """Acknowledge; return the error to answer, which only acknowledgments in transactions have."""
+    """Apply an acknowledgment; return the error for the answer.
+
+    Only acknowledgments in transactions result in an error.
+    """
     source = consumer.subscription
     # The connection sends the answer, so the subscription needs no receipt.
     columns = columns._replace(request_id=None)

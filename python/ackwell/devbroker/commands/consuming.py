@@ -113,7 +113,7 @@ def flow(connection: ClientConnection, command: Any, _: bytes) -> None:
 
 
 def unsubscribe(connection: ClientConnection, command: Any, _: bytes) -> None:
-    """Delete a subscription; refused while other consumers use it."""
+    """Delete a subscription; refused if other consumers use it."""
     consumer = _consumer(connection, command)
     subscription = consumer.subscription
     if len(subscription.consumers) > 1 and not command.force:

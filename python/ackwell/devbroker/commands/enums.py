@@ -13,7 +13,7 @@ E = TypeVar("E")
 
 
 def enum_of(kind: Callable[[int], E], value: int) -> E:
-    """Return the member of an enumeration; `FrameError` if no member has the number."""
+    """Return the member with a number; `FrameError` if the enumeration has no such member."""
     try:
         return kind(value)
     except ValueError as error:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def open_producer(connection: ClientConnection, command: Any, _: bytes) -> None:
-    """Open a producer, or queue it until it may open."""
+    """Open a producer, or queue it until the topic admits it."""
     state = connection.state
     topic = state.topic(command.topic)
     connection.service.authorize(connection.role, topic.name, "produce")
@@ -75,7 +75,7 @@ def open_producer(connection: ClientConnection, command: Any, _: bytes) -> None:
 
 
 def _answer(topic: Topic, producer: Producer) -> None:
-    """Notify a producer whether it may send or has to wait."""
+    """Answer the client: the producer may send, or has to wait."""
     connection = producer.connection
     if producer.ready:
         connection.send_ready(producer, topic.producers.last_sequence_id(producer.name))
@@ -145,7 +145,7 @@ def _publish(state: BrokerState, producer: Producer, command: Any, data: bytes) 
 
 
 def _slow_down(connection: ClientConnection, throttle: Throttle, entry: LogEntry) -> None:
-    """Stop reading from a client whose messages exceed the publish rate, until the next one is permitted."""
+    """Stop reading from a client that exceeds the publish rate, until the next message is permitted."""
     throttle.permits()
     throttle.use(entry.batch_size, len(entry.data))
     if 0 in throttle.permits():

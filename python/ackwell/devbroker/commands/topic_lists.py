@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def topics_of_namespace(connection: ClientConnection, command: Any, _: bytes) -> None:
-    """List the topics of a namespace, filtered if the client gives a pattern."""
+    """List the topics of a namespace; with a pattern, only the matching topics."""
     names = [
         name
         for name in connection.state.topics_in(command.namespace)
@@ -59,6 +59,6 @@ def watch(connection: ClientConnection, command: Any, _: bytes) -> None:
 
 
 def unwatch(connection: ClientConnection, command: Any, _: bytes) -> None:
-    """Stop watching."""
+    """Stop a watcher of topics."""
     connection.state.watchers.pop((connection, command.watcher_id), None)
     connection.succeed(command.request_id)
