@@ -11,6 +11,8 @@ from ackwell.protocol.frames import DecodedCommand, FrameReader, decode, encode,
 from ackwell.protocol.payload import write_payload
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ackwell.devbroker import Broker
 
 
@@ -40,18 +42,22 @@ class RawClient:
 
     def receive(self) -> DecodedCommand:
         """Return the next command; `ConnectionError` if the broker closed the connection."""
+        given = self._next_frame()
+        self.payloads.append(given.payload)
+        return decode(given.command)
+
+    def _next_frame(self) -> Any:
         while not self._frames:
             data = self.socket.recv(1 << 16)
             if not data:
                 raise ConnectionError("closed")
             self._frames += self._reader.feed(data)
-        given = self._frames.pop(0)
-        self.payloads.append(given.payload)
-        return decode(given.command)
+        return self._frames.pop(0)
 
     def ask(self, command_type: CommandType, **fields: Any) -> Any:
+        """Send a command; return the next one that is not a message."""
         self.send(command_type, **fields)
-        return self.receive().message
+        return self._first(lambda found: found != CommandType.MESSAGE)
 
     def subscribe(self, topic: str, consumer_id: int = 1, permits: int = 100, **fields: Any) -> None:
         fields = {"subscription": "s", "subType": 1, "initialPosition": 1} | fields
@@ -77,8 +83,16 @@ class RawClient:
         return self.until(CommandType.SEND_RECEIPT, CommandType.SEND_ERROR)
 
     def until(self, *wanted: CommandType) -> Any:
-        """Return the next command of a type; skip the commands before it."""
-        while True:
-            command = self.receive()
-            if command.type in wanted:
-                return command.message
+        """Return the next command of a type. Skip the commands before it, but keep messages.
+
+        How many messages come before a receipt depends on the speed of the machine.
+        """
+        return self._first(lambda found: found in wanted)
+
+    def _first(self, is_wanted: Callable[[int], bool]) -> Any:
+        kept = []
+        while not is_wanted(found := decode((given := self._next_frame()).command).type):
+            if found == CommandType.MESSAGE:
+                kept.append(given)
+        self._frames[:0] = [given, *kept]
+        return self.receive().message
