@@ -80,8 +80,8 @@ def option_rows(command: Any) -> Iterator[str]:
 def commands_page() -> str:
     """Return the page of all commands."""
     parts = [
-        "# Commands\n\nWhat `ackwell COMMAND --help` prints, on one page. Results go to standard output, "
-        "everything about the work to standard error.\n"
+        "# Commands\n\nThis page contains the help of every command (`ackwell COMMAND --help`). Results are "
+        "printed to standard output, and notes, progress and errors to standard error.\n"
     ]
     for name, command in commands():
         parts.append(f"\n## ackwell {name}\n\n{(command.help or '').strip()}\n")

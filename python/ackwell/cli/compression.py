@@ -21,6 +21,6 @@ Compression = Annotated[
         "--compression",
         metavar="TYPE",
         callback=_known,
-        help="How entries are compressed if the bytes do not say it: LZ4, ZLIB, ZSTD or SNAPPY.",
+        help="The compression of the entries, if the bytes do not contain it: LZ4, ZLIB, ZSTD or SNAPPY.",
     ),
 ]

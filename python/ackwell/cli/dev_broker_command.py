@@ -21,15 +21,16 @@ if TYPE_CHECKING:
 def dev_broker(
     port: Annotated[
         int,
-        typer.Option(min=0, max=65_535, metavar="PORT", help="Where clients connect; 0 for any free port."),
+        typer.Option(min=0, max=65_535, metavar="PORT", help="The port for clients; 0 for any free port."),
     ] = 6650,
     admin_port: Annotated[
-        int, typer.Option(min=0, max=65_535, metavar="PORT", help="Where the admin REST API listens.")
+        int, typer.Option(min=0, max=65_535, metavar="PORT", help="The port of the admin REST API.")
     ] = 8080,
     host: Annotated[
         str,
         typer.Option(
-            metavar="HOST", help="The address to listen on; others can reach one that is not local."
+            metavar="HOST",
+            help="The address to listen on. Other machines can connect only if it is not a local one.",
         ),
     ] = ("127.0.0.1"),
     advertised_host: Annotated[
@@ -45,11 +46,12 @@ def dev_broker(
         list[Path] | None,
         typer.Option(
             metavar="PATH",
-            help="Begin with what an incident left: a dump, cursor bytes, a recording, a folder; repeatable.",
+            help="Start with the state in a dump, cursor bytes, a recording or a folder; repeatable.",
         ),
     ] = None,
     data: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Keep everything in this SQLite file.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Store all data in this SQLite file, instead of in memory."),
     ] = None,
     broker_setting: BrokerSetting = None,
     max_message_bytes: Annotated[
@@ -63,15 +65,16 @@ def dev_broker(
     tls_trust: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="The authorities of clients' certificates, whose name is the role."
+            metavar="FILE",
+            help="The authorities that sign client certificates. The name in a certificate is the role.",
         ),
     ] = None,
     tls_port: Annotated[
-        int, typer.Option(min=0, max=65_535, metavar="PORT", help="Where clients connect with TLS.")
+        int, typer.Option(min=0, max=65_535, metavar="PORT", help="The port for clients with TLS.")
     ] = 6651,
     admin_tls_port: Annotated[
         int,
-        typer.Option(min=0, max=65_535, metavar="PORT", help="Where the admin REST API listens with TLS."),
+        typer.Option(min=0, max=65_535, metavar="PORT", help="The port of the admin REST API with TLS."),
     ] = 8443,
     token_key: Annotated[
         str | None,

@@ -125,7 +125,11 @@ def doctor(
     ] = options.RestartKind.BOTH,
     messages_per_entry: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Messages in an entry, if the source does not show it."),
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="The number of messages in each entry, if the source does not contain it.",
+        ),
     ] = None,
     output: Annotated[
         DoctorFormat, typer.Option("--format", help="How to print the result.")
@@ -137,7 +141,10 @@ def doctor(
     watch: Annotated[
         float | None,
         typer.Option(
-            min=1, metavar="SECONDS", help="With --admin: ask twice, so far apart, to tell slow from still."
+            min=1,
+            metavar="SECONDS",
+            help="With --admin: request the state twice, with this time "
+            "between, to detect a stopped delivery.",
         ),
     ] = None,
     count_backlogs: options.CountBacklogs = False,
@@ -145,7 +152,10 @@ def doctor(
     metadata_node_bytes: options.MetadataNodeBytes = options.METADATA_NODE_BYTES,
     explain: Annotated[
         bool,
-        typer.Option("--explain", help="Explain the codes given instead of sources, or list all codes."),
+        typer.Option(
+            "--explain",
+            help="Explain the codes that are given in place of sources. Without a code, list all codes.",
+        ),
     ] = False,
     fail_on: Annotated[
         FailOn, typer.Option(help="The mildest verdict for which the exit code is not 0.")

@@ -15,14 +15,17 @@ def history(
     sources: options.Traces,
     at_rest: Annotated[
         bool,
-        typer.Option("--at-rest", help="Nothing was left to deliver at the end: report missing deliveries."),
+        typer.Option(
+            "--at-rest", help="Also report messages that were never delivered by the end of the recording."
+        ),
     ] = False,
     in_flight_ms: Annotated[
         int,
         typer.Option(
             min=0,
             metavar="MS",
-            help="For a recording by a proxy: how long a delivery can be on its way to a client.",
+            help="For a recording by a proxy: ignore violations within this time after a command, "
+            "because a delivery may be on its way.",
         ),
     ] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, an array.")] = False,

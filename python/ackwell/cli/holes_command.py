@@ -57,7 +57,7 @@ def holes(
 ) -> None:
     """Show which entry blocks each mark-delete position, for how long, and how many bytes it pins.
 
-    Of several dumps of a subscription the newest counts.
+    If there are several dumps of a subscription, the newest is used.
 
     Examples
     --------

@@ -29,8 +29,8 @@ def inspect(
         list[str],
         typer.Argument(
             metavar="FILE…",
-            help="Entries or metadata values; a footer joins those before it; `-` reads stdin. "
-            "Or SQLite files of saved cursors, which are only read.",
+            help="Entries of a cursor ledger, with the footer after them, or values of the "
+            "metadata store; `-` reads standard input. Or SQLite files of saved cursors.",
         ),
     ],
     ledger: Ledger = None,

@@ -34,7 +34,7 @@ BrokerVersion = Annotated[
     typer.Option(
         metavar="VERSION",
         help="The broker version, for its defaults and rules: 4.0, 4.2 or 5.0, or a release such as 4.2.5. "
-        "Without it, the version that the broker reports, else 4.2.",
+        "By default the version that the broker reports, or 4.2 if it is unknown.",
     ),
 ]
 
@@ -42,8 +42,8 @@ BrokerSetting = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME=VALUE",
-        help="A setting of the broker, or a broker.conf file; `defaults` if all others have their defaults; "
-        "repeatable.",
+        help="A setting of the broker, a broker.conf file, or `defaults` to confirm that all other "
+        "settings have their defaults; repeatable.",
     ),
 ]
 
@@ -59,7 +59,9 @@ METADATA_NODE_BYTES = 1_048_575
 MetadataNodeBytes = Annotated[
     int,
     typer.Option(
-        min=1, metavar="N", help="The largest record of the metadata store: jute.maxbuffer of ZooKeeper."
+        min=1,
+        metavar="N",
+        help="The limit of a record in the metadata store, in bytes: jute.maxbuffer of ZooKeeper.",
     ),
 ]
 
@@ -68,8 +70,8 @@ CountBacklogs = Annotated[
     bool,
     typer.Option(
         "--count-backlogs",
-        help="With --admin: let the broker read each backlog and count the messages of its "
-        "batches, which the verdict on batches needs; it stops at its subscriptionBacklogScanMaxEntries.",
+        help="With --admin: the broker reads each backlog and counts the messages in its batches, "
+        "up to its limit subscriptionBacklogScanMaxEntries.",
     ),
 ]
 
@@ -78,8 +80,9 @@ EveryTopic = Annotated[
     bool,
     typer.Option(
         "--every-topic",
-        help="With --admin: ask for each topic. By default, a topic without ranges and without a backlog "
-        "that does not move is judged by the overview of its broker, which may be 60 s old.",
+        help="With --admin: request each topic. By default, only topics with acknowledged ranges, batches "
+        "or a backlog that does not move are requested. The others are judged by the overview "
+        "of their broker, which may be 60 s old.",
     ),
 ]
 
@@ -110,13 +113,17 @@ def admin_client(
     ] = None,
     context: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="The same from a context in pulsarctl's ~/.config/pulsar/config."),
+        typer.Option(
+            metavar="NAME",
+            help="A context in pulsarctl's ~/.config/pulsar/config, with the address and the credentials.",
+        ),
     ] = None,
     token_file: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="A file with the token; without it and without credentials in --client-conf, $PULSAR_TOKEN.",
+            help="A file with the token. Without it and without credentials in --client-conf, the "
+            "token is $PULSAR_TOKEN.",
         ),
     ] = None,
     trust_host: Annotated[
@@ -130,7 +137,7 @@ def admin_client(
         list[str] | None,
         typer.Option(
             metavar="OWNER=HOST:PORT",
-            help="The address to connect to for a broker whose name cannot be reached here; repeatable.",
+            help="The address of a broker whose name does not resolve here; repeatable.",
         ),
     ] = None,
     wait: Annotated[
@@ -147,15 +154,18 @@ def admin_client(
         typer.Option(metavar="PEM", help="Certificate authorities to trust, instead of the machine's."),
     ] = None,
     tls_cert: Annotated[Path | None, typer.Option(metavar="PEM", help="The client certificate.")] = None,
-    tls_key: Annotated[Path | None, typer.Option(metavar="PEM", help="Its private key.")] = None,
+    tls_key: Annotated[
+        Path | None, typer.Option(metavar="PEM", help="The private key of --tls-cert.")
+    ] = None,
     tls_allow_insecure: Annotated[
         bool, typer.Option("--tls-allow-insecure", help="Accept any certificate: for test clusters only.")
     ] = False,
     timeout: Annotated[
-        float, typer.Option(min=0.1, metavar="SECONDS", help="How long one request may take.")
+        float, typer.Option(min=0.1, metavar="SECONDS", help="The longest time of one request.")
     ] = 30.0,
     concurrency: Annotated[
-        int, typer.Option(min=1, max=256, metavar="N", help="How many requests at once.")
+        int,
+        typer.Option(min=1, max=256, metavar="N", help="The maximum number of requests at the same time."),
     ] = 8,
 ) -> Admin | None:
     """Return the admin client that these options describe; None if they do not name a broker."""

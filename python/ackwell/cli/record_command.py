@@ -29,7 +29,7 @@ def record(
         FileFormat, typer.Option("--format", help="JSON lines, or Parquet where PyArrow is installed.")
     ] = FileFormat.JSONL,
     events_per_file: Annotated[
-        int, typer.Option(min=1, metavar="N", help="The events of a file, before the next begins.")
+        int, typer.Option(min=1, metavar="N", help="The number of events in each file.")
     ] = 1_000_000,
     payloads: Annotated[
         bool,
@@ -41,7 +41,9 @@ def record(
     tls_key: options.TlsKey = None,
     tls_trust: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="The authorities that sign brokers; else the system's."),
+        typer.Option(
+            metavar="FILE", help="The authorities that sign brokers' certificates; by default the system's."
+        ),
     ] = None,
 ) -> None:
     """Record the traffic between clients and a broker until it is interrupted; `ackwell replay` reads it.

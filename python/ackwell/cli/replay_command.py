@@ -24,7 +24,7 @@ def replay(
         Path | None, typer.Option(metavar="DB", help="Save every cursor to this SQLite file.")
     ] = None,
     replace: Annotated[
-        bool, typer.Option("--replace", help="With --save: replace cursors that the file already holds.")
+        bool, typer.Option("--replace", help="With --save: replace cursors that the file already contains.")
     ] = False,
     at: Annotated[int | None, typer.Option(min=0, metavar="N", help="Stop after the first N events.")] = None,
     start_from: Annotated[
@@ -36,9 +36,7 @@ def replay(
     ] = False,
     threads: Annotated[
         int | None,
-        typer.Option(
-            min=1, metavar="N", help="How many threads share out files and row groups; one a core by default."
-        ),
+        typer.Option(min=1, metavar="N", help="The number of threads; by default one per core."),
     ] = None,
 ) -> None:
     """Replay recorded events: the cursor of each subscription at the end, or after event N.

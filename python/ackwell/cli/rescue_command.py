@@ -78,11 +78,12 @@ def connect(
         str | None,
         typer.Option(
             metavar="URL",
-            help="The topic's broker, pulsar+ssl://host:6651; by default the admin API names it.",
+            help="The address of the topic's broker, such as pulsar+ssl://host:6651; by default "
+            "from the admin API.",
         ),
     ] = None,
     audit: Annotated[
-        Path, typer.Option(metavar="FILE", help="A line is appended to it before each change.")
+        Path, typer.Option(metavar="FILE", help="The file to which a line is appended before each change.")
     ] = Path("ackwell-rescue.audit.jsonl"),
 ) -> Connection:
     """Return the connection that these options describe; it sends nothing yet."""
@@ -153,8 +154,8 @@ def plan(
     restart: Annotated[
         options.RestartKind,
         typer.Option(
-            help="The restart since the snapshot. `crash` also states that there was no seek since then, "
-            "which cannot be checked after a crash."
+            help="The kind of restart after the snapshot. With `crash` you confirm that no seek "
+            "happened after it, because this cannot be checked after a crash."
         ),
     ] = options.RestartKind.GRACEFUL,
     broker_setting: options.BrokerSetting = None,
@@ -280,7 +281,9 @@ def unload(
     topic: Topic,
     subscription: Annotated[
         str | None,
-        typer.Argument(metavar="[SUBSCRIPTION]", help="By default all that would lose acknowledgments."),
+        typer.Argument(
+            metavar="[SUBSCRIPTION]", help="The subscription; by default all that would lose acknowledgments."
+        ),
     ] = None,
     hold_delivery: Annotated[
         bool,
@@ -422,7 +425,8 @@ def end(
     restart: Annotated[
         options.RestartKind,
         typer.Option(
-            help="The restarts in the window. `crash` also states that there was no seek since `begin`."
+            help="The kind of restart in the window. With `crash` you confirm that no seek "
+            "happened after `begin`."
         ),
     ] = options.RestartKind.GRACEFUL,
     load_seconds: Annotated[
@@ -591,7 +595,7 @@ def hold(
     topic: Topic,
     subscription: Name,
     journal: Annotated[
-        Path, typer.Option(metavar="FILE", help="The file that keeps the current dispatch rate.")
+        Path, typer.Option(metavar="FILE", help="The file in which the current dispatch rate is stored.")
     ],
     yes: Yes = False,
 ) -> None:

@@ -130,8 +130,8 @@ def replay(
     strategy: Annotated[
         Strategy,
         typer.Option(
-            help="How to fold: files (tasks read Parquet themselves), rows (Spark hands them the rows of any "
-            "table), or auto.",
+            help="files: the tasks read Parquet files themselves; rows: Spark passes the rows of "
+            "any table; auto: files if possible.",
         ),
     ] = "auto",
 ) -> None:
@@ -238,12 +238,14 @@ def stream(
     source: Annotated[str, typer.Option("--input", "-i", metavar="PATH", help="The folder to follow.")],
     output: Output,
     checkpoint: Annotated[
-        str, typer.Option(metavar="PATH", help="Where the stream keeps its place and its state.")
+        str, typer.Option(metavar="PATH", help="The folder for the progress and the state of the stream.")
     ],
     master: Master = None,
     file_format: Format = "parquet",
-    once: Annotated[bool, typer.Option(help="Read what is there, then stop.")] = False,
-    files: Annotated[int, typer.Option(min=1, metavar="N", help="The most files of one micro-batch.")] = 8,
+    once: Annotated[bool, typer.Option(help="Read the existing files, then stop.")] = False,
+    files: Annotated[
+        int, typer.Option(min=1, metavar="N", help="The maximum number of files in a micro-batch.")
+    ] = 8,
 ) -> None:
     """Follow a folder of events (traces or Parquet): the cursors after each micro-batch.
 

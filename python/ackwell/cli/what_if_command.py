@@ -34,7 +34,7 @@ def what_if(
     source: Annotated[
         str, typer.Argument(metavar="TOPIC", help="With --admin a topic; else an answer of `stats-internal`.")
     ],
-    subscription: Annotated[str, typer.Argument(metavar="SUBSCRIPTION")],
+    subscription: Annotated[str, typer.Argument(metavar="SUBSCRIPTION", help="The subscription.")],
     to: Annotated[
         str | None,
         typer.Option(
@@ -46,7 +46,10 @@ def what_if(
     entries: Annotated[int, typer.Option(min=0, metavar="N", help="For skip: how many entries.")] = 0,
     verify: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="The JSON of this command from before: say whether it happened."),
+        typer.Option(
+            metavar="FILE",
+            help="The output of this command with --json from before the move: check that the move happened.",
+        ),
     ] = None,
     broker_version: options.BrokerVersion = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, an object.")] = False,

@@ -354,7 +354,8 @@ class UpgradeCheck:
     ) -> UpgradeCheck:
         """Check every subscription. `upgrade` returns the upgrade of the broker at an admin address.
 
-        The address is None for topics without an owner. Of several dumps of a subscription the newest counts.
+        The address is None for topics without an owner. If there are several dumps of a subscription, the
+        newest is used.
         """
         unread: list[UnreadableSource] = []
         owners: dict[str | None, BrokerUpgrade] = {}

@@ -41,7 +41,7 @@ SIZE_BYTES = 4
 
 @dataclass(frozen=True, slots=True)
 class EntrySettings:
-    """PIP-381's settings with its defaults.
+    """The settings of PIP-381, which stores a large state in several entries, with their defaults.
 
     >>> EntrySettings.from_properties({"cursorInfoCompressionType": "ZSTD"}).compression
     'ZSTD'

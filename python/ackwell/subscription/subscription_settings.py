@@ -82,8 +82,9 @@ class SubscriptionSettings:
     acknowledged or it returns some."""
 
     max_unacked_per_subscription: int = 200_000
-    """`maxUnackedMessagesPerSubscription`: at this many messages no new entry is delivered until less than
-    half remain. Returned entries are redelivered as soon as the count is below the limit."""
+    """`maxUnackedMessagesPerSubscription`: when this many messages are unacknowledged, no new entry is
+    delivered until less than half of them remain. Returned entries are redelivered as soon as the count is
+    below the limit."""
 
     round_robin_batch_size: int = 20
     """`dispatcherMaxRoundRobinBatchSize`: the entries that a Shared consumer gets in one turn."""
@@ -100,8 +101,8 @@ class SubscriptionSettings:
     ones of its hash until it is acknowledged (PIP-493)."""
 
     look_ahead_per_consumer: int = 2_000
-    """`keySharedLookAheadMsgInReplayThresholdPerConsumer`: no unread entry is read while this many entries
-    for each consumer wait for their key."""
+    """`keySharedLookAheadMsgInReplayThresholdPerConsumer`: reading of new entries stops when this many
+    entries per consumer wait for their key."""
 
     look_ahead_per_subscription: int = 20_000
     """`keySharedLookAheadMsgInReplayThresholdPerSubscription`: the same for all consumers together."""
@@ -113,10 +114,11 @@ class SubscriptionSettings:
     """
 
     ack_timeout_ms: int = 0
-    """The time after which an unacknowledged message is redelivered; 0, the clients' default, is never."""
+    """The time after which an unacknowledged message is redelivered; 0, the default of Pulsar's clients,
+    means never."""
 
     ack_timeout_tick_ms: int = 1_000
-    """The precision of the timeout: it is up to one tick late, never early."""
+    """The precision of the timeout. A timeout ends up to one tick late, and never early."""
 
     max_redeliver_count: int | None = None
     """The redeliveries after which a message becomes a dead letter; `None` for no limit."""
