@@ -345,7 +345,7 @@ def _ranges_end_in_their_ledger(fields: DumpFields) -> Found | None:
 
 
 def _number_of_ranges(fields: DumpFields) -> Found | None:
-    """Compare the number of ranges with its counters in `stats-internal` and in `stats`.
+    """Compare the number of ranges with its counters in `stats-internal` and `stats`; None if they agree.
 
     The broker answers `stats` after `stats-internal`. A burst of acknowledgments in between changes only the
     counter in `stats`. The rates do not show the burst, because they are means of a minute.
@@ -372,7 +372,7 @@ def _number_of_ranges(fields: DumpFields) -> Found | None:
 
 
 def _counted_backlog(fields: DumpFields) -> Found | None:
-    """Compare `counted_backlog` with the backlog by the mark-delete position and the ranges.
+    """Compare `counted_backlog` with the backlog by the positions of the cursor; None if they agree.
 
     A broker only adds to its counters and never recomputes them (apache/pulsar#5202), so the counters may be
     wrong. The ranges may be wrong only if other ranges would result in the counted backlog. Without ranges,
@@ -393,7 +393,7 @@ def _counted_backlog(fields: DumpFields) -> Found | None:
 
 
 def _shown_backlog(fields: DumpFields) -> Found | None:
-    """Compare `msgBacklog` in `stats` with the backlog by the mark-delete position and the ranges.
+    """Compare `msgBacklog` in `stats` with the backlog by the cursor's positions; None if they agree.
 
     By default the counter is assumed to be wrong. If the other counters are damaged, the ranges may be wrong
     instead: `msgBacklog` is then the only counter that can contradict them.
@@ -514,7 +514,7 @@ def _one_message_per_entry(fields: DumpFields) -> Found | None:
 
 
 def _bytes_per_message(fields: DumpFields) -> Found | None:
-    """Compare the mean size of the published messages with that of the delivered ones."""
+    """Compare the mean sizes of published and of delivered messages; None if they agree."""
     names = ("bytesInCounter", "msgInCounter"), ("bytesOutCounter", "msgOutCounter")
     means = []
     for values, (size, messages) in zip((fields.topic_stats, fields.stats), names, strict=True):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class TopicOverview(NamedTuple):
-    """A topic in the overview of its owner."""
+    """One topic in the overview of the broker that owns it."""
 
     topic: str
     owner: str

@@ -694,7 +694,7 @@ def _text_of(ranges: Iterable[tuple[int, ...]]) -> str:
 
 
 def _pieces(over_an_end: tuple[int, ...], sizes: tuple[LedgerSize, ...]) -> Iterator[tuple[int, int, int]]:
-    """Split a range at the end of each ledger.
+    """Split a range at the end of each ledger; yield pieces `(ledger_id, lower, upper)`.
 
     Keep both ends, even if the ledgers do not have these entries, so that the contradiction is found later.
     """
@@ -843,7 +843,7 @@ _MANAGED_LEDGER: Final = re.compile(r"pulsar/managed-ledger=base64:([A-Za-z0-9+/
 
 
 def topic_of(internal: Mapping[str, Any]) -> str | None:
-    """Read the topic from the metadata of a ledger, which `stats-internal --metadata` includes."""
+    """Return the topic in the metadata of a ledger (`stats-internal --metadata`); None without metadata."""
     for info in internal["ledgers"]:
         found = _MANAGED_LEDGER.search(text(info, "metadata") or "")
         if found:

@@ -160,7 +160,7 @@ def progress(items: Iterable[_Item], doing: str) -> Iterator[_Item]:
 
 @contextmanager
 def file_progress(files: Sequence[object], doing: str) -> Iterator[Progress]:
-    """Show a progress bar if standard error is a terminal; the caller calls `advance` for each file."""
+    """Yield a progress bar, shown only on a terminal; the caller calls `advance` for each file."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())

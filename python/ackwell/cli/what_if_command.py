@@ -130,7 +130,7 @@ def _topic(name: str) -> str:
 
 
 def _position(client: Admin | None, stats: SubscriptionStats, text: str, move: MoveKind) -> Position:
-    """Parse the target of a move: a position, `earliest`, `latest`, or a time, which the broker looks up."""
+    """Return the position for a text: a position, `earliest`, `latest`, or a time (by the broker)."""
     from ackwell.diagnosis.what_if import EARLIEST, LATEST
     from ackwell.position import Position
 

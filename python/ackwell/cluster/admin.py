@@ -495,7 +495,10 @@ class Admin:
         return {}
 
     def _statistics(self, path: str, source: str) -> tuple[Answer, dict[str, Any], dict[str, Any]]:
-        """Request `stats-internal` and `stats`, and again if the acknowledgments changed in between."""
+        """Request `stats-internal` and `stats`; request them again if the acknowledgments changed in between.
+
+        Return the HTTP answer of `stats-internal`, its JSON object, and the JSON object of `stats`.
+        """
         for _ in range(CHANGED_TOPIC_REQUESTS):
             answer = self._get(f"{path}/internalStats")
             internal, stats = self._parse(answer, source), self._json(f"{path}/stats")
@@ -536,7 +539,7 @@ class Admin:
     def _policies(
         self, path: str, internal: Mapping[str, Any], stats: Mapping[str, Any]
     ) -> dict[str, dict[str, Any]]:
-        """Request the effective policies that may be the reason why a subscription waits.
+        """Return the effective policies that may make a subscription wait, by subscription and policy.
 
         A policy is requested only if the statistics suggest it. A broker with topic policies disabled does
         not report any.

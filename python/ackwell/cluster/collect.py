@@ -153,7 +153,7 @@ def _unfinished(folder: Path) -> Path | None:
 
 @contextmanager
 def hold_lock(path: Path, command: str) -> Iterator[None]:
-    """Hold a lock that the operating system releases when the process ends.
+    """Hold a lock during the block. The operating system releases it if the process ends.
 
     Raises `StoreError` if another run of the command holds it.
     """

@@ -119,7 +119,7 @@ class Endpoint:
 
     @cached_property
     def _urls(self) -> tuple[SplitResult, ...]:
-        """One URL for each listed host."""
+        """The URL of each listed host."""
         parts = urlsplit(self.url)
         user, at, hosts = parts.netloc.rpartition("@")
         # An IPv6 address has no comma, and in a user or password a comma is quoted.
@@ -281,7 +281,7 @@ class Endpoint:
         return made
 
     def prepared(self, connection: http.client.HTTPConnection) -> http.client.HTTPConnection:
-        """Make an HTTP connection use `connect`; TLS still checks the name of the requested host."""
+        """Return the HTTP connection, which now uses `connect`; TLS checks the requested host's name."""
         # The standard library has no public way to choose how a connection is opened.
         vars(connection)["_create_connection"] = self.connect
         return connection
@@ -450,7 +450,7 @@ def _time_ms_of(date: str | None) -> int | None:
 
 
 def _error_reason(error: urllib.error.HTTPError) -> str:
-    """Return the reason in the broker's JSON answer, else a hint for the status."""
+    """Return the reason in the broker's JSON answer, or else a hint for the HTTP status."""
     hint = _STATUS.get(error.code, error.reason)
     try:
         reason = json_value(error.read(1 << 16))["reason"]

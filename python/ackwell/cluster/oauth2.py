@@ -1,8 +1,7 @@
 """OAuth2 client credentials: fetch tokens from the token endpoint of an issuer, as Pulsar's clients do.
 
 The token endpoint is named in the issuer's metadata. The key file is read for each token, so it can be
-replaced.
-oauthlib builds and reads the messages; `urllib` sends them, with the proxies of the machine.
+replaced. oauthlib builds and reads the messages; `urllib` sends them, with the proxies of the machine.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ def all_messages(batch_size: int) -> int:
 
 
 def complement(bits: int, batch_size: int) -> int:
-    """Return the bits of the other messages of a batch, such as the acknowledged for the unacknowledged.
+    """Return the bits of all messages of a batch that are not in `bits`.
 
     >>> bin(complement(0b00110, 5))
     '0b11001'

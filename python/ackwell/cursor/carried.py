@@ -25,7 +25,7 @@ class Carried(Protocol):
 
     @property
     def idle_since(self) -> int | None:
-        """The time at which the cursor became idle for a broker, in milliseconds since 1970."""
+        """The time at which the cursor became idle for a broker, in milliseconds since 1970, or None."""
 
     @property
     def unknown_fields(self) -> bytes:

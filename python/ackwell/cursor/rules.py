@@ -78,7 +78,7 @@ class CursorRules(Drawn):
 
     @property
     def settings(self) -> CursorSettings:
-        """How this cursor treats acknowledgments."""
+        """The rules by which this cursor treats acknowledgments."""
         return self._settings
 
     @property
@@ -124,7 +124,7 @@ class CursorRules(Drawn):
 
     @property
     def messages_consumed(self) -> int:
-        """Pulsar's `messagesConsumedCounter`: the entries added to the ledgers, minus `backlog_entries`.
+        """Pulsar's `messagesConsumedCounter`: the number of added entries minus `backlog_entries`.
 
         Entries count as added from the moment this cursor was created or recovered. A new cursor has 0, a
         recovered one `-backlog_entries`. Each acknowledged entry adds 1; `reset` subtracts the entries that
@@ -177,7 +177,7 @@ class CursorRules(Drawn):
         entry_ids: ArrayLike,
         ack_sets: tuple[ArrayLike, ArrayLike] | None = None,
     ) -> int:
-        """Acknowledge many entries. Return how many acknowledgments changed anything.
+        """Acknowledge many entries. Return the number of acknowledgments that changed anything.
 
         The two int64 arrays have equal length. Nothing changes if an entry does not exist (`ProtocolError`)
         or has a negative id (`ValueError`). The mark-delete position moves once, at the end. O(entries).
@@ -505,7 +505,7 @@ class CursorRules(Drawn):
             self._require(position)
 
     def _ack_inside(self, position: Position, words: tuple[int, ...]) -> bool:
-        """Apply the ack set of a cumulative acknowledgment to an entry after the mark-delete position."""
+        """Apply the ack set of a cumulative acknowledgment to its entry; return whether anything changed."""
         if not self._settings.batch_index_acks or self.is_acked(*position):
             return False
         if not self._settings.replace_ack_sets:
@@ -576,7 +576,7 @@ def acknowledged(
 ) -> PositionRangeSet:
     """Return all existing positions at or before `mark_delete`, plus the individually deleted ones.
 
-    Two states are equal if these sets are, even if their mark-delete positions differ.
+    Two states are equal if these sets are equal, even if their mark-delete positions differ.
     """
     acked = individually_deleted.copy()
     for ledger_id, entries in ledgers:

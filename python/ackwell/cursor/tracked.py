@@ -86,7 +86,10 @@ class Tracked:
         return self.now
 
     def change_since(self, baseline: Baseline | PositionInfo) -> Change | None:
-        """Return the changes since `baseline`; for a loaded state, compare the two states."""
+        """Return the changes since `baseline`; None if only the whole state can be written.
+
+        If the baseline is a loaded state, the two states are compared.
+        """
         if not isinstance(baseline, Baseline):
             return difference(baseline, self.whole())
         now, mark_delete = self.now, self.now.mark_delete

@@ -38,7 +38,7 @@ class Service:
     """Returns whether a role has the permission for an action on a topic; None permits everything."""
 
     def authenticate(self, method: str, data: bytes, transport: BaseTransport | None = None) -> str | None:
-        """Return the role of a client. Raises `CommandRefusedError` if the client may not connect."""
+        """Return the role of a client; None without authentication. Raises `CommandRefusedError`."""
         if self.authenticate_by is None:
             return None
         try:

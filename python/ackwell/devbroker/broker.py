@@ -135,7 +135,7 @@ class AsyncBroker:
 
     @property
     def tls_url(self) -> str | None:
-        """The address for a client with TLS."""
+        """The address for a client with TLS; None if the broker has no TLS port."""
         return self.service.tls_url
 
     @property
@@ -145,7 +145,7 @@ class AsyncBroker:
 
     @property
     def admin_tls_url(self) -> str | None:
-        """The address of the admin REST API with TLS."""
+        """The address of the admin REST API with TLS; None if the broker has no TLS port."""
         return self.service.admin_tls_url
 
     @property
@@ -300,7 +300,7 @@ class AsyncBroker:
         self.state.shared.connections.clear()
 
     async def restart(self, as_: str | None = None) -> RestartReport:
-        """Restart the broker; return the acknowledgments that the restart lost.
+        """Restart the broker; return a report of the acknowledgments that the restart lost.
 
         A broker that did not crash is closed gracefully first. `as_` is `"pulsar-4.2"` for the state that a
         broker of that version recovers, or `"ackwell"`, which loses nothing. The default is the version that

@@ -299,7 +299,7 @@ class BrokerState:
     # Transactions
 
     def begin_transaction(self, coordinator_id: int, ttl_ms: int) -> TransactionId:
-        """Open a transaction that is aborted after `ttl_ms` if it is still open; 0 for never."""
+        """Open a transaction and return its id; abort it after `ttl_ms` (0: never) if it is still open."""
         txn = self.coordinator.begin(coordinator_id, self.clock.now_ms(), ttl_ms)
         self._expire(txn)
         return txn
@@ -409,7 +409,7 @@ class BrokerState:
     def reload(
         self, how: Restart, as_: RestartBehaviour, names: Iterable[str] | None = None
     ) -> RestartReport:
-        """Close topics (by default all), and load the state that survives the restart."""
+        """Close topics (by default all), load the state that survives the restart, and return the losses."""
         losses: dict[tuple[str, str], SubscriptionLoss] = {}
         for name in list(self.topics if names is None else names):
             topic = self.topics.pop(name)
@@ -429,7 +429,7 @@ class BrokerState:
         return RestartReport(how, f"pulsar-{self.settings.version}" if as_ == "pulsar" else "ackwell", losses)
 
     def unload(self, topic: Topic) -> RestartReport:
-        """Close a topic and load it again, by the rules of the emulated version."""
+        """Close a topic and load it again, by the rules of the emulated version; return the losses."""
         topic.content.record(Kind.UNLOAD)
         return self.reload("graceful", "pulsar", [str(topic.name)])
 

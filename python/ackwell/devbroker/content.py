@@ -65,7 +65,7 @@ class TopicContent:
 
     @property
     def epoch(self) -> int | None:
-        """The epoch of the newest exclusive producer."""
+        """The epoch of the newest exclusive producer; None if there was none."""
         found: int | None = self.facts.get("epoch")
         return found
 

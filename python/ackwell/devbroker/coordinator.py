@@ -25,7 +25,7 @@ class Coordinator:
         The names of topics are those that the client sent, which may be short."""
 
     def begin(self, coordinator_id: int, opened_ms: int, timeout_ms: int) -> TransactionId:
-        """Open a transaction with a new id."""
+        """Open a transaction and return its new id."""
         transaction = TransactionId(coordinator_id, self._shared.next_number("transaction"))
         self.open[str(transaction)] = {
             "topics": [],

@@ -128,7 +128,7 @@ class Faults:
         self._set("duplicate_messages", probability, next, topic, subscription, consumer)
 
     def delay_frames(self, probability: float, ms: int, *, next: int | None = None) -> None:  # noqa: A002
-        """Delay the output of a connection, and everything after it, by `ms`."""
+        """Delay a write to a client, and all later writes of the connection, by `ms` milliseconds."""
         self._set("delay_frames", probability, next, value=ms)
 
     def slow_consumer(self, name: str, messages_per_second: float) -> None:
@@ -162,7 +162,7 @@ class Faults:
         return self._matching("duplicate_messages", *_of(consumer)) is not None
 
     def delay_ms(self) -> float:
-        """Return the delay of this write in milliseconds."""
+        """Return the delay of the next write in milliseconds; 0 without a fault."""
         rule = self._matching("delay_frames")
         return 0 if rule is None else rule.value
 

@@ -47,7 +47,7 @@ class RestartReport:
 
     @property
     def messages(self) -> int:
-        """The acknowledged messages of all subscriptions that are delivered again."""
+        """The number of acknowledged messages of all subscriptions that are redelivered."""
         return sum(each.messages for each in self.losses.values())
 
 

@@ -126,7 +126,7 @@ class Broker:
 
     @property
     def tls_url(self) -> str | None:
-        """The address for a client with TLS."""
+        """The address for a client with TLS; None if the broker has no TLS port."""
         return self._broker.tls_url
 
     @property
@@ -136,7 +136,7 @@ class Broker:
 
     @property
     def admin_tls_url(self) -> str | None:
-        """The address of the admin REST API with TLS."""
+        """The address of the admin REST API with TLS; None if the broker has no TLS port."""
         return self._broker.admin_tls_url
 
     @property

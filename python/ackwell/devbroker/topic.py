@@ -55,7 +55,10 @@ class Topic:
         self.publish_throttle, content.throttle = (Throttle.of(content.clock, each) for each in policies)
 
     def publish(self, entry: LogEntry, *, is_open: bool = True) -> Position:
-        """Append an entry and wake the subscriptions; `is_open` is the state of the entry's transaction."""
+        """Append an entry, wake the subscriptions, and return the entry's position.
+
+        `is_open` is the state of the entry's transaction.
+        """
         content = self.content
         if content.facts:
             self.check_open()
@@ -169,7 +172,10 @@ class Topic:
             made.record(Kind.SEEK, position, detail="loaded")
 
     def terminate(self) -> Position:
-        """Refuse new messages from now on; consumers are notified when they have read the last one."""
+        """Refuse new messages from now on, and return the position of the last message.
+
+        Consumers are notified when they have read the last message.
+        """
         self.content.facts["terminated"] = True
         # The clients of the producers reconnect and receive the reason of the refusal.
         self.producers.close_all()

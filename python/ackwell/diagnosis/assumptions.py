@@ -69,7 +69,7 @@ def over_assumed(
     losses: tuple[RestartLoss, ...],
     later: Sequence[BrokerSettings] = (),
 ) -> Widened:
-    """Widen the bounds of `losses` to contain the predictions for all values of the assumed settings.
+    """Return `losses` with bounds that contain the predictions for all values of the assumed settings.
 
     This takes at most 20 predictions of each restart, and a binary search for the limit of ranges.
     """

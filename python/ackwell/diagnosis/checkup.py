@@ -222,7 +222,7 @@ class Checkup:
         return {verdict: counts[verdict] for verdict in sorted(DeliveryVerdict, key=lambda v: -v.severity)}
 
     def messages_lost(self, restart: Restart) -> Bounds:
-        """Return the acknowledged messages that one kind of restart loses, over all subscriptions."""
+        """Bound the number of acknowledged messages of all subscriptions that a restart of one kind loses."""
         least, most = 0, 0
         unbounded = False
         for diagnosis in self.diagnoses:

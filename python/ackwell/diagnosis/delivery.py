@@ -100,7 +100,7 @@ class DeliveryDiagnosis:
         return with_names(self.code.until, stats.topic, stats.subscription)
 
     def steps(self, stats: SubscriptionStats) -> list[str]:
-        """Return the remedies as lines to copy."""
+        """Return the remedies: commands and notes, one per line."""
         return self.code.steps(stats.topic, stats.subscription)
 
 
@@ -149,7 +149,7 @@ def _defects(version: str) -> tuple[Code, ...]:
 
 @cache
 def _conditions(when: tuple[str, ...]) -> list[tuple[str, bool]]:
-    """Parse the conditions of a defect: the name of each fact, and the value that it must have."""
+    """Parse the conditions of a defect to pairs: the name of a fact, and the value that it must have."""
     return [(each.removeprefix("!"), not each.startswith("!")) for each in when]
 
 
@@ -252,7 +252,7 @@ class DeliveryFacts:
 
     @property
     def _holder(self) -> ConsumerStats | None:
-        """Return the active consumer, or else the one with the most unacknowledged messages."""
+        """Return the active consumer, or else the one with the most unacknowledged messages, or None."""
         if self.one_active:
             return next((each for each in self.dispatch.consumers if each.name == self.dispatch.active), None)
         return next(iter(self.dispatch.holders), None)
@@ -351,7 +351,7 @@ class DeliveryFacts:
         return None
 
     def _responsible_consumer(self) -> ConsumerStats | None:
-        """Return the consumer to which `reason` applies.
+        """Return the consumer to which `reason` applies, or None.
 
         If it applies to several consumers, this is the one with the most unacknowledged messages.
         """
@@ -363,7 +363,7 @@ class DeliveryFacts:
 
 
 def _with_policies(settings: BrokerSettings, dispatch: DispatchStats) -> BrokerSettings:
-    """Replace settings by the effective policies that the broker reported."""
+    """Return the settings with the values of the effective policies that the broker reported."""
     limit, pauses = dispatch.consumer_limit, dispatch.pauses
     if limit is None and pauses is None:
         return settings
@@ -544,7 +544,7 @@ def _limit(name: str, of_broker: int, effective: int | None, unacked: int) -> st
 
 
 def _oldest(stats: SubscriptionStats) -> Iterator[str]:
-    """Describe the oldest unacknowledged entry, its consumer and its age, as far as they are known."""
+    """Yield a sentence about the oldest unacknowledged entry, its consumer and its age, if they are known."""
     oldest = oldest_unacked(stats)
     if oldest is None:
         return

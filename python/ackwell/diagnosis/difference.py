@@ -34,7 +34,7 @@ Name: TypeAlias = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The difference from one state to another."""
+    """The acknowledged entries and the ack sets in which two states differ."""
 
     acked: PositionRangeSet
     """Whole entries acknowledged in the second state and not in the first."""
@@ -149,7 +149,7 @@ def _topics(found: Iterable[Name], source: Path) -> list[str]:
 
 
 def _named_as(found: dict[Name, SubscriptionStats], other: Iterable[Name]) -> dict[Name, SubscriptionStats]:
-    """Rename the only topic of `found` to the only topic of `other`, unless it has a full name."""
+    """Return `found` with its only topic renamed to the only topic of `other`, if it has no full name."""
     mine, theirs = {topic for topic, _ in found}, {topic for topic, _ in other}
     if len(mine) != 1 or len(theirs) != 1 or any("://" in topic for topic in mine):
         return found
@@ -158,7 +158,7 @@ def _named_as(found: dict[Name, SubscriptionStats], other: Iterable[Name]) -> di
 
 
 def _some(names: Iterable[Name]) -> str:
-    """List the first three names, and the number of the others."""
+    """Return the first three names, and the number of the others, as text."""
     each = [f"{subscription!r} of {topic}" for topic, subscription in sorted(names)]
     return ", ".join(each[:3]) + (f" and {len(each) - 3:,} more" if len(each) > 3 else "") or "none"
 

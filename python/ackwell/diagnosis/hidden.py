@@ -44,8 +44,8 @@ def _acknowledged_nothing(stats: SubscriptionStats) -> bool:
     """Return whether the counters prove that no message was acknowledged.
 
     This requires that all entries were published since the broker loaded the topic: the counters then include
-    every consumer that received one. An ack set that remains after a seek is in no counter. A seek opens the
-    cursor ledger, so an open ledger proves nothing.
+    every consumer that received a message. The counters do not include an ack set that remains after a seek.
+    But a seek opens the cursor ledger, so the result is False if the cursor has a ledger.
     """
     dispatch = stats.dispatch
     return (

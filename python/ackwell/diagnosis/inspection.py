@@ -79,7 +79,7 @@ class Inspection:
 
     @property
     def oldest_unacked(self) -> Position | None:
-        """The entry after the mark-delete position.
+        """The entry after the mark-delete position; None without a state.
 
         If the mark-delete position is the last entry of its ledger, the oldest unacknowledged entry is in the
         next ledger. The bytes do not show this.
@@ -166,7 +166,7 @@ def inspect_entries(entries: Sequence[StoredEntry], *, compression: str | None =
 
 
 def _printed(entry: StoredEntry, compression: str | None) -> list[StoredEntry]:
-    """Return the values in a file that a tool printed; for any other file, the file as one value."""
+    """Return the values in the printed output of a tool; for any other file, the file as one value."""
     try:
         # Compressed bytes may look like text.
         found = [] if compression is not None else printed_values(entry.data)

@@ -79,7 +79,7 @@ def limit_usage(
 
 
 def counted_entries(stats: SubscriptionStats, settings: BrokerSettings) -> int:
-    """Return the acknowledged entries that count for the limit of the long-array form.
+    """Return the number of acknowledged entries that count for the limit of the long-array form.
 
     Before 5.0.0, a ledger is written unless the entries of the earlier ledgers exceed the limit. The entries
     of the last ledger therefore do not count.

@@ -173,7 +173,7 @@ def _acknowledged_nothing(stats: SubscriptionStats) -> bool:
 
 
 def _acked(stats: SubscriptionStats, settings: BrokerSettings) -> Bounds:
-    """Bound the acknowledged messages by the lower of two estimates.
+    """Return bounds of the number of acknowledged messages: 0, and the lower of two estimates.
 
     One is the number of delivered messages minus the unacknowledged ones. The other is the most messages that
     the state can have acknowledged.

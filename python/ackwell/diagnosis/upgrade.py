@@ -191,16 +191,16 @@ class SubscriptionUpgrade:
 
     @property
     def lost(self) -> Bounds:
-        """The acknowledged messages that the rolling restart redelivers."""
+        """The bounds of the number of acknowledged messages that the rolling restart redelivers."""
         bounds = [_lost([each], "graceful") for each in self.moves]
         return bounds[0].or_else(bounds[-1]) if bounds else Bounds(0, 0)
 
     def lost_now(self, restart: Restart) -> Bounds:
-        """Return the acknowledged messages that a restart of the old broker redelivers."""
+        """Bound the number of acknowledged messages that a restart of the old broker redelivers."""
         return _lost([self.now], restart)
 
     def lost_after(self, restart: Restart) -> Bounds:
-        """Return the acknowledged messages that a restart of the new broker redelivers."""
+        """Bound the number of acknowledged messages that a restart of the new broker redelivers."""
         return _lost(self.after, restart)
 
     @property
@@ -248,7 +248,10 @@ def _worst(found: Iterable[Diagnosis]) -> Verdict:
 
 
 def _lost(found: Sequence[Diagnosis], restart: Restart) -> Bounds:
-    """Bound the loss of one kind of restart over several states. The last changes count as written."""
+    """Bound the number of messages that a restart of one kind loses, over several states.
+
+    The last changes count as written.
+    """
     if any(not each.is_known for each in found):
         return Bounds(0, None)
     losses = [loss.messages for each in found for loss in each.restarts if loss.restart == restart]
@@ -326,7 +329,7 @@ def _changes_that_matter(
 def _after(
     stats: SubscriptionStats, loaded: SubscriptionStats, target: JudgedBroker
 ) -> tuple[Diagnosis, Diagnosis]:
-    """Diagnose the loaded cursor on the new broker: after an acknowledgment, and before one."""
+    """Return two diagnoses for the new broker: with an acknowledgment since the load, and without one."""
     settings, version, assumed = target.settings, target.version, target.assumed_settings
     return (
         diagnose(stats, settings, version=version, assumed=assumed),

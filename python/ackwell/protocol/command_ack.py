@@ -178,7 +178,7 @@ class AckColumns(NamedTuple):
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """Read a command. O(bytes).
+        """Decode a command. O(bytes).
 
         If a field that is not repeated occurs twice, the last value counts, as in protobuf. Without both
         halves of the transaction id, the acknowledgment is not part of a transaction, as in the broker. Ids

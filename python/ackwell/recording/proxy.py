@@ -291,7 +291,7 @@ class _ConnectionSide(asyncio.Protocol):
         raise NotImplementedError
 
     def other(self) -> asyncio.Transport | None:
-        """Return the transport of the other side."""
+        """Return the transport of the other side; None before its connection is open."""
         raise NotImplementedError
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -323,7 +323,7 @@ class ClientSide(_ConnectionSide):
         self.link.from_client(given)
 
     def other(self) -> asyncio.Transport | None:
-        """Return the broker's transport."""
+        """Return the broker's transport; None before its connection is open."""
         return self.link.broker
 
 
@@ -349,7 +349,7 @@ class BrokerSide(_ConnectionSide):
         super().connection_lost(exc)
 
     def other(self) -> asyncio.Transport | None:
-        """Return the client's transport."""
+        """Return the client's transport; None before its connection is open."""
         return self.link.client
 
 

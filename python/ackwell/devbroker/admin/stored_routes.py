@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Stored(NamedTuple):
-    """A kind of stored JSON objects."""
+    """One kind of stored JSON objects, such as clusters."""
 
     path: str
     """The key of an object, with the parameters of the route in braces."""
@@ -137,7 +137,7 @@ def _other(request: Request) -> None:
 
 
 def create_cluster(request: Request) -> Raw:
-    """Store another cluster; 409 if it exists."""
+    """Store a cluster other than the dev broker's own; 409 if it exists."""
     if request.names["cluster"] in get_clusters(request):
         raise HttpError(HTTPStatus.CONFLICT, "Cluster already exists")
     if not request.names["cluster"].replace("-", "").replace("_", "").isalnum():
@@ -147,7 +147,7 @@ def create_cluster(request: Request) -> Raw:
 
 
 def update_cluster(request: Request) -> Raw:
-    """Change another cluster."""
+    """Change a cluster other than the dev broker's own."""
     get_cluster(request)
     _other(request)
     _CLUSTERS.put(request)
@@ -155,7 +155,7 @@ def update_cluster(request: Request) -> Raw:
 
 
 def delete_cluster(request: Request) -> None:
-    """Delete another cluster."""
+    """Delete a cluster other than the dev broker's own."""
     _other(request)
     _CLUSTERS.delete(request)
 
@@ -166,7 +166,7 @@ def get_failure_domains(request: Request) -> Any:
 
 
 def set_failure_domain(request: Request) -> None:
-    """Store a failure domain; 409 if another domain has one of its brokers."""
+    """Store a failure domain; 409 if one of its brokers is in another domain."""
     _check_cluster(request)
     brokers = _brokers(request.object())
     for name, each in get_failure_domains(request).items():

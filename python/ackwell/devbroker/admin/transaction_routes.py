@@ -62,12 +62,12 @@ def abort_transaction(request: Request) -> None:
 
 
 def get_transaction_metadata(request: Request) -> Any:
-    """Describe an open transaction."""
+    """Return the metadata of an open transaction."""
     return _described(request, _open(request))
 
 
 def get_slow_transactions(request: Request) -> Any:
-    """Describe the transactions that have been open for at least a number of milliseconds."""
+    """Return the metadata of the transactions that have been open for at least the given milliseconds."""
     _coordinator(request)
     begun_before = request.state.clock.now_ms() - number(request.names["timeout"])
     coordinator = request.state.coordinator
@@ -109,12 +109,12 @@ def _acked(topic: Topic | None, subscription: str, txn: TransactionId) -> dict[s
 
 
 def get_transaction_in_buffer_stats(request: Request) -> Any:
-    """Describe the entries that a transaction published to a topic."""
+    """Return the statistics of the entries that a transaction published to a topic."""
     return _published(existing(request), _named(request))
 
 
 def get_transaction_in_pending_ack_stats(request: Request) -> Any:
-    """Describe the acknowledgments of a transaction on a subscription."""
+    """Return the statistics of the acknowledgments of a transaction on a subscription."""
     subscription = _subscription(request)
     return _acked(existing(request), subscription.name, _named(request))
 
