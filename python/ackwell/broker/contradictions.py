@@ -67,7 +67,7 @@ class Part(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """Fields of a dump that cannot all be right."""
+    """A broken invariant of a dump: fields whose values cannot all be right."""
 
     name: str
     """The name of the invariant."""

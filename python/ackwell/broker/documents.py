@@ -60,7 +60,7 @@ class LongRanges:
         return self.data[self.start : self.end].decode(errors="replace")
 
     def ranges(self) -> PositionRangeSet:
-        """Parse the text. Raises `CorruptStateError` with the offset in the text, as for a short text."""
+        """Parse the text to a range set. Raises `CorruptStateError` with the offset of an error."""
         from ackwell import PositionRangeSet
 
         found = PositionRangeSet()

@@ -78,7 +78,7 @@ class RestartLoss:
 
     @property
     def bounds(self) -> tuple[Bounds, Bounds]:
-        """The messages that are delivered again, in the best and in the worst case."""
+        """The bounds of the number of redelivered messages, in the best case and in the worst case."""
         return self.messages, self.messages_before_flush
 
     def or_else(self, other: RestartLoss) -> RestartLoss:

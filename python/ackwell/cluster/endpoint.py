@@ -310,7 +310,7 @@ class Endpoint:
 
     @cached_property
     def tls_context(self) -> ssl.SSLContext:
-        """The trusted authorities and the client certificate of encrypted connections."""
+        """The TLS context of connections, with the trusted authorities and the client certificate."""
         require_regular(self.tls_trust_certificates, self.tls_certificate, self.tls_key)
         context = ssl.create_default_context(cafile=self.tls_trust_certificates)
         if self.tls_certificate:

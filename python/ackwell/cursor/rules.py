@@ -83,7 +83,7 @@ class CursorRules(Drawn):
 
     @property
     def mark_delete_position(self) -> Position:
-        """All entries at or before this position are acknowledged."""
+        """The mark-delete position; all entries at or before it are acknowledged."""
         return self._mark_delete
 
     @property
@@ -145,7 +145,7 @@ class CursorRules(Drawn):
         return acknowledged(self._ledgers, self._mark_delete, self._individually_deleted)
 
     def ack(self, ledger_id: int, entry_id: int) -> bool:
-        """Acknowledge one entry. Return whether this changed anything except its ack set.
+        """Acknowledge one entry. Return whether anything changed except for the entry's ack set.
 
         An entry that is already acknowledged only loses its ack set. Raises `ValueError` for a negative id
         and `ProtocolError` for an entry that does not exist, because the broker refuses positions ahead of

@@ -34,8 +34,8 @@ class Baseline(NamedTuple):
 class Tracked:
     """The state of a cursor and its carried fields at the moment of a save.
 
-    Large parts are copied once, here: the save writes this copy and the next save is compared with it. Raises
-    `ProtocolError` if another thread moves the cursor at the same time.
+    Large parts are copied once, by the constructor. The save writes this copy, and the next save is compared
+    with it. Raises `ProtocolError` if another thread moves the cursor at the same time.
     """
 
     def __init__(self, cursor: CursorRules, engine: Engine, ack_sets: AckSets) -> None:

@@ -1,4 +1,4 @@
-"""Operations of tests that clients do not have: list messages, list a backlog, force a redelivery."""
+"""Operations for tests that clients do not offer: list messages, list a backlog, force a redelivery."""
 
 from __future__ import annotations
 

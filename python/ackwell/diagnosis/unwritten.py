@@ -34,7 +34,7 @@ def unwritten(
     Acknowledgments older than the flush interval are written. Without an acknowledgment in that time, the
     bound is 0. Otherwise it is the number of entries acknowledged since a dump that is older than the
     interval. This requires that all states since then were within the limits, and that the cursor did not
-    move back, which would have closed the consumers.
+    move back (which closes the consumers).
     """
     if stats.cursor_state not in (None, "Open") or Part.WRITES in stats.unknown:
         return None

@@ -1,9 +1,9 @@
 """Predict the effect of a rolling upgrade, or downgrade, on each subscription.
 
 A rolling restart closes each topic on its old broker and loads it on another one. The old broker writes the
-cursor by its rules and settings, and the broker that loads the topic last reads it back. A topic moves once,
-or again if it moved to a broker that is restarted later. Without an acknowledgment in between, the second
-close writes to the metadata store, as after any load.
+cursor by its rules and settings, and the broker that loads the topic last reads it back. A topic moves twice
+if it first moves to a broker that is restarted later. Without an acknowledgment in between, the second close
+writes to the metadata store, because the cursor ledger was only read since the load.
 
 All predictions are those of the doctor (`ackwell.diagnosis.doctor`), with the settings of two brokers. A
 change of a rule or a default matters if the prediction differs when only that change is undone.

@@ -143,7 +143,7 @@ def what_if(stats: SubscriptionStats, move: Move, version: str = "4.2") -> Outco
 def _is_same_topic(then: Mapping[int, int], now: Mapping[int, int]) -> bool:
     """Return whether ledgers can be those of the same topic at a later time.
 
-    The id of a ledger is unique in a cluster. A broker deletes the first ledgers, and empty ones.
+    The id of a ledger is unique in a cluster. A broker may have deleted the first ledgers and empty ledgers.
     """
     kept = {ledger_id for ledger_id, entries in then.items() if entries and ledger_id >= min(now, default=0)}
     old = {ledger_id for ledger_id, entries in now.items() if entries and ledger_id <= max(then, default=-1)}

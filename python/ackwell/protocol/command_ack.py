@@ -149,7 +149,7 @@ class CommandAck:
 
 
 class AckColumns(NamedTuple):
-    """A command with its message ids as columns.
+    """An acknowledgment command with its message ids as columns.
 
     >>> ack = CommandAck(1, message_ids=(MessageId(3, 5), MessageId(3, 6, ack_set=(6,))))
     >>> columns = AckColumns.decode(ack.encode())
@@ -247,7 +247,7 @@ class AckColumns(NamedTuple):
 
     @property
     def whole_entries(self) -> bool:
-        """Whether every id is a whole entry with no fields other than its position."""
+        """Whether every id means a whole entry and has only the fields of its position."""
         return self.ack_set_starts is None and not self.others
 
     @property
@@ -262,7 +262,10 @@ class AckColumns(NamedTuple):
         return [] if self.ack_set_starts is None else np.flatnonzero(np.diff(self.ack_set_starts)).tolist()
 
     def parts(self) -> tuple[NDArray[np.bool_], tuple[NDArray[np.int64], NDArray[np.int64]] | None]:
-        """Return which rows have an ack set, and their starts and words; `None` if no row has one."""
+        """Return a mask of the rows with an ack set, and the starts and words of the ack sets.
+
+        The second value is None if no row has an ack set.
+        """
         import numpy as np
 
         starts, words = self.ack_set_starts, self.ack_set_words

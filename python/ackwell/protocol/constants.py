@@ -152,7 +152,7 @@ class LookupType(IntEnum):
 
 
 class TxnAction(IntEnum):
-    """The end of a transaction."""
+    """The ways to end a transaction: commit or abort."""
 
     COMMIT = 0
     ABORT = 1

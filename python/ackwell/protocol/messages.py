@@ -1,4 +1,4 @@
-"""The protocol's messages, built from a table of their fields when the first one is used.
+"""The protocol's messages, whose classes are built from a table of fields at their first use.
 
 `fields.txt` has one line per message: its name, and for each field `number:name:type`, then `!` for a
 required or `*` for a repeated field, then `=` and the default. The messages have a separate descriptor pool,

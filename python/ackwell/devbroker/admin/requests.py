@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Raw(NamedTuple):
-    """An answer of bytes with extra headers."""
+    """An answer that consists of bytes and extra headers."""
 
     body: bytes
     headers: dict[str, str]

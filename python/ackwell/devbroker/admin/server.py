@@ -1,4 +1,4 @@
-"""The HTTP server of the admin API: Starlette's requests and answers on uvicorn's protocol.
+"""The HTTP server of the admin API, with Starlette's requests and answers and uvicorn's HTTP protocol.
 
 uvicorn's `Server` installs signal handlers and stops by polling. The admin API runs in the broker's event
 loop and stops with it, so this module opens the port itself.

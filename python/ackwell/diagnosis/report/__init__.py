@@ -1,8 +1,8 @@
 """Write a self-contained HTML page about diagnosed subscriptions, without network access.
 
-The page needs the extra `ackwell[report]` (Bokeh, which includes its JavaScript, and Jinja). Maps at the top
-of the table are drawn in full detail and the others coarsely, within a budget of bytes that keeps the page
-quick to open. The page marks the detail of each map. It supports phones and dark mode.
+The page needs the extra `ackwell[report]` (Bokeh, which includes its JavaScript, and Jinja). The first maps
+of the table are drawn in full detail, as long as a budget of bytes suffices. The others are drawn coarsely,
+so that the page opens quickly. The page shows the detail of each map. It supports phones and dark mode.
 """
 
 from __future__ import annotations
