@@ -125,11 +125,14 @@ AREAS: Final = {
 INTRODUCTION: Final = """<!-- Written by docs/figures.py. -->
 # Figures
 
-The tables show every row of the newest record of each area. A row is bold if ackwell is worse than a peer,
-or misses its bar (the target value). All sides of a row ran in turn on one machine, and times are CPU time.
-Compare values only within a row.
-[`benches/record`](https://github.com/ackwell/ackwell/tree/main/benches/record) lists the values that no bench
-measures, and explains how to repeat the measurements.
+The tables show the newest measurements of each area. Each row is one case of a bench, named as in its
+source in `benches`. A name that starts with `…` is a variant of the row above. *ackwell* and *peers* are
+the measured values, and *bar* is the target value. The unit is in the name of the row, in the head of a
+column, or in the column *bar*. A row is bold if ackwell is worse than a peer, or misses its bar.
+
+All sides of a row ran in turn on one machine, and times are CPU time. Compare values only within a row.
+[`benches/record`](https://github.com/ackwell/ackwell/tree/main/benches/record) lists other measured
+values, and explains how to repeat the measurements.
 """
 
 
