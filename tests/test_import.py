@@ -13,6 +13,7 @@ from ackwell import PositionInfo, PositionRangeSet, errors, replay
 
 HEAVY = ("numpy", "pandas", "pyarrow", "pyspark", "pulsar", "typer", "click", "rich", "sqlite3")
 PACKAGE = Path(ackwell.__file__).parent
+MAIN = "from ackwell.cli import main\ntry:\n    main()\nexcept SystemExit:\n    pass"
 
 
 def modules_after(script: str, *arguments: str) -> set[str]:
@@ -29,11 +30,17 @@ def test_importing_ackwell_loads_nothing_heavy() -> None:
 
 
 def test_the_version_of_the_command_loads_no_command() -> None:
-    script = "from ackwell.cli import main\ntry:\n    main()\nexcept SystemExit:\n    pass"
-    loaded = modules_after(script, "--version")
+    loaded = modules_after(MAIN, "--version")
     assert "typer" in loaded
-    assert not {"numpy", "ackwell.cursor"} & loaded
+    assert not {"numpy", "ackwell.cursor", "importlib.metadata", "rich.console"} & loaded
     assert not {name for name in loaded if name.endswith("_command")}
+
+
+def test_the_doctor_loads_no_rules_and_no_client_before_it_reads_a_file() -> None:
+    loaded = modules_after(MAIN, "doctor", "/none")
+    assert "ackwell.diagnosis.checkup" in loaded
+    rules = {"ackwell.subscription.stall", "ackwell.cursor.cursor", "ackwell.cluster.admin"}
+    assert not {"numpy", "http.client", "importlib.metadata", *rules} & loaded
 
 
 @pytest.mark.parametrize("name", ackwell.__all__)

@@ -24,14 +24,13 @@ from urllib.parse import quote
 
 from ackwell.broker.dates import date_of
 from ackwell.broker.stats import UnreadableSource
-from ackwell.cluster.admin import BrokerFacts, TopicAnswer
 from ackwell.errors import StoreError
 from ackwell.json_values import json_value, object_in
 from ackwell.object_paths import AnyPath, ObjectPath, any_path
 from ackwell.regular_files import NO_FOLLOW, files_under, read_regular, unzipped, write_file
 
 if TYPE_CHECKING:
-    from ackwell.cluster.admin import Admin
+    from ackwell.cluster.admin import Admin, BrokerFacts, TopicAnswer
 
 MANIFEST: Final = "collected.manifest"
 SCHEMA_VERSION: Final = 1
@@ -198,6 +197,8 @@ def collected_facts(manifests: Sequence[AnyPath], owner: str | None = None) -> B
 
 def manifest_facts(file: AnyPath, owner: str | None) -> BrokerFacts | None:
     """Return the facts of `owner` from a manifest, else of the queried broker; None for a damaged file."""
+    from ackwell.cluster.admin import BrokerFacts
+
     try:
         manifest = object_in(json_value(read_regular(file)))
         return BrokerFacts.of_json(object_in(manifest.get("brokers", {})).get(owner or "", manifest))

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
+import ackwell
 from ackwell.broker.batch_sizes import Bounds
 from ackwell.broker.broker_settings import BrokerSettings, assigned
 from ackwell.broker.dates import date_of
@@ -246,11 +247,9 @@ class Checkup:
 
         The schema of the header and of its `subscriptions` is `doctor.schema.json` in this folder.
         """
-        from importlib.metadata import version
-
         return {
             "schemaVersion": SCHEMA_VERSION,
-            "ackwellVersion": version("ackwell"),
+            "ackwellVersion": ackwell.__version__,
             "date": self.date,
             "sources": list(self.sources),
             "broker": self.broker.to_json(),

@@ -22,7 +22,6 @@ from ackwell.diagnosis.holes import holder_of, oldest_unacked
 from ackwell.diagnosis.limits import RANGE_LIMIT
 from ackwell.position import Position
 from ackwell.protocol.constants import SubscriptionType
-from ackwell.subscription.stall import ConsumerView, explain_stall
 from ackwell.subscription.subscription_settings import SubscriptionSettings
 from ackwell.subscription.undelivered import Undelivered
 
@@ -167,6 +166,9 @@ class DeliveryFacts:
         still: bool,
         assumed: Collection[str] = (),
     ) -> None:
+        # It loads the rules of dispatch, which no command needs before it has read its input.
+        from ackwell.subscription.stall import ConsumerView, explain_stall
+
         settings = _with_policies(settings, dispatch)
         self._stats = stats
         self.dispatch = dispatch

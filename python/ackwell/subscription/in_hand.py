@@ -18,8 +18,6 @@ from array import array
 from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from ackwell.errors import CorruptStateError
 from ackwell.position import Position
 from ackwell.subscription.subscription_settings import LostCounts
@@ -94,6 +92,8 @@ class InHand:
         if self._late:
             self._unpack(pending)
         elif len(self._order) + len(self._columns[0]) > 2 * len(pending) + GONE_MIN:
+            import numpy as np
+
             self._scan(pending, len(self._order))
             kept = pending.get_many(*self._columns)[0] >= 0
             ledger_ids, entry_ids = (np.array(column)[kept] for column in self._columns)
