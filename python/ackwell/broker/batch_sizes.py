@@ -72,7 +72,7 @@ class Bounds(NamedTuple):
         return Bounds(self.at_least, max(self.at_least, most))
 
     def or_else(self, other: Bounds) -> Bounds:
-        """Return the narrowest bounds that contain both.
+        """Return the narrowest bounds that contain the bounds of `self` and of `other`.
 
         >>> str(Bounds(3, 3).or_else(Bounds(0, 5))), str(Bounds(3, 3).or_else(Bounds(7, None)))
         ('0 to 5', '3 or more')

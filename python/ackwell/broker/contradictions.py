@@ -1,4 +1,4 @@
-"""Check the fields of one dump against each other before anything is concluded from them.
+"""Check the fields of one dump against each other, before a command uses them.
 
 A broker derives many fields of its answers from the same state, so a healthy dump fulfils every entry of
 `INVARIANTS`. A damaged paste, a lost ledger or a defect of the broker breaks at least one. A broken invariant

@@ -2,7 +2,8 @@
 
 ZooKeeper refuses a node above `jute.maxbuffer`, 1 MiB by default, and cuts the connection. The broker repeats
 the write without end: the close does not return, and other topics of the broker fail (apache/pulsar#24382).
-`bin/pulsar` sets 10 MiB for the broker and the ZooKeeper that it starts; others keep their own limit.
+`bin/pulsar` sets 10 MiB for the broker and the ZooKeeper that it starts. Brokers and ZooKeepers that are
+started in another way keep their limit.
 """
 
 from __future__ import annotations

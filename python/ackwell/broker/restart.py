@@ -7,9 +7,9 @@ decides which part:
   than `managedLedgerMaxUnackedRangesToPersistInMetadataStore`. If the limit of ranges is N, the *ranges form*
   keeps the first N + 1 ranges, and in 5.0 the first N (apache/pulsar#25548). In the *long-array form* the
   limit counts acknowledged **entries**, not ranges. The broker writes whole ledgers in order, until the
-  entries written so far exceed the limit. From 5.0.0 on, it writes a ledger only if the entries including
-  those of this ledger are within the limit; if even the first ledger exceeds it, the broker writes the ranges
-  form (apache/pulsar#26127). A separate limit applies to batch indexes.
+  entries written so far exceed the limit. From 5.0.0 on, the entries of a ledger count before it is written:
+  the broker stops before the first ledger that exceeds the limit. If that is the first of all ledgers, the
+  broker writes the ranges form (apache/pulsar#26127). A separate limit applies to batch indexes.
 - **The metadata store**, on a graceful close with fewer ranges, without an open cursor ledger, or when
   BookKeeper refuses the entry for its size. The form is always the ranges form. Before 4.0.14, 4.2.5 and
   5.0.0, the batch indexes written there are not read back (apache/pulsar#20585, apache/pulsar#26475).
@@ -226,8 +226,8 @@ class _WhollyAcknowledged:
 def _moved(state: CursorState, persisted: tuple[int, int] | None) -> int | None:
     """Return the most entries that the mark-delete position has passed since it was last written.
 
-    If the position on disk is unknown, it is in or after the first ledger, because a broker deletes only
-    ledgers before that position. None if the ledgers are unknown, too.
+    A broker deletes only ledgers before the position on disk. If that position is unknown, it is therefore in
+    the first ledger or in a later one. Return None if the ledgers are unknown, too.
     """
     if persisted is not None and tuple(persisted) == state.mark_delete_position:
         return 0

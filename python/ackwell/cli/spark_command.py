@@ -1,7 +1,7 @@
 """`ackwell spark …`: the pipeline from the command line, and under `spark-submit`.
 
-Each command reads a table, calls the function of the same name in `ackwell.spark`, writes a table and
-prints a summary that was counted while it was written.
+Each command reads a table, calls the function of the same name in `ackwell.spark` and writes the result as a
+table. It then prints a summary, which Spark computes during the write.
 """
 
 from __future__ import annotations

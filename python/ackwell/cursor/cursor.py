@@ -74,7 +74,7 @@ class Cursor(CursorRules):
         Raises
         ------
         NotLoadedError
-            If the store holds saves that this cursor was not loaded from, unless `replace` is true.
+            If the store has saves from which this cursor was not loaded, unless `replace` is true.
         ProtocolError
             If another thread changed the cursor during the save. The next save includes the change.
         LimitError

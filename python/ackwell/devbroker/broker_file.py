@@ -49,7 +49,7 @@ PRAGMA user_version = {VERSION};
 
 
 class SavedCursor(NamedTuple):
-    """A subscription as it was saved."""
+    """The saved state of a subscription."""
 
     subscription: str
     type: str

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class TopicContent:
-    """The content of one topic, or of one partition of a partitioned topic."""
+    """The content of a topic, or of a partition of a partitioned topic."""
 
     def __init__(
         self,

@@ -175,8 +175,8 @@ def _acknowledged_nothing(stats: SubscriptionStats) -> bool:
 def _acked(stats: SubscriptionStats, settings: BrokerSettings) -> Bounds:
     """Return bounds of the number of acknowledged messages: 0, and the lower of two estimates.
 
-    One is the number of delivered messages minus the unacknowledged ones. The other is the most messages that
-    the state can have acknowledged.
+    The first estimate is the number of delivered messages minus the unacknowledged ones. The second is the
+    most messages in acknowledged entries, plus the most acknowledged messages inside batches.
     """
     bounds = []
     dispatch = stats.dispatch

@@ -5,8 +5,8 @@ cursor by its rules and settings, and the broker that loads the topic last reads
 if it first moves to a broker that is restarted later. Without an acknowledgment in between, the second close
 writes to the metadata store, because the cursor ledger was only read since the load.
 
-All predictions are those of the doctor (`ackwell.diagnosis.doctor`), with the settings of two brokers. A
-change of a rule or a default matters if the prediction differs when only that change is undone.
+The doctor (`ackwell.diagnosis.doctor`) makes all predictions, with the settings of both brokers. A change of
+a rule or a default matters if the prediction differs when only that change is undone.
 """
 
 from __future__ import annotations

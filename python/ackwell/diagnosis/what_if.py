@@ -34,7 +34,7 @@ LATEST: Final = Position(INT64_MAX, INT64_MAX)
 
 
 class MoveKind(StrEnum):
-    """The kinds of moves."""
+    """The operations that move a cursor."""
 
     SEEK = "seek"
     RESET_CURSOR = "reset-cursor"
@@ -159,7 +159,7 @@ def _to(move: Move) -> Position:
 
 
 class MoveResult(StrEnum):
-    """The result of a check whether a predicted move took place."""
+    """The result of `check_prediction`: whether the move took place."""
 
     YES = "it happened"
     NO = "it did not happen"

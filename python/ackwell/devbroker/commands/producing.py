@@ -75,7 +75,7 @@ def open_producer(connection: ClientConnection, command: Any, _: bytes) -> None:
 
 
 def _answer(topic: Topic, producer: Producer) -> None:
-    """Answer the client: the producer may send, or has to wait."""
+    """Answer the open of a producer: report whether the producer may send or has to wait."""
     connection = producer.connection
     if producer.ready:
         connection.send_ready(producer, topic.producers.last_sequence_id(producer.name))
