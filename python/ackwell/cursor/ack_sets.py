@@ -82,7 +82,10 @@ def to_words(bits: int) -> tuple[int, ...]:
 
 
 def words_of_rows(starts: NDArray[np.int64], words: NDArray[np.int64]) -> Iterator[list[int]]:
-    """Yield the words of each row. `starts` has the index of each row's first word, then the word count."""
+    """Yield the words of each row.
+
+    `starts` contains the index of each row's first word and, as its last item, the number of all words.
+    """
     return (words[start:end].tolist() for start, end in pairwise(starts.tolist()))
 
 

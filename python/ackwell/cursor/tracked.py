@@ -1,7 +1,7 @@
 """The state of a cursor at a save, and its changes since the previous save.
 
-The parts of a cursor record the positions that changed since the last save. A save therefore costs O(ranges),
-at the speed of comparing bits, plus O(changes).
+The parts of a cursor record the positions that changed since the last save. A save therefore takes O(ranges)
+for a fast comparison of bits, plus O(changes).
 """
 
 from __future__ import annotations
