@@ -121,10 +121,11 @@ def settings_rows(cls: type, documented: dict[str, str]) -> Iterator[str]:
 def settings_page() -> str:
     """Return the page of all settings."""
     parts = [
-        "# Settings\n\nThe settings of ackwell, with the name of the same setting in Pulsar. The column of a "
-        "version shows the value in the preset of that version if it differs from the default. The presets "
-        'of 4.2 are `SubscriptionSettings.pulsar("4.2")`, `CursorSettings.pulsar("4.2")` and '
-        '`BrokerSettings.of("4.2")`.\n'
+        "# Settings\n\nThis page lists the settings of ackwell, with the name of the same setting in Pulsar. "
+        "A *preset* contains the values of a version of Pulsar. The presets of 4.2 are "
+        '`SubscriptionSettings.pulsar("4.2")`, `CursorSettings.pulsar("4.2")` and '
+        '`BrokerSettings.of("4.2")`. '
+        "The column of a version shows the value in its preset if it differs from the default.\n"
     ]
     for cls in SETTINGS:
         documented = {
@@ -189,11 +190,12 @@ def admin_page() -> str:
     done = sum(each.handler is not None for each in found)
     parts = [
         "# The admin API of the dev broker\n\n"
-        f"The table of the dev broker has the {len(found)} routes of Pulsar 4.2.4 and 5.0.1, from the "
-        f"annotations of the broker's classes. It implements {done} of them and answers the others with 501 "
-        "and the name of the operation.\n"
-        "\n## Policies\n\nEvery policy is stored, returned and deleted. A policy that is only stored has the "
-        "header `X-Ackwell-Policy` in its answers.\n\n| policy of a namespace | of a topic | effect |\n"
+        "The [dev broker](test-your-consumer.md) is a Pulsar broker for tests. Its admin API has the "
+        f"{len(found)} routes of Pulsar 4.2.4 and 5.0.1, as annotated in the broker's classes. "
+        f"{done} of them are implemented. The others answer 501 and the name of the operation.\n"
+        "\n## Policies\n\nA client can set, read and delete every policy. An *enforced* policy has the same "
+        "effect as in Pulsar. A policy that is *stored only* has no effect, and its answers have the header "
+        "`X-Ackwell-Policy`.\n\n| policy of a namespace | of a topic | effect |\n"
         "|---|---|---|\n"
     ]
     parts += [
