@@ -52,8 +52,8 @@ _T = TypeVar("_T")
 class Ledgers:
     """The ledger directory of one topic: the entries of each ledger, the open ledger, and the trimmed ledgers.
 
-    A cursor needs it to step over ledger borders, as Pulsar's `ManagedLedgerImpl` does, and to count the
-    entries between two positions. At most the greatest ledger is open.
+    A cursor uses it to move from ledger to ledger, as Pulsar's `ManagedLedgerImpl` does, and to count the entries
+    between two positions. Only the greatest ledger can be open.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class Ledgers:
     open : bool
         Whether the greatest ledger is still written to.
     trimmed_before : int
-        Every ledger below this id is trimmed: deleted with its entries. Its id is never used again.
+        Every ledger with a lower id is trimmed: it is deleted with its entries, and its id is never used again.
 
     Raises
     ------
@@ -75,8 +75,8 @@ class Ledgers:
 
     Notes
     -----
-    With n ledgers, adding and growing the greatest take O(1), growing another O(sqrt n), every query O(log n); 16 to
-    32 bytes a ledger.
+    With n ledgers, adding or growing the greatest ledger takes O(1), growing another O(sqrt n), a query O(log n).
+    A ledger takes 16 to 32 bytes.
 
     Examples
     --------
@@ -98,9 +98,9 @@ class Ledgers:
         trimmed_before: int = 0,
     ) -> Self: ...
     def add(self, ledger_id: int, entries: int = 0) -> None:
-        """Add a new greatest ledger and open it; the one before closes.
+        """Add a ledger with a greater id than all others and open it. The previous open ledger is closed.
 
-        Raises `ProtocolError` unless it is greater than every ledger known, trimmed ones included. O(1).
+        Raises `ProtocolError` if the id is not greater than that of every other ledger, trimmed ones included. O(1).
 
         >>> ledgers = Ledgers({2: 16})
         >>> ledgers.add(5)
@@ -108,18 +108,19 @@ class Ledgers:
         ('closed', 'open')
         """
     def grow(self, ledger_id: int, entries: int) -> None:
-        """Set the number of entries of a ledger that may grow; never reopens a ledger.
+        """Set the number of entries of a ledger, which may only grow. A closed ledger stays closed.
 
-        A ledger greater than all known opens and closes the one before; a smaller one is added as closed. Raises
-        `ProtocolError` for a trimmed ledger, and for fewer entries than it holds. O(1) for the greatest, O(sqrt n)
-        for another of n.
+        An unknown ledger is added. If it has the greatest id, it is open and the previous open ledger is closed;
+        otherwise it is closed. Raises `ProtocolError` for a trimmed ledger, and for fewer entries than the ledger has.
+        O(1) for the greatest ledger, O(sqrt n) for another one of n.
         """
     def close(self, ledger_id: int) -> None:
-        """Close a ledger; the next to open is a new one. Raises `KeyError` if it is not kept."""
+        """Close a ledger. Only a new ledger can be open afterwards. Raises `KeyError` if the ledger is unknown or trimmed."""
     def trim_before(self, ledger_id: int) -> int:
-        """Remove every ledger below `ledger_id` and return their number; they then count as trimmed.
+        """Remove every ledger below `ledger_id` and return their number. They are then trimmed.
 
-        Raises `ProtocolError` if the open ledger would go: a broker never trims the ledger it writes.
+        Raises `ProtocolError` if the open ledger is below `ledger_id`, because a broker never trims the ledger to which
+        it writes.
 
         >>> ledgers = Ledgers({2: 16, 3: 0, 5: 10})
         >>> ledgers.trim_before(5)
@@ -128,19 +129,19 @@ class Ledgers:
         'trimmed'
         """
     def entries(self, ledger_id: int) -> int:
-        """Return the number of entries of a ledger; `KeyError` if it is not kept. O(log n)."""
+        """Return the number of entries of a ledger; `KeyError` if it is unknown or trimmed. O(log n)."""
     def state(self, ledger_id: int) -> Literal["open", "closed", "trimmed"]:
         """Return whether a ledger is "open", "closed" or "trimmed"; `KeyError` if it is unknown.
 
-        Ledger ids only grow, so every one below `trimmed_before` counts as trimmed.
+        Ledger ids only grow, so every ledger below `trimmed_before` counts as trimmed.
         """
     def next_valid(self, ledger_id: int, entry_id: int) -> Position:
         """Return the first existing entry after a position, over ledger borders and empty ledgers. O(log n).
 
-        Past the last entry it is the position of the next entry: after the end of the open ledger, or, if no ledger
-        is open, after the last entry that exists. The position may have any ledger id >= 0 and entry id >= -1; one in
-        an unknown or trimmed ledger is between its neighbours. Raises `ProtocolError` while no ledger is kept.
-        (Pulsar: `getNextValidPosition`.)
+        If there is none, the result is the position of the next entry to be written: at the end of the open ledger or,
+        if no ledger is open, after the last existing entry. The argument need not exist: any ledger id >= 0 and entry
+        id >= -1 are valid, and a position in an unknown or trimmed ledger is compared by its ids. Raises
+        `ProtocolError` if there are no ledgers. (Pulsar: `getNextValidPosition`.)
 
         >>> Ledgers({2: 16, 3: 0, 5: 10}).next_valid(5, 9)
         Position(ledger_id=5, entry_id=10)
@@ -148,8 +149,8 @@ class Ledgers:
     def previous_valid(self, ledger_id: int, entry_id: int) -> Position:
         """Return the last existing entry before a position, over ledger borders and empty ledgers. O(log n).
 
-        Before the first entry it is entry -1 of the first ledger kept, or of the position's own if that is
-        smaller. Positions as in `next_valid`. (Pulsar: `getPreviousPosition`.)
+        If there is none, the result is entry -1 of the first ledger, or entry -1 of the argument's ledger if that
+        ledger id is smaller. The argument is one of `next_valid`. (Pulsar: `getPreviousPosition`.)
 
         >>> Ledgers({2: 16, 3: 0, 5: 10}).previous_valid(5, 0)
         Position(ledger_id=2, entry_id=15)
@@ -159,15 +160,15 @@ class Ledgers:
     ) -> int:
         """Count the entries that exist in `(lower_exclusive, upper_inclusive]`. O(log n).
 
-        Bounds are places in the order of positions, as in `next_valid`: they need not exist, and unknown and trimmed
-        entries are not counted. For a lower bound at or past the upper, 0.
+        The bounds need not exist, as in `next_valid`. Entries of unknown and trimmed ledgers are not counted. Returns 0
+        if the lower bound is not before the upper bound.
         """
     def contains(self, ledger_id: int, entry_id: int) -> bool:
-        """Whether a position is an entry that exists. O(log n)."""
+        """Return whether an entry exists at a position. O(log n)."""
     def contains_all(self, ledger_ids: ArrayLike, entry_ids: ArrayLike, passed: tuple[int, int]) -> bool:
-        """Whether each position of two int64 arrays is an entry that exists, or is at or before `passed`.
+        """Return whether every position of two int64 arrays is an existing entry, or is at or before `passed`.
 
-        False for a negative id. `passed` is a bound as in `entries_between`.
+        A negative id gives False. `passed` need not exist.
 
         >>> ledgers = Ledgers({2: 16, 5: 10}, trimmed_before=2)
         >>> ledgers.contains_all([1, 5], [40, 9], (1, 50)), ledgers.contains_all([5], [10], (1, 50))
@@ -175,16 +176,16 @@ class Ledgers:
         """
     @property
     def first_position(self) -> Position | None:
-        """The place before every entry: entry -1 of the first ledger kept; None without ledgers."""
+        """The position before all entries: entry -1 of the first ledger. None if there are no ledgers."""
     @property
     def last_position(self) -> Position | None:
-        """The last entry that exists; without entries, `first_position`."""
+        """The position of the last existing entry; `first_position` if there are no entries."""
     @property
     def trimmed_before(self) -> int:
-        """Every ledger below this id is trimmed."""
+        """The ledger id below which every ledger is trimmed."""
     @property
     def total_entries(self) -> int:
-        """The number of entries that exist, in all ledgers kept."""
+        """The number of existing entries in all ledgers."""
     @property
     def nbytes(self) -> int:
         """The bytes allocated on the heap."""
@@ -203,11 +204,11 @@ class Ledgers:
 
 @final
 class LongMap:
-    """A hash map from int64 to int64: a mapping that costs 18 to 24 bytes an entry, without objects.
+    """A hash map from int64 to int64. An entry takes 18 to 24 bytes.
 
-    Every key and value of int64 is legal. Scalar methods are O(1). Removing leaves no tombstones, so time and bytes
-    depend only on the content. The order of iteration is not defined. It is the counterpart of Apache Pulsar's
-    `Long2LongOpenHashMap`.
+    Every int64 is a valid key and a valid value. Scalar methods are O(1). Removing leaves no tombstones, so time and
+    memory depend only on the present entries. The order of iteration is not defined. It is the counterpart of Apache
+    Pulsar's `Long2LongOpenHashMap`.
 
     Parameters
     ----------
@@ -234,7 +235,7 @@ class LongMap:
     ) -> Self: ...
     @staticmethod
     def from_arrays(keys: ArrayLike, values: ArrayLike) -> LongMap:
-        """Build a map of two int64 arrays of one length."""
+        """Build a map from two int64 arrays of equal length."""
     @overload
     def get(self, key: int, default: None = None, /) -> int | None:
         """Return the value of `key`, or `default`."""
@@ -242,13 +243,13 @@ class LongMap:
     def get(self, key: int, default: int, /) -> int:
         """Return the value of `key`, or `default`."""
     def put(self, key: int, value: int, /) -> int | None:
-        """Set the value of `key`; return the one before, or None."""
+        """Set the value of `key`; return its previous value, or None."""
     def put_if_absent(self, key: int, value: int, /) -> int | None:
-        """Set the value of `key` if it has none, and return None; otherwise return its value."""
+        """Return the value of `key`. If `key` is missing, set its value and return None."""
     def add_to(self, key: int, delta: int, /) -> int | None:
-        """Add `delta` to the value of `key` and return the sum; None, and nothing changes, if the key is missing.
+        """Add `delta` to the value of `key` and return the sum. Return None if the key is missing.
 
-        `ValueError`, and nothing changes, if the sum is outside int64.
+        Raises `ValueError`, and changes nothing, if the sum is outside int64.
         """
     def remove(self, key: int, /) -> int | None:
         """Remove `key`; return its value, or None."""
@@ -269,32 +270,32 @@ class LongMap:
     def items(self) -> ItemsView[int, int]:
         """Return a view of the entries as pairs of key and value."""
     def update(self, entries: Mapping[int, int] | Iterable[tuple[int, int]], /) -> None:
-        """Set the values of a mapping or of pairs; nothing changes if one is refused."""
+        """Set the values of keys in a mapping or in pairs. Nothing changes if a pair is refused."""
     def pop(self, key: int, /, *default: _T) -> int | _T:
         """Remove `key` and return its value, or `default` if one is given; `KeyError` otherwise."""
     def popitem(self) -> tuple[int, int]:
         """Remove any entry and return its key and value; `KeyError` if the map is empty."""
     def setdefault(self, key: int, default: int, /) -> int:
-        """Return the value of `key`, which is set to `default` if the key is missing."""
+        """Return the value of `key`. If the key is missing, set its value to `default` first."""
     def put_many(self, keys: ArrayLike, values: ArrayLike) -> int:
-        """Set the values of keys given as int64 arrays of one length; return how many keys were new."""
+        """Set the values of keys, given as two int64 arrays of equal length; return how many keys were new."""
     def get_many(self, keys: ArrayLike, default: int = 0) -> NDArray[np.int64]:
         """Return the values of an int64 array of keys, with `default` for missing keys."""
     def contains_many(self, keys: ArrayLike) -> NDArray[np.bool_]:
-        """Return a bool array: whether each key of an int64 array is in the map."""
+        """Return a bool array that tells for each key in an int64 array whether it is in the map."""
     def remove_many(self, keys: ArrayLike) -> int:
-        """Remove the keys of an int64 array; return how many were in the map."""
+        """Remove the keys in an int64 array; return how many were in the map."""
     def to_arrays(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return all keys and their values as two int64 arrays."""
     def clear(self) -> None:
         """Remove every entry and release the memory."""
     def reserve(self, additional: int, /) -> None:
-        """Make room for `additional` more entries; `MemoryError`, and nothing changes, if memory does not suffice."""
+        """Allocate memory for `additional` more entries; `MemoryError` if memory does not suffice."""
     def shrink_to_fit(self) -> None:
         """Release memory that the entries do not need."""
     @property
     def capacity(self) -> int:
-        """The entries that fit into the memory allocated now."""
+        """The number of entries that fit into the allocated memory."""
     @property
     def nbytes(self) -> int:
         """The bytes allocated on the heap."""
@@ -312,9 +313,9 @@ class LongMap:
 class BitSet:
     """A set of bit indexes from 0 up to a limit, in 64-bit words, as Java's `BitSet`.
 
-    Its words are Pulsar's `ack_set` and the values of its long-array form. Bits below 0 are a `ValueError`. Setting a
-    bit at or past the limit is a `LimitError`, and a `MemoryError` if memory does not suffice. A refused call changes
-    nothing.
+    Its words are Pulsar's `ack_set` and the values of its long-array form. A bit below 0 raises `ValueError`. Setting a
+    bit at or above the limit raises `LimitError`. If memory does not suffice, `MemoryError` is raised. A call that
+    raises changes nothing.
 
     Parameters
     ----------
@@ -341,9 +342,9 @@ class BitSet:
     ) -> Self: ...
     @staticmethod
     def from_words(words: ArrayLike, limit: int = 2147483648) -> BitSet:
-        """Build a set of signed 64-bit words in the order of Java's `BitSet.valueOf(long[])`."""
+        """Build a set from signed 64-bit words in the order of Java's `BitSet.valueOf(long[])`."""
     def to_words(self) -> NDArray[np.int64]:
-        """Return the words as a signed int64 array, as Java's `BitSet.toLongArray`: no zero word at the end."""
+        """Return the words as an int64 array without zero words at the end, like Java's `BitSet.toLongArray`."""
     @property
     def limit(self) -> int:
         """The first index that is too large."""
@@ -355,9 +356,9 @@ class BitSet:
         """Return whether a bit is set."""
     def __contains__(self, bit: int, /) -> bool: ...
     def set_many(self, bits: ArrayLike) -> int:
-        """Set the bits of an int64 array; return how many were clear. Nothing changes if one is refused."""
+        """Set the bits in an int64 array; return how many of them were clear. Nothing changes if a bit is refused."""
     def get_many(self, bits: ArrayLike) -> NDArray[np.bool_]:
-        """Return a bool array: whether each bit of an int64 array is set."""
+        """Return a bool array that tells for each index in an int64 array whether the bit is set."""
     def set_range(self, start: int, end: int, /) -> None:
         """Set every bit from `start` up to `end`, exclusive."""
     def clear_range(self, start: int, end: int, /) -> None:
@@ -412,13 +413,13 @@ class BitSet:
 class PendingAcks:
     """The entries that were sent to one consumer and are not acknowledged: a mapping from `Position` to `PendingAck`.
 
-    Semantics are those of Apache Pulsar's `PendingAcksMap`. Ids are any int64, `remaining` is 0 to 2**31 − 1
-    (0 is a value, not an absence), `sticky_key_hash` is 32 signed bits; anything else is a `ValueError`.
-    Iteration is in order of position, over the entries as they are when it begins. Scalar methods are O(1),
-    `len` too; dense windows of entries cost 0.5 to 9 bytes an entry, sparse ones up to 24.
+    Semantics are those of Apache Pulsar's `PendingAcksMap`. Ids are any int64. `remaining` is 0 to 2**31 − 1; an entry
+    with 0 is still pending. `sticky_key_hash` is a signed 32-bit integer. Other values raise `ValueError`. Iteration is
+    in order of position and is not affected by later changes. Scalar methods and `len` are O(1). An entry takes 0.5 to
+    9 bytes if most entries around it are pending, otherwise up to 24 bytes.
 
     Handlers and callbacks run while nothing is locked and may call any method. All entries that a call removes are
-    gone when the first handler or callback runs. If one raises, its entry and those after it are
+    removed before the first handler or callback runs. If a handler or callback raises, its entry and the later ones are
     pending again, and the caller gets the exception.
 
     Parameters
@@ -428,8 +429,8 @@ class PendingAcks:
     add_handler : callable, optional
         `add_handler(ledger_id, entry_id, sticky_key_hash)` is called before each add; a false result refuses it.
     remove_handler : RemoveHandler, optional
-        `handle_removing(ledger_id, entry_id, sticky_key_hash, closing)` is called with each entry removed, between
-        `start_batch()` and `end_batch()` if a call can remove more than one.
+        `handle_removing(ledger_id, entry_id, sticky_key_hash, closing)` is called for each removed entry. If a call can
+        remove more than one entry, `start_batch()` is called before and `end_batch()` afterwards.
 
     Examples
     --------
@@ -464,13 +465,13 @@ class PendingAcks:
         sticky_key_hashes: ArrayLike,
         closed: bool = False,
     ) -> PendingAcks:
-        """Build a map, without handlers, of four int64 arrays of one length."""
+        """Build a map without handlers from four int64 arrays of equal length."""
     def add(
         self, ledger_id: int, entry_id: int, remaining: int = 1, sticky_key_hash: int = 0
     ) -> bool:
         """Add or replace an entry; return whether it was allowed.
 
-        False, and nothing changes, once the map is closed or if the add handler refuses.
+        If the map is closed or the add handler refuses the entry, return False and change nothing.
         """
     def add_many(
         self,
@@ -479,7 +480,7 @@ class PendingAcks:
         remaining: ArrayLike,
         sticky_key_hashes: ArrayLike,
     ) -> int:
-        """Add or replace entries given as int64 arrays of one length; return how many were allowed.
+        """Add or replace entries given as int64 arrays of equal length; return how many were allowed.
 
         Nothing changes if an argument is refused.
         """
@@ -487,7 +488,7 @@ class PendingAcks:
         """Return whether an entry is pending."""
     def __contains__(self, position: object, /) -> bool: ...
     def contains_many(self, ledger_ids: ArrayLike, entry_ids: ArrayLike) -> NDArray[np.bool_]:
-        """Return a bool array: whether each position of two int64 arrays is pending."""
+        """Return a bool array that tells for each position in two int64 arrays whether it is pending."""
     def get_remaining(self, ledger_id: int, entry_id: int, /) -> int | None:
         """Return an entry's remaining count, or None if it is not pending."""
     @overload
@@ -499,20 +500,20 @@ class PendingAcks:
     def get_many(
         self, ledger_ids: ArrayLike, entry_ids: ArrayLike
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return two int64 arrays: remaining counts, −1 if not pending, and sticky-key hashes, 0 if not."""
+        """Return two int64 arrays: remaining counts, or −1 if not pending; sticky-key hashes, or 0 if not pending."""
     def __getitem__(self, position: tuple[int, int], /) -> PendingAck: ...
     def update_remaining(self, ledger_id: int, entry_id: int, acked: int, /) -> bool:
         """Subtract `acked` from an entry's remaining count; return whether the count changed.
 
-        False, and nothing changes, if the entry is not pending or the count would leave 0 to 2**31 − 1. At 0
-        the entry stays until it is removed.
+        If the entry is not pending or the result is outside 0 to 2**31 − 1, return False and change nothing. An entry
+        with count 0 stays pending until it is removed.
         """
     def lower_many(
         self, ledger_ids: ArrayLike, entry_ids: ArrayLike, remaining: ArrayLike
     ) -> NDArray[np.int64]:
-        """Lower the remaining counts of entries to those of an int64 array, in order; return an int64 array.
+        """Lower the remaining counts of entries to those in an int64 array, in order; return the differences.
 
-        It has the difference of each count: 0 if the count is not greater, -1 if the entry is not pending.
+        The difference is 0 if the count is not greater than the new one, and -1 if the entry is not pending.
         """
     def remove(self, ledger_id: int, entry_id: int, /) -> bool:
         """Remove an entry; return whether it was pending."""
@@ -527,28 +528,28 @@ class PendingAcks:
     def remove_all_up_to(
         self, ledger_id: int, entry_id: int, callback: EntryCallback | None = None
     ) -> int:
-        """Remove every entry up to and with a position; return how many there were. O(pages of 64 entries).
+        """Remove every entry up to and including a position; return their number. O(pages of 64 entries).
 
-        `callback(ledger_id, entry_id, remaining, sticky_key_hash)` is called with each, in order.
+        `callback(ledger_id, entry_id, remaining, sticky_key_hash)` is called for each, in order.
         """
     def take_all_up_to(
         self, ledger_id: int, entry_id: int, /
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Remove every entry up to and with a position; return them, in order, as four int64 arrays.
+        """Remove every entry up to and including a position; return them, in order, as four int64 arrays.
 
         Returns ledger ids, entry ids, remaining counts and sticky-key hashes.
         """
     def for_each(self, callback: EntryCallback, /) -> None:
         """Call `callback(ledger_id, entry_id, remaining, sticky_key_hash)` with every entry, in order.
 
-        The entries are those at the time of the call, whatever the callback changes.
+        Changes by the callback do not affect which entries are visited.
         """
     def for_each_and_clear(self, callback: EntryCallback, /) -> None:
-        """Remove every entry, calling `callback` as `for_each` does."""
+        """Remove every entry, then call `callback` as `for_each` does."""
     def for_each_and_close(self, callback: EntryCallback, /) -> None:
-        """Refuse every later add, then remove every entry, calling `callback` as `for_each` does."""
+        """Close the map, which then refuses every add. Remove every entry, then call `callback` as `for_each` does."""
     def clear(self) -> None:
-        """Remove every entry; the remove handler is called with each."""
+        """Remove every entry. The remove handler is called for each."""
     @property
     def closed(self) -> bool:
         """Whether `for_each_and_close` was called."""
@@ -579,21 +580,21 @@ class PendingAcks:
 
 @final
 class PositionRangeSet:
-    """Acknowledged positions, kept as open-closed ranges ledger by ledger: Pulsar's individually deleted messages.
+    """A set of acknowledged positions as ranges of entries by ledger: Pulsar's individually deleted messages.
 
-    `len` and iteration go by ranges `(ledger_id, lower_entry_exclusive, upper_entry_inclusive)`, as Pulsar prints
-    them: ranges never span ledgers, and entries 0 to 5 are `(-1, 5]`. `in`, `cardinality` and `positions` go by
-    positions. Each ledger is stored as one range, a window of bits or a tree of ranges, whichever is smallest, so
-    neither a hole at every second entry nor entries 0 and 2**40 cost much.
+    `len` and iteration count ranges `(ledger_id, lower_entry_exclusive, upper_entry_inclusive)`, as Pulsar prints them.
+    A range never spans ledgers. Entries 0 to 5 are `(-1, 5]`. `in`, `cardinality` and `positions` refer to positions.
+    Each ledger is stored in the smallest of three forms: one range, a window of bits, or a tree of ranges. So the set
+    is small both with a hole at every second entry and with only the entries 0 and 2**40.
 
     Parameters
     ----------
     ranges : iterable of (int, int, int)
-        Ranges to begin with, in any order, overlapping or not.
+        The initial ranges, in any order. They may overlap.
 
     Notes
     -----
-    Adds and look-ups take O(log l) for l ledgers, and O(log r) more in a ledger of r far ranges.
+    Adds and look-ups take O(log l) for l ledgers, plus O(log r) in a ledger with a tree of r ranges.
 
     Examples
     --------
@@ -615,16 +616,16 @@ class PositionRangeSet:
     def __new__(cls, ranges: Iterable[tuple[int, int, int]] | None = None) -> Self: ...
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read the notation of `stats-internal`, which `str` writes.
+        """Parse the notation of `stats-internal`, which `str` writes.
 
-        Accepts also spaces between ranges and `‥` for `..`, as Guava prints them, and ranges in any order.
-        Raises `CorruptStateError` with the offset of the byte that does not belong, and for a range across ledgers.
+        Spaces between ranges, Guava's `‥` for `..`, and ranges in any order are accepted too. Raises
+        `CorruptStateError` with the offset of the first invalid byte, also for a range across ledgers.
 
         >>> len(PositionRangeSet.parse("[(3:-1..3:5],(3:7..3:9]]"))
         2
         """
     def add(self, ledger_id: int, entry_id: int) -> bool:
-        """Add a position; False if it was there. Raises `ValueError` for a negative id."""
+        """Add a position; return whether it was new. Raises `ValueError` for a negative id."""
     def add_range(
         self, ledger_id: int, lower_entry_exclusive: int, upper_entry_inclusive: int
     ) -> int:
@@ -633,10 +634,10 @@ class PositionRangeSet:
         Equal bounds add nothing. Raises `ValueError` for a lower bound below -1 or above the upper.
         """
     def add_many(self, ledger_ids: ArrayLike, entry_ids: ArrayLike) -> int:
-        """Add the positions of two int64 arrays and return how many are new.
+        """Add the positions in two int64 arrays and return how many are new.
 
-        Raises `ValueError` for a negative id or different lengths, and then adds nothing. Neighbours of one
-        ledger share its look-up.
+        Raises `ValueError`, and adds nothing, for a negative id or different lengths. Consecutive positions of one
+        ledger need one look-up of the ledger.
 
         >>> PositionRangeSet().add_many([3, 3, 3, 4], [0, 1, 1, 0])
         3
@@ -644,9 +645,9 @@ class PositionRangeSet:
     def add_ranges(
         self, ledger_ids: ArrayLike, lowers_exclusive: ArrayLike, uppers_inclusive: ArrayLike
     ) -> int:
-        """Add the ranges of three int64 arrays, as `add_range`; return how many positions are new."""
+        """Add the ranges in three int64 arrays as `add_range` does; return how many positions are new."""
     def add_words(self, ledger_id: int, words: ArrayLike) -> int:
-        """Add the bits of one ledger, in the order of Java's `BitSet.toLongArray`; return how many are new.
+        """Add entries of one ledger as bits in the order of Java's `BitSet.toLongArray`; return how many are new.
 
         Entry 64 * i + b is bit b, from the lowest, of word i of the int64 array; a set bit is acknowledged.
 
@@ -657,9 +658,9 @@ class PositionRangeSet:
         '[(3:-1..3:1],(3:2..3:3],(3:63..3:127]]'
         """
     def remove(self, ledger_id: int, entry_id: int) -> bool:
-        """Remove a position; False if it was not there."""
+        """Remove a position; return whether it was in the set."""
     def remove_many(self, ledger_ids: ArrayLike, entry_ids: ArrayLike) -> int:
-        """Remove the positions of two int64 arrays and return how many were there.
+        """Remove the positions in two int64 arrays; return how many of them were in the set.
 
         >>> acked = PositionRangeSet([(3, -1, 9)])
         >>> acked.remove_many([3, 3, 4], [0, 0, 0])
@@ -668,9 +669,9 @@ class PositionRangeSet:
     def remove_range(
         self, ledger_id: int, lower_entry_exclusive: int, upper_entry_inclusive: int
     ) -> int:
-        """Remove the entries after `lower_entry_exclusive` up to `upper_entry_inclusive`; return how many there were.
+        """Remove the entries after `lower_entry_exclusive` up to `upper_entry_inclusive`; return how many were in the set.
 
-        Raises `ValueError` as `add_range`.
+        Raises `ValueError` in the cases of `add_range`.
 
         >>> acked = PositionRangeSet([(3, -1, 9)])
         >>> acked.remove_range(3, 4, 6)
@@ -679,16 +680,17 @@ class PositionRangeSet:
         '[(3:-1..3:4],(3:6..3:9]]'
         """
     def remove_up_to(self, ledger_id: int, entry_id: int) -> int:
-        """Remove every position at or before this one and return how many there were.
+        """Remove every position at or before this one; return how many were in the set.
 
-        The remaining positions are not moved, so a mark-delete position may advance entry by entry.
+        The remaining positions are not moved in memory, so it is cheap to advance a mark-delete position entry by
+        entry.
         """
     def clear(self) -> None:
-        """Remove everything."""
+        """Remove all positions."""
     def contains(self, ledger_id: int, entry_id: int) -> bool:
         """Return whether a position is acknowledged; False for an invalid position."""
     def contains_many(self, ledger_ids: ArrayLike, entry_ids: ArrayLike) -> NDArray[np.bool_]:
-        """Return a bool array: whether each position of two int64 arrays is acknowledged.
+        """Return a bool array that tells for each position in two int64 arrays whether it is acknowledged.
 
         >>> PositionRangeSet([(3, -1, 5)]).contains_many([3, 3], [5, 6])
         array([ True, False])
@@ -701,10 +703,10 @@ class PositionRangeSet:
     def ledger_ids(self) -> list[int]:
         """Return the ledgers that have a position, in order."""
     def words_of(self, ledger_id: int) -> NDArray[np.int64]:
-        """Return the bits of one ledger as an int64 array in the order of Java's `BitSet.toLongArray`.
+        """Return the acknowledged entries of one ledger as an int64 array of bits, like Java's `BitSet.toLongArray`.
 
-        Trailing zero words are dropped; an unknown ledger has none. Raises `LimitError` if an entry is at
-        2**31 or above, past what a Java `BitSet` can hold.
+        Zero words at the end are dropped. The array of an unknown ledger is empty. Raises `LimitError` for an entry of
+        2**31 or above, which a Java `BitSet` cannot hold.
 
         >>> PositionRangeSet([(3, -1, 1), (3, 2, 3)]).words_of(3)
         array([11])
@@ -712,15 +714,15 @@ class PositionRangeSet:
     def first_range(self) -> tuple[int, int, int] | None:
         """Return the first range; None for an empty set."""
     def range_containing(self, ledger_id: int, entry_id: int) -> tuple[int, int, int] | None:
-        """Return the range that a position is in; None if it is not acknowledged.
+        """Return the range that contains a position; None if the position is not acknowledged.
 
         >>> PositionRangeSet([(3, -1, 5)]).range_containing(3, 2)
         (3, -1, 5)
         """
     def ranges(self) -> Iterator[tuple[int, int, int]]:
-        """Iterate over the ranges in order, as they are now; later changes have no effect."""
+        """Iterate over a copy of the ranges, in order. Later changes of the set have no effect."""
     def positions(self) -> Iterator[Position]:
-        """Iterate over the positions in order, as they are now.
+        """Iterate over a copy of the positions, in order.
 
         >>> list(PositionRangeSet([(3, 4, 6)]).positions())
         [Position(ledger_id=3, entry_id=5), Position(ledger_id=3, entry_id=6)]
@@ -734,7 +736,7 @@ class PositionRangeSet:
     def difference(self, other: PositionRangeSet) -> Self:
         """Return a set with the positions that are not in the other set."""
     def copy(self) -> Self:
-        """Return an independent copy. It costs as much as copying its memory."""
+        """Return an independent copy, in the time of copying the memory."""
     @property
     def nbytes(self) -> int:
         """The bytes allocated on the heap."""
@@ -771,16 +773,16 @@ class _DelayedIndex:
     def pop_due(
         self, now_ms: int, max: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Take up to `max` messages due at `now_ms`, the earliest first.
+        """Remove and return up to `max` messages due at `now_ms`, the earliest first.
 
-        Return three int64 arrays of one length: delivery times, ledger ids, entry ids. Raises `MemoryError`,
-        and takes nothing, if memory does not suffice.
+        Returns three int64 arrays: delivery times, ledger ids, entry ids. If memory does not suffice, raises
+        `MemoryError` and removes nothing.
         """
     def contains(self, deliver_at_ms: int, ledger_id: int, entry_id: int, /) -> bool:
         """Return whether a message added with these three integers is in the index."""
     def __contains__(self, message: tuple[int, int, int], /) -> bool: ...
     def remove(self, deliver_at_ms: int, ledger_id: int, entry_id: int, /) -> bool:
-        """Remove a message, given with the time of its addition; return whether it was in the index."""
+        """Remove the message that was added with these three integers; return whether it was in the index."""
     def has_due(self, now_ms: int) -> bool:
         """Return whether any message is due at `now_ms`."""
     def next_due(self) -> int | None:
@@ -820,10 +822,10 @@ class AckSets(Mapping[Position, tuple[int, ...]]):
     Words are signed 64-bit integers, least significant bit first, without zero words at the end; a set bit marks a
     message that is not acknowledged. Methods accept signed and unsigned words, at most 16,384 for each set
     (`LimitError`). A batch of up to 64 messages costs 12 to 24 bytes; empty and full words of larger batches cost
-    nothing. Iteration is in order of position, over the sets as they are when it begins.
+    nothing. Iteration is in order of position. It is not affected by later changes.
 
-    The sets that changed since the last save are marked. A set is removed because its entry is acknowledged, so removed
-    sets are not changes, except those that `clear` removes.
+    The sets that changed since the last save are marked. A removed set is not a change, because its entry is then
+    acknowledged as a whole. Only `clear` makes the changes unknown.
 
     Parameters
     ----------
@@ -845,11 +847,14 @@ class AckSets(Mapping[Position, tuple[int, ...]]):
     def from_arrays(
         ledger_ids: ArrayLike, entry_ids: ArrayLike, starts: ArrayLike, words: ArrayLike
     ) -> AckSets:
-        """Build the sets of int64 arrays: ledger ids, entry ids, the start of each set's words and the end of all, words."""
+        """Build the sets from int64 arrays: ledger ids, entry ids, starts, words.
+
+        `starts` has the index of each set's first word, and then the number of all words.
+        """
     def to_arrays(
         self,
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Return int64 arrays: ledger ids, entry ids, the start of each set's words and the end of all, words."""
+        """Return the int64 arrays that `from_arrays` takes: ledger ids, entry ids, starts, words."""
     @overload
     def get(self, position: _Pair, default: None = None, /) -> tuple[int, ...] | None:
         """Return the words of a position, or `default`."""
@@ -858,7 +863,7 @@ class AckSets(Mapping[Position, tuple[int, ...]]):
         """Return the words of a position, or `default`."""
     def __getitem__(self, position: _Pair, /) -> tuple[int, ...]: ...
     def unacked_bits(self, ledger_id: int, entry_id: int, /) -> int | None:
-        """Return the messages of an entry that are not acknowledged as bits of an integer; None without a set."""
+        """Return an integer with a bit for each unacknowledged message of an entry; None if the entry has no set."""
     def contains(self, ledger_id: int, entry_id: int, /) -> bool:
         """Return whether an entry has a set."""
     def __contains__(self, position: object, /) -> bool: ...
@@ -867,38 +872,40 @@ class AckSets(Mapping[Position, tuple[int, ...]]):
     def intersect(self, ledger_id: int, entry_id: int, words: Iterable[int]) -> int:
         """Acknowledge the messages of an entry whose bit is clear. An entry without a set gets the words.
 
-        Return the number of messages that are left, or -1 if nothing changed. With 0 left, the set is removed.
+        Return the number of unacknowledged messages, or -1 if nothing changed. If the number is 0, the set is removed.
         """
     def intersect_many(
         self, ledger_ids: ArrayLike, entry_ids: ArrayLike, starts: ArrayLike, words: ArrayLike
     ) -> NDArray[np.int64]:
-        """Do the same as `intersect` for each row of int64 arrays, in order; return the results.
+        """Do the same as `intersect` for each row of int64 arrays, in order; return the results as an int64 array.
 
-        `starts` has the start of each row's words and the end of all. An entry without messages left is acknowledged,
-        so later rows of it change nothing. Nothing changes if an argument is refused.
+        `starts` is that of `from_arrays`. If a row leaves an entry without unacknowledged messages, later rows of this
+        entry change nothing. Nothing changes if an argument is refused.
         """
     def replace_if_later(self, ledger_id: int, entry_id: int, words: Iterable[int]) -> bool:
-        """Set the words of an entry if their first message has a higher batch index than that of its set, or if it has
-        none; return whether this changed the set. Brokers before 5.0 treat cumulative acknowledgments like this.
+        """Set the words of an entry if they start at a later message than its set; return whether this changed the set.
+
+        The words are set if the entry has no set, or if the first unacknowledged batch index of the words is higher.
+        Brokers before 5.0 apply cumulative acknowledgments in this way.
         """
     def remove(self, ledger_id: int, entry_id: int, /) -> bool:
         """Remove the set of an entry; return whether it had one."""
     def remove_many(self, ledger_ids: ArrayLike, entry_ids: ArrayLike) -> int:
-        """Remove the sets of the positions of two int64 arrays; return how many there were."""
+        """Remove the sets of the positions in two int64 arrays; return the number of removed sets."""
     def remove_up_to(self, ledger_id: int, entry_id: int, /) -> int:
-        """Remove the sets of entries at or before a position; return how many there were."""
+        """Remove the sets of entries at or before a position; return the number of removed sets."""
     def remove_range(
         self, ledger_id: int, lower_entry_exclusive: int, upper_entry_inclusive: int
     ) -> int:
-        """Remove the sets of entries after `lower` and up to `upper`; return how many there were."""
+        """Remove the sets of entries after the lower bound, up to the upper one; return the number of removed sets."""
     def remove_ranges(self, acked: PositionRangeSet, /) -> int:
-        """Remove the sets of acknowledged entries; return how many there were. O(sets)."""
+        """Remove the sets of the entries in `acked`; return the number of removed sets. O(sets)."""
     def remove_empty(self) -> int:
-        """Remove the sets without messages; return how many there were. O(sets)."""
+        """Remove the sets without unacknowledged messages; return the number of removed sets. O(sets)."""
     def update(self, sets: _Sets, /) -> None:
-        """Set the words of many entries, of a mapping or an iterable of pairs."""
+        """Set the words of the entries in a mapping or an iterable of pairs."""
     def changed_from(self, older: AckSets, /) -> AckSets:
-        """Return the sets that `older` does not have, or has with other words. O(sets)."""
+        """Return the sets that are missing in `older` or have other words there. O(sets)."""
     def clear(self) -> None:
         """Remove every set. The changes since the last save are then unknown."""
     def ledger_ids(self) -> list[int]:
@@ -906,11 +913,12 @@ class AckSets(Mapping[Position, tuple[int, ...]]):
     def longest(self) -> int:
         """Return the number of words of the longest set. O(sets)."""
     def begin_save(self) -> AckSets | None:
-        """Begin a save. Return the sets that changed since the previous save; None if they are unknown or more than
-        65,536. O(changes).
+        """Begin a save; return the sets that changed since the previous save. O(changes).
+
+        None means that the changes are unknown or more than 65,536.
         """
     def end_save(self) -> None:
-        """End a save that succeeded: the changes before it began are saved."""
+        """End a successful save. Changes from before `begin_save` then count as saved."""
     @property
     def moved(self) -> bool:
         """Whether a set changed since the last save began."""
@@ -939,9 +947,9 @@ class AckSets(Mapping[Position, tuple[int, ...]]):
 class TripleLongHeap(_DelayedIndex):
     """An exact min-heap of `(deliver_at_ms, ledger_id, entry_id)`, ordered by all three.
 
-    Any three int64 are legal, and duplicates count. Adding and popping take O(1) amortised moves of a
-    message plus one sort in cache: it is a ladder queue, not a binary heap, and 8 to 9 bytes a
-    message after bulk adds. `contains` and `remove` are O(n). The order is that of Apache Pulsar's
+    Any three int64 are valid. Duplicates are separate messages. The structure is a ladder queue, not a binary heap:
+    adding and popping take O(1) amortised moves of a message plus one sort in cache. A message takes 8 to 9 bytes
+    after bulk adds. `contains` and `remove` are O(n). The order is that of Apache Pulsar's
     `TripleLongPriorityQueue`.
 
     Examples
@@ -964,10 +972,10 @@ class TripleLongHeap(_DelayedIndex):
     def from_arrays(
         deliver_at_ms: ArrayLike, ledger_ids: ArrayLike, entry_ids: ArrayLike
     ) -> TripleLongHeap:
-        """Build a heap of three int64 arrays of one length."""
+        """Build a heap from three int64 arrays of equal length."""
     @property
     def capacity(self) -> int:
-        """The messages that fit into the memory allocated now."""
+        """The number of messages that fit into the allocated memory."""
     def peek(self) -> tuple[int, int, int]:
         """Return the earliest message; `IndexError` if there is none."""
     def pop(self) -> tuple[int, int, int]:
@@ -977,25 +985,24 @@ _BucketMode = Literal["round_down", "round_up", "bucket_end"]
 
 @final
 class TimeBuckets(_DelayedIndex):
-    """Delayed messages by time bucket: bucket → ledger → roaring set of entry ids.
+    """An index of delayed messages by time bucket, with a roaring set of entry ids for each bucket and ledger.
 
-    A time loses its lowest `bits` bits (0 to 62), so that messages of nearby times compress as one set.
+    The lowest `bits` bits (0 to 62) of a time are dropped, so that messages of nearby times compress as one set.
 
     Parameters
     ----------
     bits : int
         Buckets are `2**bits` ms wide.
     mode : {"round_down", "round_up", "bucket_end"}
-        The time at which all messages of a bucket are due. "round_down": at the multiple of `2**bits` at or
-        before their time,
-        up to `2**bits - 1` ms early, as apache/pulsar#23611 did. "round_up": at the multiple at or after, never
-        early, as Pulsar 4.2.4 does with the strict cut-off. "bucket_end": at the last ms before the next
-        multiple, never early, as 4.2.4 does with the lenient cut-off.
+        The time at which all messages of a bucket are due. "round_down": the multiple of `2**bits` at or before
+        their time, so up to `2**bits - 1` ms early, as in apache/pulsar#23611. "round_up": the multiple at or after
+        their time, so never early, as in Pulsar 4.2.4 with the strict cut-off. "bucket_end": the last ms before the
+        next multiple, so never early, as in Pulsar 4.2.4 with the lenient cut-off.
 
     Notes
     -----
     Ledger and entry ids are at least 0 (`ValueError`). Times are int64 milliseconds; returned times are those of
-    the buckets. A message is new if no message of its bucket has its position.
+    the buckets. A message is new unless its bucket already has a message with the same position.
 
     Examples
     --------
@@ -1017,10 +1024,10 @@ class TimeBuckets(_DelayedIndex):
     def from_tick(
         tick_time_ms: int, mode: _BucketMode = "round_down"
     ) -> TimeBuckets:
-        """Derive the width from a tick time as the broker does: floor(log2(tick)) bits."""
+        """Create an index with the bucket width that the broker derives from a tick time: floor(log2(tick)) bits."""
     @property
     def bits(self) -> int:
-        """The number of low bits that are cut off from each delivery time."""
+        """The number of low bits that are dropped from each delivery time."""
     @property
     def mode(self) -> _BucketMode:
         """"round_down", "round_up" or "bucket_end"."""
@@ -1031,10 +1038,10 @@ class TimeBuckets(_DelayedIndex):
     def serialized_size(self) -> int:
         """The length of `to_bytes()`, in O(n)."""
     def to_bytes(self) -> bytes:
-        """Save: magic, version, sets and checksum; see `docs/formats.md`."""
+        """Encode the index: magic, version, sets and checksum. See `docs/formats.md`."""
     @staticmethod
     def from_bytes(data: bytes) -> TimeBuckets:
-        """Restore what `to_bytes` saved.
+        """Decode the bytes of `to_bytes`.
 
         Raises `CorruptStateError` with the offset for invalid bytes or a newer version, and `LimitError` for more
         than 2^32 messages.
@@ -1042,7 +1049,8 @@ class TimeBuckets(_DelayedIndex):
     def to_roaring(self, deliver_at_ms: int, ledger_id: int) -> tuple[bytes, bool] | None:
         """Return `(data, wide)`: the entry ids of a ledger in a time's bucket as portable roaring, or None.
 
-        `wide` marks the 64-bit form, taken if an id passes 32 bits. Any roaring library reads both.
+        `wide` is true for the 64-bit form, which is used if an id exceeds 32 bits. Roaring libraries read both
+        forms.
         """
     def add_roaring(
         self, deliver_at_ms: int, ledger_id: int, data: bytes, *, wide: bool = False
@@ -1054,21 +1062,22 @@ class TimeBuckets(_DelayedIndex):
 
 @final
 class TimeWheel(_DelayedIndex):
-    """Delayed messages in slots of time, each a compressed stream; exact with ticks of 1 ms.
+    """An index of delayed messages in time slots, each a compressed stream. It is exact with ticks of 1 ms.
 
-    Regular traffic costs only its ledgers (10 million messages of a fixed delay: 4 kB), random
-    times 2.7 bytes a message with ticks of a second and 4 with ticks of 1 ms, near the entropy of both.
+    Messages with a fixed delay take memory only for each ledger: 10 million take 4 kB. With random times, a message
+    takes 2.7 bytes with ticks of a second and 4 bytes with ticks of 1 ms, near the entropy in both cases.
 
     Parameters
     ----------
     tick_ms : int
-        Times are rounded up to multiples of this, at least 1, saturating: never early, less than a tick late.
+        Times are rounded up to multiples of this number, at least 1. So no message is early, and it is late by less
+        than a tick. Times near the end of int64 saturate.
 
     Notes
     -----
-    Ledger and entry ids are at least 0 (`ValueError`). A message is new if no message of its tick has its
-    position. Positions may come in any order; in ascending order they compress and cost least.
-    `contains` and `remove` decode at most 1,024 records.
+    Ledger and entry ids are at least 0 (`ValueError`). A message is new unless its tick already has a message with
+    the same position. Positions may come in any order. In ascending order they compress best. `contains`
+    and `remove` decode at most 1,024 records.
 
     Examples
     --------
@@ -1093,10 +1102,10 @@ class TimeWheel(_DelayedIndex):
     def serialized_size(self) -> int:
         """The length of `to_bytes()`, in O(n)."""
     def to_bytes(self) -> bytes:
-        """Save: magic, version, streams and checksum; see `docs/formats.md`."""
+        """Encode the index: magic, version, streams and checksum. See `docs/formats.md`."""
     @staticmethod
     def from_bytes(data: bytes) -> TimeWheel:
-        """Restore what `to_bytes` saved.
+        """Decode the bytes of `to_bytes`.
 
         Raises `CorruptStateError` with the offset for invalid bytes or a newer version, and `LimitError` for more
         than 2^32 messages.
@@ -1106,19 +1115,19 @@ _Pair = tuple[int, int]
 
 @final
 class PositionInfo:
-    """A persisted cursor: the mark-delete position and everything acknowledged beyond it.
+    """A persisted cursor: the mark-delete position, and the positions acknowledged after it.
 
-    An immutable value. `individually_deleted` and the mappings are returned as copies; `replace` makes a changed
-    value.
+    The object is immutable. `individually_deleted` and the mappings are returned as copies. `replace` returns a changed
+    copy.
 
     Parameters
     ----------
     ledger_id, entry_id : int
         The mark-delete position: everything up to here, inclusive, is acknowledged. The entry may be -1.
     individually_deleted : PositionRangeSet or iterable of (int, int, int)
-        Whole entries acknowledged beyond it.
+        The entries after the mark-delete position that are acknowledged as a whole.
     batch_deleted : AckSets or mapping of Position to sequence of int
-        Entries of which a part is acknowledged: signed 64-bit words of a Java `BitSet`, lowest bit first,
+        The partly acknowledged entries, each with the signed 64-bit words of a Java `BitSet`: lowest bit first,
         bit set = not yet acknowledged.
     properties : mapping of str to int
         The properties that the client sent with its last cumulative ack.
@@ -1127,9 +1136,9 @@ class PositionInfo:
     idle_since : int, optional
         The time since which the cursor is idle, in ms since the epoch (Pulsar 5.0.1).
     spanning_ranges : iterable of (Position, Position)
-        Ranges over a ledger's end, as brokers before 2.4 wrote them. Which entries of the lower ledgers
-        they hold depends on the ledgers; their part in the upper ledger also is in
-        `individually_deleted` after decoding.
+        Ranges from one ledger into another, as brokers before 2.4 wrote them. Their entries in the lower ledgers are
+        unknown without a ledger directory. After decoding, their part in the upper ledger is also in
+        `individually_deleted`.
     unknown_fields : bytes
         Unknown Protocol Buffers fields; they are written back unchanged.
 
@@ -1159,7 +1168,7 @@ class PositionInfo:
     ) -> Self: ...
     @classmethod
     def decode(cls, data: bytes, *, max_bytes: int = 67108864) -> Self:
-        """Read a state in any form, recognised by its content.
+        """Decode a state in any form. The form is recognised by the content.
 
         Raises `CorruptStateError` with the offset at which reading stopped, and `LimitError` if the decoded state
         would take more than `max_bytes` of memory. Other threads run during the call.
@@ -1176,14 +1185,14 @@ class PositionInfo:
         max_bytes: int | None = None,
         broker: str = "4.2.4",
     ) -> bytes:
-        """Encode the state; raise an error if the form or a limit cannot hold all of it.
+        """Encode the state; raise an error if the form or a limit does not admit the whole state.
 
         Parameters
         ----------
         form : str, optional
-            `pulsar-ranges`, `pulsar-long-array`, `pulsar-auto` (the smaller of both that `broker` reads, at most
-            the 5 MiB of a bookie's frame) or `compact`. Without one: the form it was decoded from, else
-            `pulsar-ranges`. An unchanged decoded state returns the bytes it came from.
+            `pulsar-ranges`, `pulsar-long-array`, `pulsar-auto` (the smaller of both that `broker` reads, at most the 5
+            MiB of a bookie's frame) or `compact`. By default, the form from which the state was decoded, else
+            `pulsar-ranges`. An unchanged decoded state returns the same bytes.
         max_ranges, max_ledgers, max_bytes : int, optional
             Limits on ranges, on ledgers with ranges, and on encoded bytes.
         broker : str
@@ -1209,14 +1218,15 @@ class PositionInfo:
     ) -> tuple[bytes, LossReport]:
         """Encode as much of the state as the form and the limits allow; return `(bytes, LossReport)`.
 
-        A cut keeps the first ranges, which are nearest to the mark-delete position. Parameters as for `encode`.
+        If the state is cut, the first ranges are kept, which are nearest to the mark-delete position. The parameters
+        are those of `encode`.
 
         >>> data, report = PositionInfo(3, 5, [(3, 6, 8), (3, 9, 11)]).encode_with_report(max_ranges=1)
         >>> report.entries, list(report.individually_deleted)
         (2, [(3, 9, 11)])
         """
     def replace(self, **changes: Any) -> PositionInfo:
-        """Return a changed copy; `changes` are arguments of the constructor.
+        """Return a copy with changed values; `changes` are keyword arguments of the constructor.
 
         >>> PositionInfo(3, 5).replace(entry_id=6).position
         Position(ledger_id=3, entry_id=6)
@@ -1232,28 +1242,28 @@ class PositionInfo:
         """The mark-delete position."""
     @property
     def individually_deleted(self) -> PositionRangeSet:
-        """Whole entries acknowledged beyond it; a copy."""
+        """A copy of the set of entries after the mark-delete position that are acknowledged as a whole."""
     @property
     def batch_deleted(self) -> AckSets:
-        """Entries of which a part is acknowledged, in order, with their words; a copy."""
+        """A copy of the ack sets of partly acknowledged entries, in order."""
     @property
     def properties(self) -> dict[str, int]:
-        """The properties that the client sent with its last cumulative ack; a copy."""
+        """A copy of the properties that the client sent with its last cumulative ack."""
     @property
     def redelivery_counts(self) -> dict[Position, int]:
-        """The numbers of redeliveries of entries; a copy."""
+        """A copy of the redelivery counts by position."""
     @property
     def idle_since(self) -> int | None:
         """The time since which the cursor is idle, in ms since the epoch, or None."""
     @property
     def spanning_ranges(self) -> tuple[tuple[Position, Position], ...]:
-        """Ranges `(lower, upper)` over a ledger's end."""
+        """Ranges `(lower, upper)` from one ledger into another."""
     @property
     def unknown_fields(self) -> bytes:
         """Unknown Protocol Buffers fields."""
     @property
     def form(self) -> str | None:
-        """The form it was decoded from, or None."""
+        """The form from which the state was decoded, or None."""
     def validate(self) -> None:
         """Check the invariants; raise `AssertionError` if one is broken."""
     def __eq__(self, other: object, /) -> bool: ...
@@ -1266,11 +1276,11 @@ class ManagedCursorInfo:
     Parameters
     ----------
     cursors_ledger_id : int
-        The BookKeeper ledger with the cursor's newer states, -1 if the state is in this record.
+        The BookKeeper ledger that has newer states of the cursor; -1 if this record has the state.
     position_info : PositionInfo, optional
-        The state as far as this record holds it.
+        The part of the state that is in this record.
     last_active : int, optional
-        When the cursor was last active, in ms since the epoch.
+        The time of the cursor's last activity, in ms since the epoch.
     cursor_properties : dict of str to str
         Properties of the subscription.
     unknown_fields : bytes
@@ -1296,25 +1306,26 @@ class ManagedCursorInfo:
     ) -> Self: ...
     @classmethod
     def decode(cls, data: bytes, *, max_bytes: int = 67108864) -> Self:
-        """Read a value of the metadata store, with or without the header of compressed values.
+        """Decode a value of the metadata store, with or without the header of compressed values.
 
         Raises `CorruptStateError` with the offset at which reading stopped (in the decompressed message, if the error
         is there), and `LimitError` if the message or the result would take more than `max_bytes`.
         """
     def encode(self, compression: str | None = None) -> bytes:
-        """Write the value; `compression` is NONE, LZ4, ZLIB, ZSTD or SNAPPY, each with the header.
+        """Encode the record with the header of a compression: NONE, LZ4, ZLIB, ZSTD or SNAPPY.
 
-        By default, a decoded record is written as the same bytes, any other without a header.
+        Without `compression`, a decoded record gives the bytes from which it was decoded. Another record is encoded
+        without a header.
         """
     @property
     def cursors_ledger_id(self) -> int:
-        """The BookKeeper ledger with the cursor's newer states, or -1."""
+        """The BookKeeper ledger that has newer states of the cursor, or -1."""
     @property
     def position_info(self) -> PositionInfo | None:
-        """The state as far as this record holds it, or None."""
+        """The part of the state that is in this record, or None."""
     @property
     def last_active(self) -> int | None:
-        """When the cursor was last active, in ms since the epoch, or None."""
+        """The time of the cursor's last activity, in ms since the epoch, or None."""
     @property
     def cursor_properties(self) -> dict[str, str]:
         """Properties of the subscription; a copy."""
@@ -1331,14 +1342,14 @@ _Codes = tuple[NDArray[np.int32] | None, NDArray[np.int32]]
 
 @final
 class Names:
-    """Numbers names in the order of their first use.
+    """A table that gives each name a number, from 0 in the order of first use.
 
-    Columns of texts have the layout of Arrow: bytes, and int32 offsets, one more than texts.
+    Columns of texts have the layout of Arrow: the bytes of all texts, and int32 offsets, one more than there are texts.
 
     Parameters
     ----------
     names : list of str
-        The first names.
+        The names with the numbers from 0.
 
     Examples
     --------
@@ -1355,17 +1366,17 @@ class Names:
     def __len__(self) -> int: ...
     def __getitem__(self, number: int, /) -> str: ...
     def number(self, name: str) -> int:
-        """Return the number of a name, a new one if it was not known."""
+        """Return the number of a name. A new name gets the next number."""
 
     def number_many(self, offsets: NDArray[np.int32], data: NDArray[np.uint8]) -> NDArray[np.int32]:
-        """Return the number of each text, an int32 array.
+        """Return the number of each text as an int32 array. New texts get new numbers.
 
-        Raises `ValueError` for offsets outside the bytes, and for bytes that are not UTF-8; the names before the
-        error stay. O(bytes); holds the interpreter, because the texts are not copied.
+        Raises `ValueError` for offsets outside the bytes, and for bytes that are not UTF-8. Names before the error keep
+        their new numbers. O(bytes). The call does not detach from the interpreter, because the texts are not copied.
         """
 
     def to_arrays(self, start: int = 0) -> tuple[NDArray[np.int32], bytes]:
-        """Return the names from a number on as offsets, an int32 array, and bytes.
+        """Return the names with numbers of at least `start` as an int32 array of offsets, and bytes.
 
         Raises `LimitError` for more than 2 GiB of names.
         """
@@ -1421,20 +1432,20 @@ class CursorColumns(TypedDict):
 
 @final
 class Partials:
-    """The effect of events on many subscriptions, in a form that merges in any order: the fold of replay.
+    """The folded effect of events on many subscriptions. Two folds can be merged in any order.
 
-    The caller numbers topics and subscriptions. Subscription 0 is the topic itself, whose entries all its
-    subscriptions share. In columns, the least int64 means null. Events may come in any order, and twice. An invalid
-    event becomes the flaw of its subscription; other subscriptions are not affected.
+    The caller numbers topics and subscriptions. Subscription 0 is the topic itself; its entries belong to all
+    subscriptions of the topic. In columns, the least int64 means null. Events may come in any order, and twice. An
+    invalid event becomes the flaw of its subscription; other subscriptions are not affected.
 
     Parameters
     ----------
     ordered : bool
         Keep the order of each subscription's acknowledgments, which a later seek needs.
     resets_known : bool
-        The caller gives seeks and cleared backlogs by `seek` and `clear` before the events.
+        The caller calls `seek` and `clear` for all seeks and cleared backlogs before it feeds events.
     batch_size_max : int
-        Messages of the largest batch that is taken.
+        The number of messages in the largest accepted batch.
 
     Examples
     --------
@@ -1457,17 +1468,17 @@ class Partials:
     def pair_many(
         self, topics: NDArray[np.int32], subscriptions: NDArray[np.int32]
     ) -> NDArray[np.int64]:
-        """Return the number of each row's (topic, subscription), an int64 array; new ones for those that were not known.
+        """Return the number of each row's (topic, subscription) as an int64 array. New pairs get new numbers.
 
-        Raises `ValueError` for columns of different lengths; then none is new.
+        Raises `ValueError`, and adds no pair, for columns of different lengths.
         """
 
     def pair(self, topic: int, subscription: int) -> int:
-        """Return the number of a (topic, subscription), a new one if it was not known."""
+        """Return the number of a (topic, subscription). A new pair gets a new number."""
     def names(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the topic and the subscription of each pair, two int64 arrays."""
+        """Return two int64 arrays: the topic and the subscription of each pair."""
     def file(self, name: str) -> int:
-        """Return the number of a file, a new one if it was not known. Number 0 is the file without a name."""
+        """Return the number of a file. A new file gets a new number. Number 0 is the file without a name."""
     def seek(
         self,
         pair: int,
@@ -1479,33 +1490,37 @@ class Partials:
     ) -> None:
         """Apply a seek: `ledger_id:entry_id` is read next, and earlier acknowledgments are void.
 
-        `ack_set` holds the messages of that entry that are not acknowledged. A seek before the known one is ignored.
+        `ack_set` holds the messages of that entry that are not acknowledged. A seek that precedes the known one is
+        ignored.
         """
     def clear(self, pair: int, file: int, sequence: int, ledger_id: int, entry_id: int) -> None:
         """Apply a cleared backlog: everything up to `ledger_id:entry_id` is acknowledged."""
     def start(self, pair: int, info: PositionInfo, ledgers: Iterable[tuple[int, int]]) -> None:
         """Apply the state of a subscription before all events, and the known ledgers of its topic.
 
-        A seek that is already known makes its acknowledgments void.
+        If a seek is already known, it voids the acknowledgments of this state.
         """
     def set_settings(self, pair: int, file: int, sequence: int, detail: str) -> None:
-        """Set the settings of a subscription, JSON text, if they are later than the known ones."""
+        """Set the settings of a subscription, a JSON text, unless later settings are known."""
     def settings(self) -> list[tuple[int, str]]:
-        """Return the settings of the pairs that have any."""
+        """Return `(pair, JSON text)` for each pair with settings."""
     def set_ledgers(self, pair: int, ledger_ids: ArrayLike, entries: ArrayLike) -> None:
-        """Set the ledgers of a pair's topic, which replace those that the events show: ascending ids, and entries."""
+        """Set the ledgers of a pair's topic: ascending ids, and numbers of entries. They replace the ledgers of the
+        events.
+        """
     def flaw(self, pair: int) -> FlawFound | None:
-        """Return the flaw of a pair, or None: `file`, `sequence` (or None), `flaw`, a number of `ackwell.errors.Flaw`,
-        and `message`, a sentence.
+        """Return the flaw of a pair as a dictionary, or None.
+
+        The keys are `file`, `sequence` (or None), `flaw` (a number of `ackwell.errors.Flaw`) and `message`.
         """
     def note_flaw(self, pair: int, file: int, sequence: int, flaw: int) -> None:
-        """Keep a flaw of a pair by its number, if it precedes the known one."""
+        """Record a flaw of a pair by the flaw's number, unless an earlier flaw is known."""
     def is_deleted(self, pair: int) -> bool:
         """Return whether the subscription was deleted and not created again."""
     def last_published(self, pair: int) -> tuple[int, int] | None:
-        """Return the last position that exists, by the events of the subscription and its topic, or None."""
+        """Return the last position that exists according to the events of the subscription and its topic, or None."""
     def first_flawed(self) -> int | None:
-        """Return the pair with the first flaw of all, by (file, sequence); None if there is none."""
+        """Return the pair whose flaw comes first by (file, sequence); None if no pair has a flaw."""
     def feed(
         self,
         topics: _Codes,
@@ -1518,36 +1533,37 @@ class Partials:
         ack_sets: tuple[ArrayLike, ArrayLike, ArrayLike] | None = None,
         order: tuple[ArrayLike | None, _Codes | None] = (None, None),
     ) -> int | None:
-        """Apply rows of events; return the first row that is not an event, whose subscription then has a flaw, or None.
+        """Apply rows of events; return the index of the first row that is not an event, or None.
 
-        Names (`topics`, `subscriptions`, `kinds` and files) are pairs of int32 arrays: a code for each row, or None if
-        each row has code 0, and the number of each code. The numbers of kinds index `ACTIONS`. Every other column is
-        an int64 array. O(rows); other threads run during the call.
+        The subscription of such a row gets a flaw. Columns of names (`topics`, `subscriptions`, `kinds` and files) are
+        pairs of int32 arrays: the code of each row, or None if each row has code 0, and the number of each code. The
+        numbers of kinds index `ACTIONS`. Every other column is an int64 array. O(rows); other threads run during the
+        call.
 
         Parameters
         ----------
         batches : (batch indexes or None, batch sizes or None), optional
             The index of each row's message in its batch, and the number of messages in the batch.
         ack_sets : (starts, ends, words), optional
-            The ack set of each row is `words[start:end]`, or missing if the start is null.
+            The ack set of a row is `words[start:end]`. It is missing if the start is null.
         order : (sequences or None, files or None), optional
-            The sequence of each event in its file, and the file. Without files, each row is of file 0.
+            The sequence of each event in its file, and the file. Without files, all rows belong to file 0.
 
         Raises
         ------
         ValueError
-            For columns of different lengths, and for codes or ack sets that are out of range. Then no row is applied.
+            For columns of different lengths, and for codes or ack sets that are out of range. No row is applied.
         """
     def merge(self, pairs: ArrayLike, ledger_ids: ArrayLike, states: Sequence[bytes]) -> None:
-        """Join states that `encode` returned: for each state its pair, and its ledger or null.
+        """Merge states that `encode` returned. Each has a pair, and a ledger id or null.
 
-        Raises `CorruptStateError` for invalid bytes, and `NewerVersionError` for bytes of a newer release; the states
-        before them are joined.
+        Raises `CorruptStateError` for invalid bytes, and `NewerVersionError` for bytes of a newer release. The states
+        before the invalid one are then merged.
         """
     def commit_many(self, pairs: ArrayLike, transactions: NDArray[np.int32]) -> None:
-        """Apply the commits of transactions: the pair and the number of each, int64 and int32 arrays.
+        """Apply commits of transactions, given as an int64 array of pairs and an int32 array of transaction numbers.
 
-        Raises `ValueError` for columns of different lengths and a pair that is not known; then none is applied.
+        Raises `ValueError`, and applies no commit, for columns of different lengths and for an unknown pair.
         """
     def uncommitted_rows(
         self,
@@ -1559,11 +1575,11 @@ class Partials:
         *,
         takes_commits: bool,
     ) -> NDArray[np.int64]:
-        """Return the rows of acknowledgments in transactions that are not known to be committed, int64, in order.
+        """Return the indexes of acknowledgments in transactions without a known commit, as an int64 array in order.
 
-        The columns are those of `feed`; `ledger_ids` gives the number of rows, and transaction 0 means none. With
-        `takes_commits`, the commits among the rows are applied first. Raises `ValueError` as `feed`; then no commit
-        is applied. O(rows); other threads run during the call.
+        The columns are those of `feed`. The length of `ledger_ids` is the number of rows. Transaction 0 means no
+        transaction. With `takes_commits`, the commits among the rows are applied first. Raises `ValueError`, and
+        applies no commit, in the cases of `feed`. O(rows); other threads run during the call.
         """
     def absorb(
         self,
@@ -1572,21 +1588,22 @@ class Partials:
         subscriptions: NDArray[np.int32],
         transactions: NDArray[np.int32],
     ) -> None:
-        """Join all of `other`, and leave it empty. `topics`, `subscriptions` and `transactions` map the numbers of
-        `other` to the numbers here, int32 arrays. O(size of `other`); other threads run during the call.
+        """Merge all of `other` into this object, and leave `other` empty.
 
-        Raises `ValueError` if a number of `other` is not in its mapping; then nothing is joined, and `other` is
-        empty.
+        `topics`, `subscriptions` and `transactions` are int32 arrays that map the numbers of `other` to the numbers
+        here. O(size of `other`); other threads run during the call. Raises `ValueError` if a number of `other` is not
+        in its mapping. Then nothing is merged, and `other` is empty.
         """
     def encode(self, start: int = 0, max_bytes: int = 4194304) -> PartialRows:
-        """Return the states of pairs from `start` on as rows, by name: the number of encoded pairs (`taken`), and for
-        each row the pair, the ledger or null, and the state as int32 offsets and bytes. Stops after about
-        `max_bytes`.
+        """Return the states of the pairs from number `start` as a dictionary of columns. Stops after about `max_bytes`.
+
+        `taken` is the number of encoded pairs. The columns have for each row the pair, the ledger or null, and the
+        state as int32 offsets and bytes.
         """
     def cursor(
         self, pair: int, *, batch_index_acks: bool = True
     ) -> tuple[PositionInfo, Ledgers, list[tuple[int, int, int]]]:
-        """Return a pair's state: its `PositionInfo`, its `Ledgers`, and `(ledger_id, entry_id, size)` of its batches.
+        """Return a pair's state: its `PositionInfo`, its `Ledgers`, and `(ledger_id, entry_id, size)` of each batch.
 
         Raises `ProtocolError` for a flaw, for an acknowledgment of an entry that was never published, and for a batch
         index beyond its batch or in a batch of unknown size.
@@ -1594,17 +1611,17 @@ class Partials:
     def cursors(
         self, pairs: ArrayLike, whole_acks: Sequence[int] | None = None, max_bytes: int = 4194304
     ) -> CursorColumns:
-        """Return the cursors of pairs as columns by name, and the number of returned pairs (`taken`); stops after about
-        `max_bytes`.
+        """Return the cursors of pairs as a dictionary of columns. Stops after about `max_bytes`.
 
-        Texts, bytes and lists have int32 offsets. `errors` holds (row, message) of each pair that has no cursor, and
-        `deleted` the rows of deleted subscriptions. `whole_acks` are pairs whose batch index acknowledgments are
-        ignored. `acked` counts the acknowledged messages of each ack set's batch; -n - 1 means at least n.
+        `taken` is the number of returned pairs. Columns of texts, bytes and lists have int32 offsets. `errors` has
+        (row, message) of each pair without a cursor, and `deleted` the rows of deleted subscriptions. For the pairs in
+        `whole_acks`, acknowledgments of single batch indexes are ignored. `acked` has the number of acknowledged
+        messages of each ack set's batch; -n - 1 means at least n.
         """
 
 @final
 class TraceReader:
-    """Reads JSON lines into columns of events, as `Partials.feed` takes them.
+    """A reader of JSON lines. It returns columns of events for `Partials.feed`.
 
     Parameters
     ----------
@@ -1613,9 +1630,9 @@ class TraceReader:
     """
     def __new__(cls, kinds: Sequence[tuple[str, bool]]) -> Self: ...
     def set_defaults(self, topic: str | None = None, subscription: str | None = None) -> None:
-        """Begin another trace: set the topic and the subscription of lines that do not name them."""
+        """Set the topic and the subscription of lines that do not name them. Call it at the start of each trace."""
     def names(self, starts: list[int]) -> list[list[str]]:
-        """Return the topics, the subscriptions and the transactions that were read, from these numbers on."""
+        """Return three lists of names: topics, subscriptions and transactions, each from its number in `starts`."""
     def fields(self, text: str) -> dict[str, Any]:
         """Return all fields of one line under their full names, without nulls. The line need not be plain.
 
@@ -1624,10 +1641,9 @@ class TraceReader:
     def read(
         self, data: bytes, start: int, end: int, line: int
     ) -> tuple[int, int, int | None, dict[str, NDArray[Any]]]:
-        """Read lines of `data[start:end]`, the first of which has the number `line`, up to the first line that is not
-        plain.
+        """Read the lines of `data[start:end]` up to the first line that is not plain. `line` is the first line's number.
 
-        Return the number of bytes and lines read, the end of the line that is not plain or None, and the columns by
+        Returns the number of bytes and lines read, the end of the line that is not plain (or None), and the columns by
         name. Other threads run during the call.
         """
 
@@ -1639,16 +1655,17 @@ def compress(data: bytes, compression: str) -> bytes:
     True
     """
 def crc32c(data: bytes, crc: int = 0) -> int:
-    """Return the CRC-32C of bytes, going on from `crc`, the checksum of the bytes before them.
+    """Return the CRC-32C of bytes. `crc` is the checksum of the bytes before them.
 
-    O(bytes). Runs attached to the interpreter: a message takes less time than detaching.
+    O(bytes). The call does not detach from the interpreter, because detaching takes longer than the checksum of a
+    message.
 
     >>> from ackwell._native import crc32c
     >>> hex(crc32c(b"123456789")), crc32c(b"6789", crc32c(b"12345")) == crc32c(b"123456789")
     ('0xe3069283', True)
     """
 def decode_command_ack(data: bytes) -> AckFields:
-    """Read the bytes of a `CommandAck` into columns.
+    """Decode the bytes of a `CommandAck` into columns.
 
     Raises `CorruptStateError` with the offset for bytes that are not a command, `LimitError` for a batch that is too
     large. O(bytes).
@@ -1661,6 +1678,6 @@ def decode_command_ack(data: bytes) -> AckFields:
 def decompress(data: bytes, compression: str, size: int, max_bytes: int = 67108864) -> bytes:
     """Decompress bytes to exactly `size` bytes.
 
-    Raises `CorruptStateError` if the size differs, and `LimitError` if `size` is more than `max_bytes`. Takes at most
-    twice the memory of the actual result.
+    Raises `CorruptStateError` if the size differs, and `LimitError` if `size` is more than `max_bytes`. The call takes
+    at most twice the memory of the result.
     """

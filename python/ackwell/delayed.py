@@ -438,7 +438,7 @@ class DelayedDeliveryTracker(EqualByState):
 
 
 def _int64(name: str, value: int) -> int:
-    """Return an int64, or raise `ValueError`."""
+    """Return `value` as an integer; `ValueError` if it is outside int64."""
     number = operator.index(value)
     if not INT64_MIN <= number <= INT64_MAX:
         raise ValueError(f"{name} is {number}; expected an int64")

@@ -246,7 +246,7 @@ class Fold:
 
     @property
     def partials(self) -> Any:
-        """The native structure."""
+        """The native `Partials` of the fold."""
         return self._partials
 
     def raise_flaw(self, *, all_flaws: bool = True) -> None:

@@ -287,7 +287,7 @@ def _loaded(connection: Connection, name: Name, deadline: float) -> Snapshot:
 
 
 def release_all(connection: Connection, window: Window) -> Iterator[Result]:
-    """Release every hold of a window without restoring anything; the snapshots stay."""
+    """Release every hold of a window and restore nothing. The snapshots are kept."""
     for name in window.names():
         if window.journal(name).exists():
             try:

@@ -38,7 +38,7 @@ class Change(NamedTuple):
 
     @property
     def empty(self) -> bool:
-        """Whether nothing changes."""
+        """Whether the change has no effect."""
         changes = self.changes
         return not (
             self.moves

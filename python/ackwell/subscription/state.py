@@ -78,7 +78,7 @@ class State:
         self.delayed = self.tracker if self.policy.individual else None
 
     def set_limits(self, settings: SubscriptionSettings) -> None:
-        """Change the limits."""
+        """Change the limits of the subscription and its consumers."""
         self.settings = settings
         self.consumers.set_limits(settings)
 

@@ -8,12 +8,12 @@
 //! ([`AckSet`]), so their empty and full words cost nothing. A search is one look-up of the ledger and two binary
 //! searches; an insertion moves at most one chunk.
 //!
-//! **Changes.** Each set has two marks: it changed since the last save, or since the current save began. The marks move
-//! with the set, so a save costs O(changes) and no change needs memory. A set is removed only when its entry is
-//! acknowledged, except by `clear`, after which the changes are unknown.
+//! **Changes.** Each set has two marks: whether it changed since the last save, and since the current save began. The
+//! marks are stored in the chunk of the set, so a save costs O(changes) and a change needs no memory. A set is removed
+//! only if its entry is acknowledged. The exception is `clear`; the changes are unknown after it.
 //!
-//! Invariants (`validate` checks them): no chunk and no ledger is empty; entries rise strictly; sets are stored in
-//! their only form; `len` is the number of sets.
+//! Invariants (`validate` checks them): no chunk and no ledger is empty; entry ids increase strictly; each set is in
+//! its canonical form; `len` is the number of sets.
 
 mod ack_set;
 mod chunk;
@@ -28,28 +28,28 @@ use ack_set::store;
 pub use ack_set::{AckSet, Words};
 use chunk::{Chunk, SETS_MAX};
 
-/// Changes that a save writes one by one. With more, a full save is cheaper.
+/// The most changes that a save writes one by one. With more changes, a full save is cheaper.
 pub const CHANGES_MAX: usize = 1 << 16;
 
-/// Chunks with fewer sets join a neighbour.
+/// A chunk with fewer sets is joined with a neighbour.
 const SETS_MIN: usize = SETS_MAX / 4;
 
-/// A map from positions to ack sets; see the module for its representation.
+/// A map from positions to ack sets. The module documentation describes its representation.
 #[derive(Debug, Default)]
 pub struct AckSets {
     ledgers: BTreeMap<i64, Vec<Chunk>>,
     len: usize,
-    /// The chunk of the last change, which is tried first: acknowledgments come almost in order.
+    /// The chunk of the last change. It is tried first, because acknowledgments come almost in order.
     last: usize,
     tracking: Tracking,
 }
 
-/// Which marks of the chunks are complete.
+/// The state of the change marks.
 #[derive(Debug, Clone, Copy, Default)]
 struct Tracking {
-    /// The changes since the last save.
+    /// Whether the marks of changes since the last save are complete.
     has_changed: bool,
-    /// The changes since the current save began.
+    /// Whether the marks of changes since the current save began are complete.
     has_since: bool,
     /// Whether anything changed since the last save began.
     is_moved: bool,
@@ -58,16 +58,16 @@ struct Tracking {
 /// The effect of an acknowledgment on an ack set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// None.
+    /// The set is as before.
     Unchanged,
-    /// This many messages are left.
+    /// The set changed, and has this many unacknowledged messages.
     Left(u64),
-    /// No message is left; the set is removed.
+    /// All messages are acknowledged, and the set is removed.
     Emptied,
 }
 
 impl Effect {
-    /// The messages that are left, −1 if nothing changed.
+    /// Returns the number of unacknowledged messages, or −1 if nothing changed.
     #[must_use]
     pub fn code(self) -> i64 {
         match self {
@@ -82,13 +82,13 @@ fn chunks_of(ledger_id: i64, chunks: &[Chunk]) -> impl Iterator<Item = (i64, &Ch
     chunks.iter().map(move |chunk| (ledger_id, chunk))
 }
 
-/// The chunk of an entry, if the ledger has it.
+/// Returns the index of the chunk to which an entry belongs.
 #[inline]
 fn chunk_of(chunks: &[Chunk], entry_id: i64) -> usize {
     chunks.partition_point(|chunk| chunk.base() <= entry_id).saturating_sub(1)
 }
 
-/// As [`chunk_of`]; tries one chunk first.
+/// Does the same as [`chunk_of`], but tries the chunk `first` first.
 #[inline]
 fn chunk_near(chunks: &[Chunk], entry_id: i64, first: usize) -> usize {
     let is_right = chunks.get(first).is_some_and(|chunk| chunk.base() <= entry_id)
@@ -97,25 +97,25 @@ fn chunk_near(chunks: &[Chunk], entry_id: i64, first: usize) -> usize {
 }
 
 impl AckSets {
-    /// No sets.
+    /// Creates an empty map.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The number of sets. O(1).
+    /// Returns the number of sets. O(1).
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there is none. O(1).
+    /// Returns whether the map is empty. O(1).
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The set of an entry. O(log sets).
+    /// Returns the set of an entry. O(log sets).
     #[must_use]
     #[inline]
     pub fn get(&self, position: Position) -> Option<AckSet<'_>> {
@@ -215,8 +215,8 @@ impl AckSets {
         Effect::Left(count)
     }
 
-    /// [`Self::intersect`] of each row, in order; `ends[i]` is the end of the words of row `i`. An entry without
-    /// messages left is acknowledged, so later rows of it change nothing.
+    /// Calls [`Self::intersect`] for each row, in order. `ends[i]` is the end of the words of row `i`. If a row leaves
+    /// an entry without unacknowledged messages, later rows of this entry change nothing.
     ///
     /// # Errors
     /// [`Error::Value`] if `ends` does not rise from 0 to the number of words.
@@ -248,8 +248,9 @@ impl AckSets {
             .collect())
     }
 
-    /// Replaces the set of an entry by words whose first message has a higher batch index; an entry without a set gets
-    /// the words. Returns whether this changed the set. The rule of Pulsar before 5.0 for cumulative acknowledgments.
+    /// Sets the words of an entry, if the entry has no set or if their first unacknowledged batch index is higher than
+    /// that of the set. Returns whether this changed the set. Brokers before 5.0 apply cumulative acknowledgments in
+    /// this way.
     pub fn replace_if_later(&mut self, position: Position, words: &[i64]) -> bool {
         let mut stored = Vec::new();
         store(words, &mut stored);
@@ -306,12 +307,12 @@ impl AckSets {
         self.retain(|position, _| !acked.contains(position.ledger_id, position.entry_id))
     }
 
-    /// Removes the sets without messages; returns their number. O(sets).
+    /// Removes the sets without unacknowledged messages; returns their number. O(sets).
     pub fn remove_empty(&mut self) -> usize {
         self.retain(|_, set| !set.stored().is_empty())
     }
 
-    /// Keeps some sets; returns the number of the others. O(sets).
+    /// Removes the sets for which `keeps` is false; returns their number. O(sets).
     pub fn retain(&mut self, mut keeps: impl FnMut(Position, AckSet<'_>) -> bool) -> usize {
         let before = self.len;
         let ledger_ids: Vec<i64> = self.ledger_ids().collect();
@@ -323,7 +324,8 @@ impl AckSets {
         before - self.len
     }
 
-    /// Keeps some sets of a ledger. Visits only the chunks that can have an entry from `first` to `last`.
+    /// Removes the sets of a ledger for which `keeps` is false. Visits only the chunks that can have an entry from
+    /// `first` to `last`.
     fn retain_between(
         &mut self,
         ledger_id: i64,
@@ -360,7 +362,7 @@ impl AckSets {
         }
     }
 
-    /// Keeps the first `count` sets, and returns the others.
+    /// Keeps the first `count` sets, and removes and returns the others.
     #[must_use]
     pub fn split_off(&mut self, count: usize) -> Self {
         let mut rest = Self::new();
@@ -376,14 +378,14 @@ impl AckSets {
         rest
     }
 
-    /// Sets the words of the entries of other sets.
+    /// Sets the words of every entry in `newer`.
     pub fn update(&mut self, newer: &Self) {
         for (position, set) in newer.iter() {
             self.insert_stored(position, set.stored());
         }
     }
 
-    /// The sets that older ones do not have, or have with other words. O(sets).
+    /// Returns the sets that are missing in `older` or have other words there. O(sets).
     #[must_use]
     pub fn changed_from(&self, older: &Self) -> Self {
         let mut changed = Self::new();
@@ -399,12 +401,12 @@ impl AckSets {
         self.tracking.is_moved = true;
     }
 
-    /// The ledgers with sets, in order.
+    /// Returns the ledgers with sets, in order.
     pub fn ledger_ids(&self) -> impl ExactSizeIterator<Item = i64> + '_ {
         self.ledgers.keys().copied()
     }
 
-    /// The sets in order of position.
+    /// Returns the sets in order of position.
     pub fn iter(&self) -> impl Iterator<Item = (Position, AckSet<'_>)> + Clone + '_ {
         self.chunks().flat_map(|(ledger_id, chunk)| {
             (0..chunk.len())
@@ -416,7 +418,7 @@ impl AckSets {
         self.ledgers.iter().flat_map(|(ledger_id, chunks)| chunks_of(*ledger_id, chunks))
     }
 
-    /// The words of the longest set.
+    /// Returns the number of words of the longest set.
     #[must_use]
     pub fn longest(&self) -> usize {
         self.iter().map(|(_, set)| set.word_count()).max().unwrap_or(0)
@@ -443,13 +445,13 @@ impl AckSets {
         Some(changed)
     }
 
-    /// Ends a save that succeeded: the changes before it began are saved.
+    /// Ends a successful save. Changes from before [`Self::begin_save`] then count as saved.
     pub fn end_save(&mut self) {
         self.tracking.has_changed = self.tracking.has_since;
         self.chunks_mut().for_each(|chunk| chunk.changed = chunk.since);
     }
 
-    /// Whether anything changed since the last save began.
+    /// Returns whether anything changed since the last save began.
     #[must_use]
     pub fn is_moved(&self) -> bool {
         self.tracking.is_moved
@@ -459,7 +461,7 @@ impl AckSets {
         self.ledgers.values_mut().flatten()
     }
 
-    /// Heap bytes.
+    /// Returns the heap bytes.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         let of_ledger = |chunks: &Vec<Chunk>| {
@@ -473,7 +475,7 @@ impl AckSets {
     /// Checks the invariants.
     ///
     /// # Errors
-    /// A sentence that says which one is broken.
+    /// A sentence that names the broken invariant.
     pub fn validate(&self) -> Validity {
         let mut stored = Vec::new();
         for (ledger_id, chunks) in &self.ledgers {
@@ -510,7 +512,7 @@ impl Tracking {
     }
 }
 
-/// Inserts an entry that the chunks do not have, and returns its place.
+/// Inserts an entry that no chunk has, and returns its chunk and index.
 fn insert_new(
     chunks: &mut Vec<Chunk>,
     mut place: usize,
@@ -548,7 +550,7 @@ fn insert_new(
     }
 }
 
-/// Removes an empty chunk; joins a small one with a neighbour.
+/// Removes the chunk at `place` if it is empty, or joins it with a neighbour if it is small.
 fn join_small(chunks: &mut Vec<Chunk>, place: usize) {
     let len = chunks[place].len();
     if len == 0 {
@@ -567,7 +569,7 @@ fn join_small(chunks: &mut Vec<Chunk>, place: usize) {
     }
 }
 
-/// Refuses ends that are not those of `words`.
+/// Returns an error unless `ends` increases from 0 to the number of words.
 fn check_ends(ends: &[i64], words: &[i64]) -> Result<()> {
     let is_sorted = ends.is_sorted() && ends.first().is_none_or(|first| *first >= 0);
     if !is_sorted || ends.last().copied().unwrap_or(0) != words.len() as i64 {
@@ -580,7 +582,7 @@ fn check_ends(ends: &[i64], words: &[i64]) -> Result<()> {
 }
 
 impl Clone for AckSets {
-    /// The same sets; a copy has no saves, so its changes are unknown.
+    /// Returns the same sets. A copy has no saves, so its changes are unknown.
     fn clone(&self) -> Self {
         let (ledgers, len) = (self.ledgers.clone(), self.len);
         Self { ledgers, len, last: 0, tracking: Tracking::default() }
@@ -588,7 +590,7 @@ impl Clone for AckSets {
 }
 
 impl PartialEq for AckSets {
-    /// The same sets, whatever chunks they are in.
+    /// Compares the sets, not their distribution over chunks.
     fn eq(&self, other: &Self) -> bool {
         self.len == other.len && self.iter().eq(other.iter())
     }

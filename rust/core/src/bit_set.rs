@@ -4,14 +4,14 @@
 //! `BitSet.toLongArray` and of Pulsar's `ack_set`.
 //!
 //! **Invariants** (`validate` checks them): the last word is not zero, so two equal sets have equal words;
-//! no bit is at or past `limit`.
+//! no set bit is at or above `limit`.
 //!
-//! **Why a limit.** One stray index would otherwise allocate as many bits as it is large. The default is
-//! that of Java, whose indexes are ints.
+//! **Limit.** Without a limit, a single wrong index could allocate a huge array. The default is the limit of Java,
+//! whose indexes are ints.
 
 use crate::error::{Error, Result, Validity, invariant, vec_with_room};
 
-/// Bits a set may have by default: Java's limit, indexes below 2^31.
+/// The default limit. As in Java, indexes are below 2^31.
 pub const LIMIT_DEFAULT: usize = 1 << 31;
 
 const BITS: usize = u64::BITS as usize;
@@ -23,25 +23,25 @@ pub struct BitSet {
     limit: usize,
 }
 
-/// The bits of a word at and above `bit` of the set.
+/// Returns a mask of the bits in the word of `bit`, from `bit` upwards.
 fn from_bit(bit: usize) -> u64 {
     !0 << (bit % BITS)
 }
 
 impl BitSet {
-    /// An empty set of bits below [`LIMIT_DEFAULT`].
+    /// Returns an empty set of bits below [`LIMIT_DEFAULT`].
     #[must_use]
     pub const fn new() -> Self {
         Self::with_limit(LIMIT_DEFAULT)
     }
 
-    /// An empty set of bits below `limit`.
+    /// Returns an empty set of bits below `limit`.
     #[must_use]
     pub const fn with_limit(limit: usize) -> Self {
         Self { words: Vec::new(), limit }
     }
 
-    /// The set of these words, in the order of Java's `BitSet.toLongArray`; zero words at the end are dropped.
+    /// Returns the set of these words, in the order of Java's `BitSet.toLongArray`; zero words at the end are dropped.
     ///
     /// # Errors
     /// [`Error::Limit`] for a bit at or past `limit`.
@@ -54,19 +54,19 @@ impl BitSet {
         }
     }
 
-    /// The words, as Java's `BitSet.toLongArray`.
+    /// Returns the words, as Java's `BitSet.toLongArray`.
     #[must_use]
     pub fn words(&self) -> &[u64] {
         &self.words
     }
 
-    /// The first index that is too large.
+    /// Returns the limit: the least index that is too large.
     #[must_use]
     pub fn limit(&self) -> usize {
         self.limit
     }
 
-    /// Whether `bit` is set. O(1).
+    /// Returns whether `bit` is set. O(1).
     #[must_use]
     #[inline]
     pub fn get(&self, bit: usize) -> bool {
@@ -104,7 +104,7 @@ impl BitSet {
         Ok(new)
     }
 
-    /// Refuses bits that [`BitSet::set_many`] would refuse.
+    /// Returns an error for bits that [`BitSet::set_many`] would refuse.
     ///
     /// # Errors
     /// As [`BitSet::set_many`].
@@ -118,10 +118,10 @@ impl BitSet {
         }
     }
 
-    /// Refuses negative bits.
+    /// Returns an error for a negative bit.
     ///
     /// # Errors
-    /// [`Error::Value`] that names the first one.
+    /// [`Error::Value`] with the first negative bit.
     pub fn check_natural(bits: &[i64]) -> Result<()> {
         match bits.iter().find(|&&bit| bit < 0) {
             Some(negative) => Err(Error::Value(format!("bit {negative}: bits are at least 0"))),
@@ -186,56 +186,56 @@ impl BitSet {
         Ok(removed)
     }
 
-    /// The first set bit at or after `bit`. O(words passed).
+    /// Returns the first set bit at or after `bit`. O(words passed).
     #[must_use]
     pub fn next_set(&self, bit: usize) -> Option<usize> {
         self.scan_up(bit, |word| word)
     }
 
-    /// The first clear bit at or after `bit`; past the last word every bit is clear. O(words passed).
+    /// Returns the first clear bit at or after `bit`. After the last word every bit is clear. O(words passed).
     #[must_use]
     pub fn next_clear(&self, bit: usize) -> usize {
         self.scan_up(bit, |word| !word).unwrap_or(bit.max(self.words.len() * BITS))
     }
 
-    /// The last set bit at or before `bit`. O(words passed).
+    /// Returns the last set bit at or before `bit`. O(words passed).
     #[must_use]
     pub fn previous_set(&self, bit: usize) -> Option<usize> {
         self.scan_down(bit, |word| word)
     }
 
-    /// The last clear bit at or before `bit`. O(words passed).
+    /// Returns the last clear bit at or before `bit`. O(words passed).
     #[must_use]
     pub fn previous_clear(&self, bit: usize) -> Option<usize> {
         if bit >= self.words.len() * BITS { Some(bit) } else { self.scan_down(bit, |word| !word) }
     }
 
-    /// The first set bit.
+    /// Returns the first set bit.
     #[must_use]
     pub fn first(&self) -> Option<usize> {
         self.next_set(0)
     }
 
-    /// The last set bit. O(1).
+    /// Returns the last set bit. O(1).
     #[must_use]
     pub fn last(&self) -> Option<usize> {
         let last = self.words.last()?;
         Some(self.words.len() * BITS - 1 - last.leading_zeros() as usize)
     }
 
-    /// How many bits are set. O(words).
+    /// Returns the number of set bits. O(words).
     #[must_use]
     pub fn cardinality(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Whether no bit is set. O(1).
+    /// Returns whether no bit is set. O(1).
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
     }
 
-    /// The set bits in order.
+    /// Returns the set bits in order.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         self.words.iter().enumerate().flat_map(|(at, &word)| {
             std::iter::successors((word != 0).then_some(word), |&rest| {
@@ -290,7 +290,7 @@ impl BitSet {
         self.words.shrink_to_fit();
     }
 
-    /// Heap bytes.
+    /// Returns the heap bytes.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         self.words.capacity() * size_of::<u64>()
@@ -299,14 +299,14 @@ impl BitSet {
     /// Checks the invariants.
     ///
     /// # Errors
-    /// A sentence that says which one is broken.
+    /// A sentence that names the broken invariant.
     pub fn validate(&self) -> Validity {
         invariant!(self.words.last() != Some(&0), "the last word is not zero");
         invariant!(self.last().is_none_or(|last| last < self.limit), "no bit past the limit");
         Ok(())
     }
 
-    /// Adds zero words up to that of `bit`, which is to be set next.
+    /// Adds zero words up to the word of `bit`. The caller sets `bit` next.
     #[inline]
     fn reach(&mut self, bit: usize) -> Result<()> {
         if bit / BITS >= self.words.len() {

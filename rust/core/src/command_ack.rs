@@ -1,13 +1,13 @@
 //! `CommandAck`: a client's acknowledgment command, decoded into columns.
 //!
 //! ```text
-//! ledger_ids, entry_ids   one row a message id
-//! ack_sets                if any id has one: starts of each id's words, and the words of all
-//! others                  the ids that hold more than a position and an ack set, in order of their index
+//! ledger_ids, entry_ids   one row for each message id
+//! ack_sets                if an id has an ack set: the start of each id's words, and the words of all ids
+//! others                  the ids with more than a position and an ack set, in order of their index
 //! ```
 //!
-//! One command holds up to hundreds of plain positions, so they become arrays that the cursor takes at once. Other
-//! ids are rare; each stays a value. Unknown fields and unknown enum values are kept byte for byte.
+//! A command often has hundreds of plain positions. So these become arrays, which the cursor acknowledges in one call.
+//! Other ids are rare, and each is a [`MessageId`]. Unknown fields and unknown enum values are kept byte for byte.
 
 use crate::error::{Error, Result};
 use crate::position_info::wire::{Field, Reader, Value};
@@ -18,18 +18,18 @@ pub const BATCH_SIZE_MAX: i32 = 1 << 20;
 /// The most 64-bit words in one ack set.
 pub const WORDS_MAX: usize = BATCH_SIZE_MAX as usize / 64;
 
-/// The greatest nesting of `first_chunk` that is read. Valid commands nest once; deeper nesting is hostile.
+/// The greatest accepted nesting of `first_chunk`. Valid commands nest once; deeper nesting is hostile.
 const CHUNK_DEPTH_MAX: usize = 4;
 
-/// How many values `ValidationError` has.
+/// The number of values of `ValidationError`.
 const VALIDATION_ERRORS: i32 = 5;
 
 /// One `MessageIdData`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MessageId {
-    /// Field 1, as signed.
+    /// Field 1, converted to a signed number.
     pub ledger_id: i64,
-    /// Field 2, as signed.
+    /// Field 2, converted to a signed number.
     pub entry_id: i64,
     /// Field 3; −1 if absent.
     pub partition: i32,
@@ -46,7 +46,7 @@ pub struct MessageId {
 }
 
 impl MessageId {
-    /// Whether the id holds only a position and an ack set.
+    /// Returns whether the id has only a position and an ack set.
     fn is_plain(&self) -> bool {
         self.partition == -1
             && self.batch_index == -1
@@ -61,16 +61,16 @@ impl MessageId {
 pub struct AckSets {
     /// The start of each id's words; the last element is the number of words.
     pub starts: Vec<i64>,
-    /// The words of all.
+    /// The words of all ids.
     pub words: Vec<i64>,
 }
 
-/// An acknowledgment command; see the module for its representation.
+/// An acknowledgment command. The module documentation describes its representation.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CommandAck {
     /// Field 1.
     pub consumer_id: u64,
-    /// Field 2: cumulative, or individual.
+    /// Field 2: whether the acknowledgment is cumulative.
     pub cumulative: bool,
     /// The ledger of each id.
     pub ledger_ids: Vec<i64>,
@@ -95,7 +95,7 @@ pub struct CommandAck {
 }
 
 impl CommandAck {
-    /// Reads a command. The last value of a repeated single field counts, as Protocol Buffers have it.
+    /// Reads a command. If a single field occurs twice, the last value counts, as in Protocol Buffers.
     ///
     /// # Errors
     /// [`Error::Corrupt`] for bytes that are not a command, [`Error::Limit`] for a batch of more than
@@ -179,7 +179,7 @@ const LEDGER_ID_TAG: u8 = 1 << 3;
 const ENTRY_ID_TAG: u8 = 2 << 3;
 const WORD_TAG: u8 = 5 << 3;
 
-/// The ledger, the entry and the word of the plain id at the beginning of these bytes, and how many bytes it takes.
+/// Parses the plain id at the beginning of the bytes. Returns its ledger, its entry, its word and its length in bytes.
 #[inline]
 fn plain_id(bytes: &[u8]) -> Option<(u64, u64, Option<u64>, usize)> {
     let [ID_TAG, length, LEDGER_ID_TAG, rest @ ..] = bytes else { return None };
@@ -195,7 +195,7 @@ fn plain_id(bytes: &[u8]) -> Option<(u64, u64, Option<u64>, usize)> {
     (bytes.len() - rest.len() == length).then_some((ledger_id, entry_id, Some(word), length))
 }
 
-/// A varint of at most eight bytes, and the rest of the bytes.
+/// Parses a varint of at most eight bytes. Returns its value and the bytes after it.
 #[inline]
 fn short_varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let mut value = 0;
@@ -252,7 +252,7 @@ fn read_message_id(mut reader: Reader<'_>, depth: usize) -> Result<MessageId> {
     Ok(message)
 }
 
-/// One word, or many if they are packed.
+/// Appends the word of a field, or several words if they are packed.
 fn read_words(field: &Field<'_>, words: &mut Vec<i64>) -> Result<()> {
     if let Value::Varint(word) = field.value {
         words.push(word as i64);
@@ -296,7 +296,7 @@ fn text(reader: Reader<'_>) -> Result<String> {
     }
 }
 
-/// A varint as Protocol Buffers read an int32: its low 32 bits, signed.
+/// Returns a varint as an int32: its low 32 bits, signed, as in Protocol Buffers.
 fn int32(field: &Field<'_>) -> Result<i32> {
     Ok(field.varint()? as i32)
 }

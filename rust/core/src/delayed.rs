@@ -5,7 +5,7 @@
 
 use crate::error::{Error, Result, Validity, vec_with_room};
 
-/// A delayed message: its delivery time and its position. Ordered by time, ledger and entry.
+/// A delayed message: its delivery time and its position. Messages are ordered by time, ledger and entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Delayed {
     /// Milliseconds since the epoch at which the message is due; any i64.
@@ -17,7 +17,7 @@ pub struct Delayed {
 }
 
 impl Delayed {
-    /// A message taken as it is.
+    /// Creates a message without checks.
     #[must_use]
     pub const fn new(deliver_at_ms: i64, ledger_id: i64, entry_id: i64) -> Self {
         Self { deliver_at_ms, ledger_id, entry_id }
@@ -36,10 +36,10 @@ impl Delayed {
     }
 }
 
-/// Refuses a batch with a negative id before anything is changed.
+/// Returns an error for a batch with a negative id.
 ///
 /// # Errors
-/// [`Error::Value`] that names the first one.
+/// [`Error::Value`] with the first negative id.
 pub fn check_positions(ledger_ids: &[i64], entry_ids: &[i64]) -> Result<()> {
     // One pass without branches; the offender is looked up only if there is one.
     let signs = ledger_ids.iter().chain(entry_ids).fold(0, |signs, id| signs | id);
@@ -51,7 +51,7 @@ pub fn check_positions(ledger_ids: &[i64], entry_ids: &[i64]) -> Result<()> {
     Ok(())
 }
 
-/// Messages as three columns of one length, the shape of every batch.
+/// Messages as three columns of equal length. Every batch has this type.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DelayedColumns {
     /// See [`Delayed::deliver_at_ms`].
@@ -75,13 +75,13 @@ impl DelayedColumns {
         })
     }
 
-    /// The number of messages.
+    /// Returns the number of messages.
     #[must_use]
     pub fn len(&self) -> usize {
         self.deliver_at_ms.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether the collection is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.deliver_at_ms.is_empty()
@@ -103,7 +103,7 @@ impl DelayedColumns {
         self.entry_ids.extend(first..=last);
     }
 
-    /// The messages one by one.
+    /// Returns an iterator over the messages.
     pub fn iter(&self) -> impl Iterator<Item = Delayed> + '_ {
         (0..self.len()).map(|index| {
             Delayed::new(self.deliver_at_ms[index], self.ledger_ids[index], self.entry_ids[index])
@@ -119,25 +119,26 @@ impl FromIterator<Delayed> for DelayedColumns {
     }
 }
 
-/// The most messages that a restored index may hold: a run of any length takes a few bytes, and a caller that pops it
-/// would need 24 for each message.
+/// The most messages in a restored index. A run of any length takes a few bytes, but a caller that pops it needs 24
+/// bytes for each message.
 pub(crate) const RESTORED_MAX: u64 = 1 << 32;
 
 /// An index of delayed messages. It has no clock; times are arguments.
 pub trait DelayedIndex {
-    /// Whether negative ledger and entry ids are taken, which [`check_positions`] refuses.
+    /// Whether the index accepts negative ledger and entry ids. [`check_positions`] refuses them.
     const TAKES_ANY_IDS: bool = false;
 
-    /// Whether [`DelayedIndex::add_many`] sorts its messages, so that large batches cost less for each.
+    /// Whether [`DelayedIndex::add_many`] sorts its messages. Then a message costs less in a larger batch.
     const SORTS_BATCHES: bool = false;
 
-    /// Adds a message; returns whether it was new (a heap counts duplicates, so there it always is).
+    /// Adds a message; returns whether it was new. In a heap every message is new, because duplicates are separate.
     ///
     /// # Errors
-    /// [`Error::Value`] for a negative id, except in the heap, which takes any three integers.
+    /// [`Error::Value`] for a negative id. The heap accepts any three integers.
     fn add(&mut self, message: Delayed) -> Result<bool>;
 
-    /// Adds messages given as columns of one length; returns how many were new. Nothing changes if one is refused.
+    /// Adds messages given as columns of equal length; returns how many were new. Nothing changes if a message is
+    /// refused.
     ///
     /// # Errors
     /// As [`DelayedIndex::add`].
@@ -148,40 +149,40 @@ pub trait DelayedIndex {
         entry_ids: &[i64],
     ) -> Result<usize>;
 
-    /// Takes up to `max` messages that are due at `now_ms`, the earliest first.
+    /// Removes and returns up to `max` messages that are due at `now_ms`, the earliest first.
     ///
     /// # Errors
-    /// [`Error::Memory`] if memory does not suffice for the columns; then nothing is taken.
+    /// [`Error::Memory`] if memory does not suffice for the columns. Nothing is removed then.
     fn pop_due(&mut self, now_ms: i64, max: usize) -> Result<DelayedColumns>;
 
-    /// Whether the message is here, given with the time it was added with.
+    /// Returns whether the index has the message. Its time must be the one with which it was added.
     fn contains(&mut self, message: Delayed) -> bool;
 
-    /// Takes the message out (one of its duplicates, in the heap); returns whether it was here.
+    /// Removes the message, in the heap one of its duplicates; returns whether the index had it.
     fn remove(&mut self, message: Delayed) -> bool;
 
-    /// The time at which the earliest message is due, as the index has rounded it.
+    /// Returns the time at which the earliest message is due, rounded by the index.
     fn next_due(&mut self) -> Option<i64>;
 
-    /// The number of messages, O(1).
+    /// Returns the number of messages, O(1).
     fn len(&self) -> usize;
 
-    /// Whether there are none.
+    /// Returns whether the collection is empty.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Forgets every message and releases all memory.
+    /// Removes every message and releases all memory.
     fn clear(&mut self);
 
     /// Releases memory that is allocated and not used.
     fn shrink_to_fit(&mut self);
 
-    /// The bytes on the heap. Messages in an open run are moved into their place first, so a memory limit counts
-    /// them.
+    /// Returns the bytes on the heap. Messages in an open run are first moved to their bucket or slot, so that the
+    /// result includes them.
     fn heap_bytes(&mut self) -> usize;
 
-    /// Every message, in the order in which [`DelayedIndex::pop_due`] would give them.
+    /// Returns every message, in the order of [`DelayedIndex::pop_due`].
     ///
     /// # Errors
     /// [`Error::Memory`] if memory does not suffice: an index restored from a few bytes can hold 2^32 messages.
@@ -190,6 +191,6 @@ pub trait DelayedIndex {
     /// Checks the invariants.
     ///
     /// # Errors
-    /// A sentence that says which one is broken.
+    /// A sentence that names the broken invariant.
     fn validate(&self) -> Validity;
 }

@@ -12,7 +12,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// defect.
 pub type Validity = std::result::Result<(), String>;
 
-/// Returns the sentence from a `validate` unless the condition holds.
+/// Returns from a `validate` with a sentence, unless the condition is true.
 macro_rules! invariant {
     ($holds:expr, $($sentence:tt)+) => {
         if !$holds {
@@ -22,17 +22,17 @@ macro_rules! invariant {
 }
 pub(crate) use invariant;
 
-/// Why an operation was refused. The state is unchanged.
+/// The reason why an operation was refused. The state is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
     /// An argument is outside its documented domain, for example a negative ledger id.
     Value(String),
-    /// The caller broke the order of events, for example an ack of a position never published.
+    /// The call violates the protocol, for example by an ack of a position that was never published.
     Protocol {
         /// The problem and its remedy.
         message: String,
-        /// The ledger and the entry of the position in question, if the message is about one position.
+        /// The ledger and the entry of the position, if the message is about one position.
         position: Option<(i64, i64)>,
     },
     /// Bytes that are not a valid state.
@@ -42,17 +42,17 @@ pub enum Error {
         /// The value found at the offset, and the expected one.
         message: String,
     },
-    /// Bytes of a version that this release does not read. Their checksum is right, so they are not damaged, and a
-    /// reader must not skip them.
+    /// Bytes of a version that this release cannot read. Their checksum is right, so they are not damaged. A reader
+    /// must not skip them.
     NewerVersion {
         /// The offset of the version.
         offset: usize,
         /// The version found, and the version that this release reads.
         message: String,
     },
-    /// A limit was reached, for example the words a bit set may hold; nothing was changed.
+    /// A limit was reached, for example the most words of a bit set. Nothing was changed.
     Limit(String),
-    /// The memory that an argument asks for is not available; nothing was changed.
+    /// The memory that an argument requires is not available. Nothing was changed.
     Memory {
         /// The number of items.
         items: usize,
@@ -62,17 +62,17 @@ pub enum Error {
 }
 
 impl Error {
-    /// An [`Error::Protocol`] about no position.
+    /// Creates an [`Error::Protocol`] without a position.
     pub(crate) fn protocol(message: impl Into<String>) -> Self {
         Self::Protocol { message: message.into(), position: None }
     }
 
-    /// An [`Error::Protocol`] about a position.
+    /// Creates an [`Error::Protocol`] about a position.
     pub(crate) fn protocol_at(position: impl Into<(i64, i64)>, message: impl Into<String>) -> Self {
         Self::Protocol { message: message.into(), position: Some(position.into()) }
     }
 
-    /// An [`Error::Corrupt`] at `offset`.
+    /// Creates an [`Error::Corrupt`] at `offset`.
     pub fn corrupt(offset: usize, message: impl Into<String>) -> Self {
         Self::Corrupt { offset, message: message.into() }
     }
@@ -96,14 +96,15 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// An empty vector with room for `count` items, or [`Error::Memory`] where `with_capacity` would abort.
+/// Returns an empty vector with room for `count` items. Returns [`Error::Memory`] if memory does not suffice;
+/// `with_capacity` would abort.
 pub(crate) fn vec_with_room<T>(count: usize) -> Result<Vec<T>> {
     let mut items = Vec::new();
     make_room(&mut items, count)?;
     Ok(items)
 }
 
-/// Makes room for `count` items in all.
+/// Makes room for a total of `count` items.
 pub(crate) fn make_room<T>(items: &mut Vec<T>, count: usize) -> Result<()> {
     let more = count.saturating_sub(items.len());
     let item_bytes = size_of::<T>();

@@ -1,11 +1,11 @@
-//! The frame of a saved index: magic, version byte, varints, and a CRC-32 of all bytes before it.
+//! The frame of a saved index: magic, version byte, varints, and a CRC-32 of all earlier bytes.
 //!
 //! A reader checks magic, version and checksum before it reads anything else. It then checks every length against the
 //! bytes that remain, so hostile bytes allocate at most a small multiple of their own size.
 
 use crate::error::{Error, Result};
 
-/// Writes a frame; [`FrameWriter::finish`] closes it.
+/// A writer of a frame. [`FrameWriter::finish`] appends the checksum.
 pub(crate) struct FrameWriter {
     bytes: Vec<u8>,
 }
@@ -21,7 +21,7 @@ impl FrameWriter {
         self.bytes.push(byte);
     }
 
-    /// LEB128: seven bits a byte, the least significant first.
+    /// Writes a number as LEB128: seven bits a byte, the least significant first.
     pub(crate) fn varint(&mut self, mut value: u64) {
         while value >= 0x80 {
             self.bytes.push(value as u8 | 0x80);
@@ -30,7 +30,7 @@ impl FrameWriter {
         self.bytes.push(value as u8);
     }
 
-    /// A signed number as a varint: 0, -1, 1, -2, …
+    /// Writes a signed number as a varint. 0, -1, 1, -2 become 0, 1, 2, 3.
     pub(crate) fn zigzag(&mut self, value: i64) {
         self.varint(((value << 1) ^ (value >> 63)) as u64);
     }
@@ -40,7 +40,7 @@ impl FrameWriter {
         words.iter().for_each(|word| self.bytes.extend_from_slice(&word.to_le_bytes()));
     }
 
-    /// A length, then the bytes that `write` appends.
+    /// Writes the bytes that `write` appends, after their length.
     pub(crate) fn block(&mut self, length: usize, write: impl FnOnce(&mut Vec<u8>)) {
         self.varint(length as u64);
         self.bytes.reserve(length);
@@ -56,7 +56,7 @@ impl FrameWriter {
     }
 }
 
-/// Reads a frame whose checksum holds.
+/// A reader of a frame with a correct checksum.
 pub(crate) struct FrameReader<'a> {
     bytes: &'a [u8],
     offset: usize,
@@ -89,7 +89,7 @@ impl<'a> FrameReader<'a> {
         Ok(Self { bytes: body, offset: 5 })
     }
 
-    /// An error at the value read last.
+    /// Creates an error at the offset of the last value.
     pub(crate) fn refuse(&self, message: impl Into<String>) -> Error {
         Error::corrupt(self.offset, message)
     }
@@ -123,13 +123,13 @@ impl<'a> FrameReader<'a> {
         Ok((value >> 1) as i64 ^ -((value & 1) as i64))
     }
 
-    /// A varint that is an id or another number of int64 that is at least 0.
+    /// Reads a varint as an int64 of at least 0, such as an id.
     pub(crate) fn natural(&mut self) -> Result<i64> {
         i64::try_from(self.varint()?).map_err(|_| self.refuse("a number outside int64"))
     }
 
-    /// A count of items of at least `least` bytes each. It is checked against the bytes that remain, so the caller
-    /// may allocate it.
+    /// Reads a count of items that take at least `least` bytes each. The count is checked against the remaining bytes,
+    /// so the caller may allocate that many items.
     pub(crate) fn count(&mut self, least: usize) -> Result<usize> {
         let count = self.varint()?;
         if count > (self.left() / least) as u64 {
@@ -158,7 +158,7 @@ impl<'a> FrameReader<'a> {
         Ok(&self.bytes[start..self.offset])
     }
 
-    /// Refuses bytes that nothing read.
+    /// Returns an error if unread bytes remain.
     pub(crate) fn end(&self) -> Result<()> {
         match self.left() {
             0 => Ok(()),

@@ -1,25 +1,25 @@
 //! The ledger directory of one topic: the number of entries of each ledger, and the ledger that is open.
 //!
-//! A cursor needs it for two purposes. The last entry of a ledger and entry −1 of the next ledger are the same
-//! mark-delete position, and a broker writes either. And the entries between two positions can be counted only with
-//! the length of each ledger. The persisted cursor does not contain the directory.
+//! A cursor needs it for two purposes. First, the last entry of a ledger and entry −1 of the next ledger are the same
+//! mark-delete position, and brokers write both notations. Second, the entries between two positions can be counted
+//! only with the length of each ledger. The persisted cursor does not contain the directory.
 //!
-//! Representation: ledgers in order, cut into blocks of at most [`BLOCK`]; each block keeps its ids and the running
-//! sum of its entries, and the number of entries in all blocks before it. One flat array of running sums would be
-//! simpler, but events out of order grow a ledger in the middle, and each growth would rewrite every sum after it. A
-//! tree would cost a cache miss for each level. Every query is one of two: *rank*, the number of entries at or before
-//! a position, and *select*, the position of the n-th entry. Empty ledgers need no special case in either.
+//! Representation: the ledgers in order, in blocks of at most [`BLOCK`] ledgers. Each block has its ids, the running
+//! sums of its entries, and the number of entries in all earlier blocks. One flat array of running sums would be
+//! simpler. But events out of order grow a ledger in the middle, and each growth would rewrite every later sum. A tree
+//! would cost a cache miss for each level. Every query is one of two: *rank*, the number of entries at or before a
+//! position, and *select*, the position of the n-th entry. Empty ledgers need no special case in either.
 //!
-//! Invariants: ids strictly rise and are at or past `trimmed_before`; blocks are not empty; sums do not
-//! fall; only the greatest ledger is ever open.
+//! Invariants: ids increase strictly and are at least `trimmed_before`; blocks are not empty; sums do not decrease;
+//! only the greatest ledger can be open.
 
 use std::cmp::Ordering;
 
 use crate::error::{Error, Result, Validity, invariant};
 use crate::position::Position;
 
-/// Ledgers a block holds at most: growing a ledger in the middle costs at most a pass over one block and
-/// one over the blocks, some hundred steps each at 100,000 ledgers.
+/// The most ledgers in a block. Growing a ledger in the middle costs at most a pass over one block and a pass over the
+/// list of blocks. At 100,000 ledgers each pass takes some hundred steps.
 const BLOCK: usize = 256;
 
 /// The state of a ledger.
@@ -27,7 +27,7 @@ const BLOCK: usize = 256;
 pub enum LedgerState {
     /// The greatest ledger, still written to.
     Open,
-    /// Keeps its entries until it is trimmed; never grows.
+    /// A ledger that no longer grows. It has its entries until it is trimmed.
     Closed,
     /// Deleted with all its entries. Its id is never used again.
     Trimmed,
@@ -35,15 +35,15 @@ pub enum LedgerState {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Block {
-    /// Entries in all blocks before this one.
+    /// The number of entries in all earlier blocks.
     before: i64,
     ids: Vec<i64>,
-    /// `ends[i]`: entries in this block's ledgers up to and including the i-th.
+    /// `ends[i]` is the number of entries in the ledgers of this block up to and including the i-th.
     ends: Vec<i64>,
 }
 
 impl Block {
-    /// Entries in this block before the `index`-th ledger.
+    /// Returns the number of entries of this block before its `index`-th ledger.
     fn start(&self, index: usize) -> i64 {
         if index == 0 { 0 } else { self.ends[index - 1] }
     }
@@ -57,7 +57,7 @@ impl Block {
     }
 }
 
-/// The directory; see the module for its representation.
+/// The ledger directory of one topic. The module documentation describes its representation.
 #[derive(Debug, Clone, Default)]
 pub struct Ledgers {
     blocks: Vec<Block>,
@@ -66,7 +66,7 @@ pub struct Ledgers {
 }
 
 impl PartialEq for Ledgers {
-    /// The same ledgers, whatever order they became known in (which decides how blocks are cut).
+    /// Compares the ledgers, not their distribution over blocks.
     fn eq(&self, other: &Self) -> bool {
         self.open == other.open
             && self.trimmed_before == other.trimmed_before
@@ -77,13 +77,14 @@ impl PartialEq for Ledgers {
 impl Eq for Ledgers {}
 
 impl Ledgers {
-    /// A directory that knows no ledger.
+    /// Creates a directory without ledgers.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The directory of `(ledger_id, entries)` pairs in any order; the greatest is open if `open` is set.
+    /// Creates the directory of `(ledger_id, entries)` pairs in any order. The greatest ledger is open if `open` is
+    /// set.
     ///
     /// # Errors
     /// [`Error::Value`] for a negative number or a ledger named twice, [`Error::Protocol`] for one below
@@ -106,10 +107,10 @@ impl Ledgers {
         Ok(ledgers)
     }
 
-    /// Adds a new greatest ledger and opens it; the one before closes.
+    /// Adds a ledger with a greater id than all others and opens it. The previous open ledger is closed.
     ///
     /// # Errors
-    /// [`Error::Protocol`] unless it is greater than every ledger known, trimmed ones included.
+    /// [`Error::Protocol`] if the id is not greater than that of every other ledger, trimmed ones included.
     pub fn add(&mut self, ledger_id: i64, entries: i64) -> Result<()> {
         check(ledger_id, entries)?;
         if let Some(last) = self.last_id().filter(|last| *last >= ledger_id) {
@@ -131,12 +132,13 @@ impl Ledgers {
         Ok(())
     }
 
-    /// Sets the number of entries of a ledger that may grow; never reopens a ledger.
+    /// Sets the number of entries of a ledger, which may only grow. A closed ledger stays closed.
     ///
-    /// A ledger greater than all known opens and closes the one before; a smaller one joins closed.
+    /// An unknown ledger is added. If it has the greatest id, it is open and the previous open ledger is closed;
+    /// otherwise it is closed.
     ///
     /// # Errors
-    /// [`Error::Protocol`] for a trimmed ledger, and for fewer entries than it holds.
+    /// [`Error::Protocol`] for a trimmed ledger, and for fewer entries than the ledger has.
     pub fn grow(&mut self, ledger_id: i64, entries: i64) -> Result<()> {
         check(ledger_id, entries)?;
         self.refuse_trimmed(ledger_id)?;
@@ -163,7 +165,7 @@ impl Ledgers {
         Ok(())
     }
 
-    /// Closes a ledger; false if it is unknown or trimmed. Only the greatest can have been open.
+    /// Closes a ledger; returns false if it is unknown or trimmed. Only the greatest ledger can have been open.
     pub fn close(&mut self, ledger_id: i64) -> bool {
         if self.last_id() == Some(ledger_id) {
             self.open = false;
@@ -171,10 +173,11 @@ impl Ledgers {
         self.find(ledger_id).is_some()
     }
 
-    /// Forgets every ledger below `ledger_id`; returns how many. From then on they are known as trimmed.
+    /// Removes every ledger below `ledger_id`; returns their number. They are then trimmed.
     ///
     /// # Errors
-    /// [`Error::Protocol`] if the open ledger would go: a broker never trims the ledger it writes.
+    /// [`Error::Protocol`] if the open ledger is below `ledger_id`, because a broker never trims the ledger to
+    /// which it writes.
     pub fn trim_before(&mut self, ledger_id: i64) -> Result<usize> {
         check(ledger_id, 0)?;
         if let Some(last) = self.last_id().filter(|last| self.open && *last < ledger_id) {
@@ -195,45 +198,46 @@ impl Ledgers {
         Ok(known - self.len())
     }
 
-    /// Every ledger below this id is trimmed.
+    /// Returns the id below which every ledger is trimmed.
     #[must_use]
     pub fn trimmed_before(&self) -> i64 {
         self.trimmed_before
     }
 
-    /// Whether the greatest ledger is still written to.
+    /// Returns whether the greatest ledger is still written to.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.open
     }
 
-    /// The number of ledgers kept.
+    /// Returns the number of ledgers.
     #[must_use]
     pub fn len(&self) -> usize {
         self.blocks.iter().map(|block| block.ids.len()).sum()
     }
 
-    /// Whether no ledger is kept.
+    /// Returns whether the directory is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.blocks.is_empty()
     }
 
-    /// `(ledger_id, entries)` of each ledger kept, in order.
+    /// Returns `(ledger_id, entries)` of each ledger, in order.
     pub fn iter(&self) -> impl Iterator<Item = (i64, i64)> + '_ {
         self.blocks.iter().flat_map(|block| {
             block.ids.iter().enumerate().map(|(index, id)| (*id, block.entries(index)))
         })
     }
 
-    /// The entries of a ledger, if it is kept.
+    /// Returns the number of entries of a ledger; `None` if it is unknown or trimmed.
     #[must_use]
     pub fn entries(&self, ledger_id: i64) -> Option<i64> {
         let (block, index) = self.find(ledger_id)?;
         Some(self.blocks[block].entries(index))
     }
 
-    /// The state of a ledger, if it is known. Ledger ids only grow, so each one below the trim is trimmed.
+    /// Returns the state of a ledger; `None` if it is unknown. Ledger ids only grow, so every ledger below
+    /// `trimmed_before` is trimmed.
     #[must_use]
     pub fn state(&self, ledger_id: i64) -> Option<LedgerState> {
         if (0..self.trimmed_before).contains(&ledger_id) {
@@ -244,15 +248,15 @@ impl Ledgers {
         Some(if open { LedgerState::Open } else { LedgerState::Closed })
     }
 
-    /// Whether the position is an entry that exists.
+    /// Returns whether the position is an entry that exists.
     #[must_use]
     pub fn contains(&self, position: Position) -> bool {
         position.entry_id >= 0
             && self.entries(position.ledger_id).is_some_and(|entries| position.entry_id < entries)
     }
 
-    /// Whether each position of two columns of one length is an entry that exists, or is at or before `passed`. False
-    /// for a negative id.
+    /// Returns whether each position of two columns of equal length is an existing entry, or is at or before `passed`.
+    /// A negative id gives false.
     #[must_use]
     pub fn contains_all(&self, ledger_ids: &[i64], entry_ids: &[i64], passed: Position) -> bool {
         // The ledger looked up last, and the last of its entries that passes.
@@ -265,7 +269,7 @@ impl Ledgers {
         })
     }
 
-    /// The last entry of a ledger that exists or is at or before `passed`; −1 without one.
+    /// Returns the last entry id of a ledger that exists or is at or before `passed`; −1 if there is none.
     fn last_existing_or_passed(&self, ledger_id: i64, passed: Position) -> i64 {
         let last_passed = match ledger_id.cmp(&passed.ledger_id) {
             _ if ledger_id < 0 => -1,
@@ -276,14 +280,14 @@ impl Ledgers {
         last_passed.max(self.entries(ledger_id).unwrap_or(0) - 1)
     }
 
-    /// The first existing entry after `position`; past the end, [`Ledgers::end`].
+    /// Returns the first existing entry after `position`; if there is none, [`Ledgers::end`].
     #[must_use]
     pub fn next_valid(&self, position: Position) -> Option<Position> {
         self.select(self.rank(position)).or_else(|| self.end())
     }
 
-    /// The last existing entry before `position`; with none, entry −1 of the first ledger kept or of the
-    /// position's own, whichever is smaller, as in Pulsar's `getPreviousPosition`.
+    /// Returns the last existing entry before `position`. If there is none, returns entry −1 of the first ledger or of
+    /// the ledger of `position`, whichever is less, as Pulsar's `getPreviousPosition` does.
     #[must_use]
     pub fn previous_valid(&self, position: Position) -> Position {
         let before = Position::new(position.ledger_id, position.entry_id.saturating_sub(1));
@@ -293,8 +297,9 @@ impl Ledgers {
         })
     }
 
-    /// The position of the next entry: after the last entry of the open ledger, or, if no ledger is open, after the
-    /// last entry that exists (of the greatest ledger, if all are empty). None without ledgers.
+    /// Returns the position of the next entry to be written: after the last entry of the open ledger or, if no ledger
+    /// is open, after the last existing entry. If all ledgers are empty, it is in the greatest one. `None` without
+    /// ledgers.
     #[must_use]
     pub fn end(&self) -> Option<Position> {
         let last = self.last_id()?;
@@ -306,32 +311,32 @@ impl Ledgers {
         }
     }
 
-    /// The place before every entry: entry −1 of the first ledger kept.
+    /// Returns the position before all entries: entry −1 of the first ledger.
     #[must_use]
     pub fn first_position(&self) -> Option<Position> {
         self.blocks.first().map(|block| Position::new(block.ids[0], -1))
     }
 
-    /// The last existing entry; without entries, [`Ledgers::first_position`].
+    /// Returns the last existing entry; without entries, [`Ledgers::first_position`].
     #[must_use]
     pub fn last_position(&self) -> Option<Position> {
         self.select(self.total() - 1).or_else(|| self.first_position())
     }
 
-    /// How many entries exist in `(lower, upper]`. Bounds are places in the order: they need not exist, and unknown
-    /// and trimmed entries are not counted.
+    /// Returns the number of existing entries in `(lower, upper]`. The bounds need not exist. Entries of unknown and
+    /// trimmed ledgers are not counted.
     #[must_use]
     pub fn entries_between(&self, lower: Position, upper: Position) -> i64 {
         (self.rank(upper) - self.rank(lower)).max(0)
     }
 
-    /// How many entries exist in all.
+    /// Returns the number of existing entries in all ledgers.
     #[must_use]
     pub fn total(&self) -> i64 {
         self.blocks.last().map_or(0, |block| block.before + block.total())
     }
 
-    /// How many entries are at or before `position`.
+    /// Returns the number of entries at or before `position`.
     #[must_use]
     pub fn rank(&self, position: Position) -> i64 {
         let after = self.blocks.partition_point(|block| block.ids[0] <= position.ledger_id);
@@ -345,7 +350,7 @@ impl Ledgers {
         block.before + block.start(index) + inside
     }
 
-    /// The entry with exactly `rank` entries before it, if it exists.
+    /// Returns the entry that has exactly `rank` entries before it, if it exists.
     #[must_use]
     pub fn select(&self, rank: i64) -> Option<Position> {
         if rank < 0 || rank >= self.total() {
@@ -359,7 +364,7 @@ impl Ledgers {
         Some(Position::new(block.ids[index], inside - block.start(index)))
     }
 
-    /// The bytes on the heap.
+    /// Returns the bytes on the heap.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         let words: usize =
@@ -370,7 +375,7 @@ impl Ledgers {
     /// Checks the invariants of the module.
     ///
     /// # Errors
-    /// A sentence that says which one is broken.
+    /// A sentence that names the broken invariant.
     pub fn validate(&self) -> Validity {
         let mut before = 0;
         let mut last_id = -1;
@@ -394,7 +399,7 @@ impl Ledgers {
         self.blocks.last().and_then(|block| block.ids.last().copied())
     }
 
-    /// The block and the place in it of a ledger.
+    /// Returns the index of a ledger's block, and the index of the ledger in the block.
     fn find(&self, ledger_id: i64) -> Option<(usize, usize)> {
         let block =
             self.blocks.partition_point(|block| block.ids[0] <= ledger_id).checked_sub(1)?;
@@ -402,7 +407,7 @@ impl Ledgers {
         Some((block, index))
     }
 
-    /// Inserts a new ledger that is smaller than the greatest.
+    /// Inserts a new ledger that is not the greatest.
     fn insert(&mut self, ledger_id: i64, entries: i64) {
         let mut at =
             self.blocks.partition_point(|block| block.ids[0] <= ledger_id).saturating_sub(1);
@@ -427,7 +432,7 @@ impl Ledgers {
         self.count_blocks_from(at + 1);
     }
 
-    /// Adds `more` entries to a ledger, and so to every sum from it on.
+    /// Adds `more` entries to a ledger, and so to its running sum and all later sums.
     fn add_to_sums(&mut self, at: usize, index: usize, more: i64) {
         if more > 0 {
             self.blocks[at].ends[index..].iter_mut().for_each(|end| *end += more);
@@ -435,7 +440,7 @@ impl Ledgers {
         }
     }
 
-    /// Sets `before` of the blocks from `at` on by their predecessors.
+    /// Recomputes `before` of the blocks from index `at`.
     fn count_blocks_from(&mut self, at: usize) {
         let mut before = match at.checked_sub(1).map(|index| &self.blocks[index]) {
             Some(block) => block.before + block.total(),

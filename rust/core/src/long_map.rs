@@ -4,15 +4,15 @@
 //! scaled to the array (`hash × homes >> 64`, so any size works, not only powers of two). The key is at its home or a
 //! few slots later, never before a key of smaller hash.
 //!
-//! **Invariants** (`validate` checks them): hashes never decrease along the array; no key is before its home, and no
-//! gap exists between a home and its key; the last slot is a gap, so probes need no bound. The key that marks a gap,
-//! `i64::MIN`, has a field outside the array, so every key and every value is legal.
+//! **Invariants** (`validate` checks them): hashes never decrease along the array; no key is before its home, and there
+//! is no gap between a home and its key; the last slot is a gap, so probes need no bound. The key that marks a gap,
+//! `i64::MIN`, is stored in a field outside the array, so every key and every value is valid.
 //!
-//! **Why not the usual design.** With tombstones, a map decays under removals and insertions at constant size. Here a
-//! removal moves the rest of its run back, so time and bytes depend only on the content. The order of hash ends a
-//! failed search at the first greater hash, which makes a load of 7/8 cheap, and makes growing one sequential pass.
-//! Growing by a third instead of doubling keeps it at 18 to 24 bytes an entry. `hashbrown` is as fast (8 ns), has
-//! tombstones, and doubles.
+//! **Alternatives.** With tombstones, a map becomes slower under removals and insertions at constant size. Here a
+//! removal moves the rest of its run back, so time and memory depend only on the content. Because the slots are in
+//! order of hash, a failed search ends at the first greater hash. This makes a load of 7/8 cheap, and growing needs one
+//! sequential pass. Because the map grows by a third instead of doubling, an entry takes 18 to 24 bytes. `hashbrown` is
+//! as fast (8 ns), but it has tombstones and doubles.
 
 use std::fmt;
 
@@ -20,9 +20,9 @@ use crate::error::{Error, Result, Validity, invariant, make_room};
 
 /// The key that marks a gap; its value is in `LongMap::gap_value`.
 const GAP: i64 = i64::MIN;
-/// The fewest homes of an array that holds anything.
+/// The fewest homes of a map that is not empty.
 const HOMES_MIN: usize = 4;
-/// The initial number of slots after the last home, for the run that passes the end.
+/// The initial number of slots after the last home. Keys that do not fit at the last homes are stored there.
 const SPILL: usize = 4;
 
 type Slot = (i64, i64);
@@ -31,9 +31,9 @@ type Slot = (i64, i64);
 #[derive(Clone, Default)]
 pub struct LongMap {
     slots: Vec<Slot>,
-    /// Slots that can be a home; a few more follow for the run that passes the end.
+    /// The number of slots that can be a home. A few more slots follow for keys that do not fit at the last homes.
     homes: usize,
-    /// Entries in `slots`.
+    /// The number of entries in `slots`.
     filled: usize,
     gap_value: Option<i64>,
 }
@@ -50,25 +50,25 @@ fn hash(key: i64) -> u64 {
 }
 
 impl LongMap {
-    /// An empty map; nothing is allocated before the first entry.
+    /// Creates an empty map. Nothing is allocated before the first entry.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How many entries there are.
+    /// Returns the number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.filled + usize::from(self.gap_value.is_some())
     }
 
-    /// Whether the map is empty.
+    /// Returns whether the map is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The value of `key`. O(1).
+    /// Returns the value of `key`. O(1).
     #[must_use]
     #[inline]
     pub fn get(&self, key: i64) -> Option<i64> {
@@ -78,14 +78,14 @@ impl LongMap {
         self.find(key).ok().map(|at| self.slots[at].1)
     }
 
-    /// Whether `key` is there. O(1).
+    /// Returns whether the map has `key`. O(1).
     #[must_use]
     #[inline]
     pub fn contains(&self, key: i64) -> bool {
         self.get(key).is_some()
     }
 
-    /// The value of `key`, to change in place. O(1).
+    /// Returns the value of `key` for a change in place. O(1).
     #[inline]
     pub fn get_mut(&mut self, key: i64) -> Option<&mut i64> {
         if key == GAP {
@@ -94,7 +94,7 @@ impl LongMap {
         self.find(key).ok().map(|at| &mut self.slots[at].1)
     }
 
-    /// Sets the value of `key` and returns the one before. O(1) amortised.
+    /// Sets the value of `key` and returns its previous value. O(1) amortised.
     #[inline]
     pub fn insert(&mut self, key: i64, value: i64) -> Option<i64> {
         if key == GAP {
@@ -109,7 +109,7 @@ impl LongMap {
         }
     }
 
-    /// Sets the value of `key` unless it has one, which is returned. O(1) amortised.
+    /// Sets the value of `key` if it has none. Returns the value that `key` had, if any. O(1) amortised.
     pub fn insert_if_absent(&mut self, key: i64, value: i64) -> Option<i64> {
         let present = self.get(key);
         if present.is_none() {
@@ -127,7 +127,7 @@ impl LongMap {
         self.find(key).ok().map(|at| self.remove_at(at))
     }
 
-    /// Removes `key` if its value is `value`; returns whether it did. O(1).
+    /// Removes `key` if its value is `value`; returns whether it was removed. O(1).
     pub fn remove_if_value(&mut self, key: i64, value: i64) -> bool {
         let matches = self.get(key) == Some(value);
         if matches {
@@ -148,7 +148,7 @@ impl LongMap {
         Some((key, self.remove_at(at)))
     }
 
-    /// All entries, in no promised order. O(capacity).
+    /// Returns all entries, in an undefined order. O(capacity).
     pub fn iter(&self) -> impl Iterator<Item = (i64, i64)> + '_ {
         let gap = self.gap_value.map(|value| (GAP, value));
         self.slots.iter().copied().filter(|slot| slot.0 != GAP).chain(gap)
@@ -179,7 +179,7 @@ impl LongMap {
         *self = Self::default();
     }
 
-    /// Makes room for `additional` more entries at once.
+    /// Allocates memory for `additional` more entries.
     ///
     /// # Errors
     /// [`Error::Memory`] if memory does not suffice; nothing changes then.
@@ -205,13 +205,13 @@ impl LongMap {
         self.slots.shrink_to_fit();
     }
 
-    /// Entries it can hold before it grows.
+    /// Returns the number of entries that the map can have before it grows.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.homes * 7 / 8
     }
 
-    /// Heap bytes.
+    /// Returns the heap bytes.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         self.slots.capacity() * size_of::<Slot>()
@@ -220,7 +220,7 @@ impl LongMap {
     /// Checks the invariants.
     ///
     /// # Errors
-    /// A sentence that says which one is broken.
+    /// A sentence that names the broken invariant.
     pub fn validate(&self) -> Validity {
         let filled: Vec<usize> =
             (0..self.slots.len()).filter(|&at| self.slots[at].0 != GAP).collect();
@@ -250,7 +250,7 @@ impl LongMap {
         ((u128::from(hash) * self.homes as u128) >> 64) as usize
     }
 
-    /// The slot of `key`, or the slot that it would take.
+    /// Returns the slot of `key`, or the slot at which to insert it.
     #[inline]
     fn find(&self, key: i64) -> std::result::Result<usize, usize> {
         if self.slots.is_empty() {
@@ -299,18 +299,19 @@ impl LongMap {
         value
     }
 
-    /// Lengthens the array past its homes, by a run's length and not by a share of it.
+    /// Lengthens the array after its homes to `slots` slots. It grows by the length of a run, not by a fraction of the
+    /// array.
     fn spill_to(&mut self, slots: usize) {
         self.slots.reserve_exact(SPILL);
         self.slots.resize(slots, (GAP, 0));
     }
 
-    /// Spreads the entries over `homes` homes: a sequential pass, as both arrays are in order of hash.
+    /// Distributes the entries over `homes` homes. This is a sequential pass, because both arrays are in order of hash.
     fn rebuild(&mut self, homes: usize) {
         self.rebuild_into(Vec::new(), homes);
     }
 
-    /// As [`LongMap::rebuild`], into an empty vector that may have the room already.
+    /// Does the same as [`LongMap::rebuild`], into an empty vector that may already have enough room.
     fn rebuild_into(&mut self, mut slots: Vec<Slot>, homes: usize) {
         let spill = if homes == 0 { 0 } else { SPILL };
         slots.reserve_exact(homes + spill);
@@ -329,7 +330,7 @@ impl LongMap {
     }
 }
 
-/// The homes that hold `entries` at a load of at most 7/8.
+/// Returns the number of homes for `entries` at a load of at most 7/8.
 fn slots_for(entries: usize) -> usize {
     (entries * 8).div_ceil(7).max(HOMES_MIN)
 }

@@ -1,8 +1,9 @@
-//! Numbers of names. A fold uses numbers in place of columns of texts.
+//! A table of names with numbers. A fold uses the numbers instead of columns of texts.
 //!
-//! Representation: the bytes of all names, concatenated, with the end of each, as in Arrow, and an open-addressing
-//! table of slots, each half a hash and a number. So a known name costs one hash of its bytes, one table access and
-//! one comparison. Invariants: names differ; number n is the n-th new name; at most half of the slots are taken.
+//! Representation: the concatenated bytes of all names with the end of each, as in Arrow, and an open-addressing table
+//! of slots. A slot has half a hash and a number. So looking up a known name costs one hash of its bytes, one table
+//! access and one comparison. Invariants: names differ; number n is the n-th new name; at most half of the slots are
+//! taken.
 
 use std::hash::Hasher;
 
@@ -12,12 +13,12 @@ use crate::partials::Mix;
 /// Names by number, and numbers by name.
 #[derive(Debug, Clone, Default)]
 pub struct Names {
-    /// Where each name ends in `bytes`.
+    /// The end of each name in `bytes`.
     ends: Vec<usize>,
     bytes: Vec<u8>,
-    /// As many as a power of two, or none.
+    /// The slots of the hash table. Their number is a power of two, or 0.
     slots: Vec<TextSlot>,
-    /// The number returned last, because rows of one name follow each other.
+    /// The number returned last. It is tried first, because rows with the same name often follow each other.
     last: u32,
 }
 
@@ -29,13 +30,13 @@ struct TextSlot {
 
 const FREE: TextSlot = TextSlot { hash: 0, number: u32::MAX };
 
-/// A text, and a candidate for its name.
+/// A text, and the name that is probably equal to it.
 #[derive(Clone, Copy)]
 struct Guess<'a> {
     text: &'a [u8],
     hash: u32,
     number: u32,
-    /// Where that name begins.
+    /// The start of the name.
     start: usize,
 }
 
@@ -45,34 +46,34 @@ impl Default for Guess<'_> {
     }
 }
 
-/// Texts that are looked up at a time.
+/// The number of texts that are looked up at a time.
 const BLOCK: usize = 64;
 
 const SLOTS_MIN: usize = 16;
 
-/// Numbers are those of int32 columns.
+/// The most names, because numbers are stored in int32 columns.
 const NAMES_MAX: usize = i32::MAX as usize;
 
 impl Names {
-    /// How many names there are.
+    /// Returns the number of names.
     #[must_use]
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether it is empty.
+    /// Returns whether the table is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// The name of a number; none for one that was not given.
+    /// Returns the name of a number; `None` if no name has the number.
     #[must_use]
     pub fn get(&self, number: usize) -> Option<&str> {
         self.bytes_of(number).and_then(|bytes| std::str::from_utf8(bytes).ok())
     }
 
-    /// The number of a name, a new one if it was not known.
+    /// Returns the number of a name. A new name gets the next number.
     ///
     /// # Panics
     /// For more than 2^31 - 1 names, which take 50 GB at least.
@@ -80,11 +81,11 @@ impl Names {
         self.number_of(name.as_bytes()).expect("a text is UTF-8")
     }
 
-    /// The number of each text, of which the n-th is `bytes[offsets[n]..offsets[n + 1]]`.
+    /// Returns the number of each text. The n-th text is `bytes[offsets[n]..offsets[n + 1]]`.
     ///
     /// # Errors
-    /// [`Error::Value`] for offsets that decrease or exceed the bytes, and for bytes that are not UTF-8. The names
-    /// before the error stay.
+    /// [`Error::Value`] for offsets that decrease or exceed the bytes, and for bytes that are not UTF-8. Names
+    /// before the error keep their new numbers.
     ///
     /// # Panics
     /// As [`Self::number`].
@@ -115,8 +116,8 @@ impl Names {
         Ok(numbers)
     }
 
-    /// Looks up the first slot of each text. Each step reads for all texts, so that the processor waits for many
-    /// memory accesses at a time.
+    /// Looks up the first slot of each text. Each step reads memory for all texts, so that the processor can overlap
+    /// the memory accesses.
     fn guess(&self, guesses: &mut [Guess<'_>]) {
         if self.slots.is_empty() {
             return;
@@ -136,7 +137,8 @@ impl Names {
         }
     }
 
-    /// The names from a number on: where each begins, the end of the last, and their bytes.
+    /// Returns the names with numbers of at least `start`: the start of each name and the end of the last one, and the
+    /// bytes.
     pub fn from(&self, start: usize) -> (impl Iterator<Item = usize> + '_, &[u8]) {
         let start = start.min(self.len());
         let first = self.start(start);
@@ -144,7 +146,7 @@ impl Names {
         (std::iter::once(0).chain(ends), &self.bytes[first..])
     }
 
-    /// Heap bytes.
+    /// Returns the heap bytes.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         self.ends.capacity() * size_of::<usize>()
@@ -155,7 +157,7 @@ impl Names {
     /// Checks the invariants.
     ///
     /// # Errors
-    /// A sentence that says which one is broken.
+    /// A sentence that names the broken invariant.
     pub fn validate(&self) -> Validity {
         invariant!(self.ends.is_sorted(), "ends never decrease");
         invariant!(self.start(self.len()) == self.bytes.len(), "all bytes belong to a name");
@@ -182,7 +184,7 @@ impl Names {
         self.bytes.get(self.start(number.min(self.len()))..*self.ends.get(number)?)
     }
 
-    /// Like [`Self::number`], for bytes that may not be UTF-8.
+    /// Does the same as [`Self::number`] for bytes that may not be UTF-8.
     pub(crate) fn number_of(&mut self, name: &[u8]) -> Result<i32> {
         if self.bytes_of(self.last as usize) != Some(name) {
             let hash = hash(name);
@@ -194,7 +196,7 @@ impl Names {
         Ok(self.last.cast_signed())
     }
 
-    /// The number of a name, or the slot that is free for it.
+    /// Returns the number of a name, or the free slot for it.
     #[inline]
     fn find(&self, name: &[u8], hash: u32) -> std::result::Result<u32, usize> {
         let mask = self.slots.len().wrapping_sub(1);

@@ -1,17 +1,18 @@
-//! The effect of events on many subscriptions, in a form that merges in any order.
+//! The folded effect of events on many subscriptions. Two folds can be merged in any order.
 //!
-//! Acknowledgments are a set: the ledgers' lengths join by maximum, acknowledged entries by union, the cumulative
-//! position by maximum, ack sets by AND. Joining is commutative, associative and idempotent, so events may come
-//! in any order, from many files and tasks, and twice. The mark-delete position, the ranges and every byte are
-//! functions of the joined state ([`Partials::cursor`]).
+//! Merging takes the maximum of ledger lengths, the union of acknowledged entries, the maximum of cumulative positions,
+//! and the AND of ack sets. It is commutative, associative and idempotent. So events may come in any order, from many
+//! files and tasks, and twice. The mark-delete position, the ranges and the encoded bytes are computed from the merged
+//! state ([`Partials::cursor`]).
 //!
-//! A seek is the exception: it makes the acknowledgments before it void. So a subscription keeps its last seek and
-//! the order of its first and last acknowledgment. A later seek keeps all acknowledgments, drops all, or, if it is
-//! between them, is a [`Flaw`] of the subscription.
+//! A seek is the exception: it voids the earlier acknowledgments. So a subscription stores its last seek, and the order
+//! of its first and last acknowledgment. If a seek is merged later, it precedes all acknowledgments and voids none, or
+//! follows all and voids all. If it is between them, it is a [`Flaw`] of the subscription.
 //!
-//! Representation: flat arrays. Each (topic, subscription) has a number, and so has each of its ledgers; a row finds
-//! its ledger by one look-up, whatever the number of subscriptions. The caller keeps the names and numbers topics and
-//! subscriptions. Subscription [`TOPIC`] is the topic itself, whose entries all its subscriptions share.
+//! Representation: flat arrays. Each (topic, subscription) has a number, and each of its ledgers has a number. The
+//! ledger of a row is found by one look-up, for any number of subscriptions. The caller stores the names, and numbers
+//! topics and subscriptions. Subscription [`TOPIC`] is the topic itself; its entries belong to all subscriptions of the
+//! topic.
 //!
 //! An invalid event becomes the flaw of its subscription; the first flaw by (file, sequence) is kept. Other
 //! subscriptions are not affected.
@@ -46,29 +47,30 @@ use batches::{Batch, Batches};
 use rows::Memory;
 use transactions::Committed;
 
-/// Means null in a column; no id, index, size or sequence is negative.
+/// The null of a column. Valid ids, indexes, sizes and sequences are not negative.
 pub const NULL: i64 = i64::MIN;
 
 /// The number of the subscription without a name. Its events are those of the topic and apply to all its
 /// subscriptions.
 pub const TOPIC: i32 = 0;
 
-/// When an event happened: the number of its file, and its sequence there. Files are ordered by name.
+/// The place of an event in the order of events: the number of its file, and its sequence there. Files are ordered by
+/// name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Order {
-    /// The file's number, as [`Partials::file`] gave it.
+    /// The number of the file from [`Partials::file`].
     pub file: u32,
-    /// Orders the events of one file.
+    /// The sequence of the event in its file.
     pub sequence: i64,
 }
 
-/// Before every event.
+/// An order before every event.
 const FIRST: Order = Order { file: 0, sequence: NULL };
 
-/// Why a subscription's events lead to no cursor.
+/// The reason why a subscription has no cursor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Flaw {
-    /// The kind or the sequence is null, or a subscription's event names none.
+    /// The kind or the sequence is null, or an event that needs a subscription has none.
     Incomplete = 0,
     /// A kind that this release does not know.
     UnknownKind = 1,
@@ -78,7 +80,7 @@ pub enum Flaw {
     Negative = 3,
     /// A batch index, batch size or ack set beyond the limit.
     BatchTooLarge = 4,
-    /// A seek between acknowledgments that were folded before it was known.
+    /// A seek that is between acknowledgments in order, but was folded after them.
     SeekBetween = 5,
     /// A cleared backlog without a position, in events that were folded without the events before it.
     ClearedBlindly = 6,
@@ -99,7 +101,7 @@ impl Flaw {
         Self::InTransaction,
     ];
 
-    /// The message, without the place of the event.
+    /// Returns the message, without the file and line of the event.
     #[must_use]
     pub fn text(self) -> &'static str {
         match self {
@@ -124,14 +126,14 @@ impl Flaw {
         }
     }
 
-    /// The flaw of a number.
+    /// Returns the flaw with a number.
     #[must_use]
     pub fn numbered(code: u8) -> Option<Self> {
         Self::ALL.get(usize::from(code)).copied()
     }
 }
 
-/// One (topic, subscription), in little memory because there may be many pairs.
+/// One (topic, subscription). It is small, because there may be many pairs.
 #[derive(Debug, Clone)]
 struct Pair {
     topic: i32,
@@ -151,7 +153,7 @@ impl Pair {
     }
 }
 
-/// Fields that most pairs do not have; they take no memory then.
+/// Fields that most pairs do not have. They take memory only if they are set.
 #[derive(Debug, Clone)]
 struct Rare(Option<Box<RareFields>>);
 
@@ -196,9 +198,9 @@ impl DerefMut for Rare {
 #[derive(Debug, Clone, Default)]
 struct Ledger {
     ledger_id: i64,
-    /// How many entries it holds at least.
+    /// The least number of entries that the ledger has.
     entries: i64,
-    /// Everything up to this entry is acknowledged, -1 for everything in earlier ledgers.
+    /// The entry up to which everything is acknowledged; -1 if everything in earlier ledgers is acknowledged.
     up_to: Option<i64>,
     acked: EntrySet,
     batches: Batches,
@@ -213,8 +215,9 @@ impl Ledger {
         self.up_to = self.up_to.max(Some(entry_id));
     }
 
-    /// Takes the batch of an acknowledgment: its size, and the messages if it is for a part of the entry. With `up_to`,
-    /// the messages before its index are acknowledged, too. Returns whether it is for the whole entry.
+    /// Applies the batch columns of an acknowledgment: the batch size, and the messages if only a part of the entry is
+    /// acknowledged. With `up_to`, the messages before the batch index are acknowledged too. Returns whether the whole
+    /// entry is acknowledged.
     #[inline]
     fn take_parts(&mut self, rows: &Rows<'_>, row: usize, up_to: bool) -> bool {
         let entry_id = rows.entry_ids[row];
@@ -259,14 +262,14 @@ impl Ledger {
     }
 }
 
-/// The partials of many subscriptions; see the module.
+/// The partials of many subscriptions. The module documentation describes them.
 #[derive(Debug, Clone, Default)]
 pub struct Partials {
     /// Whether the order of acknowledgments is kept, which a later seek needs.
     ordered: bool,
     /// Whether the seeks and the cleared backlogs without a position were given before the events.
     resets_known: bool,
-    /// Messages of the largest batch that is taken.
+    /// The number of messages in the largest accepted batch.
     batch_size_max: i64,
     files: Vec<String>,
     file_numbers: HashMap<String, u32>,
@@ -279,8 +282,8 @@ pub struct Partials {
 }
 
 impl Partials {
-    /// Without any subscription. `ordered` keeps the order of acknowledgments. With `resets_known`, the caller calls
-    /// [`Self::seek`] and [`Self::clear`] before it gives the events.
+    /// Creates an object without subscriptions. `ordered` keeps the order of acknowledgments. With `resets_known`, the
+    /// caller calls [`Self::seek`] and [`Self::clear`] before it feeds the events.
     #[must_use]
     pub fn new(ordered: bool, resets_known: bool, batch_size_max: i64) -> Self {
         let batch_size_max = batch_size_max.clamp(0, i32::MAX.into());
@@ -289,7 +292,7 @@ impl Partials {
         partials
     }
 
-    /// The number of a (topic, subscription), new if it was not known.
+    /// Returns the number of a (topic, subscription). A new pair gets a new number.
     pub fn pair(&mut self, topic: i32, subscription: i32) -> u32 {
         let pairs = &mut self.pairs;
         *self.pair_numbers.entry((topic, subscription)).or_insert_with(|| {
@@ -298,24 +301,24 @@ impl Partials {
         })
     }
 
-    /// The topic and the subscription of each pair.
+    /// Returns the topic and the subscription of each pair.
     pub fn names(&self) -> impl ExactSizeIterator<Item = (i32, i32)> + '_ {
         self.pairs.iter().map(|pair| (pair.topic, pair.subscription))
     }
 
-    /// How many pairs there are.
+    /// Returns the number of pairs.
     #[must_use]
     pub fn len(&self) -> usize {
         self.pairs.len()
     }
 
-    /// Whether it has no pair.
+    /// Returns whether the fold is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.pairs.is_empty()
     }
 
-    /// The number of a file, new if it was not known.
+    /// Returns the number of a file. A new file gets a new number.
     pub fn file(&mut self, name: &str) -> u32 {
         if let Some(number) = self.file_numbers.get(name) {
             return *number;
@@ -326,13 +329,13 @@ impl Partials {
         number
     }
 
-    /// How many files are known.
+    /// Returns the number of known files.
     #[must_use]
     pub fn files(&self) -> usize {
         self.files.len()
     }
 
-    /// The name of a file.
+    /// Returns the name of a file.
     #[must_use]
     pub fn file_name(&self, file: u32) -> &str {
         &self.files[file as usize]
@@ -365,7 +368,7 @@ impl Partials {
         }
     }
 
-    /// The order of the seek that makes an event at `order` void, if there is one. A start state makes no event void,
+    /// Returns the order of the seek that voids an event at `order`, if there is one. A start state voids no event,
     /// because all events follow it, including those without an order.
     fn voiding_seek(&self, known: &Pair, order: Order) -> Option<Order> {
         let (seek, _) = known.rare.seek?;
@@ -380,7 +383,7 @@ impl Partials {
         }
     }
 
-    /// Applies the deletion of all ledgers before one.
+    /// Applies the deletion of all ledgers before `ledger_id`.
     fn trim(&mut self, pair: u32, ledger_id: i64) {
         let rare = &mut self.pairs[pair as usize].rare;
         if ledger_id > rare.trimmed_before {
@@ -388,7 +391,7 @@ impl Partials {
         }
     }
 
-    /// Whether the subscription was deleted and not created again.
+    /// Returns whether the subscription was deleted and not created again.
     #[must_use]
     pub fn is_deleted(&self, pair: u32) -> bool {
         let known = &self.pairs[pair as usize];
@@ -396,7 +399,7 @@ impl Partials {
         known.rare.seek.is_none_or(|(seek, _)| self.compare(seek, deleted) == Ordering::Less)
     }
 
-    /// The last position that exists, by the events of the subscription and its topic.
+    /// Returns the last position that exists according to the events of the subscription and its topic.
     #[must_use]
     pub fn last_published(&self, pair: u32) -> Option<Position> {
         let topic = self.pair_numbers.get(&(self.pairs[pair as usize].topic, TOPIC));
@@ -414,8 +417,8 @@ impl Partials {
         self.widen_acked(pair, order, order);
     }
 
-    /// Applies the state of a subscription before all events: `info`, and the known ledgers of the topic. A seek that
-    /// is already known makes its acknowledgments void.
+    /// Applies the state of a subscription before all events: `info`, and the known ledgers of the topic. If a seek is
+    /// already known, it voids the acknowledgments of this state.
     pub fn start(&mut self, pair: u32, info: &PositionInfo, ledgers: &[(i64, i64)]) {
         for (ledger_id, entries) in ledgers {
             let ledger = self.ledger(pair, *ledger_id);
@@ -458,7 +461,7 @@ impl Partials {
         }
     }
 
-    /// Sets the settings of a subscription if they are later than the known ones.
+    /// Sets the settings of a subscription, unless later settings are known.
     pub fn set_settings(&mut self, pair: u32, order: Order, detail: String) {
         let known = self.pairs[pair as usize].rare.settings.as_ref().map(|settings| settings.0);
         if known.is_none_or(|known| self.compare(known, order) == Ordering::Less) {
@@ -466,25 +469,25 @@ impl Partials {
         }
     }
 
-    /// The settings of the pairs that have any.
+    /// Returns each pair that has settings, with the settings.
     pub fn settings(&self) -> impl Iterator<Item = (u32, &str)> + '_ {
         self.pairs.iter().enumerate().filter_map(|(pair, known)| {
             Some((pair as u32, known.rare.settings.as_ref()?.1.as_str()))
         })
     }
 
-    /// Sets the ledgers of a pair's topic, which replace those that the events show.
+    /// Sets the ledgers of a pair's topic. They replace the ledgers of the events.
     pub fn set_ledgers(&mut self, pair: u32, ledgers: Ledgers) {
         self.pairs[pair as usize].rare.directory = Some(ledgers);
     }
 
-    /// The flaw of a pair, and the order of its event.
+    /// Returns the flaw of a pair, and the order of its event.
     #[must_use]
     pub fn flaw(&self, pair: u32) -> Option<(Order, Flaw)> {
         self.pairs[pair as usize].rare.flaw
     }
 
-    /// The flaw of a pair, as one sentence.
+    /// Returns the flaw of a pair as one sentence.
     #[must_use]
     pub fn flaw_text(&self, pair: u32) -> Option<String> {
         let (Order { file, sequence }, flaw) = self.flaw(pair)?;
@@ -495,7 +498,7 @@ impl Partials {
         })
     }
 
-    /// The first flaw of all by (file, sequence), and its pair.
+    /// Returns the pair whose flaw comes first by (file, sequence).
     #[must_use]
     pub fn first_flawed(&self) -> Option<u32> {
         let flawed = self
@@ -506,7 +509,7 @@ impl Partials {
         flawed.min_by(|(_, a), (_, b)| self.compare_flaws(*a, *b)).map(|(pair, _)| pair as u32)
     }
 
-    /// Keeps a flaw of a pair if it precedes the known one.
+    /// Records a flaw of a pair, unless an earlier flaw is known.
     pub fn note_flaw(&mut self, pair: u32, order: Order, flaw: Flaw) {
         let known = self.pairs[pair as usize].rare.flaw;
         let found = (order, flaw);
@@ -526,7 +529,7 @@ impl Partials {
         }
     }
 
-    /// Extends the order of a pair's first and last acknowledgment.
+    /// Extends the span of a pair's acknowledgments to include `first` and `last`.
     fn widen_acked(&mut self, pair: u32, first: Order, last: Order) {
         let known = self.pairs[pair as usize].acked;
         let (mut from, mut to) = known.unwrap_or((first, last));
@@ -547,7 +550,7 @@ impl Partials {
         }
     }
 
-    /// The number of a pair's ledger, new if it was not known.
+    /// Returns the number of a pair's ledger. A new ledger gets a new number.
     #[inline]
     fn ledger(&mut self, pair: u32, ledger_id: i64) -> u32 {
         match self.pairs[pair as usize].last_ledger {
@@ -569,11 +572,11 @@ impl Partials {
     }
 }
 
-/// Hashes ids and names of events; see [`Mix`].
+/// The builder of [`Mix`], which hashes ids and names of events.
 pub(crate) type Mixed = BuildHasherDefault<Mix>;
 
-/// Hashes a few integers by folded multiplication: the standard hasher costs more than the rest of a row. The keys
-/// are this module's numbers, ids and names; colliding keys only slow down their own replay.
+/// A hasher of a few integers by folded multiplication. The standard hasher would cost more than the rest of a row. The
+/// keys are numbers of this module, ids and names. Keys that collide only slow down the replay that contains them.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Mix(u64);
 

@@ -1,13 +1,13 @@
 //! `PendingAcks`: the entries that were sent to one consumer and are not acknowledged.
 //!
-//! **Representation.** A hash of ledgers (`directory`); a ledger is a window of 64-entry pages over the span of its
-//! entries (`window`, `page`, `column`), or, if entries are far apart, a hash map with a bit set as prefix index
-//! (`sparse`), whichever is smaller (`ledger`).
+//! **Representation.** A hash map of ledgers (`directory`). A ledger (`ledger`) has the smaller of two forms. One is a
+//! window of 64-entry pages over the span of its entries (`window`, `page`, `column`). The other, for entries that are
+//! far apart, is a hash map with a bit set as prefix index (`sparse`).
 //!
-//! **Why.** Dispatch hands out entry ids almost in order and mark-delete drops them from the front. In a window an
-//! entry is found by a shift, without hashing its id; the order is free; a prefix is dropped page by page; and an
-//! entry costs no key, only the bytes in which its value differs from those of its neighbours. A hash map per ledger
-//! with a bit set over it, the plan of apache/pulsar#26024, hashes every entry it drops.
+//! **Reason.** Dispatch delivers entry ids almost in order, and mark-delete removes them from the front. In a window,
+//! an entry is found by a shift, without hashing its id. The entries are in order without sorting, and a prefix is
+//! removed page by page. An entry takes no key, only the bytes in which its value differs from its neighbours. The
+//! design of apache/pulsar#26024, a hash map for each ledger with a bit set, hashes every entry that it removes.
 //!
 //! Semantics are those of Pulsar's `PendingAcksMap`. Ids are any `i64`.
 
@@ -27,7 +27,7 @@ use crate::error::{Result, Validity, invariant};
 use directory::Directory;
 use window::split;
 
-/// A sorted map from position to [`PendingAck`], made for dense, moving windows.
+/// A sorted map from position to [`PendingAck`], optimised for consecutive entries that move forward.
 #[derive(Debug, Clone, Default)]
 pub struct PendingAcks {
     directory: Directory,
@@ -36,38 +36,38 @@ pub struct PendingAcks {
 }
 
 impl PendingAcks {
-    /// No entries; nothing is allocated before the first.
+    /// Creates an empty map. Nothing is allocated before the first entry.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How many entries there are. O(1).
+    /// Returns the number of entries. O(1).
     #[must_use]
     #[inline]
     pub fn len(&self) -> usize {
         self.entries
     }
 
-    /// Whether the map is empty. O(1).
+    /// Returns whether the map is empty. O(1).
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries == 0
     }
 
-    /// Whether [`PendingAcks::close`] was called.
+    /// Returns whether [`PendingAcks::close`] was called.
     #[must_use]
     #[inline]
     pub fn is_closed(&self) -> bool {
         self.is_closed
     }
 
-    /// Refuses every later [`PendingAcks::add`]; entries stay.
+    /// Closes the map: every later [`PendingAcks::add`] is refused. The entries stay.
     pub fn close(&mut self) {
         self.is_closed = true;
     }
 
-    /// Adds or replaces an entry; `false`, and nothing is changed, once closed. O(1) amortised.
+    /// Adds or replaces an entry. Returns `false`, and changes nothing, if the map is closed. O(1) amortised.
     #[inline]
     pub fn add(&mut self, ledger_id: i64, entry_id: i64, value: PendingAck) -> bool {
         if self.is_closed {
@@ -78,7 +78,8 @@ impl PendingAcks {
         true
     }
 
-    /// Adds or replaces many entries; returns how many were allowed. Consecutive entries of one page look it up once.
+    /// Adds or replaces many entries; returns how many were allowed. Consecutive entries of one page need one look-up
+    /// of the page.
     pub fn add_many(&mut self, entries: impl IntoIterator<Item = (i64, i64, PendingAck)>) -> usize {
         if self.is_closed {
             return 0;
@@ -94,10 +95,10 @@ impl PendingAcks {
         added
     }
 
-    /// Adds or replaces entries given as columns of one length; returns how many were allowed.
+    /// Adds or replaces entries given as columns of equal length; returns how many were allowed.
     ///
     /// # Errors
-    /// [`crate::Error::Value`] for a value that [`PendingAck::new`] refuses; nothing changes then.
+    /// [`crate::Error::Value`] for a value that [`PendingAck::new`] refuses. Nothing changes then.
     pub fn add_columns(
         &mut self,
         [ledgers, entries, remaining, hashes]: [&[i64]; 4],
@@ -112,7 +113,7 @@ impl PendingAcks {
         Ok(self.add_many(rows))
     }
 
-    /// Puts back an entry that was taken out, even if the map is closed, unless it was added again in between.
+    /// Puts back a removed entry, even if the map is closed, unless the entry was added again in between.
     fn put_back(&mut self, ledger_id: i64, entry_id: i64, value: PendingAck) {
         if !self.contains(ledger_id, entry_id) {
             self.directory.get_or_insert(ledger_id).put(entry_id, value);
@@ -120,29 +121,29 @@ impl PendingAcks {
         }
     }
 
-    /// Whether an entry is pending. O(1).
+    /// Returns whether an entry is pending. O(1).
     #[must_use]
     #[inline]
     pub fn contains(&self, ledger_id: i64, entry_id: i64) -> bool {
         self.directory.get(ledger_id).is_some_and(|ledger| ledger.contains(entry_id))
     }
 
-    /// The value of an entry. O(1).
+    /// Returns the value of an entry. O(1).
     #[must_use]
     #[inline]
     pub fn get(&self, ledger_id: i64, entry_id: i64) -> Option<PendingAck> {
         self.directory.get(ledger_id)?.get(entry_id)
     }
 
-    /// The remaining count of an entry. O(1), and cheaper than its whole value.
+    /// Returns the remaining count of an entry. O(1), and cheaper than its whole value.
     #[must_use]
     #[inline]
     pub fn get_remaining(&self, ledger_id: i64, entry_id: i64) -> Option<i32> {
         self.directory.get(ledger_id)?.remaining_of(entry_id)
     }
 
-    /// Takes `acked` messages off an entry's remaining count. `false`, and nothing is changed, if the entry is
-    /// not pending or the count would leave 0..2^31. O(1).
+    /// Subtracts `acked` from an entry's remaining count. Returns `false`, and changes nothing, if the entry is not
+    /// pending or the result is outside 0..2^31. O(1).
     #[inline]
     pub fn update_remaining(&mut self, ledger_id: i64, entry_id: i64, acked: i64) -> bool {
         let Some(ledger) = self.directory.get_mut(ledger_id) else { return false };
@@ -152,8 +153,8 @@ impl PendingAcks {
         })
     }
 
-    /// Lowers an entry's remaining count to `remaining`, and returns by how much; 0 if the count is not greater, −1 if
-    /// the entry is not pending. O(1).
+    /// Lowers an entry's remaining count to `remaining`, and returns the difference. Returns 0 if the count is not
+    /// greater than `remaining`, and −1 if the entry is not pending. O(1).
     #[inline]
     pub fn lower(&mut self, ledger_id: i64, entry_id: i64, remaining: i64) -> i64 {
         let Some(ledger) = self.directory.get_mut(ledger_id) else { return -1 };
@@ -177,7 +178,7 @@ impl PendingAcks {
         Some(value)
     }
 
-    /// Removes an entry; returns whether it was pending. O(1) amortised, and cheaper than giving its value.
+    /// Removes an entry; returns whether it was pending. O(1) amortised, and cheaper than [`Self::remove`].
     #[inline]
     pub fn discard(&mut self, ledger_id: i64, entry_id: i64) -> bool {
         let (page, slot) = split(entry_id);
@@ -212,12 +213,12 @@ impl PendingAcks {
         discarded
     }
 
-    /// Removes an entry if this is its value; returns whether it did. O(1) amortised.
+    /// Removes an entry if it has this value; returns whether it was removed. O(1) amortised.
     pub fn remove_if_value(&mut self, ledger_id: i64, entry_id: i64, value: PendingAck) -> bool {
         self.get(ledger_id, entry_id) == Some(value) && self.remove(ledger_id, entry_id).is_some()
     }
 
-    /// Drops every entry up to and with a position; returns how many there were. O(pages dropped).
+    /// Removes every entry up to and including a position; returns their number. O(removed pages).
     pub fn remove_all_up_to(&mut self, ledger_id: i64, entry_id: i64) -> usize {
         let mut removed = 0;
         while let Some(first) = self.directory.first().filter(|&first| first <= ledger_id) {
@@ -244,7 +245,7 @@ impl PendingAcks {
         }
     }
 
-    /// Calls `visit` with every entry up to and with a position, in order.
+    /// Calls `visit` with every entry up to and including a position, in order.
     pub fn for_each_up_to(
         &self,
         ledger_id: i64,
@@ -263,7 +264,7 @@ impl PendingAcks {
         self.entries = 0;
     }
 
-    /// Heap bytes, as requested from the allocator; exact except for the tree of ledger ids, which is estimated.
+    /// Returns the heap bytes as requested from the allocator. The bytes of the tree of ledger ids are estimated.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         self.directory.heap_bytes()
@@ -272,7 +273,7 @@ impl PendingAcks {
     /// Checks the invariants.
     ///
     /// # Errors
-    /// A sentence that says which one is broken.
+    /// A sentence that names the broken invariant.
     pub fn validate(&self) -> Validity {
         self.directory.validate()?;
         let entries: usize = self.directory.iter().map(ledger::PendingLedger::len).sum();
@@ -282,7 +283,7 @@ impl PendingAcks {
 }
 
 impl PartialEq for PendingAcks {
-    /// Compares the entries only, not whether the maps are closed.
+    /// Compares the entries, and ignores whether the maps are closed.
     fn eq(&self, other: &Self) -> bool {
         let mut equal = self.len() == other.len();
         self.for_each(|ledger_id, entry_id, value| {

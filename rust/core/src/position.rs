@@ -6,24 +6,24 @@ use crate::error::{Error, Result};
 
 /// `(ledger_id, entry_id)`, ordered by ledger, then entry.
 ///
-/// Both are at least 0; entry −1 is legal only as an exclusive lower bound ("before the first entry"),
-/// as Pulsar writes `3:-1`.
+/// Both ids are at least 0. Entry −1 is valid only as an exclusive lower bound ("before the first entry"), as in
+/// Pulsar's notation `3:-1`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
     /// The ledger, ≥ 0.
     pub ledger_id: i64,
-    /// The entry inside its ledger, ≥ 0, or −1 as a lower bound.
+    /// The entry id in the ledger, ≥ 0, or −1 as a lower bound.
     pub entry_id: i64,
 }
 
 impl Position {
-    /// A position taken as it is; [`Position::entry`] and [`Position::bound`] check.
+    /// Creates a position without checks. [`Position::entry`] and [`Position::bound`] check the ids.
     #[must_use]
     pub const fn new(ledger_id: i64, entry_id: i64) -> Self {
         Self { ledger_id, entry_id }
     }
 
-    /// The position of an entry that can exist: both ids ≥ 0.
+    /// Creates the position of an entry. Both ids must be ≥ 0.
     ///
     /// # Errors
     /// [`Error::Value`] for a negative id.
@@ -36,7 +36,7 @@ impl Position {
         Ok(Self { ledger_id, entry_id })
     }
 
-    /// A lower bound: an entry, or −1 for "before the first entry of this ledger".
+    /// Creates a lower bound: an entry, or −1 for "before the first entry of this ledger".
     ///
     /// # Errors
     /// [`Error::Value`] for a negative ledger id or an entry id below −1.

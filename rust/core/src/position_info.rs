@@ -1,9 +1,8 @@
 //! The persisted cursor: the content of Pulsar's `PositionInfo` and `ManagedCursorInfo`, and their bytes.
 //!
-//! A [`PositionInfo`] is a plain value, independent of brokers and stores. The modules, from the bytes up: `wire`
-//! (Protocol Buffers without messages), `messages` (those that both outer messages share), `pulsar` and
-//! `managed_cursor_info` (the outer messages), `compact` (the compact form), `budget` (the memory that hostile bytes
-//! may request).
+//! A [`PositionInfo`] is a plain value, independent of brokers and stores. The modules, from the lowest level: `wire`
+//! (the wire format of Protocol Buffers), `messages` (the nested messages of both outer messages), `pulsar` and
+//! `managed_cursor_info` (the outer messages), `compact` (the compact form), `budget` (the memory limit of decoding).
 
 mod range_frame;
 mod budget;
@@ -30,33 +29,33 @@ use crate::error::{Error, Result, Validity, invariant};
 use crate::position::Position;
 use crate::range_set::PositionRangeSet;
 
-/// A persisted cursor: the mark-delete position and everything acknowledged beyond it.
+/// A persisted cursor: the mark-delete position, and the positions acknowledged after it.
 ///
-/// Decoding keeps the content of the bytes. Ranges at or before the mark-delete position, past the end of a ledger or
-/// in unknown ledgers stay, as in a broker; the cursor joins them.
+/// Decoding changes nothing in the content. Ranges at or before the mark-delete position, after the end of a ledger or
+/// in unknown ledgers are kept, as in a broker. The cursor removes them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PositionInfo {
-    /// Everything up to here, inclusive, is acknowledged.
+    /// The mark-delete position. Everything up to and including it is acknowledged.
     pub mark_delete: Position,
-    /// Whole entries acknowledged beyond it.
+    /// The entries after the mark-delete position that are acknowledged as a whole.
     pub individually_deleted: PositionRangeSet,
-    /// Ranges `(lower, upper]` over a ledger's end, written by brokers before 2.4. The number of entries of the lower
-    /// ledgers is not known here, so only the part in the upper ledger is in `individually_deleted`.
+    /// Ranges `(lower, upper]` from one ledger into another, written by brokers before 2.4. The number of entries of
+    /// the lower ledgers is not known here, so only the part in the upper ledger is in `individually_deleted`.
     pub spanning_ranges: Vec<(Position, Position)>,
-    /// Entries of which a part is acknowledged.
+    /// The ack sets of partly acknowledged entries.
     pub batch_deleted: AckSets,
     /// The properties a client stored with its last cumulative ack.
     pub properties: BTreeMap<String, i64>,
-    /// How often an entry was delivered again; only the compact form holds it.
+    /// The redelivery counts of entries. Only the compact form can hold them.
     pub redelivery_counts: BTreeMap<Position, i64>,
-    /// Since when the cursor is idle, in ms since the epoch (Pulsar 5.0.1).
+    /// The time since which the cursor is idle, in ms since the epoch (Pulsar 5.0.1).
     pub idle_since: Option<i64>,
-    /// Fields that this version does not know, tags included, one after the other.
+    /// The concatenated bytes of unknown fields, including their tags.
     pub unknown_fields: Vec<u8>,
 }
 
 impl PositionInfo {
-    /// A cursor that has acknowledged everything up to `mark_delete` and nothing else.
+    /// Creates a state in which only the positions up to and including `mark_delete` are acknowledged.
     #[must_use]
     pub fn new(mark_delete: Position) -> Self {
         Self {
@@ -71,7 +70,7 @@ impl PositionInfo {
         }
     }
 
-    /// Sets how often an entry was delivered again.
+    /// Sets the redelivery count of an entry.
     ///
     /// # Errors
     /// [`Error::Value`] for a negative count.
@@ -85,7 +84,7 @@ impl PositionInfo {
         Ok(())
     }
 
-    /// Adds a range over a ledger's end, and its part in the upper ledger to the individually deleted messages.
+    /// Adds a range from one ledger into another, and adds its part in the upper ledger to `individually_deleted`.
     ///
     /// # Errors
     /// [`Error::Value`] unless `upper` is in a later ledger than `lower`.
@@ -116,7 +115,7 @@ impl PositionInfo {
         }
     }
 
-    /// Reads a state in any form, recognised by its content; also returns the form.
+    /// Decodes a state in any form, which is recognised by the content. Also returns the form.
     ///
     /// # Errors
     /// [`Error::Corrupt`] with the offset where reading stopped; [`Error::Limit`] when the result would
@@ -128,7 +127,7 @@ impl PositionInfo {
         }
     }
 
-    /// Writes the state in one form.
+    /// Encodes the state in a form.
     ///
     /// # Errors
     /// [`Error::Limit`] when the form cannot hold the state.
@@ -143,7 +142,7 @@ impl PositionInfo {
     /// Checks the invariants: ids in range.
     ///
     /// # Errors
-    /// A sentence that says which one is broken.
+    /// A sentence that names the broken invariant.
     pub fn validate(&self) -> Validity {
         invariant!(
             self.mark_delete.ledger_id >= 0 && self.mark_delete.entry_id >= -1,

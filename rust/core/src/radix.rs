@@ -1,12 +1,12 @@
-//! Ordering by small keys: a stable radix sort of `(key, index)` pairs in 8 bytes.
+//! A stable radix sort of small keys, as `(key, index)` pairs of 8 bytes.
 //!
-//! It sorts one bucket of times, whose keys differ in a few bits. Two or three passes over 8-byte pairs cost a
-//! quarter of comparing the messages, and moving the messages afterwards is one pass.
+//! It sorts the times of one bucket, whose keys differ in a few bits. Two or three passes over 8-byte pairs cost a
+//! quarter of a comparison sort of the messages. Moving the messages afterwards is one pass.
 
-/// Keys with more bits need a comparison sort.
+/// The most bits of a key. Larger keys need a comparison sort.
 pub(crate) const KEY_BITS_MAX: u32 = 32;
 
-/// The places of `keys` in ascending order, equal keys in the order they came; keys are below `2^bits`.
+/// Returns the indexes of `keys` in ascending order of key. Equal keys keep their order. Keys are below `2^bits`.
 ///
 /// `bits` is at most [`KEY_BITS_MAX`], and there are at most `u32::MAX` keys.
 pub(crate) fn order(keys: impl ExactSizeIterator<Item = u64>, bits: u32) -> Vec<u64> {

@@ -1,15 +1,15 @@
-//! Acknowledged positions, ledger by ledger: Pulsar's individually deleted messages.
+//! A set of acknowledged positions: Pulsar's individually deleted messages.
 //!
-//! Representation: an ordered map from ledger id to the entries acknowledged in it, each in the smallest of three
-//! forms (see [`LedgerAcks`]): a single run (a ledger acknowledged in order, the usual case, allocates nothing), a
-//! sorted tree of runs, or a bit window. The choice is never visible. Roaring bitmaps are the alternative: adding is
-//! three to five times slower, they are not smaller here, and a run of 2^40 entries, which hostile bytes can request,
-//! takes 2^24 containers.
+//! Representation: an ordered map from ledger id to the acknowledged entries of the ledger. Each ledger is in the
+//! smallest of three forms (see [`LedgerAcks`]): a single run, a sorted tree of runs, or a bit window. A ledger that is
+//! acknowledged in order, the usual case, is a single run and allocates nothing. Callers do not see the form. With
+//! roaring bitmaps, adding would be three to five times slower and the set not smaller. A run of 2^40 entries, which
+//! hostile bytes can request, would take 2^24 containers.
 //!
 //! Ranges are open-closed, `(lower, upper]`, as Pulsar prints them, and never span ledgers.
 //!
-//! Invariants: no ledger is kept empty; the totals are the sums over the ledgers; runs of a ledger rise and
-//! do not touch.
+//! Invariants: no ledger is empty; the totals are the sums over the ledgers; the runs of a ledger are ascending and not
+//! adjacent.
 
 mod by_ledger;
 mod bytes;
@@ -29,14 +29,15 @@ pub(crate) use entry_set::EntrySet;
 use ledger_acks::LedgerAcks;
 use run::Run;
 
-/// Words that the bits of one ledger can fill in a Java `BitSet`, whose indexes are below 2^31.
+/// The most words of a Java `BitSet`, whose indexes are below 2^31.
 const JAVA_BIT_SET_WORDS: i64 = 1 << 25;
 
-/// Words that are added at once: enough to avoid a look-up for each, few enough that zeros between far bits take no
-/// memory.
+/// The number of words that are added at once. It is large enough to avoid a look-up for each word, and small enough
+/// that zeros between distant bits take little memory.
 pub(crate) const WORDS_TOGETHER: usize = 512;
 
-/// Ranges of a ledger that are added at once: enough to avoid a look-up for each. Their bits take at most 33 KB.
+/// The number of ranges of a ledger that are added at once. It avoids a look-up for each range. The bits of these
+/// ranges take at most 33 KB.
 pub(crate) const RANGES_TOGETHER: usize = 512;
 
 /// The acknowledged entries `(lower_entry_exclusive, upper_entry_inclusive]` of one ledger.
@@ -50,17 +51,17 @@ pub struct PositionRange {
     pub upper_entry_inclusive: i64,
 }
 
-/// The set; see the module for its representation.
+/// The set of acknowledged positions. The module documentation describes its representation.
 #[derive(Debug, Clone, Default)]
 pub struct PositionRangeSet {
     ledgers: BTreeMap<i64, LedgerAcks>,
-    /// Positions in all. A single ledger can hold 2^63.
+    /// The number of all positions. A single ledger can have 2^63.
     cardinality: u128,
     ranges: usize,
 }
 
 impl PartialEq for PositionRangeSet {
-    /// The same positions, in whatever form.
+    /// Compares the positions, not their forms.
     fn eq(&self, other: &Self) -> bool {
         self.cardinality == other.cardinality
             && self.ranges == other.ranges
@@ -71,13 +72,13 @@ impl PartialEq for PositionRangeSet {
 impl Eq for PositionRangeSet {}
 
 impl PositionRangeSet {
-    /// The empty set.
+    /// Returns the empty set.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a position; false if it was there.
+    /// Adds a position; returns whether it was new.
     ///
     /// # Errors
     /// [`Error::Value`] for a negative id.
@@ -110,7 +111,7 @@ impl PositionRangeSet {
         Ok((self.cardinality - before) as u64)
     }
 
-    /// Refuses positions that [`Self::add_many`] would refuse.
+    /// Returns an error for positions that [`Self::add_many`] would refuse.
     ///
     /// # Errors
     /// As [`Self::add_many`].
@@ -141,7 +142,7 @@ impl PositionRangeSet {
         Ok(self.cardinality - before)
     }
 
-    /// Refuses ranges that [`Self::add_ranges`] would refuse.
+    /// Returns an error for ranges that [`Self::add_ranges`] would refuse.
     ///
     /// # Errors
     /// As [`Self::add_ranges`].
@@ -153,7 +154,7 @@ impl PositionRangeSet {
         Ok(())
     }
 
-    /// Adds ranges `(lower, upper]` of one ledger; best in rising order and many together.
+    /// Adds ranges `(lower, upper]` of one ledger. Many ranges in ascending order are added fastest.
     ///
     /// # Errors
     /// As [`Self::add_range`]; then nothing is added.
@@ -176,7 +177,7 @@ impl PositionRangeSet {
         self.add_words_from(ledger_id, 0, words)
     }
 
-    /// [`Self::add_words`] of words of which the first has this index.
+    /// Does the same as [`Self::add_words`]. The first word has the index `first_word`.
     ///
     /// # Errors
     /// [`Error::Value`] for a negative ledger.
@@ -211,13 +212,13 @@ impl PositionRangeSet {
         Ok(())
     }
 
-    /// Removes a position; false if it was not there.
+    /// Removes a position; returns whether it was in the set.
     pub fn remove(&mut self, ledger_id: i64, entry_id: i64) -> bool {
         self.ledgers.contains_key(&ledger_id)
             && self.change(ledger_id, |acks| acks.remove(entry_id))
     }
 
-    /// Removes the positions of two columns of one length; returns how many were there.
+    /// Removes the positions in two columns of equal length; returns how many were in the set.
     pub fn remove_many(&mut self, ledger_ids: &[i64], entry_ids: &[i64]) -> u64 {
         let before = self.cardinality;
         self.change_many(ledger_ids, entry_ids, |acks, entry_id| {
@@ -226,7 +227,7 @@ impl PositionRangeSet {
         (before - self.cardinality) as u64
     }
 
-    /// Removes `(lower, upper]` of one ledger and returns how many positions there were.
+    /// Removes `(lower, upper]` of one ledger; returns how many positions were in the set.
     ///
     /// # Errors
     /// As [`Self::add_range`].
@@ -238,7 +239,7 @@ impl PositionRangeSet {
         Ok(before - self.cardinality_of(ledger_id))
     }
 
-    /// Removes every position at or before this one and returns how many there were.
+    /// Removes every position at or before this one; returns how many were in the set.
     pub fn remove_up_to(&mut self, ledger_id: i64, entry_id: i64) -> u128 {
         let before = self.cardinality;
         while let Some(first) = self.ledgers.first_entry().filter(|first| *first.key() < ledger_id)
@@ -269,18 +270,18 @@ impl PositionRangeSet {
         }
     }
 
-    /// Removes everything.
+    /// Removes all positions.
     pub fn clear(&mut self) {
         *self = Self::new();
     }
 
-    /// Whether a position is acknowledged; false for an invalid position.
+    /// Returns whether a position is acknowledged; false for an invalid position.
     #[must_use]
     pub fn contains(&self, ledger_id: i64, entry_id: i64) -> bool {
         self.ledgers.get(&ledger_id).is_some_and(|acks| acks.contains(entry_id))
     }
 
-    /// [`Self::contains`] of each pair of two columns of one length.
+    /// Returns [`Self::contains`] for each pair of two columns of equal length.
     #[must_use]
     pub fn contains_many(&self, ledger_ids: &[i64], entry_ids: &[i64]) -> Vec<bool> {
         let mut acks = ByLedger::new();
@@ -293,45 +294,45 @@ impl PositionRangeSet {
             .collect()
     }
 
-    /// The number of positions.
+    /// Returns the number of positions.
     #[must_use]
     pub fn cardinality(&self) -> u128 {
         self.cardinality
     }
 
-    /// The number of ranges, counted ledger by ledger.
+    /// Returns the number of ranges, each within one ledger. O(1).
     #[must_use]
     pub fn len(&self) -> usize {
         self.ranges
     }
 
-    /// Whether it has no position.
+    /// Returns whether the set is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ledgers.is_empty()
     }
 
-    /// The ledgers with a position, in order.
+    /// Returns the ledgers with a position, in order.
     pub fn ledger_ids(&self) -> impl ExactSizeIterator<Item = i64> + '_ {
         self.ledgers.keys().copied()
     }
 
-    /// The number of positions of one ledger.
+    /// Returns the number of positions of one ledger.
     #[must_use]
     pub fn cardinality_of(&self, ledger_id: i64) -> u64 {
         self.ledgers.get(&ledger_id).map_or(0, LedgerAcks::cardinality)
     }
 
-    /// The number of ranges of one ledger.
+    /// Returns the number of ranges of one ledger.
     #[must_use]
     pub fn len_of(&self, ledger_id: i64) -> usize {
         self.ledgers.get(&ledger_id).map_or(0, LedgerAcks::len)
     }
 
-    /// The bits of one ledger as [`Self::add_words`] takes them, without trailing zero words.
+    /// Returns the acknowledged entries of one ledger as words for [`Self::add_words`], without zero words at the end.
     ///
     /// # Errors
-    /// [`Error::Limit`] if an entry is past a Java `BitSet`, that is at 2^31 or above; [`Error::Memory`] if memory
+    /// [`Error::Limit`] for an entry of 2^31 or above, which a Java `BitSet` cannot hold; [`Error::Memory`] if memory
     /// does not suffice for the words up to the last entry.
     pub fn words_of(&self, ledger_id: i64) -> Result<Vec<i64>> {
         let Some(acks) = self.ledgers.get(&ledger_id) else { return Ok(Vec::new()) };
@@ -348,33 +349,34 @@ impl PositionRangeSet {
         Ok(words.into_iter().map(u64::cast_signed).collect())
     }
 
-    /// The first range.
+    /// Returns the first range.
     #[must_use]
     pub fn first_range(&self) -> Option<PositionRange> {
         let (ledger_id, acks) = self.ledgers.first_key_value()?;
         Some(acks.first_run().in_ledger(*ledger_id))
     }
 
-    /// The range that a position is in.
+    /// Returns the range that contains a position.
     #[must_use]
     pub fn range_containing(&self, ledger_id: i64, entry_id: i64) -> Option<PositionRange> {
         Some(self.ledgers.get(&ledger_id)?.run_containing(entry_id)?.in_ledger(ledger_id))
     }
 
-    /// The ranges in order.
+    /// Returns the ranges in order.
     pub fn ranges(&self) -> impl Iterator<Item = PositionRange> + '_ {
         self.ledgers
             .iter()
             .flat_map(|(ledger_id, acks)| acks.runs().map(|run| run.in_ledger(*ledger_id)))
     }
 
-    /// The ranges of one ledger in order.
+    /// Returns the ranges of one ledger in order.
     pub fn ranges_of(&self, ledger_id: i64) -> impl Iterator<Item = PositionRange> + '_ {
         let acks = self.ledgers.get(&ledger_id);
         acks.into_iter().flat_map(move |acks| acks.runs().map(move |run| run.in_ledger(ledger_id)))
     }
 
-    /// At most `limit` ranges that begin after the entry `after`, in order, for an iterator that outlives the borrow.
+    /// Returns at most `limit` ranges that begin after the entry `after`, in order. An iterator that cannot borrow the
+    /// set uses it.
     #[must_use]
     pub fn ranges_after(&self, after: Option<Position>, limit: usize) -> Vec<PositionRange> {
         let Some(after) = after else { return self.ranges().take(limit).collect() };
@@ -394,7 +396,7 @@ impl PositionRangeSet {
         ranges
     }
 
-    /// The positions in order.
+    /// Returns the positions in order.
     pub fn positions(&self) -> impl Iterator<Item = Position> + '_ {
         self.ranges().flat_map(|range| {
             (range.lower_entry_exclusive..range.upper_entry_inclusive)
@@ -402,7 +404,7 @@ impl PositionRangeSet {
         })
     }
 
-    /// The bytes on the heap.
+    /// Returns the bytes on the heap.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         let own: usize = self.ledgers.values().map(LedgerAcks::heap_bytes).sum();
@@ -412,7 +414,7 @@ impl PositionRangeSet {
     /// Checks the invariants of the module and of each ledger's form.
     ///
     /// # Errors
-    /// A sentence that says which one is broken.
+    /// A sentence that names the broken invariant.
     pub fn validate(&self) -> Validity {
         let mut cardinality = 0;
         let mut ranges = 0;
@@ -427,7 +429,7 @@ impl PositionRangeSet {
         Ok(())
     }
 
-    /// Runs `change` on a ledger, and brings the totals up to date; an empty ledger leaves the map.
+    /// Runs `change` on a ledger, and updates the totals. An empty ledger is removed from the map.
     fn change<R>(&mut self, ledger_id: i64, change: impl FnOnce(&mut LedgerAcks) -> R) -> R {
         let acks = self.ledgers.entry(ledger_id).or_default();
         let (cardinality, ranges) = (acks.cardinality(), acks.len());
@@ -441,7 +443,7 @@ impl PositionRangeSet {
         result
     }
 
-    /// Runs `change` on the ledger of each item, and brings the totals up to date.
+    /// Runs `change` on the ledger of each item, and updates the totals.
     fn change_many<T>(
         &mut self,
         ledger_ids: &[i64],
@@ -465,7 +467,7 @@ impl PositionRangeSet {
     }
 }
 
-/// The run of valid bounds; none if it is empty.
+/// Checks bounds and returns their run; `None` if the run is empty.
 fn checked_run(ledger_id: i64, lower: i64, upper: i64) -> Result<Option<Run>> {
     if ledger_id < 0 || lower < -1 || upper < lower {
         return Err(Error::Value(format!(

@@ -1,7 +1,7 @@
-//! Delayed messages in buckets of time: bucket → ledger → entry ids, apache/pulsar#23611 made smaller.
+//! An index of delayed messages by time bucket and ledger. It is a smaller form of apache/pulsar#23611.
 //!
-//! A time's low bits are cut off, so messages of nearby times share a bucket and their entry ids compress
-//! as a set. [`Rounding`] says which time of its bucket a message is due at.
+//! The low bits of a time are dropped, so messages of nearby times share a bucket and their entry ids compress as a
+//! set. [`Rounding`] determines the time at which a message of a bucket is due.
 //!
 //! ```text
 //! open      the run being filled: one bucket, one ledger, first..=last     an add in order: two compares
@@ -9,9 +9,9 @@
 //! entries   one range in place, else roaring (array, bitset or run containers)
 //! ```
 //!
-//! The open run keeps the index small *while it is filled*: ids in order become a range directly, without a bitmap.
-//! Sets that are filled in pieces are run-optimised each time their pieces have doubled. Every reading method closes
-//! the open run first.
+//! The open run keeps the index small *while it is filled*, because ids in order become a range directly, without a
+//! bitmap. A set that is filled in pieces is run-optimised each time the number of its pieces has doubled. Every
+//! reading method closes the open run first.
 
 mod entries;
 mod bytes;
@@ -28,43 +28,43 @@ pub enum Rounding {
     /// The multiple of `2^bits` at or before: up to `2^bits - 1` ms early. apache/pulsar#23611 did this.
     Down = 0,
     /// The multiple of `2^bits` at or after: up to `2^bits - 1` ms late, never early; past the last one it is
-    /// `i64::MAX`. Pulsar 4.2.4 does this with the strict cut-off.
+    /// `i64::MAX`. Pulsar 4.2.4 does this if a delivery must not be early (strict cut-off).
     Up = 1,
     /// The last ms before the next multiple of `2^bits`: up to `2^bits - 1` ms late, never early. Pulsar
     /// 4.2.4 does this with the lenient cut-off, which then delivers at most a tick early.
     BucketEnd = 2,
 }
 
-/// Buckets up to 2^62 ms wide: one more bit would leave no bucket for positive times.
+/// The most dropped bits, for buckets of 2^62 ms. With one more bit, there would be no bucket for positive times.
 pub const BITS_MAX: u32 = 62;
 
 #[derive(Debug, Clone)]
 struct LedgerEntries {
     ledger: i64,
     entries: Entries,
-    /// Pieces inserted since the last run-optimisation, and how many bring the next one.
+    /// The number of pieces inserted since the last run-optimisation. `limit` is the number that causes the next one.
     pieces: u32,
     pieces_limit: u32,
 }
 
-/// The pieces that bring the first run-optimisation; then it doubles.
+/// The number of pieces that causes the first run-optimisation. It doubles each time.
 const PIECES_LIMIT: u32 = 16;
 
-/// The run being filled. Ids `first..=last` are counted, and not yet in `buckets`.
+/// The run that is being filled. Its ids `first..=last` are counted, but not in `buckets` yet.
 #[derive(Debug, Clone, Copy)]
 struct OpenRun {
     bucket: i64,
     ledger: i64,
     first: u64,
     last: u64,
-    /// The least id above `first` that `buckets` holds already: the run may not reach it unchecked.
+    /// The least id above `first` that is already in `buckets`. Below it, the run grows without a check.
     limit: u64,
 }
 
-/// Rows of a batch that are compared with the open run at once.
+/// The number of rows of a batch that are compared with the open run at once.
 const STEP_ROWS: usize = 16;
 
-/// The bucket index; see the module for its representation.
+/// The index of delayed messages by time bucket. The module documentation describes its representation.
 #[derive(Debug, Clone)]
 pub struct TimeBuckets {
     bits: u32,
@@ -75,7 +75,7 @@ pub struct TimeBuckets {
 }
 
 impl TimeBuckets {
-    /// Buckets of `2^bits` ms.
+    /// Creates an index with buckets of `2^bits` ms.
     ///
     /// # Errors
     /// [`Error::Value`] for more than [`BITS_MAX`] bits.
@@ -86,7 +86,7 @@ impl TimeBuckets {
         Ok(Self { bits, rounding, open: None, buckets: BTreeMap::new(), length: 0 })
     }
 
-    /// Buckets as the broker derives them from its tick time: floor(log2(tick)) bits.
+    /// Creates an index with the buckets that the broker derives from its tick time: floor(log2(tick)) bits.
     ///
     /// # Errors
     /// [`Error::Value`] for a tick below 1 ms.
@@ -97,25 +97,25 @@ impl TimeBuckets {
         Self::new(tick_time_ms.ilog2().min(BITS_MAX), rounding)
     }
 
-    /// The bits cut off.
+    /// Returns the number of dropped bits.
     #[must_use]
     pub fn bits(&self) -> u32 {
         self.bits
     }
 
-    /// See [`Rounding`].
+    /// Returns the rounding.
     #[must_use]
     pub fn rounding(&self) -> Rounding {
         self.rounding
     }
 
-    /// The number of buckets that hold a message.
+    /// Returns the number of buckets that hold a message.
     pub fn bucket_count(&mut self) -> usize {
         self.close_run();
         self.buckets.len()
     }
 
-    /// The time at which messages of `deliver_at_ms` are due here.
+    /// Returns the time at which this index delivers messages of time `deliver_at_ms`.
     #[must_use]
     #[inline]
     pub fn bucket_of(&self, deliver_at_ms: i64) -> i64 {
@@ -130,7 +130,7 @@ impl TimeBuckets {
         }
     }
 
-    /// The first of the `2^bits` times of a bucket, unless it has fewer: then it is at an end of time.
+    /// Returns the first of the `2^bits` times of a bucket; `None` if the bucket has fewer times, at an end of int64.
     fn start_of(&self, bucket: i64) -> Option<i64> {
         let mask = (1i64 << self.bits) - 1;
         match self.rounding {
@@ -141,7 +141,8 @@ impl TimeBuckets {
         }
     }
 
-    /// Adds the first rows, [`STEP_ROWS`] at once, while they continue the open run. Returns how many.
+    /// Adds the first rows, [`STEP_ROWS`] at once, as long as they continue the open run. Returns the number of added
+    /// rows.
     fn extend_run(&mut self, times_ms: &[i64], ledger_ids: &[i64], entry_ids: &[i64]) -> usize {
         let Some(mut open) = self.open else { return 0 };
         let Some(start) = self.start_of(open.bucket) else { return 0 };
@@ -193,7 +194,7 @@ impl TimeBuckets {
         self.open_run(bucket, message.ledger_id, entry)
     }
 
-    /// Starts a run at an id, unless it is here already.
+    /// Starts a run at an id. Returns false if the index already has the id.
     fn open_run(&mut self, bucket: i64, ledger: i64, entry: u64) -> bool {
         self.close_run();
         let next = self
@@ -229,8 +230,8 @@ impl TimeBuckets {
         }
     }
 
-    /// The entry ids of one ledger in the bucket of a time, in roaring's portable format (64-bit form, and
-    /// `true`, if an id passes 32 bits).
+    /// Returns the entry ids of one ledger in the bucket of a time, in roaring's portable format. The flag is true for
+    /// the 64-bit form, which is used if an id exceeds 32 bits.
     pub fn to_roaring(&mut self, deliver_at_ms: i64, ledger: i64) -> Option<(Vec<u8>, bool)> {
         self.close_run();
         let ledgers = self.buckets.get(&self.bucket_of(deliver_at_ms))?;
@@ -390,7 +391,7 @@ impl DelayedIndex for TimeBuckets {
         self.length = 0;
     }
 
-    /// Run-optimises every set, too.
+    /// Releases unused memory, and run-optimises every set.
     fn shrink_to_fit(&mut self) {
         self.close_run();
         for ledgers in self.buckets.values_mut() {

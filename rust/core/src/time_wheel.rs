@@ -1,9 +1,10 @@
-//! Delayed messages in slots of time, each a compressed stream: exact, and small at both extremes.
+//! An exact index of delayed messages in time slots, each a compressed stream. It is small for regular and for
+//! scattered times.
 //!
-//! Bitmaps by time bucket are small while many messages share a bucket. If times are scattered, each bitmap holds one
-//! message. A wheel does the reverse: its slots are wide, and inside a slot messages are in order of *position* as a
-//! stream of (gap, tick) near the entropy of both. Regular traffic becomes a handful of staircase runs, random times
-//! take 2.7 to 4 bytes a message, and a tick of 1 ms is exact.
+//! Bitmaps by time bucket are small as long as many messages share a bucket. If times are scattered, each bitmap has
+//! one message. A wheel works the other way round: its slots are wide, and in a slot messages are in order of
+//! *position*, as a stream of (gap, tick) near the entropy of both. Regular traffic becomes a few runs. With random
+//! times, a message takes 2.7 to 4 bytes. A tick of 1 ms is exact.
 //!
 //! ```text
 //! open    the open slot,  its runs sorted by time             pops: cut off the back of a vector
@@ -12,7 +13,7 @@
 //! ```
 //!
 //! A slot is opened when its first message is due. A slot with many messages is first split by time, so the open slot
-//! stays small whatever the width. Slots never overlap, and all are after the open one.
+//! is small for any width. Slots never overlap, and all are after the open one.
 
 mod bits;
 mod bytes;
@@ -31,34 +32,35 @@ use open_slot::OpenSlot;
 use run::MessageRun;
 use slot::Slot;
 
-/// A new slot spans about 2^22 ms, 70 minutes: a week has 144, so their fixed costs are negligible, and the cost of
-/// random positions does not depend on the width.
+/// The bits of a new slot in ms: it spans about 2^22 ms, 70 minutes. A week has 144 slots, so their fixed costs are
+/// negligible. The cost of random positions does not depend on the width.
 const SLOT_MS_BITS: u32 = 22;
-/// Slots of ticks of hours still span a few.
+/// The least bits of a slot in ticks. So a slot spans several ticks even if a tick takes hours.
 const SLOT_BITS_MIN: u32 = 6;
-/// A slot of at most this many messages is opened whole in any case: 4,096 runs are 224 KiB.
+/// The most messages of a slot that is always opened without a split. 4,096 runs take 224 KiB.
 const OPEN_MAX: u64 = 4096;
-/// A slot of at most this many messages, 14 MiB, is opened whole if its times are scattered. A split would write
-/// each of them once more.
+/// The most messages, 14 MiB, of a slot that is opened without a split if its times are scattered. A split would write
+/// each message once more.
 const WHOLE_MAX: u64 = 1 << 18;
-/// Times are scattered if the stream has at least this many bytes a message.
+/// The least bytes of the stream for each message with which times count as scattered.
 const SCATTERED_BYTES: u64 = 2;
-/// A slot of any size is opened whole if it is a few runs, one after the other: a stream of at most this many bytes.
+/// The most bytes of a stream with which a slot of any size is opened without a split. It is then a few consecutive
+/// runs.
 const RUNS_BYTES_MAX: u64 = 1 << 14;
-/// Every other slot is first split into two to the power of this many parts.
+/// Every other slot is first split into `2^SPLIT_BITS` parts.
 const SPLIT_BITS: u32 = 6;
 
-/// After this many changes of slot, a batch is examined. If its times are scattered, the rest is grouped by slot
-/// first, because finding another slot for each message costs more than all other work.
+/// The number of slot changes after which a batch is examined. If its times are scattered, the remaining messages are
+/// first grouped by slot, because finding another slot for each message would cost more than all other work.
 const SWITCHES_MAX: usize = 256;
-/// Messages that are grouped at once: their columns, 1.5 MiB, stay in a second-level cache.
+/// The number of messages that are grouped at once. Their columns, 1.5 MiB, fit into a second-level cache.
 const GROUPED_MAX: usize = 1 << 16;
 
-/// The wheel; see the module for its representation.
+/// The index of delayed messages in time slots. The module documentation describes its representation.
 #[derive(Debug, Clone)]
 pub struct TimeWheel {
     tick_ms: i64,
-    /// Bits of a new slot.
+    /// The bits of a new slot, in ticks.
     slot_bits: u32,
     open: OpenSlot,
     slots: BTreeMap<i64, Box<Slot>>,
@@ -66,7 +68,7 @@ pub struct TimeWheel {
 }
 
 impl TimeWheel {
-    /// A wheel that rounds times up to multiples of `tick_ms`; 1 is exact.
+    /// Creates a wheel that rounds times up to multiples of `tick_ms`. 1 is exact.
     ///
     /// # Errors
     /// [`Error::Value`] for a tick below 1 ms.
@@ -84,13 +86,13 @@ impl TimeWheel {
         })
     }
 
-    /// The width of a tick.
+    /// Returns the width of a tick.
     #[must_use]
     pub fn tick_ms(&self) -> i64 {
         self.tick_ms
     }
 
-    /// The tick at whose time a message is due: rounded up, so never early.
+    /// Returns the tick of a time, rounded up so that no message is early.
     #[inline]
     fn tick_of(&self, time_ms: i64) -> i64 {
         if self.tick_ms == 1 {
@@ -100,13 +102,13 @@ impl TimeWheel {
         tick + i64::from(rest > 0)
     }
 
-    /// The time of a tick; past int64 it is the end of time.
+    /// Returns the time of a tick, saturated to int64.
     #[inline]
     fn time_of(&self, tick: i64) -> i64 {
         tick.saturating_mul(self.tick_ms)
     }
 
-    /// The slot of a tick that the open slot does not cover, and its first tick.
+    /// Returns the slot of a tick that the open slot does not cover, and the first tick of the slot.
     fn slot_at(&mut self, tick: i64) -> (i64, &mut Slot) {
         let before = self.slots.range(..=tick).next_back();
         let found = before.filter(|&(&start, slot)| within(tick, start, slot.bits));
@@ -117,7 +119,8 @@ impl TimeWheel {
         (start, self.slots.get_mut(&start).expect("found or made"))
     }
 
-    /// Makes the widest aligned slot up to `slot_bits` that overlaps nothing.
+    /// Creates the widest aligned slot for a tick, up to `slot_bits`, that overlaps no other slot. Returns its first
+    /// tick.
     #[cold]
     fn make_slot(&mut self, tick: i64) -> i64 {
         let end_before =
@@ -148,7 +151,7 @@ impl TimeWheel {
         new
     }
 
-    /// Adds messages one after the other; returns how many it added. It stops early if the messages change the slot
+    /// Adds messages one by one; returns how many were processed. It stops early if the messages change the slot
     /// too often: more than `switches_max` times, and more than once in eight messages.
     fn add_sequence(
         &mut self,
@@ -235,7 +238,7 @@ impl TimeWheel {
         }
     }
 
-    /// Puts the open slot back among the others.
+    /// Moves the messages of the open slot back into a slot of `slots`.
     fn close_front(&mut self) {
         let Some((start, bits)) = self.open.range else { return };
         let (runs, late) = std::mem::take(&mut self.open).into_parts();
@@ -254,9 +257,10 @@ impl TimeWheel {
     }
 }
 
-/// The indexes of times, grouped by slots of `width_ms` milliseconds that begin at whole multiples of it. Indexes of
-/// one slot keep their order, because a position that is not the greatest is late. Rounding a quotient over the edge
-/// of a slot makes a late message, which is slower and rarer than one in 2^20.
+/// Returns the indexes of times, grouped by slots of `slot_ms` milliseconds that begin at multiples of `slot_ms`.
+///
+/// Indexes of one slot keep their order, because a position that is not the greatest is late. If the rounding of a
+/// quotient gives a neighbouring slot, the message becomes late. This is slower, but rarer than one in 2^20 messages.
 fn group_by_slot(times: impl ExactSizeIterator<Item = i64> + Clone, slot_ms: i128) -> Vec<u64> {
     let least = times.clone().min().unwrap_or_default();
     let start = i128::from(least).div_euclid(slot_ms) * slot_ms;
@@ -270,12 +274,12 @@ fn group_by_slot(times: impl ExactSizeIterator<Item = i64> + Clone, slot_ms: i12
     radix::order(times.map(|time| slot_of(time) >> excess), bits - excess)
 }
 
-/// The low `bits` ≤ 63 bits of a tick.
+/// Returns a mask of the low `bits` ≤ 63 bits of a tick.
 fn low_bits(bits: u32) -> i64 {
     (1u64 << bits).wrapping_sub(1) as i64
 }
 
-/// The last tick of a slot.
+/// Returns the last tick of a slot.
 fn last(start: i64, bits: u32) -> i64 {
     start | low_bits(bits)
 }
@@ -285,7 +289,7 @@ fn within(tick: i64, start: i64, bits: u32) -> bool {
     (tick.wrapping_sub(start) as u64) >> bits == 0
 }
 
-/// Adds a run that comes after all others. A single message may also come before others, at its own tick.
+/// Adds a run that is after all others. A run of a single message may also be before others.
 fn add_run(slot: &mut Slot, run: MessageRun) {
     if (run.ledger, run.entry) > slot.last() {
         slot.add_run(run);
@@ -295,7 +299,7 @@ fn add_run(slot: &mut Slot, run: MessageRun) {
     }
 }
 
-/// Cuts a slot into parts of equal width; a part without messages is `None`.
+/// Splits a slot into parts of equal width. A part without messages is `None`.
 fn split(slot: &Slot) -> Vec<Option<Box<Slot>>> {
     let bits = slot.bits.saturating_sub(SPLIT_BITS);
     let mut parts: Vec<Option<Box<Slot>>> = vec![None; 1 << (slot.bits - bits)];

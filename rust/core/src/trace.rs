@@ -1,8 +1,8 @@
 //! Traces: events as JSON lines, read into columns.
 //!
-//! It keeps only the fields that the fold needs, and reads only plain lines: an object with each field once, of its
-//! type. Reading stops before any other line (a `meta` line, an unknown kind, a torn line, a repeated field). The
-//! caller reads that line by the general rules, which handle every case and report errors.
+//! The reader stores only the fields that the fold needs, and reads only plain lines: an object with each field at most
+//! once and of the right type. Reading stops before any other line (a `meta` line, an unknown kind, a torn line, a
+//! repeated field). The caller reads that line by the general rules, which handle every case and report errors.
 
 mod fields;
 mod line;
@@ -15,23 +15,23 @@ use crate::partials::{Mixed, NULL};
 use fields::{Fields, Name};
 pub use line::{FieldValue, LineFields};
 
-/// No event is shorter.
+/// The least length of an event's line.
 const LINE_BYTES_MIN: usize = 16;
 
-/// Columns of events; [`NULL`] for null.
+/// Columns of events. [`NULL`] means null.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TraceColumns {
     /// The number of each row's topic.
     pub topics: Vec<i32>,
     /// The number of each row's subscription; 0 is the topic itself.
     pub subscriptions: Vec<i32>,
-    /// The place of each row's kind among the kinds that the reader was given.
+    /// The index of each row's kind in the kinds of [`TraceReader::new`].
     pub kinds: Vec<i32>,
     /// The position's ledger.
     pub ledger_ids: Vec<i64>,
     /// The position's entry.
     pub entry_ids: Vec<i64>,
-    /// The sequence that the line gives, or its number.
+    /// The sequence of each line or, without one, the line number.
     pub sequences: Vec<i64>,
     /// The message's index in its batch.
     pub batch_indexes: Vec<i64>,
@@ -67,18 +67,18 @@ impl TraceColumns {
     }
 }
 
-/// The end of reading.
+/// The place at which reading stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stop {
     /// The number of bytes read.
     pub bytes: usize,
     /// The number of lines read, including blank ones.
     pub lines: i64,
-    /// The end of the line that is not plain, which begins at the end of reading.
+    /// The end of the line that is not plain, if there is one. The line begins where reading stopped.
     pub odd: Option<usize>,
 }
 
-/// Reads traces, one after the other, line by line. A name has the same number in all of them.
+/// A reader of one trace after another. A name has the same number in all traces.
 #[derive(Debug, Clone)]
 pub struct TraceReader {
     kinds: HashMap<Vec<u8>, i32, Mixed>,
@@ -90,15 +90,15 @@ pub struct TraceReader {
     topics: Names,
     subscriptions: Names,
     transactions: Names,
-    /// The names of the last `meta` line, for lines without names.
+    /// The topic for lines without one, from the last `meta` line.
     default_topic: Option<i32>,
     default_subscription: Option<i32>,
     predictor: quick::KeyPredictor,
 }
 
 impl TraceReader {
-    /// For these kinds; the second of each pair says whether it may happen to a topic as a whole. `meta` is not
-    /// among them.
+    /// Creates a reader for these kinds, without `meta`. The flag of a kind is true if the kind may concern a topic as
+    /// a whole.
     #[must_use]
     pub fn new(kinds: Vec<(String, bool)>) -> Self {
         let of_topic = kinds.iter().map(|kind| kind.1).collect();
@@ -127,25 +127,25 @@ impl TraceReader {
         }
     }
 
-    /// Begins another trace: sets the names for lines without names.
+    /// Sets the names for lines without names. It is called at the start of each trace.
     pub fn set_defaults(&mut self, topic: Option<&str>, subscription: Option<&str>) {
         self.default_topic = topic.map(|name| self.topics.number(name));
         self.default_subscription = subscription.map(|name| self.subscriptions.number(name));
     }
 
-    /// The names of topics by number.
+    /// Returns the names of topics by number.
     #[must_use]
     pub fn topics(&self) -> &Names {
         &self.topics
     }
 
-    /// The names of subscriptions by number.
+    /// Returns the names of subscriptions by number.
     #[must_use]
     pub fn subscriptions(&self) -> &Names {
         &self.subscriptions
     }
 
-    /// The names of transactions by number.
+    /// Returns the names of transactions by number.
     #[must_use]
     pub fn transactions(&self) -> &Names {
         &self.transactions
@@ -163,7 +163,7 @@ impl TraceReader {
         LineFields::read(text, topic, subscription)
     }
 
-    /// Reads lines from `bytes`, the first of which has the number `line`.
+    /// Reads lines from `bytes`, up to the first line that is not plain. The first line has the number `line`.
     pub fn read(&mut self, bytes: &[u8], line: i64) -> (TraceColumns, Stop) {
         let lines = 1 + memchr::memchr_iter(b'\n', bytes).count();
         let mut columns = TraceColumns::with_capacity(lines.min(bytes.len() / LINE_BYTES_MIN));
@@ -190,7 +190,7 @@ impl TraceReader {
         (columns, stop)
     }
 
-    /// Reads the first line if it has the form that recorders write; returns its length.
+    /// Reads the first line if it has the form that recorders write; returns the length of the line.
     fn take_quickly(
         &mut self,
         rest: &[u8],
@@ -279,7 +279,7 @@ impl TraceReader {
         Some(())
     }
 
-    /// The number of a topic, subscription or transaction, by its place in [`Fields::names`].
+    /// Returns the number of a topic, subscription or transaction. `place` is its index in [`Fields::names`].
     #[inline]
     fn number(&mut self, place: usize, name: &Name<'_>) -> i32 {
         let names = match place {

@@ -1,7 +1,8 @@
-//! An exact min-heap of `(deliver_at_ms, ledger_id, entry_id)`, any three i64, duplicates counted.
+//! An exact min-heap of `(deliver_at_ms, ledger_id, entry_id)`. Any three `i64` are valid. Duplicates are separate
+//! messages.
 //!
-//! It orders like a heap, but it is a *ladder queue*, which avoids heap operations. A message is moved about twice,
-//! whatever the size:
+//! It has the order of a heap, but it is a *ladder queue*, which avoids heap operations. A message is moved about twice
+//! in a queue of any size:
 //!
 //! ```text
 //! top      unsorted, everything later than the ladder                     adds: a push
@@ -12,9 +13,9 @@
 //! ```
 //!
 //! When `bottom` and `near` are empty the next bucket is opened: sorted if it is small, split into a new rung if not.
-//! So in a queue of any size a message costs one scatter and one sort in cache. Buckets that cannot be split (all
-//! times equal) are sorted whole, so the queue is never slower than a heap. Messages in `top` and in the rungs are
-//! packed into 8 bytes each (`packing.rs`) if their columns allow it.
+//! So in a queue of any size a message is moved to a bucket once and sorted in cache once. A bucket that cannot be
+//! split, because all times are equal, is sorted as a whole, so the queue is never slower than a heap. Messages in
+//! `top` and in the rungs are packed into 8 bytes each (`packing.rs`) if their columns allow it.
 //!
 //! Invariants: every message of `bottom` and `near` is before every message of every rung, the innermost
 //! rung before the outer ones, and all of them at or before `top_after`, which `top` is after.
@@ -32,24 +33,26 @@ use chunks::Chunks;
 use packing::{Extent, sort_descending};
 use rung::Rung;
 
-/// A bucket up to this size is sorted at once: 1,024 messages of 24 bytes stay in a first-level cache.
+/// The most messages of a bucket that is sorted without a split. 1,024 messages of 24 bytes fit into a first-level
+/// cache.
 const SORT_MAX: usize = 1024;
-/// Messages a bucket when a rung is cut; below [`SORT_MAX`], so that an even spread is sorted next. From 32
-/// to 512 there is a fifth between the best and the worst.
+/// The intended number of messages in a bucket of a new rung. It is below [`SORT_MAX`], so that evenly distributed
+/// messages need no further split. Between 32 and 512, the best and the worst value differ by 20 % in speed.
 const BUCKET_AIM: usize = 128;
-/// `near` is split into a rung when it passes this size: a deeper heap costs more than another scatter.
+/// The size of `near` above which it is split into a rung. A deeper heap costs more than moving the messages to
+/// buckets.
 const NEAR_MAX: usize = 4096;
 
-/// The exact heap of delayed messages; see the module for its representation.
+/// The exact heap of delayed messages. The module documentation describes its representation.
 #[derive(Debug, Clone, Default)]
 pub struct TripleLongHeap {
-    /// Descending, so the next one is last.
+    /// The earliest messages in descending order, so that the next one is last.
     bottom: Vec<Delayed>,
     near: HoleHeap,
-    /// The outermost first.
+    /// The rungs, the outermost first.
     rungs: Vec<Rung>,
     top: Chunks,
-    /// `None`: without a ladder, all messages go to `top`.
+    /// The time after which messages go to `top`. `None` without a ladder: all messages go to `top`.
     top_after: Option<i64>,
     /// The size of `near` at which a split is next considered.
     near_limit: usize,
@@ -57,13 +60,13 @@ pub struct TripleLongHeap {
 }
 
 impl TripleLongHeap {
-    /// An empty heap; allocates nothing.
+    /// Returns an empty heap; allocates nothing.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The earliest message.
+    /// Returns the earliest message.
     pub fn peek(&mut self) -> Option<Delayed> {
         self.refill();
         match (self.bottom.last(), self.near.peek()) {
@@ -72,7 +75,7 @@ impl TripleLongHeap {
         }
     }
 
-    /// Takes the earliest message.
+    /// Removes and returns the earliest message.
     pub fn pop(&mut self) -> Option<Delayed> {
         self.refill();
         let message = match (self.bottom.last(), self.near.peek()) {
@@ -84,7 +87,7 @@ impl TripleLongHeap {
         Some(message)
     }
 
-    /// Messages that fit into the memory allocated now.
+    /// Returns the number of messages that fit into the allocated memory.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.bottom.capacity()
@@ -115,7 +118,7 @@ impl TripleLongHeap {
         }
     }
 
-    /// Turns `near` and `bottom` into the innermost rung, if their times differ.
+    /// Converts `near` and `bottom` to the innermost rung, if their times differ.
     #[cold]
     fn split_near_rung(&mut self) {
         self.near_limit = self.near.len() * 2;
@@ -185,7 +188,7 @@ impl TripleLongHeap {
     }
 }
 
-/// A rung of messages that are close together.
+/// Creates a rung of messages whose times are close together.
 fn cut(messages: &[Delayed]) -> Option<Rung> {
     Rung::cut(messages.iter().copied(), messages.len(), &Extent::of(messages), BUCKET_AIM)
 }
@@ -239,12 +242,12 @@ impl DelayedIndex for TripleLongHeap {
         Ok(due)
     }
 
-    /// O(n): a heap has no order to search by.
+    /// Returns whether the heap has the message. O(n), because a heap has no order for a search.
     fn contains(&mut self, message: Delayed) -> bool {
         self.parts().any(|other| other == message)
     }
 
-    /// O(n), and the ladder is rebuilt.
+    /// Removes one copy of the message. O(n), because the ladder is rebuilt.
     fn remove(&mut self, message: Delayed) -> bool {
         let mut found = false;
         let mut rest = Self::new();

@@ -12,7 +12,7 @@ use crate::positions::Positions;
 use crate::range_set::PositionRangeSet;
 use crate::shared::Shared;
 
-/// Ledger ids, entry ids, the start of each set's words and the end of all, the words.
+/// Ledger ids, entry ids, starts, words. `starts` has the index of each set's first word, then the number of words.
 type Columns<'py> = (Array<'py, i64>, Array<'py, i64>, Array<'py, i64>, Array<'py, i64>);
 
 /// The words of the largest ack set.
@@ -26,10 +26,10 @@ const ATTACHED_ROWS: usize = 64;
 /// Words are signed 64-bit integers, least significant bit first, without zero words at the end; a set bit marks a
 /// message that is not acknowledged. Methods accept signed and unsigned words, at most 16,384 for each set
 /// (`LimitError`). A batch of up to 64 messages costs 12 to 24 bytes; empty and full words of larger batches cost
-/// nothing. Iteration is in order of position, over the sets as they are when it begins.
+/// nothing. Iteration is in order of position. It is not affected by later changes.
 ///
-/// The sets that changed since the last save are marked. A set is removed because its entry is acknowledged, so removed
-/// sets are not changes, except those that `clear` removes.
+/// The sets that changed since the last save are marked. A removed set is not a change, because its entry is then
+/// acknowledged as a whole. Only `clear` makes the changes unknown.
 ///
 /// Parameters
 /// ----------
@@ -47,9 +47,9 @@ const ATTACHED_ROWS: usize = 64;
 #[pyclass(frozen, mapping, module = "ackwell")]
 pub(crate) struct AckSets(Shared<ackwell_core::AckSets>);
 
-/// The words of an ack set, in an argument.
+/// An argument with the words of an ack set.
 enum Words {
-    /// Those of a batch of up to 64 messages, without an allocation.
+    /// The word of a batch of up to 64 messages, without an allocation.
     One([i64; 1]),
     Many(Vec<i64>),
 }
@@ -81,7 +81,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Words {
     }
 }
 
-/// A signed or unsigned 64-bit word as a signed one.
+/// Returns a signed or unsigned 64-bit word as a signed one.
 fn word(item: &Bound<'_, PyAny>) -> PyResult<i64> {
     if let Ok(Int(word)) = item.extract() {
         return Ok(word);
@@ -110,7 +110,7 @@ fn words_of<'py>(py: Python<'py>, set: AckSet<'_>) -> PyResult<Bound<'py, PyTupl
     PyTuple::new(py, words)
 }
 
-/// The set as one integer whose bit i is batch index i.
+/// Returns the set as a Python integer whose bit i is batch index i.
 fn bits_of<'py>(py: Python<'py>, set: AckSet<'_>) -> PyResult<Bound<'py, PyAny>> {
     let mut words = set.words();
     let first = words.next().unwrap_or(0).cast_unsigned();
@@ -127,12 +127,12 @@ impl AckSets {
         Self(Shared::new(sets))
     }
 
-    /// A copy, so that no call holds two locks.
+    /// Returns a copy of the core structure, so that no call holds two locks.
     pub(crate) fn core(&self, py: Python<'_>) -> ackwell_core::AckSets {
         self.0.locked(py).clone()
     }
 
-    /// The sets of a mapping or an iterable of pairs, all of them checked; a copy of another `AckSets`.
+    /// Builds sets from a mapping or an iterable of pairs, after checking all of them, or copies another `AckSets`.
     fn core_of(sets: &Bound<'_, PyAny>) -> PyResult<ackwell_core::AckSets> {
         if let Ok(sets) = sets.cast::<Self>() {
             return Ok(sets.get().core(sets.py()));
@@ -164,7 +164,9 @@ crate::methods::mapping_methods! { AckSets, 0,
         sets.map_or(Ok(ackwell_core::AckSets::new()), Self::core_of).map(Self::of)
     }
 
-    /// Build the sets of int64 arrays: ledger ids, entry ids, the start of each set's words and the end of all, words.
+    /// Build the sets from int64 arrays: ledger ids, entry ids, starts, words.
+    ///
+    /// `starts` has the index of each set's first word, and then the number of all words.
     #[staticmethod]
     fn from_arrays(
         py: Python<'_>,
@@ -179,7 +181,7 @@ crate::methods::mapping_methods! { AckSets, 0,
         Ok(sets)
     }
 
-    /// Return int64 arrays: ledger ids, entry ids, the start of each set's words and the end of all, words.
+    /// Return the int64 arrays that `from_arrays` takes: ledger ids, entry ids, starts, words.
     fn to_arrays<'py>(&self, py: Python<'py>) -> Columns<'py> {
         let columns = self.0.detached(py, |sets| {
             let mut columns = [const { Vec::new() }; 4];
@@ -212,7 +214,7 @@ crate::methods::mapping_methods! { AckSets, 0,
         words.ok_or_else(|| PyKeyError::new_err((position.0.0, position.1.0)))
     }
 
-    /// Return the messages of an entry that are not acknowledged as bits of an integer; None without a set.
+    /// Return an integer with a bit for each unacknowledged message of an entry; None if the entry has no set.
     #[pyo3(signature = (ledger_id, entry_id, /))]
     fn unacked_bits<'py>(
         &self,
@@ -242,7 +244,7 @@ crate::methods::mapping_methods! { AckSets, 0,
 
     /// Acknowledge the messages of an entry whose bit is clear. An entry without a set gets the words.
     ///
-    /// Return the number of messages that are left, or -1 if nothing changed. With 0 left, the set is removed.
+    /// Return the number of unacknowledged messages, or -1 if nothing changed. If the number is 0, the set is removed.
     fn intersect(
         &self,
         py: Python<'_>,
@@ -254,10 +256,10 @@ crate::methods::mapping_methods! { AckSets, 0,
         Ok(self.0.locked(py).intersect(position, words.as_slice()).code())
     }
 
-    /// Do the same as `intersect` for each row of int64 arrays, in order; return the results.
+    /// Do the same as `intersect` for each row of int64 arrays, in order; return the results as an int64 array.
     ///
-    /// `starts` has the start of each row's words and the end of all. An entry without messages left is acknowledged,
-    /// so later rows of it change nothing. Nothing changes if an argument is refused.
+    /// `starts` is that of `from_arrays`. If a row leaves an entry without unacknowledged messages, later rows of this
+    /// entry change nothing. Nothing changes if an argument is refused.
     fn intersect_many<'py>(
         &self,
         py: Python<'py>,
@@ -278,8 +280,10 @@ crate::methods::mapping_methods! { AckSets, 0,
         Ok(array(py, effects.map_err(raise)?.into_iter().map(Effect::code).collect()))
     }
 
-    /// Set the words of an entry if their first message has a higher batch index than that of its set, or if it has
-    /// none; return whether this changed the set. Brokers before 5.0 treat cumulative acknowledgments like this.
+    /// Set the words of an entry if they start at a later message than its set; return whether this changed the set.
+    ///
+    /// The words are set if the entry has no set, or if the first unacknowledged batch index of the words is higher.
+    /// Brokers before 5.0 apply cumulative acknowledgments in this way.
     fn replace_if_later(
         &self,
         py: Python<'_>,
@@ -297,7 +301,7 @@ crate::methods::mapping_methods! { AckSets, 0,
         self.0.locked(py).remove(Position::new(ledger_id.0, entry_id.0))
     }
 
-    /// Remove the sets of the positions of two int64 arrays; return how many there were.
+    /// Remove the sets of the positions in two int64 arrays; return the number of removed sets.
     fn remove_many(
         &self,
         py: Python<'_>,
@@ -313,13 +317,13 @@ crate::methods::mapping_methods! { AckSets, 0,
         Ok(removed)
     }
 
-    /// Remove the sets of entries at or before a position; return how many there were.
+    /// Remove the sets of entries at or before a position; return the number of removed sets.
     #[pyo3(signature = (ledger_id, entry_id, /))]
     fn remove_up_to(&self, py: Python<'_>, ledger_id: Int, entry_id: Int) -> usize {
         self.0.locked(py).remove_up_to(Position::new(ledger_id.0, entry_id.0))
     }
 
-    /// Remove the sets of entries after `lower` and up to `upper`; return how many there were.
+    /// Remove the sets of entries after the lower bound, up to the upper one; return the number of removed sets.
     fn remove_range(
         &self,
         py: Python<'_>,
@@ -331,7 +335,7 @@ crate::methods::mapping_methods! { AckSets, 0,
         self.0.locked(py).remove_range(ledger_id.0, lower, upper)
     }
 
-    /// Remove the sets of acknowledged entries; return how many there were. O(sets).
+    /// Remove the sets of the entries in `acked`; return the number of removed sets. O(sets).
     #[pyo3(signature = (acked, /))]
     fn remove_ranges(&self, py: Python<'_>, acked: &Bound<'_, PositionRangeSet>) -> usize {
         // A copy, so that no call holds two locks.
@@ -339,12 +343,12 @@ crate::methods::mapping_methods! { AckSets, 0,
         self.0.detached(py, |sets| sets.remove_ranges(&acked))
     }
 
-    /// Remove the sets without messages; return how many there were. O(sets).
+    /// Remove the sets without unacknowledged messages; return the number of removed sets. O(sets).
     fn remove_empty(&self, py: Python<'_>) -> usize {
         self.0.detached(py, |sets| sets.remove_empty())
     }
 
-    /// Set the words of many entries, of a mapping or an iterable of pairs.
+    /// Set the words of the entries in a mapping or an iterable of pairs.
     #[pyo3(signature = (sets, /))]
     fn update(&self, py: Python<'_>, sets: &Bound<'_, PyAny>) -> PyResult<()> {
         let newer = Self::core_of(sets)?;
@@ -352,7 +356,7 @@ crate::methods::mapping_methods! { AckSets, 0,
         Ok(())
     }
 
-    /// Return the sets that `older` does not have, or has with other words. O(sets).
+    /// Return the sets that are missing in `older` or have other words there. O(sets).
     #[pyo3(signature = (older, /))]
     fn changed_from(&self, py: Python<'_>, older: &Bound<'_, Self>) -> Self {
         let older = older.get().core(py);
@@ -374,13 +378,14 @@ crate::methods::mapping_methods! { AckSets, 0,
         self.0.locked(py).longest()
     }
 
-    /// Begin a save. Return the sets that changed since the previous save; None if they are unknown or more than
-    /// 65,536. O(changes).
+    /// Begin a save; return the sets that changed since the previous save. O(changes).
+    ///
+    /// None means that the changes are unknown or more than 65,536.
     fn begin_save(&self, py: Python<'_>) -> Option<Self> {
         self.0.locked(py).begin_save().map(Self::of)
     }
 
-    /// End a save that succeeded: the changes before it began are saved.
+    /// End a successful save. Changes from before `begin_save` then count as saved.
     fn end_save(&self, py: Python<'_>) {
         self.0.locked(py).end_save();
     }
@@ -395,7 +400,7 @@ crate::methods::mapping_methods! { AckSets, 0,
         self.0.locked(py).len()
     }
 
-    /// Iterate over the positions as they are now, in order.
+    /// Iterate in order over a copy of the positions.
     fn __iter__(&self, py: Python<'_>) -> Positions {
         Positions::of(self.0.locked(py).iter().map(|(position, _)| position).collect())
     }
@@ -410,7 +415,7 @@ crate::methods::mapping_methods! { AckSets, 0,
     }
 } }
 
-/// The arguments of a batch, copied and checked.
+/// The copied and checked arguments of a batch call.
 struct Batch {
     ledger_ids: Vec<i64>,
     entry_ids: Vec<i64>,

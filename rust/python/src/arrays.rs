@@ -1,11 +1,11 @@
-//! Arrays in and out: int64 columns of the caller, copied before they are used, and columns for the caller.
+//! The conversion of arrays: int64 columns of the caller are copied before use, and results become arrays.
 //!
-//! Another thread can write to the caller's arrays while a batch runs detached. So the core does not use them
-//! directly: each element is read once, into a block that the core checks and uses. A small batch is copied whole
-//! while attached to the interpreter. A large batch is copied in blocks while detached; a block stays in cache and
-//! takes little memory. Weak references pin the arrays, because NumPy does not resize an array that has one. A large
-//! batch that can be refused is read twice; the first pass reads only the columns of a [`Check`]. If the check passes
-//! all integers of at least 0, the first pass only reads the signs.
+//! Another thread can write to the caller's arrays while a batch runs detached. So the core does not use them directly:
+//! each element is read once, into a block that the core checks and uses. A small batch is copied whole while attached
+//! to the interpreter. A large batch is copied in blocks while detached; a block stays in cache and takes little
+//! memory. Weak references pin the arrays, because NumPy does not resize an array that has one. A large batch that can
+//! be refused is read twice. The first pass reads only the columns of a [`Check`]. If the check accepts all integers of
+//! at least 0, the first pass reads only the signs.
 
 use std::ptr;
 
@@ -21,14 +21,14 @@ use crate::shared::Shared;
 /// An array for the caller.
 pub(crate) type Array<'py, T> = Bound<'py, PyArray1<T>>;
 
-/// Rows of a batch that is copied whole, and of each block of a larger one. Three columns of them take 384 KiB.
+/// The number of rows in a block. A smaller batch is copied whole. Three columns of a block take 384 KiB.
 const BLOCK_ROWS: usize = 1 << 14;
 
 /// Batches of at most this many rows run attached, because detaching takes longer than the batch.
 const ATTACHED_ROWS: usize = 256;
 
-/// Rows of a small block. Three columns of them take 96 KiB, which the second-level cache holds. A copy of fewer rows
-/// at a time waits longer for memory.
+/// The number of rows in a small block. Its three columns take 96 KiB, which fits into the second-level cache. With
+/// fewer rows at a time, a copy would wait longer for memory.
 pub(crate) const SMALL_BLOCK_ROWS: usize = 1 << 12;
 
 /// A batch argument: a one-dimensional int64 array, or an object that `ackwell.arrays.as_int64` converts.
@@ -52,7 +52,7 @@ impl<'py> Ints<'py> {
         self.0.len()
     }
 
-    /// A copy of all elements.
+    /// Returns a copy of all elements.
     pub(crate) fn to_vec(&self) -> Vec<i64> {
         let mut copied = Vec::new();
         self.copy_to(&mut copied);
@@ -81,14 +81,14 @@ impl<'py> Ints<'py> {
     }
 }
 
-/// While it lives, NumPy refuses to resize an array.
+/// A weak reference to an array. While it exists, NumPy refuses to resize the array.
 type Pin<'py> = Bound<'py, PyWeakrefReference>;
 
 /// The memory of the elements of a one-dimensional array.
 #[derive(Clone, Copy)]
 struct Memory {
     first: *const u8,
-    /// Bytes from one element to the next, of either sign.
+    /// The distance in bytes from one element to the next. It can be negative.
     stride: isize,
     len: usize,
 }
@@ -99,8 +99,8 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 impl Memory {
-    /// Copies the elements `first..first + count`. Each is read once, so every copy is some i64, whatever another
-    /// thread writes.
+    /// Copies the elements `first..first + count`. Each element is read once, so a copy is a valid `i64` even if
+    /// another thread writes to the array.
     ///
     /// # Safety
     /// The elements are not freed during the call.
@@ -124,7 +124,8 @@ impl Memory {
         }
     }
 
-    /// Whether an element is negative. Each is read once, as by `copy_to`, but not stored, which costs half.
+    /// Returns whether an element is negative. It reads each element once, as `copy_to` does. It stores none, so it
+    /// costs half.
     ///
     /// # Safety
     /// The elements are not freed during the call.
@@ -144,7 +145,7 @@ impl Memory {
     }
 }
 
-/// Columns of one length.
+/// Columns of equal length.
 pub(crate) struct Rows<'py, const N: usize> {
     columns: [Ints<'py>; N],
     len: usize,
@@ -155,7 +156,7 @@ pub(crate) struct Rows<'py, const N: usize> {
 pub(crate) type Block<'a, const N: usize> = [&'a [i64]; N];
 
 impl<'py, const N: usize> Rows<'py, N> {
-    /// Refuses columns of different lengths.
+    /// Returns the columns as rows, or an error if their lengths differ.
     pub(crate) fn new(columns: [Ints<'py>; N]) -> PyResult<Self> {
         let lengths = columns.each_ref().map(Ints::len);
         if lengths.windows(2).any(|pair| pair[0] != pair[1]) {
@@ -164,7 +165,7 @@ impl<'py, const N: usize> Rows<'py, N> {
         Ok(Self { columns, len: lengths[0], block_rows: BLOCK_ROWS })
     }
 
-    /// Sets the rows of a block: small blocks are faster if each row is added separately.
+    /// Sets the number of rows in a block. Small blocks are faster if each row is added separately.
     pub(crate) fn in_blocks_of(self, block_rows: usize) -> Self {
         Self { block_rows, ..self }
     }
@@ -173,12 +174,12 @@ impl<'py, const N: usize> Rows<'py, N> {
         self.len
     }
 
-    /// A copy of all rows.
+    /// Returns a copy of each column.
     pub(crate) fn to_vecs(&self) -> [Vec<i64>; N] {
         self.columns.each_ref().map(Ints::to_vec)
     }
 
-    /// The blocks, for detached code, and what must outlive them.
+    /// Returns the blocks for detached code, and the pins that must live as long as the blocks.
     fn blocks(&self) -> PyResult<(Blocks<N>, Vec<Pin<'py>>)> {
         let mut pins = Vec::new();
         if self.len <= BLOCK_ROWS {
@@ -233,10 +234,10 @@ unsafe fn copy_blocks<const N: usize>(
     Ok(())
 }
 
-/// Refuses a batch before anything is changed: reads `columns`, the places of `M` of its columns, in blocks.
+/// A check that refuses a batch before anything changes. It reads the `M` columns at the indexes `columns`, in blocks.
 pub(crate) struct Check<const M: usize, F> {
     pub(crate) columns: [usize; M],
-    /// Whether it passes every row of integers of at least 0.
+    /// Whether the check accepts every row whose integers are all at least 0.
     pub(crate) passes_naturals: bool,
     pub(crate) refuse: F,
 }
@@ -245,11 +246,11 @@ pub(crate) struct Check<const M: usize, F> {
 type NoCheck<T> = Check<0, fn(&T, Block<'_, 0>) -> core::Result<()>>;
 
 impl<T: Send> Shared<T> {
-    /// Runs a batch, detached unless it is small: `change` with every block of rows, or nothing at all if `check`
-    /// refuses one. Without a `check`, `change` refuses none.
+    /// Calls `change` with every block of rows, detached unless the batch is small. If `check` refuses a block,
+    /// `change` is not called at all. Without a `check`, `change` refuses no row.
     ///
-    /// `change` must refuse every row that `check` refuses. If another thread changes the arrays between the two, the
-    /// blocks before the error stay applied; the structure remains valid.
+    /// `change` must refuse every row that `check` refuses. If another thread changes the arrays between both, `change`
+    /// can fail at a later block. The earlier blocks then stay applied, and the structure remains valid.
     pub(crate) fn batch<const N: usize, const M: usize>(
         &self,
         py: Python<'_>,
@@ -298,7 +299,7 @@ impl<T: Send> Shared<T> {
     }
 }
 
-/// An array that takes the memory of a vector.
+/// Converts a vector to an array without a copy.
 pub(crate) fn array<T: numpy::Element>(py: Python<'_>, values: Vec<T>) -> Array<'_, T> {
     values.into_pyarray(py)
 }

@@ -13,9 +13,9 @@ type Pickled<'py> = (Array<'py, i64>, usize);
 
 /// A set of bit indexes from 0 up to a limit, in 64-bit words, as Java's `BitSet`.
 ///
-/// Its words are Pulsar's `ack_set` and the values of its long-array form. Bits below 0 are a `ValueError`. Setting a
-/// bit at or past the limit is a `LimitError`, and a `MemoryError` if memory does not suffice. A refused call changes
-/// nothing.
+/// Its words are Pulsar's `ack_set` and the values of its long-array form. A bit below 0 raises `ValueError`. Setting a
+/// bit at or above the limit raises `LimitError`. If memory does not suffice, `MemoryError` is raised. A call that
+/// raises changes nothing.
 ///
 /// Parameters
 /// ----------
@@ -39,7 +39,7 @@ type Pickled<'py> = (Array<'py, i64>, usize);
 #[pyclass(frozen, module = "ackwell")]
 pub(crate) struct BitSet(Shared<ackwell_core::BitSet>);
 
-/// A bit index; the core's limit bounds it above.
+/// Converts an argument to a bit index of at least 0. The core checks the upper limit.
 fn index(bit: Int) -> PyResult<usize> {
     usize::try_from(bit.0)
         .map_err(|_| PyValueError::new_err(format!("bit {}: bits are at least 0", bit.0)))
@@ -50,7 +50,7 @@ impl BitSet {
         Self(Shared::new(set))
     }
 
-    /// A copy of another set's bits, so that no call holds two locks.
+    /// Returns a copy of another set's bits, so that no call holds two locks.
     fn bits_of(py: Python<'_>, other: &Bound<'_, Self>) -> ackwell_core::BitSet {
         other.get().0.locked(py).clone()
     }
@@ -72,7 +72,7 @@ crate::methods::structure_methods! { BitSet, 0, "Return a set of the same bits a
         Ok(Self::of(set))
     }
 
-    /// Build a set of signed 64-bit words in the order of Java's `BitSet.valueOf(long[])`.
+    /// Build a set from signed 64-bit words in the order of Java's `BitSet.valueOf(long[])`.
     #[staticmethod]
     #[pyo3(
         signature = (words, limit = Int(LIMIT_DEFAULT as i64)),
@@ -83,7 +83,7 @@ crate::methods::structure_methods! { BitSet, 0, "Return a set of the same bits a
         ackwell_core::BitSet::from_words(words, index(limit)?).map(Self::of).map_err(raise)
     }
 
-    /// Return the words as a signed int64 array, as Java's `BitSet.toLongArray`: no zero word at the end.
+    /// Return the words as an int64 array without zero words at the end, like Java's `BitSet.toLongArray`.
     fn to_words<'py>(&self, py: Python<'py>) -> Array<'py, i64> {
         let set = self.0.locked(py);
         let words: Vec<i64> = set.words().iter().map(|word| word.cast_signed()).collect();
@@ -122,7 +122,7 @@ crate::methods::structure_methods! { BitSet, 0, "Return a set of the same bits a
         index(bit).is_ok_and(|bit| self.0.locked(py).get(bit))
     }
 
-    /// Set the bits of an int64 array; return how many were clear. Nothing changes if one is refused.
+    /// Set the bits in an int64 array; return how many of them were clear. Nothing changes if a bit is refused.
     fn set_many(&self, py: Python<'_>, bits: Ints<'_>) -> PyResult<usize> {
         let mut new = 0;
         let refuse = |set: &ackwell_core::BitSet, [bits]: [&[i64]; 1]| set.check_many(bits);
@@ -134,7 +134,7 @@ crate::methods::structure_methods! { BitSet, 0, "Return a set of the same bits a
         Ok(new)
     }
 
-    /// Return a bool array: whether each bit of an int64 array is set.
+    /// Return a bool array that tells for each index in an int64 array whether the bit is set.
     fn get_many<'py>(&self, py: Python<'py>, bits: Ints<'_>) -> PyResult<Array<'py, bool>> {
         let mut found = Vec::with_capacity(bits.len());
         let refuse = |_: &ackwell_core::BitSet, [bits]: [&[i64]; 1]| {
@@ -228,7 +228,7 @@ crate::methods::structure_methods! { BitSet, 0, "Return a set of the same bits a
         !self.0.locked(py).is_empty()
     }
 
-    /// Iterate over the set bits as they are now, in order.
+    /// Iterate in order over a copy of the set bits.
     fn __iter__(&self, py: Python<'_>) -> BitSetIterator {
         BitSetIterator(Shared::new((self.0.locked(py).clone(), 0)))
     }

@@ -9,7 +9,7 @@ use pyo3::types::{PyBytes, PyDict, PyTuple, PyType};
 
 use crate::convert::{named_tuple, raise};
 
-/// One id of a command, by the names of `ackwell.protocol.MessageId`.
+/// One message id of a command, with the field names of `ackwell.protocol.MessageId`.
 #[derive(IntoPyObject)]
 struct MessageFields<'py> {
     ledger_id: i64,
@@ -22,7 +22,7 @@ struct MessageFields<'py> {
     unknown_fields: Bound<'py, PyBytes>,
 }
 
-/// Read the bytes of a `CommandAck` into columns.
+/// Decode the bytes of a `CommandAck` into columns.
 ///
 /// Raises `CorruptStateError` with the offset for bytes that are not a command, `LimitError` for a batch that is too
 /// large. O(bytes).

@@ -1,4 +1,4 @@
-//! Conversions that all classes share: integers and positions in and out, errors out.
+//! Conversions that all classes share: of integers and positions in both directions, and of errors to exceptions.
 
 use std::ffi::c_int;
 
@@ -14,7 +14,7 @@ pyo3::import_exception!(ackwell.errors, LimitError);
 pyo3::import_exception!(ackwell.errors, NewerVersionError);
 pyo3::import_exception!(ackwell.errors, ProtocolError);
 
-/// The Python exception for an error of the core.
+/// Returns the Python exception for an error of the core.
 pub(crate) fn raise(error: Error) -> PyErr {
     match error {
         Error::Corrupt { offset, message } => CorruptStateError::new_err((message, offset)),
@@ -42,14 +42,16 @@ impl<'py> IntoPyObject<'py> for PositionArgument {
     }
 }
 
-/// An int64 argument. Beyond int64 it is a `ValueError`, as in the reference, not PyO3's `OverflowError`.
+/// An int64 argument. An integer outside int64 raises `ValueError`, as in the reference engine, not PyO3's
+/// `OverflowError`.
 #[derive(Clone, Copy)]
 pub(crate) struct Int(pub(crate) i64);
 
 impl<'a, 'py> FromPyObject<'a, 'py> for Int {
     type Error = PyErr;
 
-    /// Makes one call of the C API; `extract::<i64>` raises an exception first. Every scalar call uses this.
+    /// Converts with one call of the C API, because every scalar call uses this. `extract::<i64>` is slower: for a
+    /// wrong type it first raises an exception.
     #[inline]
     fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
         let mut overflow = 0;
@@ -60,7 +62,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Int {
     }
 }
 
-/// The number −1, or the error that it marks.
+/// Returns the number −1, or the error if the C API returned −1 as an error mark.
 #[cold]
 fn minus_one(py: Python<'_>, overflow: c_int) -> PyResult<Int> {
     if overflow != 0 {
@@ -72,7 +74,7 @@ fn minus_one(py: Python<'_>, overflow: c_int) -> PyResult<Int> {
 /// A position argument: a `Position` or any tuple of two ints.
 pub(crate) type Pair = (Int, Int);
 
-/// A size or a count: at least 0, anything else is a `ValueError` that names the argument.
+/// Converts a size or a count of at least 0. A negative value is a `ValueError` with the name of the argument.
 pub(crate) fn natural(value: Int, name: &str) -> PyResult<usize> {
     usize::try_from(value.0)
         .map_err(|_| PyValueError::new_err(format!("{name} {}: expected at least 0", value.0)))
@@ -83,19 +85,19 @@ pub(crate) fn bound((ledger_id, entry_id): Pair) -> PyResult<Position> {
     Position::bound(ledger_id.0, entry_id.0).map_err(raise)
 }
 
-/// A checked position of an entry: ledger ≥ 0, entry ≥ 0.
+/// Checks a position of an entry: ledger ≥ 0, entry ≥ 0.
 pub(crate) fn entry((ledger_id, entry_id): Pair) -> PyResult<Position> {
     Position::entry(ledger_id.0, entry_id.0).map_err(raise)
 }
 
-/// The `ackwell.Position` of a position.
+/// Converts a position to `ackwell.Position`.
 pub(crate) fn position(py: Python<'_>, position: Position) -> PyResult<Bound<'_, PyAny>> {
     static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     let class = CLASS.import(py, "ackwell.position", "Position")?;
     named_tuple(class, (position.ledger_id, position.entry_id))
 }
 
-/// A named tuple, made by `tuple.__new__`: its own `__new__` is Python code and takes three times as long.
+/// Creates a named tuple by `tuple.__new__`. The `__new__` of the class is Python code and takes three times as long.
 pub(crate) fn named_tuple<'py>(
     class: &Bound<'py, PyType>,
     fields: impl IntoPyObject<'py>,
@@ -107,7 +109,7 @@ pub(crate) fn named_tuple<'py>(
     new.bind(py).call1((class, fields))
 }
 
-/// One of the pairs that a mapping is made of; a `TypeError` says what else was given.
+/// Converts an item to a pair of integers. For another value, the `TypeError` describes the value and `expected`.
 pub(crate) fn pair(item: &Bound<'_, PyAny>, expected: &str) -> PyResult<(i64, i64)> {
     if !item.is_instance_of::<PyTuple>() {
         let message = format!("{} is not a pair: expected {expected}", item.repr()?);
@@ -117,7 +119,7 @@ pub(crate) fn pair(item: &Bound<'_, PyAny>, expected: &str) -> PyResult<(i64, i6
     Ok((first.0, second.0))
 }
 
-/// The items of a mapping, or the pairs of an iterable: the contents of a new mapping.
+/// Returns an iterator over the items of a mapping, or over an iterable of pairs.
 pub(crate) fn pairs<'py>(entries: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyIterator>> {
     match entries.getattr("items") {
         Ok(items) => items.call0()?.try_iter(),
@@ -125,12 +127,12 @@ pub(crate) fn pairs<'py>(entries: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyI
     }
 }
 
-/// One of the views of `collections.abc` over a mapping: `KeysView`, `ValuesView` or `ItemsView`.
+/// Returns a view of a mapping from `collections.abc`: `KeysView`, `ValuesView` or `ItemsView`.
 pub(crate) fn view<'py>(mapping: &Bound<'py, PyAny>, name: &str) -> PyResult<Bound<'py, PyAny>> {
     mapping.py().import("collections.abc")?.getattr(name)?.call1((mapping,))
 }
 
-/// Whether a mapping has the same items as another object; `NotImplemented` if that is not a mapping.
+/// Returns whether a mapping has the same items as `other`; `NotImplemented` if `other` is not a mapping.
 pub(crate) fn equals_mapping<'py>(
     mapping: &Bound<'py, PyAny>,
     other: &Bound<'py, PyAny>,

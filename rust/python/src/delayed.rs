@@ -1,7 +1,7 @@
-//! The methods that the three indexes of delayed messages share, written once.
+//! The methods that the three indexes of delayed messages share.
 //!
-//! PyO3 has no inheritance of methods across Rust types, so `delayed_index!` defines the class: the common methods
-//! over `DelayedIndex`, and the methods of the class.
+//! PyO3 has no inheritance of methods across Rust types. So the macro `delayed_index!` defines each class with the
+//! common methods, which call `DelayedIndex`, and with the methods of the class itself.
 
 use ackwell_core::{Delayed, DelayedColumns};
 use pyo3::prelude::*;
@@ -12,18 +12,18 @@ use crate::convert::Int;
 /// `(deliver_at_ms, ledger_ids, entry_ids)`: a batch of messages from an index.
 pub(crate) type Columns<'py> = (Array<'py, i64>, Array<'py, i64>, Array<'py, i64>);
 
-/// The columns as arrays, without a copy.
+/// Converts columns to arrays without a copy.
 pub(crate) fn arrays(py: Python<'_>, columns: DelayedColumns) -> Columns<'_> {
     (array(py, columns.deliver_at_ms), array(py, columns.ledger_ids), array(py, columns.entry_ids))
 }
 
-/// The message of a scalar call.
+/// Builds a message from the arguments of a scalar call.
 pub(crate) fn message(deliver_at_ms: Int, ledger_id: Int, entry_id: Int) -> Delayed {
     Delayed::new(deliver_at_ms.0, ledger_id.0, entry_id.0)
 }
 
-/// Defines `$class` around `Shared<ackwell_core::$class>`; `$settings` names its arguments in `repr`, and two
-/// instances are equal if their settings and their messages are equal.
+/// Defines the class `$class`, which has a `Shared<ackwell_core::$class>`. `$settings` gives the arguments in `repr`.
+/// Two instances are equal if their settings and their messages are equal.
 macro_rules! delayed_index {
     ($(#[$meta:meta])* $class:ident, $settings:expr, { $($own:tt)* }) => {
         $(#[$meta])*
@@ -92,10 +92,10 @@ macro_rules! delayed_index {
                 Ok(new)
             }
 
-            /// Take up to `max` messages due at `now_ms`, the earliest first.
+            /// Remove and return up to `max` messages due at `now_ms`, the earliest first.
             ///
-            /// Return three int64 arrays of one length: delivery times, ledger ids, entry ids. Raises `MemoryError`,
-            /// and takes nothing, if memory does not suffice.
+            /// Returns three int64 arrays: delivery times, ledger ids, entry ids. If memory does not suffice, raises
+            /// `MemoryError` and removes nothing.
             fn pop_due<'py>(
                 &self,
                 py: Python<'py>,
@@ -128,7 +128,7 @@ macro_rules! delayed_index {
                 self.contains(py, message.0, message.1, message.2)
             }
 
-            /// Remove a message, given with the time of its addition; return whether it was in the index.
+            /// Remove the message that was added with these three integers; return whether it was in the index.
             #[pyo3(signature = (deliver_at_ms, ledger_id, entry_id, /))]
             fn remove(
                 &self,

@@ -1,8 +1,9 @@
-//! A fork waits until no batch works detached.
+//! The wait of a fork until no batch runs detached.
 //!
-//! A forked child has the memory of all threads but only one thread. In the child, a structure held by a batch of
-//! another thread would be half changed and locked for ever. So `os.fork` waits for running batches. Batches that
-//! begin between the wait and the fork run attached, and the fork, attached as well, cannot interrupt them.
+//! A forked child has the memory of all threads but only one thread. If a batch of another thread held a structure at
+//! the fork, the structure in the child would be half changed and locked for ever. So `os.fork` waits for running
+//! batches. A batch that begins between the wait and the fork runs attached. The fork is attached too, so it cannot
+//! interrupt that batch.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -11,15 +12,15 @@ use std::time::Duration;
 use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyDict, PyTuple};
 
-/// Batches that work detached. Changed by attached threads.
+/// The number of batches that run detached. Only attached threads change it.
 static BATCHES: AtomicUsize = AtomicUsize::new(0);
-/// Forks that are about to happen.
+/// The number of forks that wait or are about to happen.
 static FORKS: AtomicUsize = AtomicUsize::new(0);
 
-/// A batch counts until this is dropped.
+/// A guard of a detached batch, which counts as running until the guard is dropped.
 pub(crate) struct Batch(());
 
-/// Counts a batch that will run detached. `None` if a fork is pending: then it must run attached.
+/// Counts a batch that will run detached. Returns `None` if a fork is pending; the batch must then run attached.
 pub(crate) fn begin_batch() -> Option<Batch> {
     BATCHES.fetch_add(1, Ordering::SeqCst);
     let batch = Batch(());

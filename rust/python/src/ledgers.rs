@@ -11,8 +11,8 @@ use crate::shared::Shared;
 
 /// The ledger directory of one topic: the entries of each ledger, the open ledger, and the trimmed ledgers.
 ///
-/// A cursor needs it to step over ledger borders, as Pulsar's `ManagedLedgerImpl` does, and to count the
-/// entries between two positions. At most the greatest ledger is open.
+/// A cursor uses it to move from ledger to ledger, as Pulsar's `ManagedLedgerImpl` does, and to count the entries
+/// between two positions. Only the greatest ledger can be open.
 ///
 /// Parameters
 /// ----------
@@ -21,7 +21,7 @@ use crate::shared::Shared;
 /// open : bool
 ///     Whether the greatest ledger is still written to.
 /// trimmed_before : int
-///     Every ledger below this id is trimmed: deleted with its entries. Its id is never used again.
+///     Every ledger with a lower id is trimmed: it is deleted with its entries, and its id is never used again.
 ///
 /// Raises
 /// ------
@@ -34,8 +34,8 @@ use crate::shared::Shared;
 ///
 /// Notes
 /// -----
-/// With n ledgers, adding and growing the greatest take O(1), growing another O(sqrt n), every query O(log n); 16 to
-/// 32 bytes a ledger.
+/// With n ledgers, adding or growing the greatest ledger takes O(1), growing another O(sqrt n), a query O(log n).
+/// A ledger takes 16 to 32 bytes.
 ///
 /// Examples
 /// --------
@@ -56,7 +56,7 @@ impl Ledgers {
     }
 }
 
-/// Arguments of `__new__`, positional and keyword, that create an equal directory.
+/// The positional and keyword arguments of `__new__` that create an equal directory.
 type NewArguments<'py> = ((Vec<(i64, i64)>,), Bound<'py, PyDict>);
 
 crate::methods::structure_methods! { Ledgers, 0, "Return an independent copy.", {
@@ -80,9 +80,9 @@ crate::methods::structure_methods! { Ledgers, 0, "Return an independent copy.", 
         Ok(Self(Shared::new(ledgers)))
     }
 
-    /// Add a new greatest ledger and open it; the one before closes.
+    /// Add a ledger with a greater id than all others and open it. The previous open ledger is closed.
     ///
-    /// Raises `ProtocolError` unless it is greater than every ledger known, trimmed ones included. O(1).
+    /// Raises `ProtocolError` if the id is not greater than that of every other ledger, trimmed ones included. O(1).
     ///
     /// >>> ledgers = Ledgers({2: 16})
     /// >>> ledgers.add(5)
@@ -96,16 +96,16 @@ crate::methods::structure_methods! { Ledgers, 0, "Return an independent copy.", 
         self.0.locked(py).add(ledger_id.0, entries.0).map_err(raise)
     }
 
-    /// Set the number of entries of a ledger that may grow; never reopens a ledger.
+    /// Set the number of entries of a ledger, which may only grow. A closed ledger stays closed.
     ///
-    /// A ledger greater than all known opens and closes the one before; a smaller one is added as closed. Raises
-    /// `ProtocolError` for a trimmed ledger, and for fewer entries than it holds. O(1) for the greatest, O(sqrt n)
-    /// for another of n.
+    /// An unknown ledger is added. If it has the greatest id, it is open and the previous open ledger is closed;
+    /// otherwise it is closed. Raises `ProtocolError` for a trimmed ledger, and for fewer entries than the ledger has.
+    /// O(1) for the greatest ledger, O(sqrt n) for another one of n.
     fn grow(&self, py: Python<'_>, ledger_id: Int, entries: Int) -> PyResult<()> {
         self.0.locked(py).grow(ledger_id.0, entries.0).map_err(raise)
     }
 
-    /// Close a ledger; the next to open is a new one. Raises `KeyError` if it is not kept.
+    /// Close a ledger. Only a new ledger can be open afterwards. Raises `KeyError` if the ledger is unknown or trimmed.
     fn close(&self, py: Python<'_>, ledger_id: Int) -> PyResult<()> {
         match self.0.locked(py).close(ledger_id.0) {
             true => Ok(()),
@@ -113,9 +113,10 @@ crate::methods::structure_methods! { Ledgers, 0, "Return an independent copy.", 
         }
     }
 
-    /// Remove every ledger below `ledger_id` and return their number; they then count as trimmed.
+    /// Remove every ledger below `ledger_id` and return their number. They are then trimmed.
     ///
-    /// Raises `ProtocolError` if the open ledger would go: a broker never trims the ledger it writes.
+    /// Raises `ProtocolError` if the open ledger is below `ledger_id`, because a broker never trims the ledger to which
+    /// it writes.
     ///
     /// >>> ledgers = Ledgers({2: 16, 3: 0, 5: 10})
     /// >>> ledgers.trim_before(5)
@@ -126,14 +127,14 @@ crate::methods::structure_methods! { Ledgers, 0, "Return an independent copy.", 
         self.0.locked(py).trim_before(ledger_id.0).map_err(raise)
     }
 
-    /// Return the number of entries of a ledger; `KeyError` if it is not kept. O(log n).
+    /// Return the number of entries of a ledger; `KeyError` if it is unknown or trimmed. O(log n).
     fn entries(&self, py: Python<'_>, ledger_id: Int) -> PyResult<i64> {
         self.0.locked(py).entries(ledger_id.0).ok_or_else(|| PyKeyError::new_err(ledger_id.0))
     }
 
     /// Return whether a ledger is "open", "closed" or "trimmed"; `KeyError` if it is unknown.
     ///
-    /// Ledger ids only grow, so every one below `trimmed_before` counts as trimmed.
+    /// Ledger ids only grow, so every ledger below `trimmed_before` counts as trimmed.
     fn state(&self, py: Python<'_>, ledger_id: Int) -> PyResult<&'static str> {
         match self.0.locked(py).state(ledger_id.0) {
             Some(LedgerState::Open) => Ok("open"),
@@ -145,10 +146,10 @@ crate::methods::structure_methods! { Ledgers, 0, "Return an independent copy.", 
 
     /// Return the first existing entry after a position, over ledger borders and empty ledgers. O(log n).
     ///
-    /// Past the last entry it is the position of the next entry: after the end of the open ledger, or, if no ledger
-    /// is open, after the last entry that exists. The position may have any ledger id >= 0 and entry id >= -1; one in
-    /// an unknown or trimmed ledger is between its neighbours. Raises `ProtocolError` while no ledger is kept.
-    /// (Pulsar: `getNextValidPosition`.)
+    /// If there is none, the result is the position of the next entry to be written: at the end of the open ledger or,
+    /// if no ledger is open, after the last existing entry. The argument need not exist: any ledger id >= 0 and entry
+    /// id >= -1 are valid, and a position in an unknown or trimmed ledger is compared by its ids. Raises
+    /// `ProtocolError` if there are no ledgers. (Pulsar: `getNextValidPosition`.)
     ///
     /// >>> Ledgers({2: 16, 3: 0, 5: 10}).next_valid(5, 9)
     /// Position(ledger_id=5, entry_id=10)
@@ -164,8 +165,8 @@ crate::methods::structure_methods! { Ledgers, 0, "Return an independent copy.", 
 
     /// Return the last existing entry before a position, over ledger borders and empty ledgers. O(log n).
     ///
-    /// Before the first entry it is entry -1 of the first ledger kept, or of the position's own if that is
-    /// smaller. Positions as in `next_valid`. (Pulsar: `getPreviousPosition`.)
+    /// If there is none, the result is entry -1 of the first ledger, or entry -1 of the argument's ledger if that
+    /// ledger id is smaller. The argument is one of `next_valid`. (Pulsar: `getPreviousPosition`.)
     ///
     /// >>> Ledgers({2: 16, 3: 0, 5: 10}).previous_valid(5, 0)
     /// Position(ledger_id=2, entry_id=15)
@@ -181,8 +182,8 @@ crate::methods::structure_methods! { Ledgers, 0, "Return an independent copy.", 
 
     /// Count the entries that exist in `(lower_exclusive, upper_inclusive]`. O(log n).
     ///
-    /// Bounds are places in the order of positions, as in `next_valid`: they need not exist, and unknown and trimmed
-    /// entries are not counted. For a lower bound at or past the upper, 0.
+    /// The bounds need not exist, as in `next_valid`. Entries of unknown and trimmed ledgers are not counted. Returns 0
+    /// if the lower bound is not before the upper bound.
     fn entries_between(
         &self,
         py: Python<'_>,
@@ -193,14 +194,14 @@ crate::methods::structure_methods! { Ledgers, 0, "Return an independent copy.", 
         Ok(self.0.locked(py).entries_between(lower, upper))
     }
 
-    /// Whether a position is an entry that exists. O(log n).
+    /// Return whether an entry exists at a position. O(log n).
     fn contains(&self, py: Python<'_>, ledger_id: Int, entry_id: Int) -> bool {
         self.0.locked(py).contains(core::Position::new(ledger_id.0, entry_id.0))
     }
 
-    /// Whether each position of two int64 arrays is an entry that exists, or is at or before `passed`.
+    /// Return whether every position of two int64 arrays is an existing entry, or is at or before `passed`.
     ///
-    /// False for a negative id. `passed` is a bound as in `entries_between`.
+    /// A negative id gives False. `passed` need not exist.
     ///
     /// >>> ledgers = Ledgers({2: 16, 5: 10}, trimmed_before=2)
     /// >>> ledgers.contains_all([1, 5], [40, 9], (1, 50)), ledgers.contains_all([5], [10], (1, 50))
@@ -220,27 +221,27 @@ crate::methods::structure_methods! { Ledgers, 0, "Return an independent copy.", 
         Ok(all)
     }
 
-    /// The place before every entry: entry -1 of the first ledger kept; None without ledgers.
+    /// The position before all entries: entry -1 of the first ledger. None if there are no ledgers.
     #[getter]
     fn first_position<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let first = self.0.locked(py).first_position();
         first.map(|first| position(py, first)).transpose()
     }
 
-    /// The last entry that exists; without entries, `first_position`.
+    /// The position of the last existing entry; `first_position` if there are no entries.
     #[getter]
     fn last_position<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let last = self.0.locked(py).last_position();
         last.map(|last| position(py, last)).transpose()
     }
 
-    /// Every ledger below this id is trimmed.
+    /// The ledger id below which every ledger is trimmed.
     #[getter]
     fn trimmed_before(&self, py: Python<'_>) -> i64 {
         self.0.locked(py).trimmed_before()
     }
 
-    /// The number of entries that exist, in all ledgers kept.
+    /// The number of existing entries in all ledgers.
     #[getter]
     fn total_entries(&self, py: Python<'_>) -> i64 {
         self.0.locked(py).total()

@@ -11,11 +11,11 @@ use crate::shared::Shared;
 /// Keys and values.
 type Columns<'py> = (Array<'py, i64>, Array<'py, i64>);
 
-/// A hash map from int64 to int64: a mapping that costs 18 to 24 bytes an entry, without objects.
+/// A hash map from int64 to int64. An entry takes 18 to 24 bytes.
 ///
-/// Every key and value of int64 is legal. Scalar methods are O(1). Removing leaves no tombstones, so time and bytes
-/// depend only on the content. The order of iteration is not defined. It is the counterpart of Apache Pulsar's
-/// `Long2LongOpenHashMap`.
+/// Every int64 is a valid key and a valid value. Scalar methods are O(1). Removing leaves no tombstones, so time and
+/// memory depend only on the present entries. The order of iteration is not defined. It is the counterpart of Apache
+/// Pulsar's `Long2LongOpenHashMap`.
 ///
 /// Parameters
 /// ----------
@@ -44,7 +44,7 @@ impl LongMap {
         Self(Shared::new(map))
     }
 
-    /// The pairs of a mapping or an iterable, all of them checked.
+    /// Converts the pairs of a mapping or an iterable, or returns an error for the first invalid one.
     fn pairs(entries: &Bound<'_, PyAny>) -> PyResult<Vec<(i64, i64)>> {
         pairs(entries)?.map(|item| pair(&item?, "a key and a value")).collect()
     }
@@ -58,7 +58,7 @@ crate::methods::mapping_methods! { LongMap, 0, "Return a map of the same entries
         Ok(Self::of(entries.into_iter().collect()))
     }
 
-    /// Build a map of two int64 arrays of one length.
+    /// Build a map from two int64 arrays of equal length.
     #[staticmethod]
     fn from_arrays(py: Python<'_>, keys: Ints<'_>, values: Ints<'_>) -> PyResult<Self> {
         let map = Self::of(ackwell_core::LongMap::new());
@@ -81,21 +81,21 @@ crate::methods::mapping_methods! { LongMap, 0, "Return a map of the same entries
         })
     }
 
-    /// Set the value of `key`; return the one before, or None.
+    /// Set the value of `key`; return its previous value, or None.
     #[pyo3(signature = (key, value, /))]
     fn put(&self, py: Python<'_>, key: Int, value: Int) -> Option<i64> {
         self.0.locked(py).insert(key.0, value.0)
     }
 
-    /// Set the value of `key` if it has none, and return None; otherwise return its value.
+    /// Return the value of `key`. If `key` is missing, set its value and return None.
     #[pyo3(signature = (key, value, /))]
     fn put_if_absent(&self, py: Python<'_>, key: Int, value: Int) -> Option<i64> {
         self.0.locked(py).insert_if_absent(key.0, value.0)
     }
 
-    /// Add `delta` to the value of `key` and return the sum; None, and nothing changes, if the key is missing.
+    /// Add `delta` to the value of `key` and return the sum. Return None if the key is missing.
     ///
-    /// `ValueError`, and nothing changes, if the sum is outside int64.
+    /// Raises `ValueError`, and changes nothing, if the sum is outside int64.
     #[pyo3(signature = (key, delta, /))]
     fn add_to(&self, py: Python<'_>, key: Int, delta: Int) -> PyResult<Option<i64>> {
         let mut map = self.0.locked(py);
@@ -147,13 +147,13 @@ crate::methods::mapping_methods! { LongMap, 0, "Return a map of the same entries
         self.0.locked(py).len()
     }
 
-    /// Iterate over the keys as they are now, in any order.
+    /// Iterate over a copy of the keys, in any order.
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
         let keys: Vec<i64> = self.0.locked(py).iter().map(|(key, _)| key).collect();
         keys.into_pyobject(py)?.try_iter()
     }
 
-    /// Set the values of a mapping or of pairs; nothing changes if one is refused.
+    /// Set the values of keys in a mapping or in pairs. Nothing changes if a pair is refused.
     #[pyo3(signature = (entries, /))]
     fn update(&self, py: Python<'_>, entries: &Bound<'_, PyAny>) -> PyResult<()> {
         let entries = Self::pairs(entries)?;
@@ -187,13 +187,13 @@ crate::methods::mapping_methods! { LongMap, 0, "Return a map of the same entries
         self.0.locked(py).pop().ok_or_else(|| PyKeyError::new_err("popitem of an empty map"))
     }
 
-    /// Return the value of `key`, which is set to `default` if the key is missing.
+    /// Return the value of `key`. If the key is missing, set its value to `default` first.
     #[pyo3(signature = (key, default, /))]
     fn setdefault(&self, py: Python<'_>, key: Int, default: Int) -> i64 {
         self.put_if_absent(py, key, default).unwrap_or(default.0)
     }
 
-    /// Set the values of keys given as int64 arrays of one length; return how many keys were new.
+    /// Set the values of keys, given as two int64 arrays of equal length; return how many keys were new.
     fn put_many(&self, py: Python<'_>, keys: Ints<'_>, values: Ints<'_>) -> PyResult<usize> {
         let mut new = 0;
         self.0.batch_of_any(py, &Rows::new([keys, values])?, |map, [keys, values]| {
@@ -221,7 +221,7 @@ crate::methods::mapping_methods! { LongMap, 0, "Return a map of the same entries
         Ok(array(py, values))
     }
 
-    /// Return a bool array: whether each key of an int64 array is in the map.
+    /// Return a bool array that tells for each key in an int64 array whether it is in the map.
     fn contains_many<'py>(&self, py: Python<'py>, keys: Ints<'_>) -> PyResult<Array<'py, bool>> {
         let mut found = Vec::with_capacity(keys.len());
         self.0.batch_of_any(py, &Rows::new([keys])?, |map, [keys]| {
@@ -230,7 +230,7 @@ crate::methods::mapping_methods! { LongMap, 0, "Return a map of the same entries
         Ok(array(py, found))
     }
 
-    /// Remove the keys of an int64 array; return how many were in the map.
+    /// Remove the keys in an int64 array; return how many were in the map.
     fn remove_many(&self, py: Python<'_>, keys: Ints<'_>) -> PyResult<usize> {
         let mut removed = 0;
         self.0.batch_of_any(py, &Rows::new([keys])?, |map, [keys]| {
@@ -250,7 +250,7 @@ crate::methods::mapping_methods! { LongMap, 0, "Return a map of the same entries
         self.0.locked(py).clear();
     }
 
-    /// Make room for `additional` more entries; `MemoryError`, and nothing changes, if memory does not suffice.
+    /// Allocate memory for `additional` more entries; `MemoryError` if memory does not suffice.
     #[pyo3(signature = (additional, /))]
     fn reserve(&self, py: Python<'_>, additional: Int) -> PyResult<()> {
         // An entry is 16 bytes; more entries cannot be addressed.
@@ -265,7 +265,7 @@ crate::methods::mapping_methods! { LongMap, 0, "Return a map of the same entries
         self.0.detached(py, ackwell_core::LongMap::shrink_to_fit);
     }
 
-    /// The entries that fit into the memory allocated now.
+    /// The number of entries that fit into the allocated memory.
     #[getter]
     fn capacity(&self, py: Python<'_>) -> usize {
         self.0.locked(py).capacity()

@@ -1,9 +1,10 @@
-//! The methods that the structures share, written once.
+//! Macros for the methods that several classes share.
 //!
-//! PyO3 allows one `#[pymethods]` block for each class, so these macros define the whole block: the shared methods and
-//! the methods of the class.
+//! PyO3 allows one `#[pymethods]` block for each class. So a macro defines the whole block: the shared methods and the
+//! methods of the class.
 
-/// Defines the methods of `$class`, which has its structure in a `Shared` in `$field`. `$copy` documents `copy`.
+/// Defines the methods of `$class`. Its field `$field` is the `Shared` structure. `$copy` is the documentation of
+/// `copy`.
 macro_rules! structure_methods {
     ($class:ident, $field:tt, $copy:literal, { $($own:tt)* }) => {
         #[pymethods]

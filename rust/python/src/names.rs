@@ -9,14 +9,14 @@ use pyo3::types::PyBytes;
 use crate::convert::raise;
 use crate::shared::Shared;
 
-/// Numbers names in the order of their first use.
+/// A table that gives each name a number, from 0 in the order of first use.
 ///
-/// Columns of texts have the layout of Arrow: bytes, and int32 offsets, one more than texts.
+/// Columns of texts have the layout of Arrow: the bytes of all texts, and int32 offsets, one more than there are texts.
 ///
 /// Parameters
 /// ----------
 /// names : list of str
-///     The first names.
+///     The names with the numbers from 0.
 ///
 /// Examples
 /// --------
@@ -53,15 +53,15 @@ impl Names {
         name.ok_or_else(|| PyIndexError::new_err("a number that no name has"))
     }
 
-    /// Return the number of a name, a new one if it was not known.
+    /// Return the number of a name. A new name gets the next number.
     fn number(&self, py: Python<'_>, name: &str) -> i32 {
         self.0.locked(py).number(name)
     }
 
-    /// Return the number of each text, an int32 array.
+    /// Return the number of each text as an int32 array. New texts get new numbers.
     ///
-    /// Raises `ValueError` for offsets outside the bytes, and for bytes that are not UTF-8; the names before the
-    /// error stay. O(bytes); holds the interpreter, because the texts are not copied.
+    /// Raises `ValueError` for offsets outside the bytes, and for bytes that are not UTF-8. Names before the error keep
+    /// their new numbers. O(bytes). The call does not detach from the interpreter, because the texts are not copied.
     fn number_many<'py>(
         &self,
         py: Python<'py>,
@@ -73,7 +73,7 @@ impl Names {
         Ok(numbers.into_pyarray(py))
     }
 
-    /// Return the names from a number on as offsets, an int32 array, and bytes.
+    /// Return the names with numbers of at least `start` as an int32 array of offsets, and bytes.
     ///
     /// Raises `LimitError` for more than 2 GiB of names.
     #[pyo3(signature = (start=0))]

@@ -25,20 +25,20 @@ type Offsets<'py> = Bound<'py, PyArray1<i32>>;
 /// A column of names: int32 codes, or None if each row has code 0, and the int32 number of each code.
 type PyCodes<'py> = (Option<PyReadonlyArray1<'py, i32>>, PyReadonlyArray1<'py, i32>);
 
-/// The effect of events on many subscriptions, in a form that merges in any order: the fold of replay.
+/// The folded effect of events on many subscriptions. Two folds can be merged in any order.
 ///
-/// The caller numbers topics and subscriptions. Subscription 0 is the topic itself, whose entries all its
-/// subscriptions share. In columns, the least int64 means null. Events may come in any order, and twice. An invalid
-/// event becomes the flaw of its subscription; other subscriptions are not affected.
+/// The caller numbers topics and subscriptions. Subscription 0 is the topic itself; its entries belong to all
+/// subscriptions of the topic. In columns, the least int64 means null. Events may come in any order, and twice. An
+/// invalid event becomes the flaw of its subscription; other subscriptions are not affected.
 ///
 /// Parameters
 /// ----------
 /// ordered : bool
 ///     Keep the order of each subscription's acknowledgments, which a later seek needs.
 /// resets_known : bool
-///     The caller gives seeks and cleared backlogs by `seek` and `clear` before the events.
+///     The caller calls `seek` and `clear` for all seeks and cleared backlogs before it feeds events.
 /// batch_size_max : int
-///     Messages of the largest batch that is taken.
+///     The number of messages in the largest accepted batch.
 ///
 /// Examples
 /// --------
@@ -63,28 +63,28 @@ impl Partials {
         Self(Shared::new(partials), Mutex::default())
     }
 
-    /// The effects of kinds of events, by number.
+    /// The names of the actions of event kinds, by number.
     #[classattr]
     #[pyo3(name = "ACTIONS")]
     fn actions() -> Vec<String> {
         Action::ALL.iter().map(|action| format!("{action:?}")).collect()
     }
 
-    /// The flaws of a subscription's events, by number.
+    /// The names of the flaws, by number.
     #[classattr]
     #[pyo3(name = "FLAWS")]
     fn flaws() -> Vec<String> {
         Flaw::ALL.iter().map(|flaw| format!("{flaw:?}")).collect()
     }
 
-    /// Return the number of a (topic, subscription), a new one if it was not known.
+    /// Return the number of a (topic, subscription). A new pair gets a new number.
     fn pair(&self, py: Python<'_>, topic: i32, subscription: i32) -> u32 {
         self.0.locked(py).pair(topic, subscription)
     }
 
-    /// Return the number of each row's (topic, subscription), an int64 array; new ones for those that were not known.
+    /// Return the number of each row's (topic, subscription) as an int64 array. New pairs get new numbers.
     ///
-    /// Raises `ValueError` for columns of different lengths; then none is new.
+    /// Raises `ValueError`, and adds no pair, for columns of different lengths.
     fn pair_many<'py>(
         &self,
         py: Python<'py>,
@@ -110,7 +110,7 @@ impl Partials {
         Ok(pairs.into_pyarray(py))
     }
 
-    /// Return the topic and the subscription of each pair, two int64 arrays.
+    /// Return two int64 arrays: the topic and the subscription of each pair.
     fn names<'py>(&self, py: Python<'py>) -> (Array<'py>, Array<'py>) {
         let (topics, subscriptions): (Vec<i64>, Vec<i64>) =
             self.0.locked(py).names().map(|(t, s)| (i64::from(t), i64::from(s))).unzip();
@@ -121,14 +121,15 @@ impl Partials {
         self.0.locked(py).len()
     }
 
-    /// Return the number of a file, a new one if it was not known. Number 0 is the file without a name.
+    /// Return the number of a file. A new file gets a new number. Number 0 is the file without a name.
     fn file(&self, py: Python<'_>, name: &str) -> u32 {
         self.0.locked(py).file(name)
     }
 
     /// Apply a seek: `ledger_id:entry_id` is read next, and earlier acknowledgments are void.
     ///
-    /// `ack_set` holds the messages of that entry that are not acknowledged. A seek before the known one is ignored.
+    /// `ack_set` holds the messages of that entry that are not acknowledged. A seek that precedes the known one is
+    /// ignored.
     #[pyo3(signature = (pair, file, sequence, ledger_id, entry_id, ack_set=None))]
     #[expect(clippy::too_many_arguments, reason = "the columns of an event")]
     fn seek(
@@ -166,7 +167,7 @@ impl Partials {
 
     /// Apply the state of a subscription before all events, and the known ledgers of its topic.
     ///
-    /// A seek that is already known makes its acknowledgments void.
+    /// If a seek is already known, it voids the acknowledgments of this state.
     fn start(
         &self,
         py: Python<'_>,
@@ -181,7 +182,7 @@ impl Partials {
         Ok(())
     }
 
-    /// Set the settings of a subscription, JSON text, if they are later than the known ones.
+    /// Set the settings of a subscription, a JSON text, unless later settings are known.
     fn set_settings(
         &self,
         py: Python<'_>,
@@ -195,13 +196,14 @@ impl Partials {
         Ok(())
     }
 
-    /// Return the settings of the pairs that have any.
+    /// Return `(pair, JSON text)` for each pair with settings.
     fn settings(&self, py: Python<'_>) -> Vec<(u32, String)> {
         let partials = self.0.locked(py);
         partials.settings().map(|(pair, detail)| (pair, detail.to_owned())).collect()
     }
 
-    /// Set the ledgers of a pair's topic, which replace those that the events show: ascending ids, and entries.
+    /// Set the ledgers of a pair's topic: ascending ids, and numbers of entries. They replace the ledgers of the
+    /// events.
     fn set_ledgers(
         &self,
         py: Python<'_>,
@@ -217,8 +219,9 @@ impl Partials {
         Ok(())
     }
 
-    /// Return the flaw of a pair, or None: `file`, `sequence` (or None), `flaw`, a number of `ackwell.errors.Flaw`,
-    /// and `message`, a sentence.
+    /// Return the flaw of a pair as a dictionary, or None.
+    ///
+    /// The keys are `file`, `sequence` (or None), `flaw` (a number of `ackwell.errors.Flaw`) and `message`.
     fn flaw(&self, py: Python<'_>, pair: u32) -> PyResult<Option<FlawFound>> {
         let partials = self.known(py, pair, 0)?;
         Ok(partials.flaw(pair).map(|(Order { file, sequence }, flaw)| FlawFound {
@@ -229,7 +232,7 @@ impl Partials {
         }))
     }
 
-    /// Keep a flaw of a pair by its number, if it precedes the known one.
+    /// Record a flaw of a pair by the flaw's number, unless an earlier flaw is known.
     fn note_flaw(
         &self,
         py: Python<'_>,
@@ -250,36 +253,37 @@ impl Partials {
         Ok(self.known(py, pair, 0)?.is_deleted(pair))
     }
 
-    /// Return the last position that exists, by the events of the subscription and its topic, or None.
+    /// Return the last position that exists according to the events of the subscription and its topic, or None.
     fn last_published(&self, py: Python<'_>, pair: u32) -> PyResult<Option<(i64, i64)>> {
         let last = self.known(py, pair, 0)?.last_published(pair);
         Ok(last.map(|at| (at.ledger_id, at.entry_id)))
     }
 
-    /// Return the pair with the first flaw of all, by (file, sequence); None if there is none.
+    /// Return the pair whose flaw comes first by (file, sequence); None if no pair has a flaw.
     fn first_flawed(&self, py: Python<'_>) -> Option<u32> {
         self.0.locked(py).first_flawed()
     }
 
-    /// Apply rows of events; return the first row that is not an event, whose subscription then has a flaw, or None.
+    /// Apply rows of events; return the index of the first row that is not an event, or None.
     ///
-    /// Names (`topics`, `subscriptions`, `kinds` and files) are pairs of int32 arrays: a code for each row, or None if
-    /// each row has code 0, and the number of each code. The numbers of kinds index `ACTIONS`. Every other column is
-    /// an int64 array. O(rows); other threads run during the call.
+    /// The subscription of such a row gets a flaw. Columns of names (`topics`, `subscriptions`, `kinds` and files) are
+    /// pairs of int32 arrays: the code of each row, or None if each row has code 0, and the number of each code. The
+    /// numbers of kinds index `ACTIONS`. Every other column is an int64 array. O(rows); other threads run during the
+    /// call.
     ///
     /// Parameters
     /// ----------
     /// batches : (batch indexes or None, batch sizes or None), optional
     ///     The index of each row's message in its batch, and the number of messages in the batch.
     /// ack_sets : (starts, ends, words), optional
-    ///     The ack set of each row is `words[start:end]`, or missing if the start is null.
+    ///     The ack set of a row is `words[start:end]`. It is missing if the start is null.
     /// order : (sequences or None, files or None), optional
-    ///     The sequence of each event in its file, and the file. Without files, each row is of file 0.
+    ///     The sequence of each event in its file, and the file. Without files, all rows belong to file 0.
     ///
     /// Raises
     /// ------
     /// ValueError
-    ///     For columns of different lengths, and for codes or ack sets that are out of range. Then no row is applied.
+    ///     For columns of different lengths, and for codes or ack sets that are out of range. No row is applied.
     #[pyo3(signature = (topics, subscriptions, kinds, ledger_ids, entry_ids, *, batches=(None, None), ack_sets=None,
                         order=(None, None)),
            text_signature = "($self, topics, subscriptions, kinds, ledger_ids, entry_ids, *, batches=(None, None), ack_sets=None, order=(None, None))")]
@@ -337,9 +341,9 @@ impl Partials {
         taken
     }
 
-    /// Apply the commits of transactions: the pair and the number of each, int64 and int32 arrays.
+    /// Apply commits of transactions, given as an int64 array of pairs and an int32 array of transaction numbers.
     ///
-    /// Raises `ValueError` for columns of different lengths and a pair that is not known; then none is applied.
+    /// Raises `ValueError`, and applies no commit, for columns of different lengths and for an unknown pair.
     fn commit_many(
         &self,
         py: Python<'_>,
@@ -362,11 +366,11 @@ impl Partials {
         Ok(())
     }
 
-    /// Return the rows of acknowledgments in transactions that are not known to be committed, int64, in order.
+    /// Return the indexes of acknowledgments in transactions without a known commit, as an int64 array in order.
     ///
-    /// The columns are those of `feed`; `ledger_ids` gives the number of rows, and transaction 0 means none. With
-    /// `takes_commits`, the commits among the rows are applied first. Raises `ValueError` as `feed`; then no commit
-    /// is applied. O(rows); other threads run during the call.
+    /// The columns are those of `feed`. The length of `ledger_ids` is the number of rows. Transaction 0 means no
+    /// transaction. With `takes_commits`, the commits among the rows are applied first. Raises `ValueError`, and
+    /// applies no commit, in the cases of `feed`. O(rows); other threads run during the call.
     #[pyo3(signature = (topics, subscriptions, kinds, transactions, ledger_ids, *, takes_commits))]
     #[expect(clippy::too_many_arguments, reason = "the columns of an event")]
     fn uncommitted_rows<'py>(
@@ -394,10 +398,10 @@ impl Partials {
         Ok(uncommitted.map_err(raise)?.into_pyarray(py))
     }
 
-    /// Join states that `encode` returned: for each state its pair, and its ledger or null.
+    /// Merge states that `encode` returned. Each has a pair, and a ledger id or null.
     ///
-    /// Raises `CorruptStateError` for invalid bytes, and `NewerVersionError` for bytes of a newer release; the states
-    /// before them are joined.
+    /// Raises `CorruptStateError` for invalid bytes, and `NewerVersionError` for bytes of a newer release. The states
+    /// before the invalid one are then merged.
     fn merge(
         &self,
         py: Python<'_>,
@@ -422,11 +426,11 @@ impl Partials {
         self.0.detached(py, merge).map_err(raise)
     }
 
-    /// Join all of `other`, and leave it empty. `topics`, `subscriptions` and `transactions` map the numbers of
-    /// `other` to the numbers here, int32 arrays. O(size of `other`); other threads run during the call.
+    /// Merge all of `other` into this object, and leave `other` empty.
     ///
-    /// Raises `ValueError` if a number of `other` is not in its mapping; then nothing is joined, and `other` is
-    /// empty.
+    /// `topics`, `subscriptions` and `transactions` are int32 arrays that map the numbers of `other` to the numbers
+    /// here. O(size of `other`); other threads run during the call. Raises `ValueError` if a number of `other` is not
+    /// in its mapping. Then nothing is merged, and `other` is empty.
     fn absorb(
         &self,
         py: Python<'_>,
@@ -451,9 +455,10 @@ impl Partials {
         Ok(())
     }
 
-    /// Return the states of pairs from `start` on as rows, by name: the number of encoded pairs (`taken`), and for
-    /// each row the pair, the ledger or null, and the state as int32 offsets and bytes. Stops after about
-    /// `max_bytes`.
+    /// Return the states of the pairs from number `start` as a dictionary of columns. Stops after about `max_bytes`.
+    ///
+    /// `taken` is the number of encoded pairs. The columns have for each row the pair, the ledger or null, and the
+    /// state as int32 offsets and bytes.
     #[pyo3(signature = (start=0, max_bytes=4_194_304))]
     fn encode<'py>(&self, py: Python<'py>, start: u32, max_bytes: usize) -> PartialRows<'py> {
         let (taken, pairs, ledger_ids, states) = self.0.detached(py, |partials| {
@@ -477,7 +482,7 @@ impl Partials {
         }
     }
 
-    /// Return a pair's state: its `PositionInfo`, its `Ledgers`, and `(ledger_id, entry_id, size)` of its batches.
+    /// Return a pair's state: its `PositionInfo`, its `Ledgers`, and `(ledger_id, entry_id, size)` of each batch.
     ///
     /// Raises `ProtocolError` for a flaw, for an acknowledgment of an entry that was never published, and for a batch
     /// index beyond its batch or in a batch of unknown size.
@@ -498,12 +503,12 @@ impl Partials {
         Ok((PositionInfo::of(cursor.info), Ledgers::of(cursor.ledgers), sizes))
     }
 
-    /// Return the cursors of pairs as columns by name, and the number of returned pairs (`taken`); stops after about
-    /// `max_bytes`.
+    /// Return the cursors of pairs as a dictionary of columns. Stops after about `max_bytes`.
     ///
-    /// Texts, bytes and lists have int32 offsets. `errors` holds (row, message) of each pair that has no cursor, and
-    /// `deleted` the rows of deleted subscriptions. `whole_acks` are pairs whose batch index acknowledgments are
-    /// ignored. `acked` counts the acknowledged messages of each ack set's batch; -n - 1 means at least n.
+    /// `taken` is the number of returned pairs. Columns of texts, bytes and lists have int32 offsets. `errors` has
+    /// (row, message) of each pair without a cursor, and `deleted` the rows of deleted subscriptions. For the pairs in
+    /// `whole_acks`, acknowledgments of single batch indexes are ignored. `acked` has the number of acknowledged
+    /// messages of each ack set's batch; -n - 1 means at least n.
     #[pyo3(signature = (pairs, whole_acks=None, max_bytes=4_194_304))]
     fn cursors<'py>(
         &self,
@@ -541,12 +546,12 @@ struct FlawFound {
 }
 
 impl Partials {
-    /// Returns memory for copies: that of the last call, unless another thread uses it.
+    /// Returns memory for copies. It is the memory of the last call, unless another thread uses it.
     fn copies(&self) -> Copies {
         self.1.lock().ok().and_then(|mut kept| kept.take()).unwrap_or_default()
     }
 
-    /// Keeps memory for the next call.
+    /// Stores memory for the next call.
     fn keep(&self, copies: Copies) {
         let rows = copies.codes.iter().map(|own| own.codes.len()).max().unwrap_or(0);
         if rows.max(copies.integers[0].len()) <= COPIES_KEPT_MAX
@@ -572,17 +577,17 @@ impl Partials {
     }
 }
 
-/// The copies of at most this many rows, some tens of MB, are kept for the next call.
+/// The most rows whose copies are kept for the next call. They take some tens of MB.
 const COPIES_KEPT_MAX: usize = 1 << 20;
 
-/// Copies of the columns of events, which no other thread can write to, in memory that is reused.
+/// Copies of the columns of events in reused memory. No other thread can write to them.
 #[derive(Default)]
 struct Copies {
     integers: [Vec<i64>; 8],
     codes: [OwnCodes; 4],
 }
 
-/// A copy, which no other thread can write to.
+/// A copy of a column of names. No other thread can write to it.
 #[derive(Default)]
 struct OwnCodes {
     codes: Vec<i32>,
@@ -633,8 +638,8 @@ struct PartialRows<'py> {
     states: PyTexts<'py>,
 }
 
-/// Ack sets: the start of each row's sets, their positions as texts, the start of each set's words, the words, and
-/// the acknowledged messages.
+/// Columns of ack sets: the start of each row's sets, their positions as texts, the start of each set's words, the
+/// words, and the number of acknowledged messages.
 #[derive(IntoPyObject)]
 struct AckSets<'py> {
     offsets: Offsets<'py>,
@@ -644,7 +649,7 @@ struct AckSets<'py> {
     acked: Array<'py>,
 }
 
-/// Ledgers: the start of each row's ledgers, their ids and numbers of entries.
+/// Columns of ledgers: the start of each row's ledgers, their ids and numbers of entries.
 #[derive(IntoPyObject)]
 struct LedgerColumns<'py> {
     offsets: Offsets<'py>,

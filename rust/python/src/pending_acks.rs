@@ -26,13 +26,13 @@ const LAST: (i64, i64) = (i64::MAX, i64::MAX);
 
 /// The entries that were sent to one consumer and are not acknowledged: a mapping from `Position` to `PendingAck`.
 ///
-/// Semantics are those of Apache Pulsar's `PendingAcksMap`. Ids are any int64, `remaining` is 0 to 2**31 − 1
-/// (0 is a value, not an absence), `sticky_key_hash` is 32 signed bits; anything else is a `ValueError`.
-/// Iteration is in order of position, over the entries as they are when it begins. Scalar methods are O(1),
-/// `len` too; dense windows of entries cost 0.5 to 9 bytes an entry, sparse ones up to 24.
+/// Semantics are those of Apache Pulsar's `PendingAcksMap`. Ids are any int64. `remaining` is 0 to 2**31 − 1; an entry
+/// with 0 is still pending. `sticky_key_hash` is a signed 32-bit integer. Other values raise `ValueError`. Iteration is
+/// in order of position and is not affected by later changes. Scalar methods and `len` are O(1). An entry takes 0.5 to
+/// 9 bytes if most entries around it are pending, otherwise up to 24 bytes.
 ///
 /// Handlers and callbacks run while nothing is locked and may call any method. All entries that a call removes are
-/// gone when the first handler or callback runs. If one raises, its entry and those after it are
+/// removed before the first handler or callback runs. If a handler or callback raises, its entry and the later ones are
 /// pending again, and the caller gets the exception.
 ///
 /// Parameters
@@ -42,8 +42,8 @@ const LAST: (i64, i64) = (i64::MAX, i64::MAX);
 /// add_handler : callable, optional
 ///     `add_handler(ledger_id, entry_id, sticky_key_hash)` is called before each add; a false result refuses it.
 /// remove_handler : RemoveHandler, optional
-///     `handle_removing(ledger_id, entry_id, sticky_key_hash, closing)` is called with each entry removed, between
-///     `start_batch()` and `end_batch()` if a call can remove more than one.
+///     `handle_removing(ledger_id, entry_id, sticky_key_hash, closing)` is called for each removed entry. If a call can
+///     remove more than one entry, `start_batch()` is called before and `end_batch()` afterwards.
 ///
 /// Examples
 /// --------
@@ -72,7 +72,7 @@ fn value_of(remaining: Int, sticky_key_hash: Int) -> PyResult<PendingAck> {
     PendingAck::new(remaining.0, sticky_key_hash.0).map_err(raise)
 }
 
-/// Entries as four arrays.
+/// Converts entries to four arrays.
 fn columns<'py>(py: Python<'py>, entries: &[Entry]) -> Columns<'py> {
     let column = |value: fn(&Entry) -> i64| array(py, entries.iter().map(value).collect());
     (
@@ -114,7 +114,7 @@ crate::methods::mapping_methods! { PendingAcks, acks,
         Ok(Self { acks: Shared::new(acks), handlers: Handlers::new(add_handler, remove_handler) })
     }
 
-    /// Build a map, without handlers, of four int64 arrays of one length.
+    /// Build a map without handlers from four int64 arrays of equal length.
     #[staticmethod]
     #[pyo3(signature = (ledger_ids, entry_ids, remaining, sticky_key_hashes, closed = false))]
     fn from_arrays(
@@ -135,7 +135,7 @@ crate::methods::mapping_methods! { PendingAcks, acks,
 
     /// Add or replace an entry; return whether it was allowed.
     ///
-    /// False, and nothing changes, once the map is closed or if the add handler refuses.
+    /// If the map is closed or the add handler refuses the entry, return False and change nothing.
     #[pyo3(
         signature = (ledger_id, entry_id, remaining = Int(1), sticky_key_hash = Int(0)),
         text_signature = "($self, ledger_id, entry_id, remaining=1, sticky_key_hash=0)"
@@ -155,7 +155,7 @@ crate::methods::mapping_methods! { PendingAcks, acks,
         Ok(self.acks.locked(py).add(ledger_id.0, entry_id.0, value))
     }
 
-    /// Add or replace entries given as int64 arrays of one length; return how many were allowed.
+    /// Add or replace entries given as int64 arrays of equal length; return how many were allowed.
     ///
     /// Nothing changes if an argument is refused.
     fn add_many(
@@ -197,7 +197,7 @@ crate::methods::mapping_methods! { PendingAcks, acks,
         position.extract::<Pair>().is_ok_and(|position| self.contains(py, position.0, position.1))
     }
 
-    /// Return a bool array: whether each position of two int64 arrays is pending.
+    /// Return a bool array that tells for each position in two int64 arrays whether it is pending.
     fn contains_many<'py>(
         &self,
         py: Python<'py>,
@@ -231,7 +231,7 @@ crate::methods::mapping_methods! { PendingAcks, acks,
         value.map_or(Ok(default), |value| pending_ack(py, value).map(Some))
     }
 
-    /// Return two int64 arrays: remaining counts, −1 if not pending, and sticky-key hashes, 0 if not.
+    /// Return two int64 arrays: remaining counts, or −1 if not pending; sticky-key hashes, or 0 if not pending.
     fn get_many<'py>(
         &self,
         py: Python<'py>,
@@ -262,16 +262,16 @@ crate::methods::mapping_methods! { PendingAcks, acks,
 
     /// Subtract `acked` from an entry's remaining count; return whether the count changed.
     ///
-    /// False, and nothing changes, if the entry is not pending or the count would leave 0 to 2**31 − 1. At 0
-    /// the entry stays until it is removed.
+    /// If the entry is not pending or the result is outside 0 to 2**31 − 1, return False and change nothing. An entry
+    /// with count 0 stays pending until it is removed.
     #[pyo3(signature = (ledger_id, entry_id, acked, /))]
     fn update_remaining(&self, py: Python<'_>, ledger_id: Int, entry_id: Int, acked: Int) -> bool {
         self.acks.locked(py).update_remaining(ledger_id.0, entry_id.0, acked.0)
     }
 
-    /// Lower the remaining counts of entries to those of an int64 array, in order; return an int64 array.
+    /// Lower the remaining counts of entries to those in an int64 array, in order; return the differences.
     ///
-    /// It has the difference of each count: 0 if the count is not greater, -1 if the entry is not pending.
+    /// The difference is 0 if the count is not greater than the new one, and -1 if the entry is not pending.
     fn lower_many<'py>(
         &self,
         py: Python<'py>,
@@ -357,9 +357,9 @@ crate::methods::mapping_methods! { PendingAcks, acks,
         Ok(removed)
     }
 
-    /// Remove every entry up to and with a position; return how many there were. O(pages of 64 entries).
+    /// Remove every entry up to and including a position; return their number. O(pages of 64 entries).
     ///
-    /// `callback(ledger_id, entry_id, remaining, sticky_key_hash)` is called with each, in order.
+    /// `callback(ledger_id, entry_id, remaining, sticky_key_hash)` is called for each, in order.
     #[pyo3(signature = (ledger_id, entry_id, callback = None))]
     fn remove_all_up_to(
         &self,
@@ -373,7 +373,7 @@ crate::methods::mapping_methods! { PendingAcks, acks,
         self.handlers.remove_up_to(py, &self.acks, last, callback.as_ref())
     }
 
-    /// Remove every entry up to and with a position; return them, in order, as four int64 arrays.
+    /// Remove every entry up to and including a position; return them, in order, as four int64 arrays.
     ///
     /// Returns ledger ids, entry ids, remaining counts and sticky-key hashes.
     #[pyo3(signature = (ledger_id, entry_id, /))]
@@ -389,7 +389,7 @@ crate::methods::mapping_methods! { PendingAcks, acks,
 
     /// Call `callback(ledger_id, entry_id, remaining, sticky_key_hash)` with every entry, in order.
     ///
-    /// The entries are those at the time of the call, whatever the callback changes.
+    /// Changes by the callback do not affect which entries are visited.
     #[pyo3(signature = (callback, /))]
     fn for_each(&self, py: Python<'_>, callback: &Bound<'_, PyAny>) -> PyResult<()> {
         check_callable(callback)?;
@@ -400,14 +400,14 @@ crate::methods::mapping_methods! { PendingAcks, acks,
         Ok(())
     }
 
-    /// Remove every entry, calling `callback` as `for_each` does.
+    /// Remove every entry, then call `callback` as `for_each` does.
     #[pyo3(signature = (callback, /))]
     fn for_each_and_clear(&self, py: Python<'_>, callback: &Bound<'_, PyAny>) -> PyResult<()> {
         check_callable(callback)?;
         self.handlers.remove_up_to(py, &self.acks, LAST, Some(callback)).map(drop)
     }
 
-    /// Refuse every later add, then remove every entry, calling `callback` as `for_each` does.
+    /// Close the map, which then refuses every add. Remove every entry, then call `callback` as `for_each` does.
     #[pyo3(signature = (callback, /))]
     fn for_each_and_close(&self, py: Python<'_>, callback: &Bound<'_, PyAny>) -> PyResult<()> {
         check_callable(callback)?;
@@ -415,7 +415,7 @@ crate::methods::mapping_methods! { PendingAcks, acks,
         self.for_each_and_clear(py, callback)
     }
 
-    /// Remove every entry; the remove handler is called with each.
+    /// Remove every entry. The remove handler is called for each.
     fn clear(&self, py: Python<'_>) -> PyResult<()> {
         self.handlers.remove_up_to(py, &self.acks, LAST, None).map(drop)
     }

@@ -24,19 +24,19 @@ pub(crate) fn decode_without_limit<'py>(class: &Bound<'py, PyType>) -> PyResult<
     partial.call((class.getattr("decode")?,), Some(&limit))
 }
 
-/// A persisted cursor: the mark-delete position and everything acknowledged beyond it.
+/// A persisted cursor: the mark-delete position, and the positions acknowledged after it.
 ///
-/// An immutable value. `individually_deleted` and the mappings are returned as copies; `replace` makes a changed
-/// value.
+/// The object is immutable. `individually_deleted` and the mappings are returned as copies. `replace` returns a changed
+/// copy.
 ///
 /// Parameters
 /// ----------
 /// ledger_id, entry_id : int
 ///     The mark-delete position: everything up to here, inclusive, is acknowledged. The entry may be -1.
 /// individually_deleted : PositionRangeSet or iterable of (int, int, int)
-///     Whole entries acknowledged beyond it.
+///     The entries after the mark-delete position that are acknowledged as a whole.
 /// batch_deleted : AckSets or mapping of Position to sequence of int
-///     Entries of which a part is acknowledged: signed 64-bit words of a Java `BitSet`, lowest bit first,
+///     The partly acknowledged entries, each with the signed 64-bit words of a Java `BitSet`: lowest bit first,
 ///     bit set = not yet acknowledged.
 /// properties : mapping of str to int
 ///     The properties that the client sent with its last cumulative ack.
@@ -45,9 +45,9 @@ pub(crate) fn decode_without_limit<'py>(class: &Bound<'py, PyType>) -> PyResult<
 /// idle_since : int, optional
 ///     The time since which the cursor is idle, in ms since the epoch (Pulsar 5.0.1).
 /// spanning_ranges : iterable of (Position, Position)
-///     Ranges over a ledger's end, as brokers before 2.4 wrote them. Which entries of the lower ledgers
-///     they hold depends on the ledgers; their part in the upper ledger also is in
-///     `individually_deleted` after decoding.
+///     Ranges from one ledger into another, as brokers before 2.4 wrote them. Their entries in the lower ledgers are
+///     unknown without a ledger directory. After decoding, their part in the upper ledger is also in
+///     `individually_deleted`.
 /// unknown_fields : bytes
 ///     Unknown Protocol Buffers fields; they are written back unchanged.
 ///
@@ -63,7 +63,7 @@ pub(crate) fn decode_without_limit<'py>(class: &Bound<'py, PyType>) -> PyResult<
 #[pyclass(frozen, module = "ackwell")]
 pub(crate) struct PositionInfo {
     state: core::PositionInfo,
-    /// The bytes it was decoded from, and their form. An unchanged state is written back as the same bytes.
+    /// The bytes from which the state was decoded, and their form. An unchanged state is encoded to the same bytes.
     original: Option<(Py<PyBytes>, Form)>,
 }
 
@@ -139,7 +139,7 @@ impl PositionInfo {
         Ok(Self::of(state))
     }
 
-    /// Read a state in any form, recognised by its content.
+    /// Decode a state in any form. The form is recognised by the content.
     ///
     /// Raises `CorruptStateError` with the offset at which reading stopped, and `LimitError` if the decoded state
     /// would take more than `max_bytes` of memory. Other threads run during the call.
@@ -164,14 +164,14 @@ impl PositionInfo {
         Ok(Self { state, original: Some((data.clone().unbind(), form)) })
     }
 
-    /// Encode the state; raise an error if the form or a limit cannot hold all of it.
+    /// Encode the state; raise an error if the form or a limit does not admit the whole state.
     ///
     /// Parameters
     /// ----------
     /// form : str, optional
-    ///     `pulsar-ranges`, `pulsar-long-array`, `pulsar-auto` (the smaller of both that `broker` reads, at most
-    ///     the 5 MiB of a bookie's frame) or `compact`. Without one: the form it was decoded from, else
-    ///     `pulsar-ranges`. An unchanged decoded state returns the bytes it came from.
+    ///     `pulsar-ranges`, `pulsar-long-array`, `pulsar-auto` (the smaller of both that `broker` reads, at most the 5
+    ///     MiB of a bookie's frame) or `compact`. By default, the form from which the state was decoded, else
+    ///     `pulsar-ranges`. An unchanged decoded state returns the same bytes.
     /// max_ranges, max_ledgers, max_bytes : int, optional
     ///     Limits on ranges, on ledgers with ranges, and on encoded bytes.
     /// broker : str
@@ -205,7 +205,8 @@ impl PositionInfo {
 
     /// Encode as much of the state as the form and the limits allow; return `(bytes, LossReport)`.
     ///
-    /// A cut keeps the first ranges, which are nearest to the mark-delete position. Parameters as for `encode`.
+    /// If the state is cut, the first ranges are kept, which are nearest to the mark-delete position. The parameters
+    /// are those of `encode`.
     ///
     /// >>> data, report = PositionInfo(3, 5, [(3, 6, 8), (3, 9, 11)]).encode_with_report(max_ranges=1)
     /// >>> report.entries, list(report.individually_deleted)
@@ -235,7 +236,7 @@ impl PositionInfo {
         Ok((bytes, loss_report(py, loss)?))
     }
 
-    /// Return a changed copy; `changes` are arguments of the constructor.
+    /// Return a copy with changed values; `changes` are keyword arguments of the constructor.
     ///
     /// >>> PositionInfo(3, 5).replace(entry_id=6).position
     /// Position(ledger_id=3, entry_id=6)
@@ -272,25 +273,25 @@ impl PositionInfo {
         position(py, self.state.mark_delete)
     }
 
-    /// Whole entries acknowledged beyond it; a copy.
+    /// A copy of the set of entries after the mark-delete position that are acknowledged as a whole.
     #[getter]
     fn individually_deleted(&self) -> PositionRangeSet {
         PositionRangeSet::of(self.state.individually_deleted.clone())
     }
 
-    /// Entries of which a part is acknowledged, in order, with their words; a copy.
+    /// A copy of the ack sets of partly acknowledged entries, in order.
     #[getter]
     fn batch_deleted(&self) -> AckSets {
         AckSets::of(self.state.batch_deleted.clone())
     }
 
-    /// The properties that the client sent with its last cumulative ack; a copy.
+    /// A copy of the properties that the client sent with its last cumulative ack.
     #[getter]
     fn properties(&self) -> BTreeMap<String, i64> {
         self.state.properties.clone()
     }
 
-    /// The numbers of redeliveries of entries; a copy.
+    /// A copy of the redelivery counts by position.
     #[getter]
     fn redelivery_counts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         counts_dict(py, &self.state.redelivery_counts)
@@ -302,7 +303,7 @@ impl PositionInfo {
         self.state.idle_since
     }
 
-    /// Ranges `(lower, upper)` over a ledger's end.
+    /// Ranges `(lower, upper)` from one ledger into another.
     #[getter]
     fn spanning_ranges<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         spanning_tuple(py, &self.state.spanning_ranges)
@@ -314,7 +315,7 @@ impl PositionInfo {
         &self.state.unknown_fields
     }
 
-    /// The form it was decoded from, or None.
+    /// The form from which the state was decoded, or None.
     #[getter(form)]
     fn original_form(&self) -> Option<&'static str> {
         self.original.as_ref().map(|(_, form)| form.name())
@@ -349,7 +350,7 @@ impl PositionInfo {
     }
 }
 
-/// The constructor's arguments, each an attribute too.
+/// The names of the constructor's arguments. Each is also an attribute.
 const FIELDS: [&str; 9] = [
     "ledger_id",
     "entry_id",
@@ -377,7 +378,7 @@ where
     Ok(())
 }
 
-/// A copy of the set, or the set of the given ranges.
+/// Returns a copy of a set, or builds a set of ranges.
 fn range_set(py: Python<'_>, ranges: &Bound<'_, PyAny>) -> PyResult<core::PositionRangeSet> {
     let made;
     let set = match ranges.cast::<PositionRangeSet>() {
@@ -412,7 +413,7 @@ fn spanning_tuple<'py>(
     PyTuple::new(py, pairs?)
 }
 
-/// The core's loss as `ackwell.loss.LossReport`.
+/// Converts a loss to `ackwell.loss.LossReport`.
 fn loss_report(py: Python<'_>, loss: Loss) -> PyResult<Bound<'_, PyAny>> {
     py.import("ackwell.loss")?.getattr("LossReport")?.call1((
         PositionRangeSet::of(loss.individually_deleted),

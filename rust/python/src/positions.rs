@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use crate::convert::position;
 use crate::shared::Shared;
 
-/// Iterates over the positions as they were when it was made.
+/// An iterator over a copy of the positions.
 #[pyclass(frozen, module = "ackwell")]
 pub(crate) struct Positions(Shared<std::vec::IntoIter<Position>>);
 

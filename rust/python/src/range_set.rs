@@ -10,27 +10,27 @@ use crate::arrays::{Array, Block, Check, Ints, Rows, array};
 use crate::convert::{Int, Pair, position, raise};
 use crate::shared::Shared;
 
-/// A range as Python sees it: ledger id, entry before the first, last entry.
+/// A range in Python: ledger id, entry before the first one, last entry.
 type RangeTuple = (i64, i64, i64);
 
 /// The columns of ranges: ledger ids, lower bounds (exclusive), upper bounds (inclusive).
 type Columns<'py> = (Array<'py, i64>, Array<'py, i64>, Array<'py, i64>);
 
-/// Acknowledged positions, kept as open-closed ranges ledger by ledger: Pulsar's individually deleted messages.
+/// A set of acknowledged positions as ranges of entries by ledger: Pulsar's individually deleted messages.
 ///
-/// `len` and iteration go by ranges `(ledger_id, lower_entry_exclusive, upper_entry_inclusive)`, as Pulsar prints
-/// them: ranges never span ledgers, and entries 0 to 5 are `(-1, 5]`. `in`, `cardinality` and `positions` go by
-/// positions. Each ledger is stored as one range, a window of bits or a tree of ranges, whichever is smallest, so
-/// neither a hole at every second entry nor entries 0 and 2**40 cost much.
+/// `len` and iteration count ranges `(ledger_id, lower_entry_exclusive, upper_entry_inclusive)`, as Pulsar prints them.
+/// A range never spans ledgers. Entries 0 to 5 are `(-1, 5]`. `in`, `cardinality` and `positions` refer to positions.
+/// Each ledger is stored in the smallest of three forms: one range, a window of bits, or a tree of ranges. So the set
+/// is small both with a hole at every second entry and with only the entries 0 and 2**40.
 ///
 /// Parameters
 /// ----------
 /// ranges : iterable of (int, int, int)
-///     Ranges to begin with, in any order, overlapping or not.
+///     The initial ranges, in any order. They may overlap.
 ///
 /// Notes
 /// -----
-/// Adds and look-ups take O(log l) for l ledgers, and O(log r) more in a ledger of r far ranges.
+/// Adds and look-ups take O(log l) for l ledgers, plus O(log r) in a ledger with a tree of r ranges.
 ///
 /// Examples
 /// --------
@@ -54,7 +54,7 @@ impl PositionRangeSet {
 }
 
 crate::methods::structure_methods! { PositionRangeSet, 0,
-    "Return an independent copy. It costs as much as copying its memory.", {
+    "Return an independent copy, in the time of copying the memory.", {
     #[new]
     #[pyo3(signature = (ranges=None))]
     fn new(ranges: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
@@ -68,10 +68,10 @@ crate::methods::structure_methods! { PositionRangeSet, 0,
         Ok(Self::of(set))
     }
 
-    /// Read the notation of `stats-internal`, which `str` writes.
+    /// Parse the notation of `stats-internal`, which `str` writes.
     ///
-    /// Accepts also spaces between ranges and `‥` for `..`, as Guava prints them, and ranges in any order.
-    /// Raises `CorruptStateError` with the offset of the byte that does not belong, and for a range across ledgers.
+    /// Spaces between ranges, Guava's `‥` for `..`, and ranges in any order are accepted too. Raises
+    /// `CorruptStateError` with the offset of the first invalid byte, also for a range across ledgers.
     ///
     /// >>> len(PositionRangeSet.parse("[(3:-1..3:5],(3:7..3:9]]"))
     /// 2
@@ -80,7 +80,7 @@ crate::methods::structure_methods! { PositionRangeSet, 0,
         py.detach(|| core::PositionRangeSet::parse(text)).map(Self::of).map_err(raise)
     }
 
-    /// Add a position; False if it was there. Raises `ValueError` for a negative id.
+    /// Add a position; return whether it was new. Raises `ValueError` for a negative id.
     fn add(&self, py: Python<'_>, ledger_id: Int, entry_id: Int) -> PyResult<bool> {
         self.0.locked(py).add(ledger_id.0, entry_id.0).map_err(raise)
     }
@@ -99,10 +99,10 @@ crate::methods::structure_methods! { PositionRangeSet, 0,
         self.0.locked(py).add_range(ledger_id.0, lower, upper).map_err(raise)
     }
 
-    /// Add the positions of two int64 arrays and return how many are new.
+    /// Add the positions in two int64 arrays and return how many are new.
     ///
-    /// Raises `ValueError` for a negative id or different lengths, and then adds nothing. Neighbours of one
-    /// ledger share its look-up.
+    /// Raises `ValueError`, and adds nothing, for a negative id or different lengths. Consecutive positions of one
+    /// ledger need one look-up of the ledger.
     ///
     /// >>> PositionRangeSet().add_many([3, 3, 3, 4], [0, 1, 1, 0])
     /// 3
@@ -123,7 +123,7 @@ crate::methods::structure_methods! { PositionRangeSet, 0,
         Ok(new)
     }
 
-    /// Add the ranges of three int64 arrays, as `add_range`; return how many positions are new.
+    /// Add the ranges in three int64 arrays as `add_range` does; return how many positions are new.
     fn add_ranges(
         &self,
         py: Python<'_>,
@@ -147,7 +147,7 @@ crate::methods::structure_methods! { PositionRangeSet, 0,
         Ok(new)
     }
 
-    /// Add the bits of one ledger, in the order of Java's `BitSet.toLongArray`; return how many are new.
+    /// Add entries of one ledger as bits in the order of Java's `BitSet.toLongArray`; return how many are new.
     ///
     /// Entry 64 * i + b is bit b, from the lowest, of word i of the int64 array; a set bit is acknowledged.
     ///
@@ -167,12 +167,12 @@ crate::methods::structure_methods! { PositionRangeSet, 0,
         Ok(new)
     }
 
-    /// Remove a position; False if it was not there.
+    /// Remove a position; return whether it was in the set.
     fn remove(&self, py: Python<'_>, ledger_id: Int, entry_id: Int) -> bool {
         self.0.locked(py).remove(ledger_id.0, entry_id.0)
     }
 
-    /// Remove the positions of two int64 arrays and return how many were there.
+    /// Remove the positions in two int64 arrays; return how many of them were in the set.
     ///
     /// >>> acked = PositionRangeSet([(3, -1, 9)])
     /// >>> acked.remove_many([3, 3, 4], [0, 0, 0])
@@ -191,9 +191,9 @@ crate::methods::structure_methods! { PositionRangeSet, 0,
         Ok(removed)
     }
 
-    /// Remove the entries after `lower_entry_exclusive` up to `upper_entry_inclusive`; return how many there were.
+    /// Remove the entries after `lower_entry_exclusive` up to `upper_entry_inclusive`; return how many were in the set.
     ///
-    /// Raises `ValueError` as `add_range`.
+    /// Raises `ValueError` in the cases of `add_range`.
     ///
     /// >>> acked = PositionRangeSet([(3, -1, 9)])
     /// >>> acked.remove_range(3, 4, 6)
@@ -211,14 +211,15 @@ crate::methods::structure_methods! { PositionRangeSet, 0,
         self.0.locked(py).remove_range(ledger_id.0, lower, upper).map_err(raise)
     }
 
-    /// Remove every position at or before this one and return how many there were.
+    /// Remove every position at or before this one; return how many were in the set.
     ///
-    /// The remaining positions are not moved, so a mark-delete position may advance entry by entry.
+    /// The remaining positions are not moved in memory, so it is cheap to advance a mark-delete position entry by
+    /// entry.
     fn remove_up_to(&self, py: Python<'_>, ledger_id: Int, entry_id: Int) -> u128 {
         self.0.locked(py).remove_up_to(ledger_id.0, entry_id.0)
     }
 
-    /// Remove everything.
+    /// Remove all positions.
     fn clear(&self, py: Python<'_>) {
         self.0.locked(py).clear();
     }
@@ -228,7 +229,7 @@ crate::methods::structure_methods! { PositionRangeSet, 0,
         self.0.locked(py).contains(ledger_id.0, entry_id.0)
     }
 
-    /// Return a bool array: whether each position of two int64 arrays is acknowledged.
+    /// Return a bool array that tells for each position in two int64 arrays whether it is acknowledged.
     ///
     /// >>> PositionRangeSet([(3, -1, 5)]).contains_many([3, 3], [5, 6])
     /// array([ True, False])
@@ -262,10 +263,10 @@ crate::methods::structure_methods! { PositionRangeSet, 0,
         self.0.locked(py).ledger_ids().collect()
     }
 
-    /// Return the bits of one ledger as an int64 array in the order of Java's `BitSet.toLongArray`.
+    /// Return the acknowledged entries of one ledger as an int64 array of bits, like Java's `BitSet.toLongArray`.
     ///
-    /// Trailing zero words are dropped; an unknown ledger has none. Raises `LimitError` if an entry is at
-    /// 2**31 or above, past what a Java `BitSet` can hold.
+    /// Zero words at the end are dropped. The array of an unknown ledger is empty. Raises `LimitError` for an entry of
+    /// 2**31 or above, which a Java `BitSet` cannot hold.
     ///
     /// >>> PositionRangeSet([(3, -1, 1), (3, 2, 3)]).words_of(3)
     /// array([11])
@@ -279,7 +280,7 @@ crate::methods::structure_methods! { PositionRangeSet, 0,
         self.0.locked(py).first_range().map(tuple)
     }
 
-    /// Return the range that a position is in; None if it is not acknowledged.
+    /// Return the range that contains a position; None if the position is not acknowledged.
     ///
     /// >>> PositionRangeSet([(3, -1, 5)]).range_containing(3, 2)
     /// (3, -1, 5)
@@ -292,12 +293,12 @@ crate::methods::structure_methods! { PositionRangeSet, 0,
         self.0.locked(py).range_containing(ledger_id.0, entry_id.0).map(tuple)
     }
 
-    /// Iterate over the ranges in order, as they are now; later changes have no effect.
+    /// Iterate over a copy of the ranges, in order. Later changes of the set have no effect.
     fn ranges(&self, py: Python<'_>) -> RangeIterator {
         RangeIterator::of(self.0.locked(py).clone())
     }
 
-    /// Iterate over the positions in order, as they are now.
+    /// Iterate over a copy of the positions, in order.
     ///
     /// >>> list(PositionRangeSet([(3, 4, 6)]).positions())
     /// [Position(ledger_id=3, entry_id=5), Position(ledger_id=3, entry_id=6)]
@@ -393,7 +394,7 @@ crate::methods::structure_methods! { PositionRangeSet, 0,
     }
 } }
 
-/// The ranges of a copy of a set, fetched in batches.
+/// An iterator over the ranges of a copy of a set. It fetches them in batches.
 #[pyclass(frozen, module = "ackwell")]
 struct RangeIterator(Shared<Ranges>);
 
@@ -433,7 +434,7 @@ impl RangeIterator {
     }
 }
 
-/// The positions of a copy of a set, and the rest of the current range.
+/// An iterator over the positions of a copy of a set, with the rest of the current range.
 #[pyclass(frozen, module = "ackwell")]
 struct PositionIterator(Shared<(RangeIterator, Option<PositionRange>)>);
 

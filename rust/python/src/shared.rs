@@ -1,4 +1,4 @@
-//! A core structure that Python threads share, and the two ways to hold it.
+//! A core structure that Python threads share, and the two ways of locking it.
 //!
 //! A scalar call holds the structure while it is attached to the interpreter, a batch while it is detached. No Python
 //! code runs while a structure is held, so a call cannot wait for itself.
@@ -13,7 +13,7 @@ use crate::forks;
 pub(crate) use lock::Shared;
 
 impl<T: Send> Shared<T> {
-    /// Runs a batch without the interpreter.
+    /// Locks the structure and runs a batch detached from the interpreter.
     pub(crate) fn detached<R: Send>(
         &self,
         py: Python<'_>,

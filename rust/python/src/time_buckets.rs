@@ -28,25 +28,24 @@ fn mode(rounding: Rounding) -> &'static str {
 }
 
 delayed_index! {
-    /// Delayed messages by time bucket: bucket → ledger → roaring set of entry ids.
+    /// An index of delayed messages by time bucket, with a roaring set of entry ids for each bucket and ledger.
     ///
-    /// A time loses its lowest `bits` bits (0 to 62), so that messages of nearby times compress as one set.
+    /// The lowest `bits` bits (0 to 62) of a time are dropped, so that messages of nearby times compress as one set.
     ///
     /// Parameters
     /// ----------
     /// bits : int
     ///     Buckets are `2**bits` ms wide.
     /// mode : {"round_down", "round_up", "bucket_end"}
-    ///     The time at which all messages of a bucket are due. "round_down": at the multiple of `2**bits` at or
-    ///     before their time,
-    ///     up to `2**bits - 1` ms early, as apache/pulsar#23611 did. "round_up": at the multiple at or after, never
-    ///     early, as Pulsar 4.2.4 does with the strict cut-off. "bucket_end": at the last ms before the next
-    ///     multiple, never early, as 4.2.4 does with the lenient cut-off.
+    ///     The time at which all messages of a bucket are due. "round_down": the multiple of `2**bits` at or before
+    ///     their time, so up to `2**bits - 1` ms early, as in apache/pulsar#23611. "round_up": the multiple at or after
+    ///     their time, so never early, as in Pulsar 4.2.4 with the strict cut-off. "bucket_end": the last ms before the
+    ///     next multiple, so never early, as in Pulsar 4.2.4 with the lenient cut-off.
     ///
     /// Notes
     /// -----
     /// Ledger and entry ids are at least 0 (`ValueError`). Times are int64 milliseconds; returned times are those of
-    /// the buckets. A message is new if no message of its bucket has its position.
+    /// the buckets. A message is new unless its bucket already has a message with the same position.
     ///
     /// Examples
     /// --------
@@ -71,7 +70,7 @@ delayed_index! {
             ackwell_core::TimeBuckets::new(bits, rounding(mode)?).map(Self::of).map_err(raise)
         }
 
-        /// Derive the width from a tick time as the broker does: floor(log2(tick)) bits.
+        /// Create an index with the bucket width that the broker derives from a tick time: floor(log2(tick)) bits.
         #[staticmethod]
         #[pyo3(signature = (tick_time_ms, mode = "round_down"))]
         fn from_tick(tick_time_ms: Int, mode: &str) -> PyResult<Self> {
@@ -80,7 +79,7 @@ delayed_index! {
                 .map_err(raise)
         }
 
-        /// The number of low bits that are cut off from each delivery time.
+        /// The number of low bits that are dropped from each delivery time.
         #[getter]
         fn bits(&self, py: Python<'_>) -> u32 {
             self.0.locked(py).bits()
@@ -104,12 +103,12 @@ delayed_index! {
             self.0.detached(py, |index| index.to_bytes().len())
         }
 
-        /// Save: magic, version, sets and checksum; see `docs/formats.md`.
+        /// Encode the index: magic, version, sets and checksum. See `docs/formats.md`.
         fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
             PyBytes::new(py, &self.0.detached(py, |index| index.to_bytes()))
         }
 
-        /// Restore what `to_bytes` saved.
+        /// Decode the bytes of `to_bytes`.
         ///
         /// Raises `CorruptStateError` with the offset for invalid bytes or a newer version, and `LimitError` for more
         /// than 2^32 messages.
@@ -120,7 +119,8 @@ delayed_index! {
 
         /// Return `(data, wide)`: the entry ids of a ledger in a time's bucket as portable roaring, or None.
         ///
-        /// `wide` marks the 64-bit form, taken if an id passes 32 bits. Any roaring library reads both.
+        /// `wide` is true for the 64-bit form, which is used if an id exceeds 32 bits. Roaring libraries read both
+        /// forms.
         fn to_roaring<'py>(
             &self,
             py: Python<'py>,

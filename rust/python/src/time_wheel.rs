@@ -8,21 +8,22 @@ use crate::convert::{Int, raise};
 use crate::delayed::delayed_index;
 
 delayed_index! {
-    /// Delayed messages in slots of time, each a compressed stream; exact with ticks of 1 ms.
+    /// An index of delayed messages in time slots, each a compressed stream. It is exact with ticks of 1 ms.
     ///
-    /// Regular traffic costs only its ledgers (10 million messages of a fixed delay: 4 kB), random
-    /// times 2.7 bytes a message with ticks of a second and 4 with ticks of 1 ms, near the entropy of both.
+    /// Messages with a fixed delay take memory only for each ledger: 10 million take 4 kB. With random times, a message
+    /// takes 2.7 bytes with ticks of a second and 4 bytes with ticks of 1 ms, near the entropy in both cases.
     ///
     /// Parameters
     /// ----------
     /// tick_ms : int
-    ///     Times are rounded up to multiples of this, at least 1, saturating: never early, less than a tick late.
+    ///     Times are rounded up to multiples of this number, at least 1. So no message is early, and it is late by less
+    ///     than a tick. Times near the end of int64 saturate.
     ///
     /// Notes
     /// -----
-    /// Ledger and entry ids are at least 0 (`ValueError`). A message is new if no message of its tick has its
-    /// position. Positions may come in any order; in ascending order they compress and cost least.
-    /// `contains` and `remove` decode at most 1,024 records.
+    /// Ledger and entry ids are at least 0 (`ValueError`). A message is new unless its tick already has a message with
+    /// the same position. Positions may come in any order. In ascending order they compress best. `contains`
+    /// and `remove` decode at most 1,024 records.
     ///
     /// Examples
     /// --------
@@ -56,12 +57,12 @@ delayed_index! {
             self.0.detached(py, |index| index.to_bytes().len())
         }
 
-        /// Save: magic, version, streams and checksum; see `docs/formats.md`.
+        /// Encode the index: magic, version, streams and checksum. See `docs/formats.md`.
         fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
             PyBytes::new(py, &self.0.detached(py, |index| index.to_bytes()))
         }
 
-        /// Restore what `to_bytes` saved.
+        /// Decode the bytes of `to_bytes`.
         ///
         /// Raises `CorruptStateError` with the offset for invalid bytes or a newer version, and `LimitError` for more
         /// than 2^32 messages.

@@ -10,7 +10,7 @@ use pyo3::types::{PyBytes, PyDict, PyInt, PyList};
 
 use crate::shared::Shared;
 
-/// Reads JSON lines into columns of events, as `Partials.feed` takes them.
+/// A reader of JSON lines. It returns columns of events for `Partials.feed`.
 ///
 /// Parameters
 /// ----------
@@ -26,13 +26,13 @@ impl TraceReader {
         Self(Shared::new(trace::TraceReader::new(kinds)))
     }
 
-    /// Begin another trace: set the topic and the subscription of lines that do not name them.
+    /// Set the topic and the subscription of lines that do not name them. Call it at the start of each trace.
     #[pyo3(signature = (topic=None, subscription=None))]
     fn set_defaults(&self, py: Python<'_>, topic: Option<&str>, subscription: Option<&str>) {
         self.0.locked(py).set_defaults(topic, subscription);
     }
 
-    /// Return the topics, the subscriptions and the transactions that were read, from these numbers on.
+    /// Return three lists of names: topics, subscriptions and transactions, each from its number in `starts`.
     fn names(&self, py: Python<'_>, starts: [usize; 3]) -> [Vec<String>; 3] {
         let reader = self.0.locked(py);
         let rest = |names: &Names, from: usize| {
@@ -54,10 +54,9 @@ impl TraceReader {
         Ok(fields)
     }
 
-    /// Read lines of `data[start:end]`, the first of which has the number `line`, up to the first line that is not
-    /// plain.
+    /// Read the lines of `data[start:end]` up to the first line that is not plain. `line` is the first line's number.
     ///
-    /// Return the number of bytes and lines read, the end of the line that is not plain or None, and the columns by
+    /// Returns the number of bytes and lines read, the end of the line that is not plain (or None), and the columns by
     /// name. Other threads run during the call.
     fn read<'py>(
         &self,

@@ -11,9 +11,9 @@ type Triple = (i64, i64, i64);
 delayed_index! {
     /// An exact min-heap of `(deliver_at_ms, ledger_id, entry_id)`, ordered by all three.
     ///
-    /// Any three int64 are legal, and duplicates count. Adding and popping take O(1) amortised moves of a
-    /// message plus one sort in cache: it is a ladder queue, not a binary heap, and 8 to 9 bytes a
-    /// message after bulk adds. `contains` and `remove` are O(n). The order is that of Apache Pulsar's
+    /// Any three int64 are valid. Duplicates are separate messages. The structure is a ladder queue, not a binary heap:
+    /// adding and popping take O(1) amortised moves of a message plus one sort in cache. A message takes 8 to 9 bytes
+    /// after bulk adds. `contains` and `remove` are O(n). The order is that of Apache Pulsar's
     /// `TripleLongPriorityQueue`.
     ///
     /// Examples
@@ -52,13 +52,13 @@ delayed_index! {
                 .ok_or_else(|| PyIndexError::new_err("pop from an empty heap"))
         }
 
-        /// The messages that fit into the memory allocated now.
+        /// The number of messages that fit into the allocated memory.
         #[getter]
         fn capacity(&self, py: Python<'_>) -> usize {
             self.0.locked(py).capacity()
         }
 
-        /// Build a heap of three int64 arrays of one length.
+        /// Build a heap from three int64 arrays of equal length.
         #[staticmethod]
         fn from_arrays(
             py: Python<'_>,

@@ -1,16 +1,17 @@
 //! One stored ack set: its words, packed if there is more than one.
 //!
-//! **Representation.** No word: no message is left. One word: the word. More: blocks of a marker and literal words. A
-//! marker describes a run of equal words, all empty or all full, and the number of literal words after the run. So
-//! the words of a large batch cost nothing as long as their messages are all acknowledged or all left. A set that
-//! would be a single marker gets an empty marker after it, so a stored word alone is always itself.
+//! **Representation.** A set without unacknowledged messages has no stored word. A set of one word is stored as the
+//! word. A longer set is stored as blocks of a marker and literal words. A marker describes a run of equal words, all
+//! empty or all full, and the number of literal words after the run. So a word of a large batch costs nothing if its
+//! messages are all acknowledged or all unacknowledged. If the blocks would be a single marker, an empty marker is
+//! added. So a single stored word is never a marker.
 
-/// The bit of a marker for a run of full words.
+/// The bit of a marker that is set for a run of full words.
 const FULL: u64 = 1;
 const RUN_SHIFT: u32 = 33;
 const LITERALS_MASK: u64 = u32::MAX as u64;
 
-/// The messages of a batch that are not acknowledged.
+/// The unacknowledged messages of a batch, as a view of their stored words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AckSet<'a>(&'a [i64]);
 
@@ -23,7 +24,7 @@ impl<'a> AckSet<'a> {
         self.0
     }
 
-    /// The words, without zero words at the end.
+    /// Returns the words, without zero words at the end.
     #[must_use]
     pub fn words(self) -> Words<'a> {
         if self.0.len() <= 1 {
@@ -33,7 +34,7 @@ impl<'a> AckSet<'a> {
         }
     }
 
-    /// The number of words.
+    /// Returns the number of words.
     #[must_use]
     pub fn word_count(self) -> usize {
         if self.0.len() <= 1 {
@@ -42,7 +43,7 @@ impl<'a> AckSet<'a> {
         blocks(self.0).map(|(marker, _)| marker.run + marker.literals).sum()
     }
 
-    /// The number of messages that are left.
+    /// Returns the number of unacknowledged messages.
     #[must_use]
     #[inline]
     pub fn message_count(self) -> u64 {
@@ -58,7 +59,7 @@ impl<'a> AckSet<'a> {
         }
     }
 
-    /// The batch index of the first message that is left, −1 without one.
+    /// Returns the batch index of the first unacknowledged message; −1 if there is none.
     #[must_use]
     pub fn first_message(self) -> i64 {
         let mut words = self.words().enumerate();
@@ -66,7 +67,7 @@ impl<'a> AckSet<'a> {
         first.map_or(-1, |(at, word)| 64 * at as i64 + i64::from(word.trailing_zeros()))
     }
 
-    /// The batch index of the last message that is left, −1 without one.
+    /// Returns the batch index of the last unacknowledged message; −1 if there is none.
     #[must_use]
     pub fn last_message(self) -> i64 {
         let last = self.words().last().map_or(0, |word| i64::from(word.leading_zeros()));
@@ -74,13 +75,13 @@ impl<'a> AckSet<'a> {
     }
 }
 
-/// The words of a set, one after another.
+/// An iterator over the words of a set.
 #[derive(Debug, Clone)]
 pub struct Words<'a> {
-    /// The rest of the current run, and its word.
+    /// The number of remaining words in the current run.
     run: usize,
     fill: i64,
-    /// The rest of the current literal words.
+    /// The remaining words of the current literals.
     literals: &'a [i64],
     packed: &'a [i64],
 }
@@ -129,7 +130,7 @@ impl Marker {
     }
 }
 
-/// The markers of a packed set, each with its literal words.
+/// Returns the markers of a packed set, each with its literal words.
 fn blocks(mut packed: &[i64]) -> impl Iterator<Item = (Marker, &[i64])> {
     std::iter::from_fn(move || {
         let (marker, rest) = packed.split_first()?;
@@ -140,7 +141,7 @@ fn blocks(mut packed: &[i64]) -> impl Iterator<Item = (Marker, &[i64])> {
     })
 }
 
-/// Writes the stored form of words into `stored`.
+/// Writes the stored form of `words` into `stored`.
 pub(super) fn store(words: &[i64], stored: &mut Vec<i64>) {
     stored.clear();
     let len = words.iter().rposition(|word| *word != 0).map_or(0, |last| last + 1);

@@ -2,27 +2,27 @@
 
 use super::ack_set::AckSet;
 
-/// Ack sets of a chunk: as many as a mask of changes has bits.
+/// The most ack sets in a chunk: the number of bits in a mask of changes.
 pub(super) const SETS_MAX: usize = 128;
 
-/// Stored words of a chunk, unless it has only one set. An insertion moves at most as many.
+/// The most stored words in a chunk with several sets. An insertion moves at most this many.
 const WORDS_MAX: usize = 1024;
 
-/// A chunk; its ids are `base` plus an offset, so an entry costs 4 bytes and its word.
+/// A chunk of ack sets. An entry id is `base` plus an offset, so an entry takes 4 bytes in addition to its words.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Chunk {
-    /// At or before the first entry.
+    /// The number from which offsets count. It is at most the first entry id.
     base: i64,
     offsets: Vec<u32>,
     /// The end of each set's stored words; empty if each set has exactly one.
     ends: Vec<u32>,
     words: Vec<i64>,
-    /// Which sets changed since the last save, and since the current one began.
+    /// The masks of the sets that changed since the last save, and since the current save began.
     pub(super) changed: u128,
     pub(super) since: u128,
 }
 
-/// Grows by half, up to `most` at once, so that a full chunk has no spare capacity.
+/// Grows a vector by half, at most to `most` items, so that a full chunk has no spare capacity.
 fn grow<T>(items: &mut Vec<T>, more: usize, most: usize) {
     let needed = items.len() + more;
     if needed > items.capacity() {
@@ -31,13 +31,13 @@ fn grow<T>(items: &mut Vec<T>, more: usize, most: usize) {
     }
 }
 
-/// A mask with a clear bit inserted at `at`.
+/// Returns a mask with a clear bit inserted at `at`.
 fn with_gap(mask: u128, at: usize) -> u128 {
     let below = (1 << at) - 1;
     mask & below | (mask & !below) << 1
 }
 
-/// A mask without the bit at `at`.
+/// Returns a mask without the bit at `at`.
 fn without(mask: u128, at: usize) -> u128 {
     let below = (1 << at) - 1;
     mask & below | mask >> 1 & !below
@@ -52,7 +52,8 @@ impl Chunk {
         self.offsets.len()
     }
 
-    /// No entry of this chunk is before it, and every entry of the chunk before is.
+    /// Returns the lower bound of the chunk. Every entry of the previous chunk is below it, and no entry of this chunk
+    /// is.
     pub(super) fn base(&self) -> i64 {
         self.base
     }
@@ -61,7 +62,7 @@ impl Chunk {
         self.base.wrapping_add(i64::from(self.offsets[at]))
     }
 
-    /// The place of an entry, or the place at which it would be inserted.
+    /// Returns the index of an entry, or the index at which to insert it.
     #[inline]
     pub(super) fn find(&self, entry_id: i64) -> Result<usize, usize> {
         if entry_id < self.base {
@@ -87,14 +88,14 @@ impl Chunk {
         AckSet::of(&self.words[self.start(at)..self.start(at + 1)])
     }
 
-    /// The word of a set that is stored as one.
+    /// Returns the word of the set at `at`, if it is stored as one word.
     #[inline]
     pub(super) fn word_mut(&mut self, at: usize) -> Option<&mut i64> {
         let (start, end) = (self.start(at), self.start(at + 1));
         if end == start + 1 { self.words.get_mut(start) } else { None }
     }
 
-    /// Whether there is room for one more set with these stored words.
+    /// Returns whether there is room for one more set with these stored words.
     pub(super) fn has_room(&self, entry_id: i64, words: usize) -> bool {
         if self.len() == 0 {
             return true;
@@ -134,7 +135,7 @@ impl Chunk {
         self.replace_words(at, start, end, stored);
     }
 
-    /// Writes the ends of sets that had one word each.
+    /// Fills `ends`, which is empty while each set has one word.
     fn give_ends(&mut self) {
         if self.ends.is_empty() {
             self.ends = (1..=self.words.len() as u32).collect();
@@ -175,7 +176,7 @@ impl Chunk {
         }
     }
 
-    /// Keeps the sets of a mask.
+    /// Keeps only the sets whose bit in `mask` is set.
     pub(super) fn keep(&mut self, mask: u128) {
         let mut kept = Self::new(self.base);
         for at in (0..self.len()).filter(|at| mask >> at & 1 == 1) {
@@ -185,7 +186,7 @@ impl Chunk {
         *self = kept;
     }
 
-    /// Appends a set of another chunk, with its marks.
+    /// Appends the set at `at` of another chunk, with its change marks.
     fn push(&mut self, other: &Self, at: usize) {
         let to = self.len();
         self.insert(to, other.entry_id(at), other.set(at).stored());
@@ -204,7 +205,7 @@ impl Chunk {
         right
     }
 
-    /// Whether the sets of the next chunk fit into this one with room left.
+    /// Returns whether the sets of the next chunk fit into this chunk and leave room.
     pub(super) fn can_take(&self, next: &Self) -> bool {
         next.entry_id(next.len() - 1).abs_diff(self.base) <= u64::from(u32::MAX)
             && self.len() + next.len() <= SETS_MAX / 4 * 3
@@ -217,7 +218,7 @@ impl Chunk {
         }
     }
 
-    /// Raises the base to the first entry.
+    /// Sets the base to the first entry id.
     pub(super) fn tighten(&mut self) {
         let first = self.offsets[0];
         self.base = self.entry_id(0);
@@ -238,7 +239,7 @@ impl Chunk {
     }
 }
 
-/// Whether a set and all before it have one word each.
+/// Returns whether the set at `at` and all sets before it have one word each.
 fn is_single((at, end): (usize, &u32)) -> bool {
     *end as usize == at + 1
 }

@@ -1,8 +1,8 @@
-//! Runs of rows of one ledger, which are applied at once. Rows ordered by subscription form long runs.
+//! The application of runs: consecutive rows of one ledger. Rows that are ordered by subscription form long runs.
 //!
-//! Applied row by row, most of the time goes into mispredicted branches on the kind and into updating the counts of a
-//! set entry by entry. So the kinds of a run are read without a branch, and its acknowledgments become bits that are
-//! joined at once. Acknowledgments of parts of batches are applied one by one.
+//! If rows are applied one by one, most of the time is lost to mispredicted branches on the kind, and to updates of the
+//! counts of a set for each entry. So the kinds of a run are read without a branch. The acknowledgments of a run become
+//! bits, which are added to the set in one operation. Acknowledgments of parts of batches are applied one by one.
 
 use std::ops::Range;
 
@@ -18,7 +18,7 @@ const RUN_MAX: usize = 2_048;
 const EXISTS: u8 = 1;
 const ACK: u8 = 2;
 const UP_TO: u8 = 4;
-/// An event of a subscription, not of a topic.
+/// The event must belong to a subscription, not to a topic as a whole.
 const OWNED: u8 = 8;
 const OTHER: u8 = 16;
 
@@ -27,9 +27,9 @@ type Span = Option<(Order, Order)>;
 
 /// The effects of each kind, and memory that is reused for each run.
 pub(super) struct BatchedRows {
-    /// The effects, by code of the kind.
+    /// The effects by the code of the kind, as flags.
     does: Vec<u8>,
-    /// Rows that show that an entry exists, and rows that acknowledge.
+    /// The rows that prove that an entry exists, and the rows that acknowledge an entry.
     rows: [Vec<u32>; 2],
     acked: Vec<i64>,
     bits: Vec<u64>,
@@ -51,8 +51,8 @@ impl BatchedRows {
         Self { does, rows, acked: vec![0; RUN_MAX], bits: Vec::new() }
     }
 
-    /// Applies the batch columns of a run and collects the entries that are acknowledged whole in `acked`. Returns
-    /// their number, and the entry up to which everything is acknowledged.
+    /// Applies the batch columns of a run, and writes the entries that are acknowledged as a whole to `acked`. Returns
+    /// the number of these entries, and the entry up to which everything is acknowledged.
     fn take_batches(
         &mut self,
         ledger: &mut Ledger,
@@ -93,7 +93,7 @@ impl BatchedRows {
         (acked, up_to)
     }
 
-    /// Joins the first `count` of `acked`.
+    /// Acknowledges the first `count` entries of `acked`.
     fn acknowledge(&mut self, ledger: &mut Ledger, count: usize) {
         let acked = &self.acked[..count];
         let (Some(first), Some(last)) = (acked.iter().min(), acked.iter().max()) else { return };
@@ -114,7 +114,7 @@ impl BatchedRows {
 }
 
 impl Partials {
-    /// Applies rows, run by run if no batch exceeds the limit; calls `add_flawed` with each flawed row.
+    /// Applies rows, by runs if no batch exceeds the limit. Calls `add_flawed` with each flawed row.
     pub(super) fn take_runs(
         &mut self,
         rows: &Rows<'_>,
@@ -144,8 +144,8 @@ impl Partials {
         }
     }
 
-    /// The order of the first and the last acknowledgment of a run, if it has any; an error if the rows are of
-    /// several files.
+    /// Returns the order of the first and the last acknowledgment of a run, if it has any. Returns an error if the rows
+    /// are of several files.
     fn acked_in(rows: &Rows<'_>, batched: &BatchedRows, run: Range<usize>) -> Result<Span, ()> {
         let file = rows.order(run.start).file;
         let (mut least, mut greatest) = (i64::MAX, i64::MIN);
@@ -162,7 +162,7 @@ impl Partials {
         Ok((least <= greatest).then(|| (at(least), at(greatest))))
     }
 
-    /// Applies a run of rows of one ledger. Returns false, and applies none, if a row needs a check of its own.
+    /// Applies a run of rows of one ledger. If a row needs a single check, returns false and applies no row.
     fn take_run(
         &mut self,
         rows: &Rows<'_>,

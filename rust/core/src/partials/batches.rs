@@ -1,22 +1,22 @@
-//! The batches of one ledger: how many messages each entry holds, and which of them are not acknowledged.
+//! The batches of one ledger: the number of messages of each entry, and the messages that are not acknowledged.
 //!
-//! An acknowledgment by index does not show the size of the batch, so a set begins as ones without end. A broker's
-//! ack set ends with its words. Sets are joined by AND.
+//! An acknowledgment by index does not show the size of the batch. So a set begins as an unlimited number of ones. A
+//! broker's ack set ends with its words. Two sets are joined by AND.
 //!
 //! Representation: pages of [`PAGE`] consecutive entries, in order of first use, and a hash table of their numbers if
-//! there are more than [`PAGES_SCANNED_MAX`]. The last page used is found by one comparison. A set of one word is in
-//! the slot of its entry, so a message costs a look-up and an AND, and an entry takes 14 bytes. Longer sets are in
-//! `words`: a header, the words, and spare room. A set that outgrows its room moves to the end. Invariant: each page
-//! has an entry with a size, a set or both.
+//! there are more than [`PAGES_SCANNED_MAX`]. The page used last is found by one comparison. A set of one word is
+//! stored in the slot of its entry, so a message costs a look-up and an AND, and an entry takes 14 bytes. Longer sets
+//! are in `words`: a header, the words, and spare room. If a set outgrows its room, it is moved to the end. Invariant:
+//! each page has an entry with a size, a set or both.
 
 use std::collections::HashMap;
 
 use super::Mixed;
 
-/// Entries of a page: few enough that one entry alone takes 220 bytes.
+/// The number of entries in a page. It is small, so that a single entry takes only 220 bytes.
 const PAGE: usize = 16;
 
-/// Pages that are searched without a table, so that small ledgers need no table.
+/// The most pages that are searched without a table. So small ledgers need no table.
 const PAGES_SCANNED_MAX: usize = 4;
 
 #[derive(Debug, Clone, Default)]
@@ -32,14 +32,14 @@ pub(super) struct Batches {
 #[derive(Debug, Clone)]
 struct Page {
     number: i64,
-    /// The word of a set of one word, or the start of a longer set in `words`.
+    /// The word of each set of one word; the start of each longer set in `words`.
     left: [u64; PAGE],
-    /// Messages of each batch; 0 if no event says how many.
+    /// The number of messages of each batch; 0 if it is unknown.
     sizes: [u32; PAGE],
     forms: [Form; PAGE],
 }
 
-/// An entry's place: its page, and which of its entries it is.
+/// The location of an entry: its page, and its index in the page.
 #[derive(Debug, Clone, Copy)]
 struct Slot {
     page: usize,
@@ -50,9 +50,9 @@ struct Slot {
 enum Form {
     /// Nothing is acknowledged.
     Nothing,
-    /// One word, and ones without end.
+    /// One word, followed by an unlimited number of ones.
     Endless,
-    /// One word, and nothing beyond it.
+    /// One word, followed by zeros.
     Ended,
     /// Several words.
     Long,
@@ -64,7 +64,7 @@ pub(super) struct Batch<'a> {
     pub(super) entry_id: i64,
     /// The number of messages, if an event has it.
     pub(super) size: Option<i64>,
-    /// The messages that are not acknowledged, if some are.
+    /// The unacknowledged messages, if a message is acknowledged.
     pub(super) left: Option<Left<'a>>,
 }
 
@@ -83,12 +83,12 @@ enum Words<'a> {
 }
 
 impl<'a> Left<'a> {
-    /// Of these words.
+    /// Creates the view of `words`.
     pub(super) fn new(words: &'a [u64], is_endless: bool) -> Self {
         Self { words: Words::Many(words), is_endless }
     }
 
-    /// The words without redundant ones at the end.
+    /// Returns the words without redundant words at the end.
     pub(super) fn words(&self) -> &[u64] {
         let words = match &self.words {
             Words::One(word) => word,
@@ -98,7 +98,7 @@ impl<'a> Left<'a> {
         &words[..words.iter().rposition(|word| *word != beyond).map_or(0, |last| last + 1)]
     }
 
-    /// The greatest index that is acknowledged, if a set without end has one.
+    /// Returns the greatest acknowledged index of a set without end, if there is one.
     pub(super) fn greatest_acked(&self) -> Option<i64> {
         let words = self.words();
         let last = words.last().filter(|_| self.is_endless)?;
@@ -121,12 +121,12 @@ impl<'a> Left<'a> {
 }
 
 impl Batches {
-    /// Whether it has no batch.
+    /// Returns whether the ledger has no batches.
     pub(super) fn is_empty(&self) -> bool {
         self.pages.is_empty()
     }
 
-    /// Notes that the batch has at least `size` messages.
+    /// Records that the batch has at least `size` messages.
     #[inline]
     pub(super) fn note_size(&mut self, entry_id: i64, size: i64) {
         if size > 0 {
@@ -134,7 +134,7 @@ impl Batches {
         }
     }
 
-    /// Acknowledges one index of a batch of `size` messages, if that is more than 0.
+    /// Acknowledges one index of a batch. The batch has `size` messages if that is more than 0.
     #[inline]
     pub(super) fn acknowledge(&mut self, entry_id: i64, index: i64, size: i64) {
         let slot = self.slot_with_size(entry_id, size);
@@ -151,7 +151,7 @@ impl Batches {
         }
     }
 
-    /// Acknowledges every index up to this one.
+    /// Acknowledges every index of a batch up to and including `index`.
     pub(super) fn acknowledge_up_to(&mut self, entry_id: i64, index: i64, size: i64) {
         let slot = self.slot_with_size(entry_id, size);
         let last = index as usize / 64;
@@ -163,7 +163,7 @@ impl Batches {
         }
     }
 
-    /// Joins the words of an ack set, beyond which everything is acknowledged.
+    /// Joins the words of an ack set. All messages after the words are acknowledged.
     #[inline]
     pub(super) fn join_words(&mut self, entry_id: i64, words: &[i64], size: i64) {
         let slot = self.slot_with_size(entry_id, size);
@@ -200,12 +200,12 @@ impl Batches {
         }
     }
 
-    /// The batches, in no order.
+    /// Returns the batches in an undefined order.
     pub(super) fn iter(&self) -> impl Iterator<Item = Batch<'_>> + Clone + '_ {
         self.pages.iter().flat_map(|page| self.batches_of(page))
     }
 
-    /// The batches by entry.
+    /// Returns the batches by entry.
     pub(super) fn sorted(&self) -> impl Iterator<Item = Batch<'_>> + Clone + '_ {
         let mut pages: Vec<&Page> = self.pages.iter().collect();
         pages.sort_unstable_by_key(|page| page.number);
@@ -234,7 +234,7 @@ impl Batches {
         Batch { entry_id: page.number * PAGE as i64 + at as i64, size, left }
     }
 
-    /// The slot of an entry, on a new page if necessary.
+    /// Returns the slot of an entry. Adds a page if necessary.
     #[inline]
     fn slot(&mut self, entry_id: i64) -> Slot {
         let (number, at) = (entry_id >> PAGE.trailing_zeros(), entry_id as usize % PAGE);
@@ -272,7 +272,7 @@ impl Batches {
         place
     }
 
-    /// Like [`Self::slot`]; notes that the batch has at least `size` messages.
+    /// Does the same as [`Self::slot`], and records that the batch has at least `size` messages.
     #[inline]
     fn slot_with_size(&mut self, entry_id: i64, size: i64) -> Slot {
         let slot = self.slot(entry_id);
@@ -281,7 +281,7 @@ impl Batches {
         slot
     }
 
-    /// The words of a set, extended to `count`; fewer if the set ends earlier.
+    /// Returns the words of a set, extended to `count` words, or fewer if the set ends earlier.
     fn reach(&mut self, slot: Slot, count: usize) -> &mut [u64] {
         let page = &mut self.pages[slot.page];
         let (form, left) = (&mut page.forms[slot.at], &mut page.left[slot.at]);

@@ -1,11 +1,11 @@
-//! Mixed rows of several subscriptions, rewritten in the order of their pairs.
+//! A rewrite of mixed rows in the order of their pairs (topic, subscription).
 //!
-//! In the given order, each row would wait for the memory of its subscription. In the rewritten columns the rows of
-//! one pair follow each other in their own order. Each column is read once, sequentially.
+//! In the original order, each row would wait for the memory of its subscription. In the rewritten columns, the rows of
+//! a pair are consecutive and keep their order. Each column is read once, sequentially.
 
 use super::events::{Codes, Rows};
 
-/// Columns by pair, in memory that is reused.
+/// Columns in the order of pairs, in reused memory.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ByPair {
     /// The original index of each row.
@@ -18,7 +18,7 @@ pub(super) struct ByPair {
 }
 
 impl ByPair {
-    /// Rewrites rows of `count` pairs.
+    /// Rewrites `rows`, which belong to `count` pairs.
     pub(super) fn take(&mut self, rows: &Rows<'_>, pairs: &[u32], count: usize) {
         let mut next = vec![0_u32; count + 1];
         for pair in pairs {
@@ -58,7 +58,7 @@ impl ByPair {
         }
     }
 
-    /// The rewritten rows. Their topics are not used: each row has its pair.
+    /// Returns the rewritten rows. Their topics are not used, because the pair of each row is known.
     pub(super) fn rows<'a>(&'a self, known: &Rows<'a>) -> Rows<'a> {
         let [ledger_ids, entry_ids, indexes, sizes, starts, ends, sequences] =
             self.integers.each_ref().map(Vec::as_slice);

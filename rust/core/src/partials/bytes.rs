@@ -1,4 +1,4 @@
-//! The bytes of partials: a string for each ledger of each subscription, and one for the facts that belong to no
+//! The encoding of partials: a byte string for each ledger of each subscription, and one for the values without a
 //! ledger.
 //!
 //! ```text
@@ -12,8 +12,8 @@
 //! ledger    entries, last entry acknowledged cumulatively + 2 (0: none), acknowledged entries, sizes, ack sets
 //! ```
 //!
-//! Each part is there if its flag is set; numbers are varints, texts have their length before them.
-//! Acknowledged entries are ranges, or words of 64 bits where those are shorter.
+//! A part is present if its flag is set. Numbers are varints. A text follows its length. Acknowledged entries are
+//! ranges, or words of 64 bits if these are shorter.
 
 use super::batches::{Batch, Batches, Left};
 use super::joining::Part;
@@ -25,7 +25,7 @@ use crate::range_set::EntrySet;
 
 const MAGIC: [u8; 4] = *b"AKPT";
 
-/// The version that is written, and the only one that is read.
+/// The version that is written. No other version is read.
 pub const VERSION: u8 = 2;
 
 const SEEK: u8 = 1;
@@ -41,7 +41,7 @@ const RANGES: u8 = 1;
 const WORDS: u8 = 2;
 
 impl Partials {
-    /// The bytes of each ledger of a pair, by ledger id, and the bytes of the facts that belong to no ledger, if
+    /// Returns the bytes of each ledger of a pair with the ledger id, and the bytes of the values without a ledger, if
     /// there are any.
     pub fn encode(&self, pair: u32) -> Vec<(Option<i64>, Vec<u8>)> {
         let known = &self.pairs[pair as usize];
@@ -64,8 +64,8 @@ impl Partials {
     /// Joins the bytes that [`Self::encode`] returned for one ledger of a pair.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] for invalid bytes, [`Error::NewerVersion`] for bytes of a newer release; then nothing is
-    /// changed.
+    /// [`Error::Corrupt`] for invalid bytes, [`Error::NewerVersion`] for bytes of a newer release. Nothing is changed
+    /// then.
     pub fn merge(&mut self, pair: u32, ledger_id: Option<i64>, state: &[u8]) -> Result<()> {
         let part = self.decode(ledger_id, state)?;
         self.join(pair, part);
@@ -183,7 +183,8 @@ impl Partials {
     }
 }
 
-/// Distinguishes another version from damage by the checksum, which is at the end or at byte 5 in every version.
+/// Returns [`Error::NewerVersion`] for undamaged bytes of another version. In every version the checksum is at the end
+/// or at byte 5.
 fn refuse_other_versions(state: &[u8]) -> Result<()> {
     let Some((body, checksum)) = state.split_last_chunk::<4>() else { return Ok(()) };
     let version = state.get(4).copied().unwrap_or(VERSION);

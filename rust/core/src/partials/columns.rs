@@ -1,4 +1,4 @@
-//! Cursors as columns, in the layout of Arrow: those of the table `CURSORS`.
+//! Cursors as columns in the layout of Arrow. The columns are those of the table `CURSORS`.
 
 use std::io::Write;
 
@@ -6,12 +6,12 @@ use super::{Cursor, NULL, Partials};
 use crate::error::Result;
 use crate::position_info::Form;
 
-/// Texts or bytes one after the other: text n is `bytes[offsets[n]..offsets[n + 1]]`.
+/// Concatenated texts or byte strings. Text n is `bytes[offsets[n]..offsets[n + 1]]`.
 #[derive(Debug, Clone)]
 pub struct Texts {
-    /// Where each begins, and the end of the last.
+    /// The start of each text, and the end of the last.
     pub offsets: Vec<i32>,
-    /// All of them.
+    /// The bytes of all texts.
     pub bytes: Vec<u8>,
 }
 
@@ -22,13 +22,13 @@ impl Default for Texts {
 }
 
 impl Texts {
-    /// Adds one.
+    /// Adds a text.
     pub fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
         self.end();
     }
 
-    /// Adds bytes to the last text; the first are taken as they are.
+    /// Appends bytes to the last text. If there are no bytes yet, the vector is moved without a copy.
     fn append(&mut self, bytes: Vec<u8>) {
         append(&mut self.bytes, bytes);
     }
@@ -47,7 +47,7 @@ fn append<T: Clone>(all: &mut Vec<T>, values: Vec<T>) {
     }
 }
 
-/// The columns of a cursor's numbers; null for a row without a cursor.
+/// The names of the columns of a cursor's numbers. A row without a cursor has nulls.
 pub const INTEGERS: [&str; 9] = [
     "mark_delete_ledger_id",
     "mark_delete_entry_id",
@@ -60,22 +60,22 @@ pub const INTEGERS: [&str; 9] = [
     "compact_bytes",
 ];
 
-/// The columns of some cursors; a row without a cursor holds nulls and empty values.
+/// The columns of cursors. A row without a cursor has nulls and empty values.
 #[derive(Debug, Clone)]
 pub struct CursorColumns {
-    /// How many rows there are.
+    /// The number of rows.
     pub rows: usize,
-    /// The rows whose events lead to no cursor, and the error.
+    /// The rows without a cursor because of invalid events, each with the error.
     pub errors: Vec<(usize, String)>,
     /// The rows of subscriptions that are deleted.
     pub deleted: Vec<usize>,
     /// The columns of [`INTEGERS`].
     pub integers: [Vec<i64>; INTEGERS.len()],
-    /// Acknowledged ranges, as Pulsar prints them.
+    /// The acknowledged ranges as Pulsar prints them.
     pub individually_deleted: Texts,
-    /// The smaller of Pulsar's forms.
+    /// The state in the smaller of Pulsar's forms.
     pub position_info: Texts,
-    /// The compact form.
+    /// The state in the compact form.
     pub compact: Texts,
     /// The sizes of batches, packed; see [`Cursor::packed_sizes`].
     pub batch_sizes: Texts,
@@ -93,7 +93,7 @@ pub struct CursorColumns {
     pub ledger_offsets: Vec<i32>,
     /// The ledgers' ids.
     pub ledger_ids: Vec<i64>,
-    /// Their numbers of entries.
+    /// The number of entries of each ledger.
     pub entries: Vec<i64>,
 }
 
@@ -190,7 +190,7 @@ impl CursorColumns {
         }
     }
 
-    /// How many bytes the columns take, roughly.
+    /// Returns the approximate number of bytes of the columns.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let texts =
@@ -204,7 +204,7 @@ impl CursorColumns {
     }
 }
 
-/// Writes a number of at least 0, in a tenth of the time of `format!`.
+/// Writes a number of at least 0 in decimal digits, in a tenth of the time of `format!`.
 fn put_decimal(out: &mut Vec<u8>, number: i64) {
     let mut digits = [0; 20];
     let (mut start, mut rest) = (digits.len(), number.cast_unsigned());

@@ -1,4 +1,4 @@
-//! The cursor of a subscription's partial, by the mark-delete rule.
+//! The computation of a subscription's cursor from its partial, by the mark-delete rule.
 
 use std::cmp::Ordering;
 use std::io::Write;
@@ -14,21 +14,21 @@ use crate::position::Position;
 use crate::position_info::PositionInfo;
 use crate::range_set::PositionRangeSet;
 
-/// Entries of one ledger that follow each other and hold batches of one size.
+/// Consecutive entries of one ledger with batches of the same size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SizeRun {
     /// The ledger.
     pub ledger_id: i64,
     /// The first entry.
     pub first_entry_id: i64,
-    /// How many entries.
+    /// The number of entries.
     pub count: i64,
-    /// Messages of each.
+    /// The number of messages of each entry.
     pub size: i64,
 }
 
 impl SizeRun {
-    /// The entry after the last.
+    /// Returns the entry id after the last entry.
     #[must_use]
     pub fn end(&self) -> i64 {
         self.first_entry_id.saturating_add(self.count)
@@ -38,25 +38,25 @@ impl SizeRun {
         self.ledger_id == ledger_id && (self.first_entry_id..self.end()).contains(&entry_id)
     }
 
-    /// Whether all its entries come before a position.
+    /// Returns whether all entries of the run are before a position.
     fn is_before(&self, position: Position) -> bool {
         Position::new(self.ledger_id, self.end() - 1) < position
     }
 }
 
-/// One subscription once all its events are folded.
+/// The cursor of a subscription after all its events.
 #[derive(Debug, Clone)]
 pub struct Cursor {
-    /// The state as it is persisted.
+    /// The state to persist.
     pub info: PositionInfo,
     /// The topic's ledgers.
     pub ledgers: Ledgers,
-    /// Messages of each entry that holds a batch, by position.
+    /// The batch size of each entry with a batch, in order of position.
     pub sizes: Vec<SizeRun>,
 }
 
 impl Cursor {
-    /// Entries that are not wholly acknowledged.
+    /// Returns the number of entries that are not acknowledged as a whole.
     #[must_use]
     pub fn backlog_entries(&self) -> i64 {
         let mark_delete = self.info.mark_delete;
@@ -65,7 +65,7 @@ impl Cursor {
         beyond - self.info.individually_deleted.cardinality() as i64
     }
 
-    /// Messages that are not acknowledged. An entry counts as one, a batch by its messages that are not acknowledged.
+    /// Returns the number of unacknowledged messages. An entry that is not a batch counts as one message.
     #[must_use]
     pub fn unacked_messages(&self) -> i64 {
         let partly = self.info.batch_deleted.iter();
@@ -99,9 +99,9 @@ impl Cursor {
         left
     }
 
-    /// The batches beyond the mark-delete position: columns of ledger ids, first entry ids, counts of entries that
-    /// follow each other, and the size of each of them, little-endian int64, compressed with zlib. None without
-    /// batches.
+    /// Returns the sizes of the batches after the mark-delete position as four columns of little-endian int64,
+    /// compressed with zlib. The columns are ledger id, first entry id, number of consecutive entries, and their batch
+    /// size. `None` without batches.
     #[must_use]
     pub fn packed_sizes(&self) -> Option<Vec<u8>> {
         let runs = self.sizes_beyond();
@@ -113,8 +113,8 @@ impl Cursor {
         Some(zlib(&bytes))
     }
 
-    /// The number of acknowledged messages of each ack set's batch. If the batch's size is unknown or not beyond the
-    /// ack set, only a lower bound n is known, written as -n - 1 (-4: at least 3).
+    /// Returns the number of acknowledged messages of each batch with an ack set. If the batch size is unknown or not
+    /// greater than the ack set, only a lower bound n is known. It is written as -n - 1 (-4 means at least 3).
     pub fn acked_in_batches(&self) -> impl Iterator<Item = i64> + '_ {
         let mut sizes = self.sizes_beyond().peekable();
         self.info.batch_deleted.iter().map(move |(position, set)| {
@@ -128,7 +128,7 @@ impl Cursor {
         })
     }
 
-    /// The sizes of the batches beyond the mark-delete position.
+    /// Returns the sizes of the batches after the mark-delete position.
     pub fn sizes_beyond(&self) -> impl Iterator<Item = SizeRun> + Clone + '_ {
         let Position { ledger_id, entry_id } = self.info.mark_delete;
         let start = self.sizes.partition_point(|run| run.is_before(self.info.mark_delete));
@@ -143,7 +143,7 @@ impl Cursor {
     }
 }
 
-/// Up to this many bytes are stored uncompressed in the zlib stream, because creating an encoder takes longer than
+/// The most bytes that are stored uncompressed in the zlib stream. Creating an encoder for so little takes longer than
 /// the rest of a cursor.
 const STORED_MAX: usize = 256;
 
@@ -172,12 +172,13 @@ fn ones(set: AckSet<'_>) -> i64 {
 }
 
 impl Partials {
-    /// The cursor of a pair. Without `batch_index_acks`, acknowledgments of parts of a batch are ignored, as by a
-    /// broker with `acknowledgmentAtBatchIndexLevelEnabled=false`.
+    /// Returns the cursor of a pair. Without `batch_index_acks`, acknowledgments of parts of a batch are ignored, as by
+    /// a broker with `acknowledgmentAtBatchIndexLevelEnabled=false`.
     ///
     /// # Errors
     /// [`Error::Protocol`] for a flaw, for an acknowledgment of an entry that was never published, and for batch
-    /// indexes beyond their batch or in a batch of unknown size; [`Error::Limit`] for more entries than int64 counts.
+    /// indexes outside their batch or in a batch of unknown size; [`Error::Limit`] for more entries than int64 can
+    /// count.
     pub fn cursor(&self, pair: u32, batch_index_acks: bool) -> Result<Cursor> {
         if let Some(flaw) = self.flaw_text(pair) {
             return Err(Error::protocol(flaw));
@@ -233,7 +234,7 @@ impl Partials {
         Ok(Cursor { info, sizes, ledgers })
     }
 
-    /// The ledgers of a pair, by id, joined with those of its topic.
+    /// Returns the ledgers of a pair by id, joined with the ledgers of its topic.
     fn parts<'a>(&'a self, pair: &'a Pair, topic: Option<&'a Pair>) -> Vec<Part<'a>> {
         let ledgers =
             |pair: &'a Pair| pair.ledgers.iter().map(|ledger| &self.ledgers[*ledger as usize]);
@@ -249,7 +250,7 @@ impl Partials {
     }
 }
 
-/// One ledger: the facts of the subscription and those of its topic.
+/// One ledger: the data of the subscription and the data of its topic.
 #[derive(Clone, Copy)]
 struct Part<'a> {
     own: &'a Ledger,
@@ -269,7 +270,7 @@ impl<'a> Part<'a> {
         self.own.entries.max(self.topic.map_or(0, |topic| topic.entries))
     }
 
-    /// The batches by entry. A size is the larger of the subscription's and the topic's.
+    /// Returns the batches by entry. A size is the larger of the subscription's and the topic's.
     fn batches(&self) -> impl Iterator<Item = Batch<'a>> + use<'a> {
         let mut own = self.own.batches.sorted().peekable();
         let topic = self.topic.into_iter().flat_map(|topic| topic.batches.sorted());
@@ -292,10 +293,10 @@ impl<'a> Part<'a> {
     }
 }
 
-/// The ledgers that the events show; the greatest is open.
+/// Returns the ledgers that appear in the events. The greatest is open.
 ///
-/// A recording begins in the middle of a topic's life. So entries acknowledged in ledgers before the first ledger
-/// with a published entry are taken to exist.
+/// A recording can begin when a topic already has entries. So acknowledged entries in ledgers before the first ledger
+/// with a published entry count as existing.
 fn ledgers_of(parts: &[Part<'_>]) -> Result<Ledgers> {
     let mut ledgers = Ledgers::new();
     let mut published = false;
@@ -318,7 +319,7 @@ fn last_acked(part: &Ledger) -> Option<i64> {
     part.acked.last_entry().max(part.up_to).max(partly).filter(|entry_id| *entry_id >= 0)
 }
 
-/// Refuses acknowledgments of entries that no ledger contains; the error names the first by position.
+/// Returns an error if an acknowledged entry is in no ledger. The error has the first such position.
 fn refuse_unpublished(
     parts: &[Part<'_>],
     ledgers: &Ledgers,
@@ -346,13 +347,13 @@ fn refuse_unpublished(
     Ok(())
 }
 
-/// The entries that have an ack set, in no order.
+/// Returns the entries with an ack set, in an undefined order.
 fn partly_acked(part: &Ledger) -> impl Iterator<Item = i64> + '_ {
     part.batches.iter().filter(|batch| batch.left.is_some()).map(|batch| batch.entry_id)
 }
 
-/// The ack sets of partly acknowledged entries, and the sizes of all batches. Entries without unacknowledged messages
-/// are added to `acked`.
+/// Returns the ack sets of partly acknowledged entries, and the sizes of all batches. Entries without unacknowledged
+/// messages are added to `acked`.
 fn batches_of(parts: &[Part<'_>], acked: &mut PositionRangeSet) -> Result<(AckSets, Vec<SizeRun>)> {
     let first_published = parts.iter().find(|part| part.entries() > 0).map(|part| part.ledger_id);
     let (mut partly, mut sizes) = (AckSets::default(), Vec::new());
@@ -400,7 +401,7 @@ fn batches_of(parts: &[Part<'_>], acked: &mut PositionRangeSet) -> Result<(AckSe
     Ok((partly, sizes))
 }
 
-/// Adds a batch after all known batches.
+/// Adds a batch size for a position after all others.
 fn put_size(sizes: &mut Vec<SizeRun>, Position { ledger_id, entry_id }: Position, size: i64) {
     match sizes.last_mut() {
         Some(run) if run.ledger_id == ledger_id && run.end() == entry_id && run.size == size => {
@@ -410,7 +411,7 @@ fn put_size(sizes: &mut Vec<SizeRun>, Position { ledger_id, entry_id }: Position
     }
 }
 
-/// Moves the mark-delete position over connected ranges and over the borders of ledgers.
+/// Advances the mark-delete position over the acknowledged ranges that directly follow it, also into the next ledgers.
 fn advance(mark_delete: &mut Position, acked: &mut PositionRangeSet, ledgers: &Ledgers) {
     acked.remove_up_to(mark_delete.ledger_id, mark_delete.entry_id);
     while let Some(first) = acked.first_range() {

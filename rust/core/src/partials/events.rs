@@ -9,7 +9,7 @@ use crate::position::Position;
 pub enum Action {
     /// No effect on a cursor.
     Nothing,
-    /// No effect, but the event must have a position.
+    /// No effect, except that the event must have a position.
     Placed,
     /// The entry exists.
     Exists,
@@ -33,7 +33,7 @@ pub enum Action {
     Missing,
     /// An acknowledgment without effect, because its transaction was not committed; its batch size counts.
     Void,
-    /// No effect, but the event must name a subscription.
+    /// No effect, except that the event must have a subscription.
     Named,
     /// The entry exists, because it was delivered to the subscription.
     Delivered,
@@ -67,7 +67,7 @@ impl Action {
         within(numbers, Self::ALL.len(), "an action")
     }
 
-    /// Whether it happens to a subscription, not to a topic.
+    /// Returns whether an event with this action needs a subscription.
     pub(super) fn needs_subscription(self) -> bool {
         !matches!(
             self,
@@ -88,13 +88,13 @@ impl Action {
 /// A column of names: a code for each row, and the number of each code.
 #[derive(Debug, Clone, Copy)]
 pub struct Codes<'a> {
-    /// The code of each row; none if each row has code 0.
+    /// The code of each row; `None` if each row has code 0.
     pub codes: Option<&'a [i32]>,
     /// The number of each code.
     pub numbers: &'a [i32],
 }
 
-/// Columns of events, all of one length; [`NULL`] for null.
+/// Columns of events of equal length. [`NULL`] means null.
 #[derive(Debug, Clone, Copy)]
 pub struct Rows<'a> {
     /// The topic.
@@ -115,9 +115,9 @@ pub struct Rows<'a> {
     pub ack_sets: Option<(&'a [i64], &'a [i64])>,
     /// The words of all ack sets.
     pub words: &'a [i64],
-    /// Orders the events of one file; without it no row is ordered.
+    /// The sequence of each event in its file. Without it, the rows have no order.
     pub sequences: Option<&'a [i64]>,
-    /// The file; without it all rows are of the file without a name.
+    /// The file of each event. Without it, all rows belong to the file without a name.
     pub files: Option<Codes<'a>>,
 }
 
@@ -172,19 +172,19 @@ impl Rows<'_> {
         (starts[row] != NULL).then(|| &self.words[starts[row] as usize..ends[row] as usize])
     }
 
-    /// The number of messages that the row's batch holds at least; not above 0 if the row has no batch.
+    /// Returns a lower bound of the batch size from a row; 0 or less if the row has no batch.
     #[inline]
     pub(super) fn batch_size_known(&self, row: usize) -> i64 {
         let (index, size) = self.batch(row);
         if size == NULL { index.saturating_add(1) } else { size }
     }
 
-    /// Whether there is a column about batches.
+    /// Returns whether the rows have a batch column.
     pub(super) fn has_batches(&self) -> bool {
         self.batch_indexes.is_some() || self.batch_sizes.is_some() || self.ack_sets.is_some()
     }
 
-    /// Whether no batch index, size or ack set is negative or beyond the limit.
+    /// Returns whether all batch indexes, batch sizes and ack sets are at least 0 and within the limit.
     pub(super) fn has_sound_batches(&self, size_max: i64) -> bool {
         let within = |column: Option<&[i64]>, most: i64| {
             let column = column.unwrap_or_default();
@@ -210,7 +210,7 @@ impl Rows<'_> {
         Order { file, sequence: self.sequences.map_or(NULL, |column| column[row]) }
     }
 
-    /// The flaw of a row, if it has one.
+    /// Returns the flaw of a row, if it has one.
     #[inline]
     pub(super) fn flaw(&self, row: usize, action: Action, batch_size_max: i64) -> Option<Flaw> {
         let (ledger_id, entry_id) = (self.ledger_ids[row], self.entry_ids[row]);

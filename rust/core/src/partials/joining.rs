@@ -1,9 +1,9 @@
-//! Joining the partials of the same pair that were folded separately.
+//! The merge of partials that were folded separately.
 
 use super::{Flaw, Ledger, Order, Pair, Partials, RareFields};
 use crate::position::Position;
 
-/// A part of a pair's partial: of the pair itself, or of one of its ledgers.
+/// A part of a partial: the values of the pair itself, or one of its ledgers.
 #[derive(Default)]
 pub(super) struct Part {
     pub(super) seek: Option<(Order, Position)>,
@@ -16,8 +16,8 @@ pub(super) struct Part {
 }
 
 impl Partials {
-    /// Joins all of `other`. `topics`, `subscriptions` and `transactions` map the numbers of `other` to the numbers
-    /// here. The ledgers of the topics ([`Self::set_ledgers`]) do not change. O(size of `other`).
+    /// Merges all of `other` into this object. `topics`, `subscriptions` and `transactions` map the numbers of `other`
+    /// to the numbers here. The ledgers of the topics ([`Self::set_ledgers`]) do not change. O(size of `other`).
     ///
     /// # Panics
     /// If a number of `other` is not in its mapping.

@@ -1,11 +1,11 @@
-//! Applies rows of events to partials: one pass, one look-up for each row.
+//! The application of event rows to partials: one pass with one look-up for each row.
 
 use super::by_pair::ByPair;
 use super::events::{Action, Codes, Rows};
 use super::{Flaw, NULL, Partials};
 use crate::error::Result;
 
-/// Caches pairs by the codes of their names, if the number of code combinations is small enough.
+/// A cache of pairs by the codes of their names. It is used if the number of code combinations is small enough.
 pub(super) struct PairsOfBatch<'a> {
     topics: Codes<'a>,
     subscriptions: Codes<'a>,
@@ -14,16 +14,16 @@ pub(super) struct PairsOfBatch<'a> {
 }
 
 const NO_PAIR: u32 = u32::MAX;
-/// Pairs are cached in an array if there are at most this many code combinations for each row.
+/// The most code combinations for each row with which pairs are cached in an array.
 const CODES_PER_ROW: usize = 4;
 
 impl Partials {
-    /// Applies rows. Returns the first row that is not an event, whose subscription then has a flaw; the other rows
-    /// are applied.
+    /// Applies rows. Returns the index of the first row that is not an event. The subscription of such a row gets a
+    /// flaw, and all other rows are applied.
     ///
     /// # Errors
-    /// [`Error::Value`] for columns of different lengths, and codes or offsets that are out of range; then no
-    /// row is taken.
+    /// [`Error::Value`] for columns of different lengths, and for codes or offsets that are out of range. No row is
+    /// applied then.
     pub fn feed(&mut self, rows: &Rows<'_>) -> Result<Option<usize>> {
         rows.check(self.files.len())?;
         let mut pairs = PairsOfBatch::new(rows.topics, rows.subscriptions, rows.ledger_ids.len());
@@ -60,7 +60,7 @@ impl Partials {
         Ok(first_flawed)
     }
 
-    /// Keeps memory for the next batch of rows.
+    /// Stores memory for the next batch of rows.
     pub(super) fn keep(&mut self, memory: Memory) {
         if memory.pairs.len().max(memory.uncommitted.len()) <= ROWS_KEPT_MAX {
             self.memory = memory;
@@ -170,7 +170,7 @@ impl Partials {
     }
 }
 
-/// Memory that each batch of rows reuses, because allocating costs more than writing.
+/// Reused memory of a batch of rows, because allocating costs more than writing.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Memory {
     /// The pair of each row.
@@ -180,23 +180,23 @@ pub(super) struct Memory {
     pub(super) uncommitted: Vec<u32>,
 }
 
-/// The memory of at most this many rows, some tens of MB, is kept for the next batch.
+/// The most rows whose memory is kept for the next batch. It takes some tens of MB.
 const ROWS_KEPT_MAX: usize = 1 << 20;
 
-/// The ledgers of this many pairs fit into the second-level cache.
+/// The number of pairs in a group. The ledgers of a group fit into the second-level cache.
 const PAIRS_PER_GROUP: usize = 256;
 
-/// Rows are reordered if runs of one pair are shorter than this on average.
+/// The least average length of runs of one pair. Rows with shorter runs are reordered.
 const RUN: usize = 8;
 
-/// How many times the pair changes from row to row.
+/// Returns the number of runs of rows with the same pair.
 fn runs(pairs: &[u32]) -> usize {
     pairs.windows(2).filter(|two| two[0] != two[1]).count()
 }
 
-/// The rows in the order of groups of [`PAIRS_PER_GROUP`] pairs; rows of one pair stay in order.
+/// Returns the row indexes in the order of groups of [`PAIRS_PER_GROUP`] pairs. Rows of one pair keep their order.
 ///
-/// In the given order, rows of many mixed subscriptions would each wait for memory several times.
+/// In the original order, each row of many mixed subscriptions would wait for memory several times.
 fn order_by_pair_group(pairs: &[u32], count: usize) -> Vec<u32> {
     let part = |pair: &u32| *pair as usize / PAIRS_PER_GROUP;
     let mut ends = vec![0_u32; count / PAIRS_PER_GROUP + 2];

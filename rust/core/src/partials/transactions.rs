@@ -1,4 +1,4 @@
-//! Acknowledgments in transactions: those of committed transactions take effect.
+//! The acknowledgments in transactions. They take effect if their transaction is committed.
 //!
 //! Transactions are numbers, like topics and subscriptions; [`NONE`] means no transaction.
 
@@ -11,13 +11,13 @@ use std::collections::HashSet;
 /// The number that means no transaction.
 const NONE: i32 = 0;
 
-/// Committed transactions: pairs of pair and transaction number.
+/// The committed transactions as (pair number, transaction number).
 pub(super) type Committed = HashSet<(u32, i32), Mixed>;
 
-/// The names of some events: of their topics, subscriptions, kinds and transactions.
+/// Columns of events: topics, subscriptions, kinds and transactions.
 #[derive(Debug, Clone, Copy)]
 pub struct TransactionRows<'a> {
-    /// How many events there are.
+    /// The number of events.
     pub count: usize,
     /// The topic.
     pub topics: Codes<'a>,
@@ -42,21 +42,21 @@ impl TransactionRows<'_> {
 }
 
 impl Partials {
-    /// Takes the commit of a pair's transaction.
+    /// Records the commit of a transaction of a pair.
     pub fn commit(&mut self, pair: u32, transaction: i32) {
         self.committed.insert((pair, transaction));
     }
 
-    /// The transactions that are committed, one for each of their pairs.
+    /// Returns the number of each committed transaction, once for each of its pairs.
     pub fn committed(&self) -> impl Iterator<Item = i32> + '_ {
         self.committed.iter().map(|(_, transaction)| *transaction)
     }
 
-    /// The rows of acknowledgments in transactions that are not known to be committed, in order. With
-    /// `takes_commits`, the commits among the rows are applied first. O(rows).
+    /// Returns the indexes of acknowledgments in transactions without a known commit, in order. With `takes_commits`,
+    /// the commits among the rows are applied first. O(rows).
     ///
     /// # Errors
-    /// [`Error::Value`] for columns of different lengths and codes that are out of range; then no commit is taken.
+    /// [`Error::Value`] for columns of different lengths and codes that are out of range. No commit is applied then.
     pub fn uncommitted_rows(
         &mut self,
         rows: &TransactionRows<'_>,

@@ -1,15 +1,15 @@
 //! One column of a page: the values of up to 64 entries. Only the low bytes in which they differ are stored.
 //!
-//! Sticky-key hashes of one topic are in 0..65,536, batch sizes below 256, and on Shared subscriptions all are equal:
-//! so a column stores the common high bits once (`prefix`), and the `width` low bytes of each value. A column of
-//! equal values takes no bytes.
+//! Sticky-key hashes of a topic are in 0..65,536, batch sizes are often below 256, and on Shared subscriptions all
+//! hashes are equal. So a column stores the common high bits once (`prefix`), and the `width` low bytes of each value.
+//! A column of equal values takes no bytes.
 
-/// Entries of a page: one word says which are present.
+/// The number of entries in a page. One word has a bit for each present entry.
 pub(super) const SLOTS: usize = 64;
-/// Bytes after the last column, so that four bytes can be read at its last value, whatever its width.
+/// The number of bytes after the last column. They allow reading four bytes at the last value, for any width.
 pub(super) const PADDING: usize = 4;
 
-/// Low bytes stored of each value.
+/// The number of stored low bytes of each value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Width {
     Zero = 0,
@@ -19,7 +19,7 @@ pub(super) enum Width {
 }
 
 impl Width {
-    /// The least width for values that differ in these bits.
+    /// Returns the least width for values that differ in these bits.
     pub(super) const fn of_difference(bits: i32) -> Self {
         match bits.cast_unsigned() {
             0 => Self::Zero,
@@ -34,7 +34,7 @@ impl Width {
         self as usize
     }
 
-    /// The bits that are stored of each value.
+    /// Returns a mask of the bits that are stored for each value.
     #[inline]
     const fn mask(self) -> i32 {
         ((1_u64 << (8 * self.bytes())) - 1) as i32
@@ -50,7 +50,7 @@ pub(super) struct Column {
 }
 
 impl Column {
-    /// A column of this width that can hold `value`.
+    /// Returns a column of this width that can hold `value`.
     #[inline]
     pub(super) const fn holding(value: i32, width: Width) -> Self {
         Self { prefix: value & !width.mask(), width }
@@ -61,9 +61,9 @@ impl Column {
         value & !self.width.mask() == self.prefix
     }
 
-    /// The value at index `at` of the column, whose bytes begin at `start`.
+    /// Returns the value at index `at` of the column, whose bytes begin at `start`.
     ///
-    /// Four bytes are read whatever the width, and masked: no branch. The page has `PADDING` for it.
+    /// Four bytes are read for any width, and masked, so there is no branch. `PADDING` makes this possible at the end.
     #[inline]
     pub(super) fn read(self, bytes: &[u8], start: usize, at: usize) -> i32 {
         let low = i32::from_le_bytes(word(bytes, start + at * self.width.bytes()));
@@ -82,7 +82,7 @@ impl Column {
         }
     }
 
-    /// All values at once. The match is outside the loops, so they vectorise.
+    /// Reads all values. The match is outside the loops, so that the loops are vectorised.
     #[inline]
     pub(super) fn read_all(self, bytes: &[u8], values: &mut [i32; SLOTS]) {
         match self.width {
@@ -111,7 +111,7 @@ impl Column {
         bytes.copy_within(at * width..count * width, (at + 1) * width);
     }
 
-    /// Closes the place at `at` among the first `count` values.
+    /// Removes the value at `at` from the first `count` values by moving the later ones.
     pub(super) fn close(self, bytes: &mut [u8], at: usize, count: usize) {
         let width = self.width.bytes();
         bytes.copy_within((at + 1) * width..count * width, at * width);
@@ -178,7 +178,7 @@ fn each_slot(
     }
 }
 
-/// Four bytes, or zeros if the page has no bytes because all its values are equal.
+/// Returns four bytes at `offset`, or zeros if the page has no bytes because all its values are equal.
 #[inline]
 fn word(bytes: &[u8], offset: usize) -> [u8; 4] {
     bytes.get(offset..).and_then(|rest| rest.first_chunk()).copied().unwrap_or_default()

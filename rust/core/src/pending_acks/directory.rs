@@ -1,8 +1,8 @@
-//! The ledgers that have entries: found by hash, iterated in order.
+//! The ledgers that have entries, with look-up by hash and iteration in order.
 //!
-//! **Representation.** Ledgers in one array without gaps; a hash map from ledger id to place; a tree of the ids for
-//! the order, which is used only to add, remove or iterate over ledgers; and the ledger that changed last, where the
-//! next change is most likely.
+//! **Representation.** The ledgers are in one array without gaps. A hash map has the index of each ledger id. A tree of
+//! the ids gives the order; it is used only for adding, removing and iterating over ledgers. The ledger that changed
+//! last is stored too, because the next change is probably in it.
 //!
 //! **Invariants** (`validate` checks them): array, map and tree have the same ledgers, none of them empty.
 
@@ -39,7 +39,7 @@ impl Directory {
         Some(&mut self.ledgers[self.recent])
     }
 
-    /// The ledger; a new, empty one if it did not exist. The caller adds an entry to it.
+    /// Returns a ledger, or a new empty one. The caller adds an entry to it.
     #[inline]
     pub(super) fn get_or_insert(&mut self, ledger_id: i64) -> &mut PendingLedger {
         if self.get_mut(ledger_id).is_none() {
@@ -48,7 +48,7 @@ impl Directory {
         &mut self.ledgers[self.recent]
     }
 
-    /// Forgets a ledger.
+    /// Removes a ledger.
     pub(super) fn remove(&mut self, ledger_id: i64) {
         let Some(at) = self.places.remove(ledger_id) else { return };
         self.order.remove(&ledger_id);
@@ -62,13 +62,13 @@ impl Directory {
         }
     }
 
-    /// The smallest id.
+    /// Returns the smallest id.
     pub(super) fn first(&self) -> Option<i64> {
         self.order.first().copied()
     }
 
-    /// The ledgers in order of id. Each is first expected directly after the previous one, because dispatch adds them
-    /// in order.
+    /// Returns the ledgers in order of id. The look-up of each first tries the next index, because dispatch adds
+    /// ledgers in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = &PendingLedger> {
         let mut behind = 0;
         self.order.iter().map(move |&id| {

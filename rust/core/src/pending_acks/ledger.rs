@@ -1,8 +1,9 @@
-//! One ledger's entries, dense or sparse, whichever is smaller. The form is not visible from outside.
+//! The entries of one ledger in the smaller of two forms, dense or sparse. Callers do not see the form.
 //!
-//! A page costs 40 bytes and an entry in it 0 to 8; in the hash map an entry costs 18 to 24, and 8 more a page for
-//! the index. So below about 1.85 entries a page the map is smaller. A window becomes a map at one entry a page, and
-//! a map becomes a window at four, so a ledger must grow or shrink by a factor of four between two switches.
+//! In a window, a page takes 40 bytes and an entry in it 0 to 8 bytes. In a hash map, an entry takes 18 to 24 bytes,
+//! and the index takes 8 bytes for each page. So below about 1.85 entries for each page, the map is smaller. A window
+//! becomes a map at one entry for each page, and a map becomes a window at four. So a ledger must grow or shrink by a
+//! factor of four between two conversions.
 
 use crate::error::{Validity, invariant};
 use std::iter::Peekable;
@@ -11,9 +12,10 @@ use super::sparse::Sparse;
 use super::value::PendingAck;
 use super::window::{Window, split};
 
-/// Pages a window may have beyond one for each entry: a hash map does not pay for a handful of entries.
+/// The number of pages that a window may have in addition to one for each entry. A hash map is not worth it for a
+/// handful of entries.
 const SPARE_PAGES: u64 = 8;
-/// Entries a page at which a sparse ledger becomes a window again.
+/// The number of entries for each page at which a sparse ledger becomes a window again.
 const DENSE_ENTRIES_A_PAGE: usize = 4;
 
 #[derive(Debug, Clone)]
@@ -55,7 +57,7 @@ impl PendingLedger {
         }
     }
 
-    /// Sets a value; returns whether there was none.
+    /// Sets a value; returns whether the entry is new.
     #[inline]
     pub(super) fn put(&mut self, entry_id: i64, value: PendingAck) -> bool {
         let inside = match &mut self.form {
@@ -67,8 +69,8 @@ impl PendingLedger {
         is_new
     }
 
-    /// Sets a value, and the following ones of `entries` that are in the same page; returns how many are set, and how
-    /// many of them are new. Finding the page is most of the cost of setting a value.
+    /// Sets a value, and the next values of `entries` in the same page. Returns the number of set values, and the
+    /// number of new entries among them. Finding the page is most of the cost of setting a value.
     #[inline]
     pub(super) fn put_page<I>(
         &mut self,
@@ -119,7 +121,7 @@ impl PendingLedger {
         }
     }
 
-    /// Forgets the entries of these slots of a page; returns how many there were.
+    /// Removes the entries in these slots of a page; returns their number.
     #[inline]
     pub(super) fn discard(&mut self, page: i64, slots: u64) -> usize {
         let discarded = match &mut self.form {
@@ -142,7 +144,7 @@ impl PendingLedger {
         Some(value)
     }
 
-    /// Drops every entry up to and with `last`; returns how many there were.
+    /// Removes every entry up to and including `last`; returns their number.
     pub(super) fn remove_up_to(&mut self, last: i64) -> usize {
         let removed = match &mut self.form {
             LedgerForm::Window(window) => window.remove_up_to(last),
@@ -153,7 +155,7 @@ impl PendingLedger {
         removed
     }
 
-    /// Calls `visit` with every entry up to and with `last`, in order.
+    /// Calls `visit` with every entry up to and including `last`, in order.
     #[inline]
     pub(super) fn for_each_up_to(&self, last: i64, visit: impl FnMut(i64, PendingAck)) {
         match &self.form {
@@ -233,7 +235,7 @@ impl PendingLedger {
     }
 }
 
-/// Whether a window over `pages` pages is larger than a hash map.
+/// Returns whether a window over `pages` pages is larger than a hash map.
 #[inline]
 const fn is_thin(pages: u64, entries: usize) -> bool {
     pages > entries as u64 + SPARE_PAGES

@@ -1,25 +1,26 @@
 //! A page: up to 64 consecutive entries of one ledger.
 //!
 //! **Representation.** A presence word, and two columns (remaining, sticky-key hash) in one allocation. A page with
-//! many entries has a place for every slot. A page with few entries is *packed*: an entry's place is its rank in the
-//! presence word. A page of equal values has no allocation.
+//! many entries is *dense*: it has a place for every slot. A page with few entries is *packed*: the place of an entry
+//! is its rank in the presence word. A page of equal values has no allocation.
 //!
 //! **Invariants** (`validate` checks them): the allocation is exactly `places × (width + width)` bytes and
 //! the padding, or nothing; a packed page has at least as many places as entries.
 //!
-//! **Why.** The window of a consumer is dense: dispatch hands out entry ids almost in order. So an entry costs the
-//! differing low bytes of its value and no key, and a prefix is dropped 64 entries at a time.
+//! **Reason.** The pending entries of a consumer are dense, because dispatch delivers entry ids almost in order. In
+//! this form, an entry takes the differing low bytes of its value and no key, and a prefix is removed 64 entries at a
+//! time.
 
 use super::column::{Column, PADDING, SLOTS, Width, zip};
 use super::value::PendingAck;
 use crate::error::{Validity, invariant};
 
-/// The most entries of a packed page: moving them costs less than 64 places.
+/// The most entries of a packed page. Moving 24 values costs less than 64 places.
 const PACKED_MAX: usize = 24;
-/// A page that loses entries is packed again at this number; it is a third of [`PACKED_MAX`], so that no page
-/// switches back and forth.
+/// The number of remaining entries at which a dense page is packed again. It is a third of [`PACKED_MAX`], so that no
+/// page switches back and forth.
 const PACKED_AGAIN: u32 = 8;
-/// Places a packed page may have beyond twice its entries before it gives some back.
+/// The number of places, in addition to two for each entry, that a packed page may have before it releases places.
 const SPARE_MAX: usize = 6;
 
 #[derive(Debug, Clone)]
@@ -32,11 +33,11 @@ pub(super) struct Page {
     remaining_width: Width,
     hash_width: Width,
     places: u8,
-    /// The offset of the hash column: places × the width of the column before.
+    /// The offset of the hash column: places × the width of the remaining column.
     split: u16,
 }
 
-/// All values of a page, by place or by slot.
+/// The unpacked values of a page, by place or by slot.
 struct Values {
     remaining: [i32; SLOTS],
     hash: [i32; SLOTS],
@@ -56,12 +57,12 @@ impl Page {
         }
     }
 
-    /// Whether it has an allocation with a place for every slot.
+    /// Returns whether the page has an allocation with a place for every slot.
     pub(super) fn is_dense(&self) -> bool {
         !self.is_packed() && !self.bytes.is_empty()
     }
 
-    /// An empty page with the layout of this dense page, for the given first value.
+    /// Returns an empty page with the layout of this dense page, for a first value `first`.
     pub(super) fn successor(&self, first: PendingAck) -> Self {
         Self {
             present: 0,
@@ -96,7 +97,7 @@ impl Page {
         self.contains(slot).then(|| self.read(self.place(slot)))
     }
 
-    /// The remaining count alone: the bytes of the hashes are not touched.
+    /// Returns only the remaining count. The bytes of the hashes are not read.
     #[inline]
     pub(super) fn remaining_of(&self, slot: u32) -> Option<i32> {
         self.contains(slot).then(|| self.remaining().read(&self.bytes, 0, self.place(slot)))
@@ -119,7 +120,7 @@ impl Page {
         true
     }
 
-    /// Sets the value of a slot; returns whether it had none.
+    /// Sets the value of a slot; returns whether the entry is new.
     #[inline]
     pub(super) fn put(&mut self, slot: u32, value: PendingAck) -> bool {
         let is_new = !self.contains(slot);
@@ -142,8 +143,8 @@ impl Page {
         is_new
     }
 
-    /// Sets the values of slots; returns how many had none. If a value does not fit, the page is reshaped once for
-    /// all remaining values.
+    /// Sets the values of slots; returns the number of new entries. If a value does not fit, the page is reshaped once
+    /// for all remaining values.
     pub(super) fn put_all(
         &mut self,
         mut entries: impl Iterator<Item = (u32, PendingAck)>,
@@ -169,7 +170,7 @@ impl Page {
         (self.present & !before).count_ones() as usize
     }
 
-    /// Whether a value can be written without moving others.
+    /// Returns whether a value can be written without moving others.
     #[inline]
     fn has_room_for(&self, slot: u32, value: PendingAck) -> bool {
         let fits =
@@ -191,7 +192,7 @@ impl Page {
         Some(value)
     }
 
-    /// Forgets the entries of these slots, values unread; returns how many there were.
+    /// Removes the entries in these slots without reading their values; returns their number.
     #[inline]
     pub(super) fn discard(&mut self, slots: u64) -> usize {
         let before = self.present;
@@ -282,7 +283,7 @@ impl Page {
         (self.places as usize) < SLOTS
     }
 
-    /// The place of a slot; for a slot that is not present, the place that it would take.
+    /// Returns the place of a slot. For a slot that is not present, returns the place at which to insert it.
     #[inline]
     fn place(&self, slot: u32) -> usize {
         if self.is_packed() {
@@ -325,7 +326,7 @@ impl Page {
         hash.close(hash_bytes, place, count);
     }
 
-    /// Closes the places of these slots, which are present, the last one first: it moves the fewest.
+    /// Removes the places of these present slots. The last is removed first, because then the fewest values move.
     fn close_all(&mut self, mut slots: u64) {
         while slots != 0 {
             let last = slots.ilog2();
@@ -335,7 +336,7 @@ impl Page {
         }
     }
 
-    /// After a removal: packs a page with few entries, and frees the bytes of an empty one.
+    /// Packs a page with few entries, and frees the bytes of an empty page. It is called after a removal.
     #[inline]
     fn give_back(&mut self) {
         let entries = self.present.count_ones();
@@ -416,7 +417,7 @@ impl Page {
     }
 }
 
-/// The narrowest columns that hold the values of these slots.
+/// Returns the narrowest columns for the values of these slots.
 fn columns(values: &Values, present: u64) -> (Column, Column) {
     let first = present.trailing_zeros() as usize % SLOTS;
     let narrowest = |values: &[i32; SLOTS]| {
@@ -430,12 +431,12 @@ fn columns(values: &Values, present: u64) -> (Column, Column) {
     (narrowest(&values.remaining), narrowest(&values.hash))
 }
 
-/// The number of places of a page with `entries` entries: even while it is packed.
+/// Returns the number of places for `entries` entries. The number is even for a packed page.
 fn places_for(entries: usize) -> usize {
     if entries > PACKED_MAX { SLOTS } else { entries.next_multiple_of(2) }
 }
 
-/// The bytes of a page with `places` places of `width` bytes.
+/// Returns the bytes of a page with `places` places of `width` bytes.
 const fn bytes_of(places: usize, width: usize) -> usize {
     if width == 0 { 0 } else { places * width + PADDING }
 }

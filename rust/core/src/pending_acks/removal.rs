@@ -1,15 +1,15 @@
 //! Removal of entries with a notification for each.
 //!
-//! A handler or callback must not find its entry in the map, and may call the map. So all entries of a call are
-//! removed first, and the notifications run while the map is not borrowed. If a notification fails, its entry and the
-//! later ones are put back. No entry is lost, and none is reported twice.
+//! When a handler or callback runs, its entry must not be in the map, and it may call the map. So all entries of a call
+//! are removed first, and the notifications run while the map is not borrowed. If a notification fails, its entry and
+//! the later ones are put back. No entry is lost, and none is reported twice.
 
 use super::{PendingAck, PendingAcks};
 
 /// An entry: ledger id, entry id, value.
 type Entry = (i64, i64, PendingAck);
 
-/// The entries that one call has taken out of a map.
+/// The entries that one call has removed from a map.
 #[derive(Debug)]
 #[must_use = "entries that nobody was notified of are put back by `finish`"]
 pub struct Removal {
@@ -19,7 +19,7 @@ pub struct Removal {
 }
 
 impl Removal {
-    /// Whether the map was closed when they were taken out.
+    /// Returns whether the map was closed when the entries were removed.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.is_closed
@@ -28,7 +28,7 @@ impl Removal {
     /// Calls `notify` with each entry, up to the first failure.
     ///
     /// # Errors
-    /// The failure.
+    /// The error of the first failed notification.
     pub fn notify_each<E>(
         &mut self,
         mut notify: impl FnMut(i64, i64, PendingAck) -> Result<(), E>,
@@ -40,7 +40,7 @@ impl Removal {
         Ok(())
     }
 
-    /// Puts back the entries without a notification; returns all entries if the call succeeded.
+    /// Puts back the entries that were not notified. Returns all entries if `call` succeeded.
     ///
     /// # Errors
     /// The error of the call.
@@ -53,7 +53,7 @@ impl Removal {
 }
 
 impl PendingAcks {
-    /// Takes out every entry up to and with a position, in order.
+    /// Removes every entry up to and including a position, in order.
     pub fn take_up_to(&mut self, ledger_id: i64, entry_id: i64) -> Removal {
         let mut entries = Vec::new();
         self.for_each_up_to(ledger_id, entry_id, |ledger_id, entry_id, value| {
@@ -63,7 +63,7 @@ impl PendingAcks {
         self.removal(entries)
     }
 
-    /// Takes out the pending entries of these positions.
+    /// Removes the pending entries at these positions.
     pub fn take_many(&mut self, positions: impl IntoIterator<Item = (i64, i64)>) -> Removal {
         let mut entries = Vec::new();
         for (ledger_id, entry_id) in positions {

@@ -1,8 +1,8 @@
-//! The sparse form of a ledger: a hash map, and a bit set of its entry ids for cleaning up a prefix.
+//! The sparse form of a ledger: a hash map, and an index of its entry ids as a bit set for removing a prefix.
 //!
-//! This is the design of apache/pulsar#26024. The index is dropped when the span of entry ids would make it larger
-//! than the map (huge gaps, enormous ids). The next cleanup that finds the ids close together restores it. Without
-//! the index, a cleanup reads every entry.
+//! This is the design of apache/pulsar#26024. If entry ids are far apart, the index would be larger than the map, and
+//! is dropped. The next removal of a prefix builds it again if the ids are close together. Without the index, such a
+//! removal reads every entry.
 
 use super::value::PendingAck;
 use super::window::{join, split};
@@ -10,7 +10,7 @@ use crate::bit_set::{BitSet, LIMIT_DEFAULT};
 use crate::error::{Validity, invariant};
 use crate::long_map::LongMap;
 
-/// Words of the index a ledger may have beyond two for each entry.
+/// The number of index words that a ledger may have in addition to two for each entry.
 const INDEX_WORDS_MIN: usize = 64;
 const WORD_BITS: usize = 64;
 
@@ -20,7 +20,7 @@ pub(super) struct Sparse {
     index: Option<Index>,
 }
 
-/// The entries, as bits counted from the first word.
+/// The entry ids as bits, counted from the first word.
 #[derive(Debug, Clone)]
 struct Index {
     first_word: i64,
@@ -28,7 +28,7 @@ struct Index {
 }
 
 impl Index {
-    /// The bit of an entry, unless the index would need more than `words_max` words to hold it.
+    /// Returns the bit of an entry; `None` if the index would need more than `words_max` words for it.
     fn bit(&self, entry_id: i64, words_max: usize) -> Option<usize> {
         let (word, bit) = split(entry_id);
         let word = usize::try_from(word.checked_sub(self.first_word)?).ok()?;
@@ -39,7 +39,7 @@ impl Index {
         self.first_word * WORD_BITS as i64 + bit as i64
     }
 
-    /// The last bit up to and including an entry; `None` if all bits are after it.
+    /// Returns the last bit at or before an entry; `None` if all bits are after it.
     fn bits_up_to(&self, last: i64) -> Option<usize> {
         let (word, bit) = split(last);
         let words = word.saturating_sub(self.first_word);
@@ -48,7 +48,7 @@ impl Index {
     }
 }
 
-/// The most words of an index over `entries` entries.
+/// Returns the most words that an index of `entries` entries may have.
 const fn words_max(entries: usize) -> usize {
     let words = 2 * entries + INDEX_WORDS_MIN;
     if words < LIMIT_DEFAULT / WORD_BITS { words } else { LIMIT_DEFAULT / WORD_BITS }
@@ -66,7 +66,7 @@ impl Sparse {
         self.values.len()
     }
 
-    /// The number of 64-entry pages of a window over these entries, if it is known.
+    /// Returns the number of 64-entry pages that a window of these entries would have, if it is known.
     pub(super) fn pages(&self) -> Option<usize> {
         self.index.as_ref().map(|index| index.bits.words().len())
     }
@@ -79,7 +79,7 @@ impl Sparse {
         self.values.get(entry_id).map(PendingAck::unpack)
     }
 
-    /// Sets a value; returns whether there was none.
+    /// Sets a value; returns whether the entry is new.
     pub(super) fn put(&mut self, entry_id: i64, value: PendingAck) -> bool {
         let is_new = self.values.insert(entry_id, value.pack()).is_none();
         if is_new && let Some(index) = &mut self.index {
@@ -117,7 +117,7 @@ impl Sparse {
         Some(PendingAck::unpack(value))
     }
 
-    /// Forgets the entries of these slots of a 64-entry page; returns how many there were.
+    /// Removes the entries in these slots of a 64-entry page; returns their number.
     pub(super) fn discard(&mut self, page: i64, mut slots: u64) -> usize {
         let mut discarded = 0;
         while slots != 0 {
@@ -127,7 +127,7 @@ impl Sparse {
         discarded
     }
 
-    /// Drops every entry up to and with `last`; returns how many there were.
+    /// Removes every entry up to and including `last`; returns their number.
     pub(super) fn remove_up_to(&mut self, last: i64) -> usize {
         let before = self.values.len();
         match &mut self.index {
@@ -154,7 +154,7 @@ impl Sparse {
         removed
     }
 
-    /// Calls `visit` with every entry up to and with `last`, in order.
+    /// Calls `visit` with every entry up to and including `last`, in order.
     pub(super) fn for_each_up_to(&self, last: i64, mut visit: impl FnMut(i64, PendingAck)) {
         if let Some(index) = &self.index {
             let entries = index.bits.iter().map(|bit| index.entry_id(bit));

@@ -5,14 +5,14 @@ use crate::error::{Error, Result};
 /// The value of a position: the number of unacknowledged messages of the entry, and the hash of its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct PendingAck {
-    /// Messages of the entry's batch not yet acknowledged, ≥ 0; 0 is a value like any other.
+    /// The number of unacknowledged messages in the entry's batch, ≥ 0. An entry with 0 is still pending.
     pub remaining: i32,
-    /// Signed 32 bits; the hash selects the consumer of a message.
+    /// The signed 32-bit hash of the message key, which selects the consumer.
     pub sticky_key_hash: i32,
 }
 
 impl PendingAck {
-    /// A value from integers of any size.
+    /// Creates a value from int64 arguments.
     ///
     /// # Errors
     /// [`Error::Value`] if `remaining` is not in 0..2^31 or `sticky_key_hash` does not fit 32 signed bits.
@@ -27,7 +27,7 @@ impl PendingAck {
         }
     }
 
-    /// Refuses columns if [`PendingAck::new`] would refuse one of their values.
+    /// Returns an error if [`PendingAck::new`] would refuse a row of the columns.
     ///
     /// # Errors
     /// As [`PendingAck::new`].
@@ -43,7 +43,7 @@ impl PendingAck {
         Ok(())
     }
 
-    /// Both in one integer, as Pulsar packs them: `remaining << 32 | hash & 0xffff_ffff`.
+    /// Packs both numbers into one integer, as Pulsar does: `remaining << 32 | hash & 0xffff_ffff`.
     #[must_use]
     #[inline]
     pub const fn pack(self) -> i64 {

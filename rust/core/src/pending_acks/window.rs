@@ -16,13 +16,13 @@ pub(super) struct Window {
     pages: VecDeque<Page>,
 }
 
-/// The page and the slot of an entry; an arithmetic shift, so negative ids have pages too.
+/// Returns the page and the slot of an entry. The shift is arithmetic, so negative ids have pages too.
 #[inline]
 pub(super) const fn split(entry_id: i64) -> (i64, u32) {
     (entry_id >> SLOT_BITS, (entry_id & ((1 << SLOT_BITS) - 1)) as u32)
 }
 
-/// The entry of a page and a slot.
+/// Returns the entry id of a slot of a page.
 #[inline]
 pub(super) const fn join(page: i64, slot: u32) -> i64 {
     page << SLOT_BITS | slot as i64
@@ -34,7 +34,7 @@ impl Window {
         self.pages.len()
     }
 
-    /// The pages it would have with this entry.
+    /// Returns the number of pages that the window would have with this entry.
     pub(super) fn pages_with(&self, entry_id: i64) -> u64 {
         let (page, _) = split(entry_id);
         if self.pages.is_empty() {
@@ -55,7 +55,7 @@ impl Window {
         page.get(slot)
     }
 
-    /// Sets a value if the window contains its page; returns whether there was none, or `None` if it does not contain
+    /// Sets a value if the window has the page; returns whether the entry is new. `None` if the window does not have
     /// the page.
     #[inline]
     pub(super) fn put_inside(&mut self, entry_id: i64, value: PendingAck) -> Option<bool> {
@@ -66,14 +66,14 @@ impl Window {
         Some(self.pages[at].put(slot, value))
     }
 
-    /// Sets a value, widening the window to it; returns whether there was none.
+    /// Sets a value, and widens the window if necessary; returns whether the entry is new.
     pub(super) fn put(&mut self, entry_id: i64, value: PendingAck) -> bool {
         self.widen_to(entry_id);
         self.put_inside(entry_id, value).expect("the window reaches")
     }
 
-    /// Shrinks the page before, which is most likely complete, and gives an empty page the layout of a neighbour:
-    /// values change little from page to page, so its bytes are allocated once.
+    /// Prepares an empty page for its first value. It gets the layout of a neighbour, because values change little from
+    /// page to page, so its bytes are allocated once. The previous page is probably complete and is shrunk.
     #[cold]
     fn begin(&mut self, at: usize, first: PendingAck) {
         if let Some(before) = at.checked_sub(1).map(|before| &mut self.pages[before]) {
@@ -104,14 +104,14 @@ impl Window {
         self.pages.get_mut(at).is_some_and(|page| page.update_remaining(slot, change))
     }
 
-    /// The page of an entry, if the window has it, to set more values.
+    /// Returns the page of an entry for setting more values, if the window has it.
     #[inline]
     pub(super) fn page_mut(&mut self, entry_id: i64) -> Option<&mut Page> {
         let (at, _) = self.locate(entry_id);
         self.pages.get_mut(at)
     }
 
-    /// Forgets the entries of these slots of a page; returns how many there were.
+    /// Removes the entries in these slots of a page; returns their number.
     #[inline]
     pub(super) fn discard(&mut self, page: i64, slots: u64) -> usize {
         let at = page.wrapping_sub(self.first_page) as usize;
@@ -134,7 +134,7 @@ impl Window {
         Some(value)
     }
 
-    /// Drops every entry up to and with `entry_id`, page by page; returns how many there were.
+    /// Removes every entry up to and including `entry_id`, page by page; returns their number.
     pub(super) fn remove_up_to(&mut self, entry_id: i64) -> usize {
         let (page, slot) = split(entry_id);
         let whole = page.saturating_sub(self.first_page).clamp(0, self.pages.len() as i64) as usize;
@@ -149,7 +149,7 @@ impl Window {
         removed
     }
 
-    /// Calls `visit` with every entry up to and with `last`, in order.
+    /// Calls `visit` with every entry up to and including `last`, in order.
     #[inline]
     pub(super) fn for_each_up_to(&self, last: i64, mut visit: impl FnMut(i64, PendingAck)) {
         let (last_page, last_slot) = split(last);
@@ -170,7 +170,7 @@ impl Window {
         self.pages.capacity() * size_of::<Page>() + pages
     }
 
-    /// How many entries there are, page by page.
+    /// Returns the number of entries by counting them in each page.
     pub(super) fn entries(&self) -> usize {
         self.pages.iter().map(Page::len).sum()
     }
@@ -215,14 +215,15 @@ impl Window {
         }
     }
 
-    /// Room for more pages. Growing by an eighth keeps the spare small beside a page's own bytes.
+    /// Allocates memory for more pages. Growing by an eighth keeps the unused memory small compared with the bytes of
+    /// the pages.
     fn reserve(&mut self, pages: usize) {
         if self.pages.len() + pages > self.pages.capacity() {
             self.pages.reserve_exact(pages + self.pages.len() / 8);
         }
     }
 
-    /// Frees empty pages at both ends, and the deque's room for them.
+    /// Removes empty pages at both ends, and releases the memory of the deque for them.
     fn trim(&mut self) {
         while self.pages.front().is_some_and(Page::is_empty) {
             self.pages.pop_front();
@@ -237,7 +238,7 @@ impl Window {
     }
 }
 
-/// The slots up to and with `slot`.
+/// Returns a mask of the slots up to and including `slot`.
 const fn up_to(slot: u32) -> u64 {
     !0 >> (u64::BITS - 1 - slot)
 }

@@ -1,8 +1,9 @@
-//! How much memory a decoded state may take: small inputs must not make large results.
+//! The memory limit of a decoded state. It prevents small hostile inputs from giving huge results.
 
 use crate::error::{Error, Result};
 
-/// Result bytes that decoding may use by default. A hundred million entries with alternating acks take 12 MB.
+/// The default limit of the bytes of a decoded state. A hundred million entries, every second one acknowledged, take 12
+/// MB.
 pub const RESULT_BYTES_MAX: usize = 64 << 20;
 
 /// The remaining bytes that the result may take.
@@ -12,7 +13,7 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// A result of at most `max` bytes.
+    /// Creates a budget of `max` bytes.
     pub(crate) fn new(max: usize) -> Self {
         Self { left: max, max }
     }
@@ -28,7 +29,7 @@ impl Budget {
         }
     }
 
-    /// Refuses a part of the result that has grown to `bytes`, without accounting for it.
+    /// Returns an error if `bytes` exceed the remaining budget. The budget does not change.
     pub(crate) fn allow(&self, bytes: usize) -> Result<()> {
         if bytes > self.left { Err(self.exceeded()) } else { Ok(()) }
     }

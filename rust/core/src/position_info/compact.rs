@@ -1,4 +1,4 @@
-//! The compact form: near the entropy of its content, with a checksum that finds changed bits.
+//! The compact form: its size is near the entropy of the content, and a checksum detects changed bits.
 //!
 //! ```text
 //! 0  0xAC      magic: the end of a group in Protocol Buffers, with which no message begins
@@ -8,7 +8,7 @@
 //! 7  body      if compressed: its length as a varint, then a zstd frame
 //! ```
 //!
-//! The body is the mark-delete position, a byte with a bit for each section present, and the sections. See
+//! The body is the mark-delete position, a byte with a bit for each present section, and the sections. See
 //! `docs/formats.md` for each.
 
 mod acks;
@@ -28,7 +28,7 @@ use crate::position::Position;
 /// The first byte. In Protocol Buffers it is field 21 with wire type 4.
 pub(crate) const MAGIC: u8 = 0xac;
 
-/// The version this code writes, and the newest it reads.
+/// The version that is written, and the newest that can be read.
 const VERSION: u8 = 1;
 
 const COMPRESSED: u8 = 1;
@@ -36,10 +36,11 @@ const COMPRESSED: u8 = 1;
 /// Magic, version, flags and checksum.
 const HEADER_BYTES: usize = 7;
 
-/// Shorter bodies are not compressed: the header of a zstd frame costs more than it saves.
+/// The least size of a compressed body. In a shorter one, the header of a zstd frame takes more than the compression
+/// saves.
 const COMPRESS_FROM_BYTES: usize = 64;
 
-/// The sections in their order; each is there if its bit is set.
+/// The bits of the sections, in their order. A section is present if its bit is set.
 mod section {
     pub(super) const ACKS: u64 = 1;
     pub(super) const SPANNING_RANGES: u64 = 2;
@@ -64,7 +65,7 @@ pub(crate) fn decode(bytes: &[u8], max_bytes: usize) -> Result<PositionInfo> {
     take_body(BitReader::new(body.bytes()), max_bytes).map_err(|error| body.locate(error))
 }
 
-/// The body of an opened entry.
+/// The body of an entry with a correct header.
 enum Body<'a> {
     Plain(&'a [u8]),
     Decompressed(Vec<u8>),
@@ -78,7 +79,8 @@ impl Body<'_> {
         }
     }
 
-    /// An offset in a plain body counts from the start of the entry; for a decompressed body, the message names it.
+    /// Converts the offset of an error in the body to an offset in the entry. For a decompressed body, the message has
+    /// the offset.
     fn locate(&self, error: Error) -> Error {
         match (self, error) {
             (Self::Plain(_), Error::Corrupt { offset, message }) => {
@@ -93,7 +95,7 @@ impl Body<'_> {
     }
 }
 
-/// Completes the header before a body, which is compressed if that makes it smaller.
+/// Compresses the body if that makes it smaller, and completes the header before it.
 fn seal(mut entry: Vec<u8>) -> Result<Vec<u8>> {
     let body = &entry[HEADER_BYTES..];
     if body.len() >= COMPRESS_FROM_BYTES {
@@ -112,7 +114,7 @@ fn seal(mut entry: Vec<u8>) -> Result<Vec<u8>> {
     Ok(entry)
 }
 
-/// CRC-32 of all bytes except the checksum. Python and most languages have it in their standard libraries.
+/// Returns the CRC-32 of all bytes except the checksum. Python and most languages have it in their standard libraries.
 fn checksum(entry: &[u8]) -> u32 {
     let mut crc = crc32fast::Hasher::new();
     crc.update(&entry[..3]);

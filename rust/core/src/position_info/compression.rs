@@ -1,7 +1,8 @@
-//! Pulsar's compression types, as one-shot functions that a wrong size or a bomb cannot exhaust.
+//! Pulsar's compression types as functions on whole byte strings. A wrong size or a decompression bomb cannot exhaust
+//! the memory.
 //!
-//! Nothing is streamed: a decompressor that writes directly into the output needs no window. In zstd, a few hostile
-//! bytes can request a window of 128 MB.
+//! Nothing is streamed, because a decompressor that writes directly into the output needs no window. In zstd, a few
+//! hostile bytes can request a window of 128 MB.
 
 use std::fmt;
 
@@ -22,14 +23,14 @@ pub enum Compression {
     Snappy,
 }
 
-/// The initial size of the output. Most states fit into it. If damaged bytes announce a size that is far too large,
-/// this is the memory that they waste.
+/// The initial size of the output. Most states fit into it. If damaged bytes declare a size that is far too large, only
+/// this memory is wasted.
 const FIRST_OUTPUT: usize = 16 << 10;
 
-/// zstd at 1 is as small as at 3 on states, and faster.
+/// The level of zstd. On states, level 1 is as small as level 3, and faster.
 const ZSTD_LEVEL: i32 = 1;
 
-/// Why the decompressed bytes do not have the announced size.
+/// The reason why decompression does not give the declared size.
 enum Failure {
     TooShort,
     Corrupt(String),
@@ -39,19 +40,19 @@ impl Compression {
     /// All types, in the order of their numbers.
     pub const ALL: [Self; 5] = [Self::None, Self::Lz4, Self::Zlib, Self::Zstd, Self::Snappy];
 
-    /// Pulsar's number.
+    /// Returns Pulsar's number of the type.
     #[must_use]
     pub fn number(self) -> u32 {
         self as u32
     }
 
-    /// The type of this number.
+    /// Returns the type of this number.
     #[must_use]
     pub fn numbered(number: u64) -> Option<Self> {
         usize::try_from(number).ok().and_then(|number| Self::ALL.get(number).copied())
     }
 
-    /// Pulsar's name, as in its settings.
+    /// Returns Pulsar's name of the type, as in Pulsar's settings.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -63,7 +64,7 @@ impl Compression {
         }
     }
 
-    /// The type of this name.
+    /// Returns the type of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|compression| compression.name() == name)
@@ -72,7 +73,7 @@ impl Compression {
     /// Compresses `bytes`.
     ///
     /// # Errors
-    /// [`Error::Limit`] when the library cannot take that many.
+    /// [`Error::Limit`] if the library cannot compress that many bytes.
     pub fn compress(self, bytes: &[u8]) -> Result<Vec<u8>> {
         let too_large = |error: &dyn fmt::Display| {
             Error::Limit(format!("{self} cannot compress {} bytes: {error}", bytes.len()))
@@ -105,10 +106,10 @@ impl Compression {
 
     /// Decompresses `bytes`, which must give exactly `size` bytes.
     ///
-    /// The output grows towards `size` as it fills, so memory stays below twice the decompressed bytes.
+    /// The output grows while it fills, up to `size`, so the memory stays below twice the decompressed bytes.
     ///
     /// # Errors
-    /// [`Error::Limit`] when `size` is more than `max_bytes`; [`Error::Corrupt`] otherwise.
+    /// [`Error::Limit`] if `size` is more than `max_bytes`; [`Error::Corrupt`] for invalid bytes or another size.
     pub fn decompress(self, bytes: &[u8], size: usize, max_bytes: usize) -> Result<Vec<u8>> {
         if size > max_bytes {
             return Err(Error::Limit(format!(

@@ -4,14 +4,14 @@ use std::fmt;
 
 use crate::error::{Error, Result};
 
-/// How a state is written.
+/// The form of an encoded state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// Field 3: a message per range.
+    /// Pulsar's field 3: a message for each range.
     PulsarRanges,
-    /// Field 6: a dense bit set per ledger.
+    /// Pulsar's field 6: a dense bit set for each ledger.
     PulsarLongArray,
-    /// Ours: the smallest, with a checksum.
+    /// ackwell's form: the smallest one, with a checksum.
     Compact,
 }
 
@@ -19,7 +19,7 @@ impl Form {
     /// Every form.
     pub const ALL: [Self; 3] = [Self::PulsarRanges, Self::PulsarLongArray, Self::Compact];
 
-    /// Its name everywhere.
+    /// Returns the name in the API and on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -29,13 +29,13 @@ impl Form {
         }
     }
 
-    /// Whether a broker reads it.
+    /// Returns whether brokers can read the form.
     #[must_use]
     pub const fn is_pulsar(self) -> bool {
         matches!(self, Self::PulsarRanges | Self::PulsarLongArray)
     }
 
-    /// The form of this name.
+    /// Returns the form of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|form| form.name() == name)
@@ -49,7 +49,7 @@ pub enum FormChoice {
     Form(Form),
     /// The smaller of Pulsar's forms that a broker of this major version reads, at most as large as an entry may be.
     PulsarAuto {
-        /// The major version, 4 of 4.2.4.
+        /// The major version of the broker, for example 4 for 4.2.4.
         broker_major: u32,
     },
 }
@@ -58,7 +58,7 @@ impl FormChoice {
     /// The name of [`Self::PulsarAuto`].
     pub const PULSAR_AUTO: &str = "pulsar-auto";
 
-    /// The choice of this name; `broker` is a version such as 4.2.4.
+    /// Returns the choice with this name. `broker` is a version such as 4.2.4.
     ///
     /// # Errors
     /// [`Error::Value`] for an unknown name, and for `pulsar-auto` with an invalid version.

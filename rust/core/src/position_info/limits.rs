@@ -1,7 +1,7 @@
-//! Limits of an encoding, and the exact loss when a limit cuts the state.
+//! The limits of an encoding, and the exact loss if a limit cuts the state.
 //!
-//! A cut keeps the first ranges in order, as a broker does: the ranges nearest to the mark-delete position are the
-//! first that move it.
+//! A cut keeps the first ranges in order, as a broker does. These are nearest to the mark-delete position and the first
+//! that advance it.
 
 use std::collections::BTreeMap;
 
@@ -14,26 +14,26 @@ use crate::range_set::PositionRangeSet;
 /// The limits of an encoding; `None` means unlimited.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Limits {
-    /// Ranges of individually deleted messages.
+    /// The most ranges of individually deleted messages.
     pub max_ranges: Option<usize>,
-    /// Ledgers with individually deleted messages.
+    /// The most ledgers with individually deleted messages.
     pub max_ledgers: Option<usize>,
-    /// Encoded bytes.
+    /// The most encoded bytes.
     pub max_bytes: Option<usize>,
 }
 
-/// The parts that an encoding leaves out.
+/// The parts of a state that an encoding omits.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Loss {
-    /// Whole entries.
+    /// The entries that are acknowledged as a whole.
     pub individually_deleted: PositionRangeSet,
-    /// Ranges over a ledger's end that the form cannot hold.
+    /// Ranges from one ledger into another that the form cannot hold.
     pub spanning_ranges: Vec<(Position, Position)>,
     /// Partly acknowledged entries.
     pub batch_deleted: AckSets,
     /// Redelivery counts that the form cannot hold.
     pub redelivery_counts: BTreeMap<Position, i64>,
-    /// Why; empty when nothing is left out.
+    /// The reasons; empty if nothing is omitted.
     pub reasons: Vec<String>,
 }
 
@@ -41,7 +41,7 @@ impl PositionInfo {
     /// Encodes as much of the state as the form and the limits allow, and returns the loss.
     ///
     /// # Errors
-    /// [`Error::Limit`] when even the mark-delete position and the properties exceed `max_bytes`.
+    /// [`Error::Limit`] if the mark-delete position and the properties alone exceed `max_bytes`.
     pub fn encode_within(&self, form: Form, limits: Limits) -> Result<(Vec<u8>, Loss)> {
         let max_bytes = limits.max_bytes.unwrap_or(usize::MAX);
         if self.lost_by_form(form).is_empty()
@@ -60,7 +60,7 @@ impl PositionInfo {
         }
     }
 
-    /// What `form` has no place for.
+    /// Returns the kinds of content that `form` cannot hold.
     fn lost_by_form(&self, form: Form) -> Vec<String> {
         let mut reasons = Vec::new();
         if form.is_pulsar() && !self.redelivery_counts.is_empty() {
@@ -72,7 +72,7 @@ impl PositionInfo {
         reasons
     }
 
-    /// Without what `form` has no place for.
+    /// Returns the state without the content that `form` cannot hold, and adds that content to `loss`.
     fn kept_by_form(&self, form: Form, loss: &mut Loss) -> Self {
         let mut kept = self.clone();
         loss.reasons = self.lost_by_form(form);
@@ -85,7 +85,7 @@ impl PositionInfo {
         kept
     }
 
-    /// Encodes with the first `ranges` ranges; the others are lost.
+    /// Returns the state with the first `ranges` ranges, and adds the others to `loss`.
     fn cut_to(&self, ranges: usize, loss: &mut Loss) -> Self {
         let mut kept = self.clone();
         if ranges < self.individually_deleted.len() {
@@ -97,7 +97,7 @@ impl PositionInfo {
         kept
     }
 
-    /// Encodes with the first `batches` partly acknowledged entries; the others are lost.
+    /// Returns the state with the first `batches` partly acknowledged entries, and adds the others to `loss`.
     fn cut_batches_to(&self, batches: usize, loss: &mut Loss) -> Self {
         let mut kept = self.clone();
         if batches < kept.batch_deleted.len() {
@@ -106,7 +106,7 @@ impl PositionInfo {
         kept
     }
 
-    /// The bytes, unless there are more than `max_bytes` or the form cannot hold the state.
+    /// Returns the encoded bytes; `None` if they are more than `max_bytes` or the form cannot hold the state.
     fn encode_up_to(&self, form: Form, max_bytes: usize) -> Result<Option<Vec<u8>>> {
         match self.encode(form) {
             Ok(bytes) if bytes.len() <= max_bytes => Ok(Some(bytes)),
@@ -115,7 +115,7 @@ impl PositionInfo {
         }
     }
 
-    /// Keeps as many ranges as fit, then, if none does, as many partly acknowledged entries.
+    /// Keeps as many ranges as fit. If no range fits, keeps as many partly acknowledged entries as fit.
     fn cut_to_bytes(
         &self,
         form: Form,
@@ -150,13 +150,13 @@ impl PositionInfo {
 }
 
 impl Limits {
-    /// Whether a set and its encoding of `bytes` bytes are within all limits.
+    /// Returns whether a set and its encoding of `bytes` bytes are within all limits.
     #[must_use]
     pub fn allow(self, set: &PositionRangeSet, bytes: usize) -> bool {
         self.reason(set).is_none() && self.max_bytes.is_none_or(|max| bytes <= max)
     }
 
-    /// How many ranges both limits on ranges keep.
+    /// Returns the number of ranges that are within the limits of ranges and of ledgers.
     fn ranges_kept(self, set: &PositionRangeSet) -> usize {
         let within_ledgers = match self.max_ledgers {
             Some(ledgers) if ledgers < set.ledger_ids().len() => {
@@ -167,7 +167,7 @@ impl Limits {
         within_ledgers.min(self.max_ranges.unwrap_or(usize::MAX))
     }
 
-    /// Which limit on ranges cuts, if one does.
+    /// Returns a text about the limit of ranges or ledgers that cuts the set, if any.
     fn reason(self, set: &PositionRangeSet) -> Option<String> {
         let mut reasons = Vec::new();
         match self.max_ledgers {
@@ -186,7 +186,7 @@ impl Limits {
     }
 }
 
-/// The first `count` ranges of a set.
+/// Returns the first `count` ranges of a set.
 fn first_ranges(set: &PositionRangeSet, count: usize) -> PositionRangeSet {
     let mut first = PositionRangeSet::new();
     let mut left = count;
@@ -207,7 +207,8 @@ fn first_ranges(set: &PositionRangeSet, count: usize) -> PositionRangeSet {
     first
 }
 
-/// The greatest number up to `most` for which `holds`, which must be true up to it and false beyond.
+/// Returns the greatest number up to `most` for which `holds` is true. `holds` must be true up to that number and false
+/// above it.
 fn greatest(most: usize, mut holds: impl FnMut(usize) -> Result<bool>) -> Result<Option<usize>> {
     if !holds(0)? {
         return Ok(None);

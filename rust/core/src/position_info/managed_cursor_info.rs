@@ -16,7 +16,7 @@ use super::{PositionInfo, pulsar, ranges};
 use crate::error::{Error, Result};
 use crate::position::Position;
 
-/// The first bytes of a compressed value. No message begins with them: its first tag is 0x08.
+/// The first bytes of a compressed value. A plain message begins with the tag 0x08 instead.
 pub(crate) const COMPRESSED_MAGIC: [u8; 2] = [0x47, 0x78];
 
 const CURSORS_LEDGER_ID: u32 = 1;
@@ -31,20 +31,20 @@ const CURSOR_PROPERTIES: u32 = 8;
 /// A cursor's record in the metadata store. Its acknowledged entries are always ranges.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ManagedCursorInfo {
-    /// The BookKeeper ledger with the cursor's newer states; −1 when the state is here.
+    /// The BookKeeper ledger that has newer states of the cursor; −1 if this record has the state.
     pub cursors_ledger_id: i64,
-    /// The state as far as this record holds it.
+    /// The part of the state that is in this record.
     pub position_info: Option<PositionInfo>,
-    /// When the cursor was last active, in ms since the epoch.
+    /// The time of the cursor's last activity, in ms since the epoch.
     pub last_active: Option<i64>,
     /// Properties of the subscription.
     pub cursor_properties: BTreeMap<String, String>,
-    /// Fields that this version does not know, tags included, one after the other.
+    /// The concatenated bytes of unknown fields, including their tags.
     pub unknown_fields: Vec<u8>,
 }
 
 impl ManagedCursorInfo {
-    /// A record without a state.
+    /// Returns a record without a state.
     #[must_use]
     pub fn new(cursors_ledger_id: i64) -> Self {
         Self {
@@ -115,7 +115,7 @@ impl ManagedCursorInfo {
     /// Writes the value, with the header of `compression` if one is given.
     ///
     /// # Errors
-    /// [`Error::Limit`] when the message is longer than the header can say.
+    /// [`Error::Limit`] if the length of the message does not fit into the header.
     pub fn encode(&self, compression: Option<Compression>) -> Result<Vec<u8>> {
         let message = encode_message(self);
         let Some(compression) = compression else { return Ok(message) };
@@ -132,7 +132,7 @@ impl ManagedCursorInfo {
     }
 }
 
-/// The compression, the decompressed size, and the start of the compressed bytes.
+/// Reads the header. Returns the compression, the decompressed size, and the start of the compressed bytes.
 fn read_header(bytes: &[u8]) -> Result<(Compression, usize, usize)> {
     let mut reader = Reader::starting_at(bytes, COMPRESSED_MAGIC.len());
     let length = reader.take(4)?;

@@ -1,4 +1,5 @@
-//! The messages inside `PositionInfo` and `ManagedCursorInfo`, which number the same parts differently.
+//! The nested messages of `PositionInfo` and `ManagedCursorInfo`. Both contain the same messages under different field
+//! numbers.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +15,7 @@ use crate::position::Position;
 /// The approximate memory of a map entry without its content: node, key and value header.
 pub(crate) const MAP_ENTRY_BYTES: usize = 96;
 
-/// Both int64 fields of a message whose fields 1 and 2 are int64; `None` if one is missing.
+/// Reads the int64 fields 1 and 2 of a message; `None` for a missing field.
 fn two_ints(mut message: Reader<'_>) -> Result<(Option<i64>, Option<i64>)> {
     let (mut first, mut second) = (None, None);
     while let Some(field) = message.field()? {
@@ -27,7 +28,7 @@ fn two_ints(mut message: Reader<'_>) -> Result<(Option<i64>, Option<i64>)> {
     Ok((first, second))
 }
 
-/// `NestedPositionInfo{ledgerId=1, entryId=2}`, both required; the entry is at least `least_entry`.
+/// Reads a `NestedPositionInfo{ledgerId=1, entryId=2}`. Both fields are required. The entry is at least `least_entry`.
 fn nested_position(message: Reader<'_>, least_entry: i64) -> Result<Position> {
     let offset = message.offset();
     let (Some(ledger_id), Some(entry_id)) = two_ints(message)? else {
@@ -36,7 +37,7 @@ fn nested_position(message: Reader<'_>, least_entry: i64) -> Result<Position> {
     checked_position(offset, ledger_id, entry_id, least_entry)
 }
 
-/// A position, if its ids can exist.
+/// Returns the position, or an error if an id is missing or out of range.
 pub(crate) fn checked_position(
     offset: usize,
     ledger_id: i64,
@@ -54,7 +55,7 @@ pub(crate) fn checked_position(
     Ok(Position::new(ledger_id, entry_id))
 }
 
-/// `MessageRange{lowerEndpoint=1, upperEndpoint=2}`, open-closed, both required.
+/// Reads a `MessageRange{lowerEndpoint=1, upperEndpoint=2}`, an open-closed range. Both fields are required.
 pub(crate) fn read_range(mut message: Reader<'_>) -> Result<(Position, Position)> {
     let offset = message.offset();
     let (mut lower, mut upper) = (None, None);
@@ -74,13 +75,13 @@ pub(crate) fn read_range(mut message: Reader<'_>) -> Result<(Position, Position)
     }
 }
 
-/// Appends `ledgerId=1, entryId=2`.
+/// Appends a position as the fields `ledgerId=1` and `entryId=2`.
 fn put_position(out: &mut Vec<u8>, position: Position) {
     put_int_field(out, 1, position.ledger_id);
     put_int_field(out, 2, position.entry_id);
 }
 
-/// Bytes of [`put_position`].
+/// Returns the number of bytes that [`put_position`] appends.
 fn position_length(position: Position) -> usize {
     2 + varint_length(position.ledger_id as u64) + varint_length(position.entry_id as u64)
 }
@@ -95,7 +96,7 @@ pub(crate) fn put_range(out: &mut Vec<u8>, number: u32, lower: Position, upper: 
     put_position(out, upper);
 }
 
-/// A string that must be UTF-8.
+/// Reads a string, which must be UTF-8.
 fn text(bytes: Reader<'_>) -> Result<String> {
     match std::str::from_utf8(bytes.rest()) {
         Ok(text) => Ok(text.to_owned()),
@@ -105,7 +106,8 @@ fn text(bytes: Reader<'_>) -> Result<String> {
     }
 }
 
-/// The fields `name=1` and `value=2` of a property, both required; `value_of` returns None for another wire type.
+/// Reads the fields `name=1` and `value=2` of a property. Both are required. `value_of` returns `None` for a wrong wire
+/// type.
 fn name_and_value<'a, T>(
     mut message: Reader<'a>,
     value_of: impl Fn(Value<'a>) -> Option<T>,
@@ -123,7 +125,7 @@ fn name_and_value<'a, T>(
     name.zip(value).ok_or_else(|| Error::corrupt(offset, missing))
 }
 
-/// `LongProperty{name=1, value=2}`, both required. If a name occurs twice, the last value counts.
+/// Reads a `LongProperty{name=1, value=2}`. Both fields are required. If a name occurs twice, the last value counts.
 pub(crate) fn read_long_property(
     message: Reader<'_>,
     properties: &mut BTreeMap<String, i64>,
@@ -153,7 +155,7 @@ pub(crate) fn put_long_properties(
     }
 }
 
-/// `StringProperty{name=1, value=2}`, both required. If a name occurs twice, the last value counts.
+/// Reads a `StringProperty{name=1, value=2}`. Both fields are required. If a name occurs twice, the last value counts.
 pub(crate) fn read_string_property(
     message: Reader<'_>,
     properties: &mut BTreeMap<String, String>,
@@ -183,7 +185,7 @@ pub(crate) fn put_string_properties(
     }
 }
 
-/// The words of a bit set as they come; trailing zero words take no memory, as in Java's `BitSet`.
+/// The words of a bit set while they are read. Zero words at the end take no memory, as in Java's `BitSet`.
 #[derive(Default)]
 struct Words {
     words: Vec<i64>,
@@ -218,8 +220,8 @@ pub(crate) fn each_int(value: Value<'_>, mut each: impl FnMut(i64) -> Result<()>
     }
 }
 
-/// `BatchedEntryDeletionIndexInfo{position=1, deleteSet=2}`, in any order. If a position occurs twice,
-/// the last set counts.
+/// Reads a `BatchedEntryDeletionIndexInfo{position=1, deleteSet=2}` with its fields in any order. If a position occurs
+/// twice, the last set counts.
 pub(crate) fn read_batch(
     mut message: Reader<'_>,
     batch_deleted: &mut AckSets,
@@ -260,7 +262,7 @@ pub(crate) fn put_batches(out: &mut Vec<u8>, number: u32, batch_deleted: &AckSet
     }
 }
 
-/// Bytes of [`put_words`].
+/// Returns the number of bytes that [`put_words`] appends.
 pub(crate) fn unpacked_length(words: &[i64]) -> usize {
     words.iter().map(|&word| 1 + varint_length(word as u64)).sum()
 }
@@ -273,7 +275,7 @@ pub(crate) fn put_words(out: &mut Vec<u8>, words: &[i64]) {
     }
 }
 
-/// The key of a `LongListMap{key=1, values=2}`, which may follow its values.
+/// Returns the key of a `LongListMap{key=1, values=2}`. The key may be after the values.
 pub(crate) fn long_list_key(mut message: Reader<'_>) -> Result<i64> {
     let offset = message.offset();
     let mut key = None;
@@ -302,7 +304,7 @@ pub(crate) fn each_long_list_word(
     Ok(())
 }
 
-/// Bytes of a `LongListMap` without its own tag and length.
+/// Returns the number of bytes of a `LongListMap` without its tag and length.
 pub(crate) fn long_list_length(ledger_id: i64, values_length: usize) -> usize {
     tag_length(1) + varint_length(ledger_id as u64) + values_length
 }

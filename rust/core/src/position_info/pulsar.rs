@@ -1,4 +1,4 @@
-//! `PositionInfo` as Pulsar writes it, in both ways to list acknowledged entries.
+//! The encoding of `PositionInfo` in Pulsar's two forms, which list acknowledged entries differently.
 //!
 //! Fields are written in the order of their numbers, then the unknown fields; they are read in any order. If both
 //! field 3 and field 6 are present, field 3 wins, as in a broker.
@@ -24,20 +24,21 @@ const BATCHED_ENTRY_DELETION_INDEX_INFO: u32 = 5;
 const INDIVIDUAL_DELETED_MESSAGE_RANGES: u32 = 6;
 const IDLE_SINCE: u32 = 7;
 
-/// A range of a ledger below 2^14 and an entry below 2^14, as most are: growing a large vector copies it.
+/// The bytes of a range with a ledger id and entry ids below 2^14, as most are. Reserving this much avoids growing, and
+/// so copying, a large vector.
 const USUAL_RANGE_BYTES: usize = 20;
 
-/// Protocol Buffers messages are smaller than this. A far entry would need a longer bit set.
+/// The maximum size of a Protocol Buffers message. A very large entry id would need a longer bit set.
 const MESSAGE_BYTES_MAX: usize = i32::MAX as usize;
 
-/// The bytes of an entry that a bookie takes by default: a frame of 5 MiB, less room for its header.
+/// The most bytes of an entry that a bookie accepts by default: a frame of 5 MiB minus its header.
 const BROKER_ENTRY_BYTES_MAX: usize = (5 << 20) - (1 << 10);
 
 /// The first major version whose every release reads [`Form::PulsarLongArray`] (apache/pulsar#9292).
 const LONG_ARRAY_SINCE_MAJOR: u32 = 4;
 
 impl PositionInfo {
-    /// Decides the form of an encoding, and limits `pulsar-auto` to the size of a broker's entry.
+    /// Returns the form of an encoding. For `pulsar-auto`, sets the limit of bytes to the size of a broker's entry.
     #[must_use]
     pub fn choose_form(&self, choice: FormChoice, limits: &mut Limits) -> Form {
         match choice {
@@ -49,7 +50,7 @@ impl PositionInfo {
         }
     }
 
-    /// The smaller of Pulsar's forms that a broker of this major version reads.
+    /// Returns the smaller of Pulsar's forms that a broker of this major version reads.
     #[must_use]
     pub fn smaller_pulsar_form(&self, broker_major: u32) -> Form {
         if broker_major < LONG_ARRAY_SINCE_MAJOR {
@@ -61,8 +62,8 @@ impl PositionInfo {
         }
     }
 
-    /// Appends the smaller of Pulsar's forms, and returns how many bytes ranges and the long array take; `None` if
-    /// the long array cannot hold the state.
+    /// Appends the smaller of Pulsar's forms. Returns the number of bytes of the ranges and of the long array, `None`
+    /// if the long array cannot hold the state.
     pub(crate) fn put_smaller(&self, out: &mut Vec<u8>) -> (usize, Option<usize>) {
         let start = out.len();
         let (mut ranges, mut arrays) = (Vec::new(), Vec::new());
@@ -135,7 +136,7 @@ pub(crate) fn encode_ranges(info: &PositionInfo) -> Vec<u8> {
     out
 }
 
-/// Appends every range, those over a ledger's end included, as fields `number`.
+/// Appends every range as fields `number`, including ranges from one ledger into another.
 pub(crate) fn put_all_ranges(out: &mut Vec<u8>, number: u32, info: &PositionInfo) {
     ranges::put_all(out, number, &info.individually_deleted);
     for &(lower, upper) in &info.spanning_ranges {
@@ -153,7 +154,7 @@ pub(crate) fn encode_long_array(info: &PositionInfo) -> Result<Vec<u8>> {
     Ok(out)
 }
 
-/// Appends the acknowledged entries of each ledger as a bit set to a message of `before` bytes more than `out`.
+/// Appends the acknowledged entries of each ledger as a bit set. The whole message has `before` more bytes than `out`.
 fn put_long_arrays(out: &mut Vec<u8>, before: usize, info: &PositionInfo) -> Result<()> {
     if let Some((lower, upper)) = info.spanning_ranges.first() {
         return Err(Error::Limit(format!(

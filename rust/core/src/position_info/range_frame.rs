@@ -1,20 +1,21 @@
-//! Fast reading and writing of ranges with the same layout as the previous one: the same ledger, and entries of
-//! equally many bytes.
+//! Fast reading and writing of ranges that have the layout of the previous range: the same ledger, and entry ids with
+//! the same number of bytes.
 //!
-//! Such ranges differ only in their entries. So a million of them are read and written by comparing and copying the
-//! *frame* around the entries, in whole words. The general reader and writer handle a range if the entries grow by a
-//! byte, if the ledger changes, or if the layout differs (a far ledger or entry, an unknown field, the last bytes of
-//! the input). That range gives the frame of the following ones.
+//! Such ranges differ only in their entry ids. So they are read and written by comparing and copying the *frame*, the
+//! bytes around the entry ids, in whole words. The general reader and writer handle all other ranges: if an entry id
+//! needs one more byte, if the ledger changes, or if the layout differs (a large ledger or entry id, an unknown field,
+//! the last bytes of the input). The next ranges then use the frame of that range.
 
 use super::wire::varint_length;
 
-/// A range takes at most 34 bytes here, so in a window of 64 bytes the end needs no check.
+/// The number of bytes in a window. A range in this layout takes at most 34 bytes, so reads in a window need no check
+/// for the end.
 pub(super) const WINDOW: usize = 64;
 
-/// Both entries of a range are worked on in one word, four bytes each.
+/// Entry ids are below this number, so that both of a range fit into one word with four bytes each.
 const ENTRY_LIMIT: u64 = 1 << 28;
 
-/// The low seven bits of each of four bytes.
+/// A mask of the low seven bits of each of four bytes.
 const SEVENS: u64 = 0x7f7f_7f7f;
 
 /// The bytes of a range around its entries.
@@ -26,14 +27,14 @@ const SEVENS: u64 = 0x7f7f_7f7f;
 /// upper    the entry                                 1 to 4
 /// ```
 ///
-/// The *body* is the lower entry and the middle. For an entry, the frame holds the continuation bit of each byte. No
-/// range fits the default frame.
+/// The *body* is the lower entry and the middle. For an entry id, the frame has the continuation bit of each byte. The
+/// default frame matches no range.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Frame {
     head: Part<u128>,
     body: Part<u128>,
     upper: Part<u64>,
-    /// The bits of the entries in body and upper.
+    /// The bits of the entry ids in the body and in the upper part.
     lower_bits: u64,
     upper_bits: u64,
     body_at: usize,
@@ -43,14 +44,14 @@ pub(super) struct Frame {
     uppers: Within,
 }
 
-/// Fixed bits: their values, and a mask of them.
+/// The fixed bits of a part: their values and their mask.
 #[derive(Clone, Copy, Default)]
 struct Part<T> {
     bits: T,
     mask: T,
 }
 
-/// Numbers whose varints take equally many bytes.
+/// An interval of numbers whose varints have the same number of bytes.
 #[derive(Clone, Copy, Default)]
 struct Within {
     first: u64,
@@ -71,7 +72,8 @@ impl Within {
 }
 
 impl Frame {
-    /// The frame of ranges of this ledger as field `number` with the layout of this range; `None` if it has none.
+    /// Returns the frame of ranges with the layout of this range in field `number`; `None` for a layout without a
+    /// frame.
     pub(super) fn like(number: u32, ledger_id: i64, lower: i64, upper: i64) -> Option<Self> {
         let prefix_length = 2 + varint_length(ledger_id as u64);
         if (lower | upper) as u64 >= ENTRY_LIMIT || prefix_length > 8 || number > 15 {
@@ -115,13 +117,13 @@ impl Frame {
         })
     }
 
-    /// The bytes of a range.
+    /// Returns the number of bytes of a range.
     #[inline]
     pub(super) fn length(&self) -> usize {
         self.length
     }
 
-    /// The lower and upper entry of the range that begins the window.
+    /// Returns the lower and the upper entry of the range at the start of the window.
     #[inline]
     pub(super) fn read(&self, window: &[u8; WINDOW]) -> Option<(i64, i64)> {
         let head = u128::from_le_bytes(bytes_at(window, 0));
@@ -137,7 +139,7 @@ impl Frame {
         (lower <= upper).then_some((lower, upper))
     }
 
-    /// Writes a range into the window; false if its entries do not fit the layout.
+    /// Writes a range into the window; returns false if the entry ids do not fit the layout.
     #[inline]
     pub(super) fn write(&self, window: &mut [u8; WINDOW], lower: i64, upper: i64) -> bool {
         if !self.lowers.holds(lower) || !self.uppers.holds(upper) {
@@ -153,7 +155,7 @@ impl Frame {
     }
 }
 
-/// Bytes of a part, put together lowest first.
+/// The bytes of a part while it is built, the lowest first.
 #[derive(Default)]
 struct Bytes {
     bits: u128,
@@ -180,7 +182,7 @@ impl Bytes {
         self.push(number as u8);
     }
 
-    /// A varint of this length, of which only the continuation bits are fixed.
+    /// Appends a varint of this length. Only its continuation bits are fixed.
     fn push_continuation(&mut self, length: usize) {
         (1..length).for_each(|_| self.push_masked(0x80, 0x80));
         self.push_masked(0, 0x80);
@@ -194,7 +196,7 @@ fn bytes_at<const LENGTH: usize>(window: &[u8; WINDOW], at: usize) -> [u8; LENGT
     bytes
 }
 
-/// Two numbers below [`ENTRY_LIMIT`] as groups of seven bits, a byte each.
+/// Returns two numbers below [`ENTRY_LIMIT`] as groups of seven bits in one byte each.
 #[inline]
 fn spread(lower: i64, upper: i64) -> (u64, u64) {
     let both = lower as u64 | (upper as u64) << 32;
@@ -203,7 +205,7 @@ fn spread(lower: i64, upper: i64) -> (u64, u64) {
     (ones & 0xffff_ffff, ones >> 32)
 }
 
-/// The numbers whose groups of seven bits are these bytes, all below 0x80 and at most four each.
+/// Returns the two numbers whose groups of seven bits are in these bytes. The reverse of [`spread`].
 #[inline]
 fn join_bits(lower: u64, upper: u64) -> (i64, i64) {
     let ones = lower | upper << 32;

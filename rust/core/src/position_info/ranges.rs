@@ -1,4 +1,4 @@
-//! Reads and writes both of Pulsar's lists of acknowledged entries as a range set.
+//! The conversion between a range set and Pulsar's two lists of acknowledged entries.
 
 use super::budget::Budget;
 use super::form::Form;
@@ -9,16 +9,17 @@ use crate::error::Result;
 use crate::position::Position;
 use crate::range_set::{PositionRangeSet, RANGES_TOGETHER, WORDS_TOGETHER};
 
-/// Collects the acknowledged entries of a message in any order; field 3 wins over field 6.
+/// Collects the acknowledged entries of a message, whose fields are in any order. If field 3 is present, field 6 is
+/// ignored.
 pub(super) struct Collector {
     set: PositionRangeSet,
     spanning: Vec<(Position, Position)>,
     form: Form,
     saw_ranges: bool,
-    /// Ranges of one ledger that the set has yet to take.
+    /// The ledger of the collected ranges that are not in the set yet.
     ledger_id: i64,
     bounds: Vec<(i64, i64)>,
-    /// Words of one ledger that the set has yet to take.
+    /// The collected words of one ledger that are not in the set yet.
     words: Vec<u64>,
     taken: usize,
     measure_at: usize,
@@ -39,7 +40,7 @@ impl Collector {
         }
     }
 
-    /// Reads the following ranges that have the layout of the one just added.
+    /// Reads the next ranges as long as they have the layout of the last added range.
     pub(super) fn take_framed(
         &mut self,
         reader: &mut Reader<'_>,
@@ -57,7 +58,8 @@ impl Collector {
         Ok(())
     }
 
-    /// One range of field 3. A range over a ledger's end counts in its upper ledger and is kept.
+    /// Adds a range of field 3. A range from one ledger into another is stored in `spanning`, and its part in the upper
+    /// ledger is added.
     #[inline]
     pub(super) fn add_range(
         &mut self,
@@ -78,7 +80,7 @@ impl Collector {
         self.add(upper.ledger_id, -1, upper.entry_id, budget)
     }
 
-    /// Takes the words of one ledger of field 6.
+    /// Returns an object that adds the words of one ledger of field 6.
     pub(super) fn words_of(&mut self, ledger_id: i64) -> WordBlocks<'_> {
         if !self.saw_ranges {
             self.form = Form::PulsarLongArray;
@@ -86,7 +88,7 @@ impl Collector {
         WordBlocks { collector: self, ledger_id, first_word: 0 }
     }
 
-    /// The form, and the listed entries.
+    /// Returns the form of the message, and the acknowledged entries.
     pub(super) fn finish(mut self, budget: &Budget) -> Result<(Form, Acks)> {
         self.flush()?;
         budget.allow(self.set.heap_bytes())?;
@@ -124,7 +126,7 @@ impl Collector {
 /// The acknowledged entries of a message.
 pub(super) struct Acks {
     pub(super) set: PositionRangeSet,
-    /// Ranges over ledgers' ends, whose upper part is in the set.
+    /// Ranges from one ledger into another. Their part in the upper ledger is in the set.
     pub(super) spanning: Vec<(Position, Position)>,
 }
 
@@ -136,7 +138,7 @@ pub(super) struct WordBlocks<'a> {
 }
 
 impl WordBlocks<'_> {
-    /// The next 64 entries.
+    /// Adds the next word, which has 64 entries.
     #[inline]
     pub(super) fn push(&mut self, word: i64, budget: &Budget) -> Result<()> {
         self.collector.words.push(word.cast_unsigned());
@@ -160,7 +162,7 @@ impl WordBlocks<'_> {
     }
 }
 
-/// The size of the buffer on the stack: copying a few dozen bytes at a time would cost more than writing them.
+/// The size of the buffer on the stack. Appending a few dozen bytes at a time would cost more than writing them.
 const LAID_MAX: usize = 4096;
 
 /// Appends every range as field `number`.

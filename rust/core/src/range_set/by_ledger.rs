@@ -1,15 +1,16 @@
-//! Finds the ledgers of a batch without a tree search for each position.
+//! A cache of the ledgers of a batch, which avoids a tree search for each position.
 //!
-//! The acks of a topic come from a few hundred ledgers in any order. A table holds the last ledger for each value of
-//! the id's low bits. Consecutive ids do not clash, so nearly all look-ups hit this table in the first-level cache,
-//! and the tree is searched once for each ledger.
+//! The acks of a topic belong to a few hundred ledgers, in any order. A table holds the last ledger for each value of
+//! the id's low bits. Consecutive ids do not clash, so nearly all look-ups hit this table in the first-level cache, and
+//! the tree is searched once for each ledger.
 
 use std::collections::BTreeMap;
 
-/// Three kilobytes of table: a small part of the first-level cache, and filled in some 50 ns.
+/// The number of places in the table. It takes three kilobytes, a small part of the first-level cache, and is filled in
+/// some 50 ns.
 const PLACES: usize = 256;
 
-/// The value of each ledger of a batch.
+/// A value for each ledger of a batch.
 pub(super) struct ByLedger<T> {
     ids: [i64; PLACES],
     places: [u32; PLACES],
@@ -24,7 +25,7 @@ impl<T> ByLedger<T> {
         Self { ids: [-1; PLACES], places: [0; PLACES], met: Vec::new(), all: BTreeMap::new() }
     }
 
-    /// The value of a ledger; fetched at its first use.
+    /// Returns the value of a ledger. At the first use, `fetch` gives the value.
     #[inline]
     pub(super) fn get(&mut self, ledger_id: i64, fetch: impl FnOnce() -> T) -> &mut T {
         let slot = ledger_id as usize % PLACES;

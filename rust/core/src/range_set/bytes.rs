@@ -1,9 +1,9 @@
-//! The set as bytes for pickles and other exchange between processes of one version.
+//! The encoding of a set for pickles and other exchange between processes with the same version.
 //!
-//! Version byte 1, then all numbers as LEB128: the number of ledgers; of each, in order, its distance from the one
-//! before, the number of runs × 2 (+ 1 if they follow as words), and then either each run's distance from the one
-//! before and its length, or the first word's index, the number of words and the words, eight bytes each,
-//! little-endian. The durable forms of a cursor are in `position_info`.
+//! The bytes are a version byte 1, then numbers as LEB128. First comes the number of ledgers. Each ledger, in order,
+//! has its distance from the previous ledger id, and the number of runs × 2, plus 1 for the form of words. Then follow
+//! either the distance from the previous run and the length of each run; or the index of the first word, the number of
+//! words, and the words in eight little-endian bytes each. The durable forms of a cursor are in `position_info`.
 
 use super::window::Window;
 use super::{LedgerAcks, PositionRangeSet, Run, window};
@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 const VERSION: u8 = 1;
 
 impl PositionRangeSet {
-    /// The set as bytes that [`Self::from_bytes`] reads.
+    /// Encodes the set for [`Self::from_bytes`].
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = vec![VERSION];
@@ -40,10 +40,10 @@ impl PositionRangeSet {
         bytes
     }
 
-    /// Reads what [`Self::to_bytes`] wrote.
+    /// Decodes the bytes of [`Self::to_bytes`].
     ///
     /// # Errors
-    /// [`Error::Corrupt`] for anything else.
+    /// [`Error::Corrupt`] for any other bytes.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let mut reader = BytesReader { bytes, at: 0 };
         let mut set = Self::new();
@@ -133,7 +133,7 @@ impl<'a> BytesReader<'a> {
         Err(self.error("a number of more than 64 bits"))
     }
 
-    /// The number at a distance, read next, from `from`.
+    /// Reads a distance and returns `from` plus the distance.
     fn step(&mut self, from: i64) -> Result<i64> {
         let distance = self.number()?;
         from.checked_add_unsigned(distance).ok_or_else(|| self.error("an id outside int64"))

@@ -1,10 +1,10 @@
-//! The acknowledged entries of one ledger, for callers that hold many ledgers of many topics.
+//! The acknowledged entries of one ledger, for callers with many ledgers of many topics.
 
 use super::PositionRangeSet;
 use super::ledger_acks::LedgerAcks;
 use super::run::Run;
 
-/// A set of entry ids, each ≥ 0, in the form of a [`PositionRangeSet`]'s ledger.
+/// A set of entry ids ≥ 0, stored like one ledger of a [`PositionRangeSet`].
 #[derive(Debug, Clone, Default)]
 pub(crate) struct EntrySet(LedgerAcks);
 
@@ -37,22 +37,22 @@ impl EntrySet {
         self.0.is_empty()
     }
 
-    /// The last entry, if there is one.
+    /// Returns the last entry, if there is one.
     pub(crate) fn last_entry(&self) -> Option<i64> {
         (!self.is_empty()).then(|| self.0.last_entry())
     }
 
-    /// The number of ranges.
+    /// Returns the number of ranges.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// The ranges `(lower, upper]` in order.
+    /// Returns the ranges `(lower, upper]` in order.
     pub(crate) fn ranges(&self) -> impl Iterator<Item = (i64, i64)> + '_ {
         self.0.runs().map(|run| (run.lower, run.upper))
     }
 
-    /// The bits of the set from `first_word` on, which reach its last entry.
+    /// Writes the set as bits into `words`, which begin at word `first_word` and reach the last entry.
     pub(crate) fn write_words(&self, first_word: i64, words: &mut [u64]) {
         for (lower, upper) in self.ranges() {
             let (first, last) = (lower + 1 - 64 * first_word, upper - 64 * first_word);

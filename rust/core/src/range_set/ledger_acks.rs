@@ -6,32 +6,33 @@
 //! | a window of bits | runs close to each other | an eighth of a byte for each entry between first and last |
 //! | a tree of runs | few runs, far apart | about 25 bytes a run |
 //!
-//! A window may take [`WORDS_ALWAYS`] words and [`WORDS_PER_RUN`] more for each run; past twice that the ledger turns
-//! into a tree, so no input allocates more than a constant times its runs. Converting a window of n runs takes n
-//! steps, so the tree then waits for n more adds before it checks again. No order of operations pays for a conversion
-//! at every step.
+//! A window may take [`WORDS_ALWAYS`] words plus [`WORDS_PER_RUN`] words for each run. If it takes more than twice
+//! that, the ledger is converted to a tree. So no input allocates more than a constant times its runs. Converting a
+//! window of n runs takes n steps. Therefore the tree is checked again only after n more adds, so that no sequence of
+//! operations converts at every step.
 
 use super::run::Run;
 use super::runs::Runs;
 use super::window::Window;
 use crate::error::{Validity, invariant};
 
-/// Half a kilobyte: a ledger of two runs is a window if they are within 5,000 entries, a default Pulsar
-/// ledger (50,000 entries) becomes one at 90 runs.
+/// The words that any window may take, half a kilobyte. A ledger of two runs is a window if they are within 5,000
+/// entries. A default Pulsar ledger (50,000 entries) becomes a window at 90 runs.
 const WORDS_ALWAYS: u64 = 64;
 
-/// At worst, a window is two to three times as large as the tree it replaces; it is ten times as fast.
+/// The words that a window may take for each run. In the worst case a window is two to three times as large as the
+/// tree, but ten times as fast.
 const WORDS_PER_RUN: u64 = 8;
 
 #[derive(Debug, Clone)]
 pub(super) enum LedgerAcks {
-    /// One run; none if its bounds are equal.
+    /// One run. Equal bounds mean an empty ledger.
     Single(Run),
     Window(Box<Window>),
     Runs(Box<Runs>, Patience),
 }
 
-/// Adds before a tree checks again whether a window is smaller.
+/// The number of adds until a tree is checked again for conversion to a window.
 type Patience = usize;
 
 impl Default for LedgerAcks {
@@ -45,7 +46,7 @@ impl LedgerAcks {
         matches!(self, Self::Single(run) if run.lower == run.upper)
     }
 
-    /// The number of runs.
+    /// Returns the number of runs.
     pub(super) fn len(&self) -> usize {
         match self {
             Self::Single(run) => usize::from(run.lower < run.upper),
@@ -70,7 +71,7 @@ impl LedgerAcks {
         }
     }
 
-    /// Adds an entry ≥ 0; false if it was there.
+    /// Adds an entry ≥ 0; returns whether it was new.
     pub(super) fn add(&mut self, entry_id: i64) -> bool {
         match self {
             Self::Window(window) if window.reaches(entry_id) => {
@@ -123,8 +124,8 @@ impl LedgerAcks {
         added
     }
 
-    /// Adds the entries `(lower, upper]` of each pair; the slice may be empty. Rising runs that are close to each
-    /// other are combined as bits first, which avoids a look-up for each.
+    /// Adds the entries `(lower, upper]` of each pair. Ascending runs that are close to each other are first combined
+    /// as bits, which avoids a look-up for each.
     pub(super) fn add_runs(&mut self, bounds: &[(i64, i64)]) {
         let runs = bounds.iter().map(|&(lower, upper)| Run { lower, upper });
         let rising = bounds.iter().all(|(lower, upper)| lower < upper)
@@ -145,7 +146,7 @@ impl LedgerAcks {
         }
     }
 
-    /// Removes an entry; false if it was not there.
+    /// Removes an entry; returns whether it was in the set.
     pub(super) fn remove(&mut self, entry_id: i64) -> bool {
         if !self.contains(entry_id) {
             return false;
@@ -209,12 +210,12 @@ impl LedgerAcks {
         }
     }
 
-    /// The first run; the ledger is not empty.
+    /// Returns the first run. The ledger must not be empty.
     pub(super) fn first_run(&self) -> Run {
         self.runs().next().expect("a ledger that is kept is not empty")
     }
 
-    /// The last entry; the ledger is not empty.
+    /// Returns the last entry. The ledger must not be empty.
     pub(super) fn last_entry(&self) -> i64 {
         match self {
             Self::Single(run) => run.upper,
@@ -241,7 +242,7 @@ impl LedgerAcks {
         }
     }
 
-    /// The runs that begin after an entry.
+    /// Returns the runs that begin after an entry.
     pub(super) fn runs_after(&self, entry_id: i64) -> impl Iterator<Item = Run> + '_ {
         match self {
             Self::Single(run) => {
@@ -252,7 +253,7 @@ impl LedgerAcks {
         }
     }
 
-    /// Ors the entries into a bit set that reaches the last of them.
+    /// Sets the bits of the entries in `words`, which must reach the last entry.
     pub(super) fn write_words(&self, words: &mut [u64]) {
         if let Self::Window(window) = self {
             return window.write_words(words);
@@ -321,7 +322,7 @@ impl LedgerAcks {
         }
     }
 
-    /// `len` runs over `span`, two or more, that rise and do not touch.
+    /// Creates a ledger of `len` runs within `span`: at least two, ascending, and not adjacent.
     fn of_runs(span: Run, len: usize, runs: impl Iterator<Item = Run>) -> Self {
         if Window::words_over(span) <= words_for(len) {
             Self::Window(Box::new(Window::from_runs(span, runs)))
@@ -350,12 +351,12 @@ impl LedgerAcks {
     }
 }
 
-/// Words that a window with `len` runs may take.
+/// Returns the number of words that a window with `len` runs may take.
 const fn words_for(len: usize) -> u64 {
     WORDS_ALWAYS + WORDS_PER_RUN * len as u64
 }
 
-/// One of three iterators over the same thing.
+/// One of three iterators with the same item type.
 enum Either3<A, B, C> {
     A(A),
     B(B),

@@ -1,4 +1,4 @@
-//! A run of acknowledged entries inside one ledger, the unit that the forms of a ledger exchange.
+//! A run of consecutive acknowledged entries in one ledger. All forms of a ledger can be read and built as runs.
 
 use super::PositionRange;
 
@@ -14,7 +14,7 @@ impl Run {
         Self { lower: entry_id - 1, upper: entry_id }
     }
 
-    /// The number of entries, up to 2^63.
+    /// Returns the number of entries, up to 2^63.
     pub(super) const fn len(self) -> u64 {
         self.upper.wrapping_sub(self.lower).cast_unsigned()
     }
@@ -23,12 +23,12 @@ impl Run {
         self.lower < entry_id && entry_id <= self.upper
     }
 
-    /// Whether their union is one run.
+    /// Returns whether the union of both runs is one run.
     pub(super) const fn touches(self, other: Self) -> bool {
         self.lower <= other.upper && other.lower <= self.upper
     }
 
-    /// The run from the lesser lower to the greater upper bound.
+    /// Returns the run from the lesser lower to the greater upper bound.
     pub(super) fn joined(self, other: Self) -> Self {
         Self { lower: self.lower.min(other.lower), upper: self.upper.max(other.upper) }
     }

@@ -1,7 +1,7 @@
 //! A ledger's acknowledged entries as a sorted tree of runs: the form for few or far entries.
 //!
-//! Memory follows the number of runs alone, so that entries 0 and 2^40 in one ledger cost two nodes' places.
-//! Invariant: runs rise and do not touch; `cardinality` is the sum of their lengths.
+//! Memory depends only on the number of runs. So entries 0 and 2^40 in one ledger take the memory of two runs.
+//! Invariants: runs are ascending and not adjacent; `cardinality` is the sum of their lengths.
 
 use crate::error::{Validity, invariant};
 use std::collections::BTreeMap;
@@ -10,13 +10,13 @@ use super::run::Run;
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Runs {
-    /// Lower (exclusive) to upper (inclusive) bound.
+    /// A map from the lower bound (exclusive) to the upper bound (inclusive) of each run.
     uppers: BTreeMap<i64, i64>,
     cardinality: u64,
 }
 
 impl Runs {
-    /// The runs of another form; they must rise and not touch.
+    /// Creates the tree of runs, which must be ascending and not adjacent.
     pub(super) fn from_runs(runs: impl Iterator<Item = Run>) -> Self {
         let mut cardinality = 0;
         let uppers = runs
@@ -34,13 +34,13 @@ impl Runs {
         self.cardinality
     }
 
-    /// The run that contains an entry.
+    /// Returns the run that contains an entry.
     pub(super) fn run_containing(&self, entry_id: i64) -> Option<Run> {
         let (lower, upper) = self.uppers.range(..entry_id).next_back()?;
         Some(Run { lower: *lower, upper: *upper }).filter(|run| run.contains(entry_id))
     }
 
-    /// From the first lower to the last upper bound.
+    /// Returns the run from the first lower to the last upper bound.
     pub(super) fn span(&self) -> Option<Run> {
         let (lower, _) = self.uppers.first_key_value()?;
         let (_, upper) = self.uppers.last_key_value()?;
@@ -66,7 +66,7 @@ impl Runs {
         self.cardinality - before
     }
 
-    /// Removes a run and returns how many of its entries were there.
+    /// Removes a run and returns how many of its entries were in the set.
     pub(super) fn remove_run(&mut self, run: Run) -> u64 {
         let before = self.cardinality;
         while let Some((lower, upper)) = self.uppers.range(..run.upper).next_back() {
@@ -93,7 +93,7 @@ impl Runs {
         self.uppers.iter().map(|(lower, upper)| Run { lower: *lower, upper: *upper })
     }
 
-    /// The runs that begin after an entry.
+    /// Returns the runs that begin after an entry.
     pub(super) fn iter_after(&self, entry_id: i64) -> impl Iterator<Item = Run> + '_ {
         self.uppers.range(entry_id..).map(|(lower, upper)| Run { lower: *lower, upper: *upper })
     }

@@ -26,8 +26,8 @@ impl fmt::Display for PositionRangeSet {
 }
 
 impl PositionRangeSet {
-    /// Reads what [`fmt::Display`] writes, and what Pulsar's other range set (Guava's) prints: spaces
-    /// between ranges, `‥` for `..`. Ranges may come in any order and overlap.
+    /// Parses the text that [`fmt::Display`] writes. Also accepts the text of Guava's range set, which Pulsar can use
+    /// instead: it has spaces between ranges and `‥` for `..`. Ranges may be in any order and overlap.
     ///
     /// # Errors
     /// [`Error::Corrupt`] at the first invalid byte, or at an invalid range.

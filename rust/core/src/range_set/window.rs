@@ -1,12 +1,13 @@
 //! A ledger's acknowledged entries as a window of bits: the form for many runs close to each other.
 //!
-//! A bit costs the same whether set or not, so an add in any order is one load and one store, and
-//! two million entries with a hole at every second take a quarter of a byte for each range.
+//! A bit takes memory whether it is set or not. So an add in any order is one load and one store. If every second entry
+//! is a hole, a range takes a quarter of a byte.
 //!
-//! Representation: bit `b` of `words[i]` is entry `64 * (first_word + i) + b`. Words before `head` are zero. They
-//! were removed from the front and are released when they outgrow the rest, so that a mark-delete position that
-//! advances entry by entry does not move the other words. Invariants: unless empty, `words[head]` and the last word
-//! are not zero; `cardinality` counts the bits, `runs` the runs of bits.
+//! Representation: bit `b` of `words[i]` is entry `64 * (first_word + i) + b`. Words before `head` are zero. They were
+//! removed from the front, and are released when they are more than the other words. So a mark-delete position that
+//! advances entry by entry does not move the other words each time. Invariants: unless the window is empty,
+//! `words[head]` and the last word are not zero; `cardinality` is the number of set bits, and `runs` the number of runs
+//! of set bits.
 
 use super::run::Run;
 use crate::error::{Validity, invariant};
@@ -23,7 +24,7 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// A window over `span` with these runs, which are in it.
+    /// Creates a window over `span` with these runs, which must be in `span`.
     pub(super) fn from_runs(span: Run, runs: impl Iterator<Item = Run>) -> Self {
         let first_word = (span.lower + 1) / BITS;
         let mut words = vec![0; (span.upper / BITS - first_word) as usize + 1];
@@ -45,7 +46,7 @@ impl Window {
         window
     }
 
-    /// A window of these words, the first of which has this index; none if no bit is set.
+    /// Creates a window of these words. The first has index `first_word`. `None` if no bit is set.
     pub(super) fn of_words(first_word: i64, words: &[u64]) -> Option<Self> {
         let first = words.iter().position(|word| *word != 0)?;
         let last = words.iter().rposition(|word| *word != 0)?;
@@ -64,12 +65,12 @@ impl Window {
         self.cardinality
     }
 
-    /// Words that a window over `span` takes.
+    /// Returns the number of words of a window over `span`.
     pub(super) fn words_over(span: Run) -> u64 {
         (span.upper / BITS - (span.lower + 1) / BITS + 1).cast_unsigned()
     }
 
-    /// The span of the words, from the first that is not zero to the last; not empty.
+    /// Returns the span of the words from the first that is not zero to the last. The window must not be empty.
     pub(super) fn span(&self) -> Run {
         let first = self.first_word + self.head as i64;
         let last = self.first_word + self.words.len() as i64 - 1;
@@ -80,7 +81,7 @@ impl Window {
         self.span().upper - i64::from(self.words[self.words.len() - 1].leading_zeros())
     }
 
-    /// Whether an entry's word is there, so that adding it costs no memory.
+    /// Returns whether the window has the word of an entry. Adding the entry then takes no memory.
     pub(super) fn reaches(&self, entry_id: i64) -> bool {
         self.index(entry_id) < self.words.len()
     }
@@ -89,7 +90,7 @@ impl Window {
         self.words.get(self.index(entry_id)).is_some_and(|word| word & bit(entry_id) != 0)
     }
 
-    /// Adds an entry; false if it was there.
+    /// Adds an entry; returns whether it was new.
     pub(super) fn add(&mut self, entry_id: i64) -> bool {
         if !self.reaches(entry_id) {
             self.extend(Run::of_entry(entry_id));
@@ -106,7 +107,7 @@ impl Window {
         true
     }
 
-    /// Removes an entry; false if it was not there.
+    /// Removes an entry; returns whether it was in the set.
     pub(super) fn remove(&mut self, entry_id: i64) -> bool {
         if !self.contains(entry_id) {
             return false;
@@ -128,7 +129,7 @@ impl Window {
         self.change(run, |word, mask| word | mask)
     }
 
-    /// Removes a run and returns how many of its entries were there.
+    /// Removes a run and returns how many of its entries were in the set.
     pub(super) fn remove_run(&mut self, run: Run) -> u64 {
         let span = self.span();
         let run = Run { lower: run.lower.max(span.lower), upper: run.upper.min(span.upper) };
@@ -173,7 +174,7 @@ impl Window {
         self.drop_empty_ends();
     }
 
-    /// The run that contains an entry.
+    /// Returns the run that contains an entry.
     pub(super) fn run_containing(&self, entry_id: i64) -> Option<Run> {
         if !self.contains(entry_id) {
             return None;
@@ -201,7 +202,7 @@ impl Window {
         runs_from(self.first_word + self.head as i64, self.words[self.head..].iter().copied())
     }
 
-    /// The runs that begin after an entry.
+    /// Returns the runs that begin after an entry.
     pub(super) fn iter_after(&self, entry_id: i64) -> impl Iterator<Item = Run> + '_ {
         let word = (entry_id.max(0) / BITS - self.first_word).max(self.head as i64);
         let start = (word as usize).min(self.words.len());
@@ -209,12 +210,12 @@ impl Window {
             .skip_while(move |run| run.lower < entry_id)
     }
 
-    /// The index of the first word that is not zero, and the words from it to the last.
+    /// Returns the index of the first word that is not zero, and the words from it to the last.
     pub(super) fn words(&self) -> (i64, &[u64]) {
         (self.first_word + self.head as i64, &self.words[self.head..])
     }
 
-    /// Ors the words into a bit set of the whole ledger.
+    /// Sets the bits of the window in `words`, which begin at entry 0.
     pub(super) fn write_words(&self, words: &mut [u64]) {
         let start = (self.first_word + self.head as i64) as usize;
         for (word, mine) in words[start..].iter_mut().zip(&self.words[self.head..]) {
@@ -237,12 +238,12 @@ impl Window {
         Ok(())
     }
 
-    /// The place of an entry's word; past every length if it is before the first word.
+    /// Returns the index of an entry's word. For an entry before the first word, the index is greater than any length.
     fn index(&self, entry_id: i64) -> usize {
         (entry_id >> 6).wrapping_sub(self.first_word) as usize
     }
 
-    /// The number of neighbours of this entry that are in the set; its word is at `index`.
+    /// Returns how many of the two neighbours of an entry are in the set. The word of the entry is at `index`.
     fn neighbours(&self, index: usize, entry_id: i64) -> usize {
         let word = self.words[index];
         let left = match entry_id & 63 {
@@ -256,7 +257,8 @@ impl Window {
         usize::from(left) + usize::from(right)
     }
 
-    /// Makes room for every word of `run`. Its first and last entry are set next, or the ends would be zero.
+    /// Makes room for every word of `run`. The caller then sets the first and the last entry, because the end words
+    /// must not be zero.
     fn extend(&mut self, run: Run) {
         let (first, last) = ((run.lower + 1) / BITS, run.upper / BITS);
         if first < self.first_word {
@@ -282,7 +284,7 @@ impl Window {
         self.head = self.head.min((first - self.first_word) as usize);
     }
 
-    /// Changes the words under `run`, which are there, and brings the counts up to date.
+    /// Changes the words of `run`, which the window has, and updates the counts.
     fn change(&mut self, run: Run, change: impl Fn(u64, u64) -> u64) -> u64 {
         let (first, last) = (run.lower + 1, run.upper);
         let range = self.index(first)..self.index(last) + 1;
@@ -303,7 +305,8 @@ impl Window {
         self.cardinality.abs_diff(cardinality)
     }
 
-    /// Bits and beginnings of runs in the words of `range` and the beginning that the next word may hold.
+    /// Returns the number of set bits in the words of `range`, and the number of runs that begin there or in the first
+    /// bit of the next word.
     fn counts(&self, range: std::ops::Range<usize>) -> (u64, usize) {
         let mut carry = range.start.checked_sub(1).map_or(0, |index| self.words[index] >> 63);
         let mut bits = 0;
@@ -317,15 +320,15 @@ impl Window {
         (bits, begins as usize)
     }
 
-    /// Replaces the counts `before` in `range` by those now.
+    /// Updates the counts after a change of the words in `range`, whose counts were `before`.
     fn recount(&mut self, before: (u64, usize), range: std::ops::Range<usize>) {
         let (bits, begins) = self.counts(range);
         self.cardinality = self.cardinality - before.0 + bits;
         self.runs = self.runs - before.1 + begins;
     }
 
-    /// Drops zero words at the end, moves the head over zero words at the front, and releases the front when it
-    /// outgrows the rest.
+    /// Removes zero words at the end, and moves the head over zero words at the front. Releases the words before the
+    /// head when they are more than the others.
     fn drop_empty_ends(&mut self) {
         while self.words.last() == Some(&0) {
             self.words.pop();
@@ -347,12 +350,12 @@ const fn bit(entry_id: i64) -> u64 {
     1 << (entry_id & 63)
 }
 
-/// The runs of set bits in words of which the first has index `first_word`.
+/// Returns the runs of set bits in words. The first word has index `first_word`.
 pub(super) fn runs_from<I: Iterator<Item = u64>>(first_word: i64, words: I) -> RunsOf<I> {
     RunsOf { words, word: 0, base: (first_word - 1) * BITS }
 }
 
-/// See [`runs_of`].
+/// The iterator of [`runs_from`].
 pub(super) struct RunsOf<I> {
     words: I,
     /// The remaining bits of the word at `base`.

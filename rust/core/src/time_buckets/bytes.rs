@@ -17,7 +17,7 @@ const MAGIC: [u8; 4] = *b"AKTB";
 const VERSION: u8 = 1;
 
 impl TimeBuckets {
-    /// The index as bytes, restored by [`TimeBuckets::from_bytes`].
+    /// Encodes the index for [`TimeBuckets::from_bytes`].
     pub fn to_bytes(&mut self) -> Vec<u8> {
         self.close_run();
         let mut out = FrameWriter::new(MAGIC, VERSION);
@@ -53,7 +53,7 @@ impl TimeBuckets {
         out.finish()
     }
 
-    /// Restores what [`TimeBuckets::to_bytes`] gave.
+    /// Decodes the bytes of [`TimeBuckets::to_bytes`].
     ///
     /// # Errors
     /// [`Error::Corrupt`] with the offset; [`Error::Limit`] for more than 2^32 messages.
@@ -107,7 +107,7 @@ impl TimeBuckets {
         Ok(index)
     }
 
-    /// Buckets by number. The saturated one, `i64::MAX`, comes after the last that is a multiple.
+    /// Returns the number of a bucket. The saturated bucket, `i64::MAX`, has the number after the last multiple.
     fn key_of(&self, bucket: i64) -> i64 {
         let saturated = bucket == i64::MAX && self.saturates();
         (bucket >> self.bits) + i64::from(saturated)

@@ -1,7 +1,8 @@
-//! The entry ids of one ledger in one bucket: one range while that is enough, then roaring.
+//! The entry ids of one ledger in one bucket, stored as one range if possible, otherwise as a roaring bitmap.
 //!
-//! Messages with a fixed delay arrive in order, so most buckets hold one range of a ledger; stored inline it needs no
-//! allocation, whereas a bitmap of one element allocates 170 bytes. Ids past 32 bits take roaring's 64-bit form.
+//! Messages with a fixed delay arrive in order, so most buckets have one range of a ledger. A range is stored inline
+//! and needs no allocation, but a bitmap of one element allocates 170 bytes. Ids above 32 bits need roaring's 64-bit
+//! form.
 
 use roaring::{RoaringBitmap, RoaringTreemap};
 
@@ -16,12 +17,12 @@ pub(super) enum Entries {
     Wide(Box<RoaringTreemap>),
 }
 
-/// A container of `roaring` 0.12: key, tag and vector. The type is private in `roaring`; the allocator test detects a
-/// change.
+/// The bytes of a container of `roaring` 0.12: key, tag and vector. The type is private in `roaring`. The allocator
+/// test detects a change.
 const CONTAINER_BYTES: usize = 40;
 
 impl Entries {
-    /// Whether the id is here.
+    /// Returns whether the set has the id.
     pub(super) fn contains(&self, entry: u64) -> bool {
         match self {
             Self::Range(first, last) => (*first..=*last).contains(&entry),
@@ -30,7 +31,7 @@ impl Entries {
         }
     }
 
-    /// The least id at or after `entry`.
+    /// Returns the least id at or after `entry`.
     pub(super) fn next(&self, entry: u64) -> Option<u64> {
         match self {
             Self::Range(first, last) => (entry <= *last).then_some((*first).max(entry)),
@@ -71,7 +72,7 @@ impl Entries {
         }
     }
 
-    /// Removes an id of the set; false when the set becomes empty.
+    /// Removes an id that is in the set; returns false if the set is then empty.
     pub(super) fn remove(&mut self, entry: u64) -> bool {
         match self {
             Self::Range(first, last) => {
@@ -100,7 +101,7 @@ impl Entries {
         }
     }
 
-    /// The number of ids.
+    /// Returns the number of ids.
     pub(super) fn len(&self) -> u64 {
         match self {
             Self::Range(first, last) => last - first + 1,
@@ -109,7 +110,7 @@ impl Entries {
         }
     }
 
-    /// Moves up to `max` ids, the least first, into the columns; false when the set becomes empty.
+    /// Moves up to `max` ids, the least first, into the columns; returns false if the set is then empty.
     pub(super) fn drain(
         &mut self,
         time: i64,
@@ -152,7 +153,7 @@ impl Entries {
         }
     }
 
-    /// Chooses run containers if they are smaller, and the range in place if one is enough.
+    /// Converts containers to run containers if these are smaller, and the set to an inline range if possible.
     pub(super) fn optimize(&mut self) {
         match self {
             Self::Range(..) => {}
@@ -170,13 +171,13 @@ impl Entries {
         }
     }
 
-    /// Copies into vectors of the exact size.
+    /// Releases unused memory by copying to vectors of the exact size.
     pub(super) fn shrink_to_fit(&mut self) {
         self.optimize();
         *self = self.clone();
     }
 
-    /// The heap bytes, from roaring's own statistics.
+    /// Returns the heap bytes, computed from roaring's statistics.
     pub(super) fn heap_bytes(&self) -> usize {
         match self {
             Self::Range(..) => 0,
@@ -192,7 +193,8 @@ impl Entries {
         }
     }
 
-    /// Roaring's portable format, 32-bit if the ids allow it; second, whether it is the 64-bit one.
+    /// Encodes the ids in roaring's portable format. The flag is true for the 64-bit format, which is used only if an
+    /// id needs it.
     pub(super) fn to_roaring(&self) -> (Vec<u8>, bool) {
         let mut bytes = Vec::new();
         let wide = match self {
@@ -227,8 +229,8 @@ impl Entries {
         }
     }
 
-    /// Reads roaring's portable format of either width; `None` for bytes that are neither, or that hold
-    /// nothing, or an id outside int64.
+    /// Decodes roaring's portable format, the 64-bit one if `wide` is true. `None` for other bytes, for an empty set,
+    /// and for an id outside int64.
     pub(super) fn from_roaring(bytes: &[u8], wide: bool) -> Option<Self> {
         let mut rest = bytes;
         let mut entries = if wide {
@@ -250,7 +252,7 @@ impl Entries {
         rest.is_empty().then_some(entries)
     }
 
-    /// The maximal ranges of ids, in order.
+    /// Calls `visit` with the maximal ranges of ids, in order.
     pub(super) fn for_each_range(&self, mut visit: impl FnMut(u64, u64)) {
         match self {
             Self::Range(first, last) => visit(*first, *last),

@@ -1,6 +1,7 @@
-//! A string of bits in 64-bit words, the first bit lowest.
+//! A sequence of bits in 64-bit words. The first bit is the lowest.
 
-/// Appends bits. Grows by a sixteenth, not by doubling: the bits *are* the index, and slack would be a tax.
+/// A growing sequence of bits. It grows by a sixteenth, not by doubling, because unused memory would be a large part of
+/// the index.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Bits {
     words: Vec<u64>,
@@ -51,13 +52,13 @@ impl Bits {
         self.words.shrink_to_fit();
     }
 
-    /// Words saved before; `None` unless they hold exactly `length` bits.
+    /// Creates the sequence from saved words; `None` unless their number fits `length` bits.
     pub(super) fn from_words(words: Vec<u64>, length: u64) -> Option<Self> {
         (length.div_ceil(64) == words.len() as u64).then_some(Self { words, length })
     }
 }
 
-/// Reads bits; past the end they are 0, and [`BitReader::overrun`] is true.
+/// A reader of bits. After the end, bits are 0, and [`BitReader::overrun`] is true.
 #[derive(Debug, Clone)]
 pub(super) struct BitReader<'a> {
     words: &'a [u64],
@@ -70,7 +71,7 @@ impl<'a> BitReader<'a> {
         Self { words: &bits.words, length: bits.length, at }
     }
 
-    /// The next 64 bits, without moving on.
+    /// Returns the next 64 bits without skipping them.
     #[inline]
     pub(super) fn peek(&self) -> u64 {
         let (index, offset) = ((self.at / 64) as usize, self.at % 64);
@@ -84,7 +85,7 @@ impl<'a> BitReader<'a> {
         self.at += u64::from(count);
     }
 
-    /// The next `count` ≤ 64 bits.
+    /// Returns the next `count` ≤ 64 bits.
     #[inline]
     pub(super) fn take(&mut self, count: u32) -> u64 {
         let value = self.peek() & low_mask(count);
@@ -105,7 +106,7 @@ impl<'a> BitReader<'a> {
     }
 }
 
-/// `count` ≤ 64 ones.
+/// Returns a mask of `count` ≤ 64 ones.
 #[inline]
 pub(super) fn low_mask(count: u32) -> u64 {
     u64::MAX.checked_shr(64 - count).unwrap_or(0)

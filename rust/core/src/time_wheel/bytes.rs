@@ -7,7 +7,7 @@
 //!          varint late messages, ascending; message: varint ledger, entry, tick in the slot
 //! CRC-32   of all before, little-endian
 //! ```
-//! The stream is the one in memory (`stream.rs`), so saving copies and restoring checks it by decoding once.
+//! The stream has the same bits as in memory (`stream.rs`). Saving copies it. Restoring decodes it once as a check.
 
 use super::bits::Bits;
 use super::slot::{Message, Slot};
@@ -18,11 +18,11 @@ use crate::frame::{FrameReader, FrameWriter};
 
 const MAGIC: [u8; 4] = *b"AKTW";
 const VERSION: u8 = 1;
-/// Ticks inside a slot stay far from the ends of int64, so that their differences fit.
+/// The most bits of a slot. Ticks in a slot are then far from the ends of int64, so that their differences fit.
 const BITS_MAX: u32 = 60;
 
 impl TimeWheel {
-    /// The wheel as bytes, restored by [`TimeWheel::from_bytes`].
+    /// Encodes the wheel for [`TimeWheel::from_bytes`].
     pub fn to_bytes(&mut self) -> Vec<u8> {
         self.close_front();
         let mut out = FrameWriter::new(MAGIC, VERSION);
@@ -46,7 +46,7 @@ impl TimeWheel {
         out.finish()
     }
 
-    /// Restores what [`TimeWheel::to_bytes`] gave.
+    /// Decodes the bytes of [`TimeWheel::to_bytes`].
     ///
     /// # Errors
     /// [`Error::Corrupt`] with the offset; [`Error::Limit`] for more than 2^32 messages.

@@ -1,8 +1,8 @@
-//! The open slot: its runs sorted by tick and position, drained from the back.
+//! The open slot. Its runs are sorted by tick and position in descending order, and removed from the back.
 //!
-//! Runs that do not overlap in time stay whole, and a batch is cut off them at the speed of filling memory.
-//! Overlapping runs are first split by tick, so that the runs are totally ordered and one search finds the only run
-//! that can hold a message.
+//! Runs that do not overlap in time are not split, and a batch is removed from them as fast as memory can be written.
+//! Overlapping runs are first split by tick. So the runs are totally ordered, and one search finds the only run that
+//! can have a message.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -13,18 +13,20 @@ use crate::delayed::{Delayed, DelayedColumns};
 use crate::error::Validity;
 use crate::radix;
 
-/// Ticks of `late` are absolute, as [`Delayed::deliver_at_ms`] holds them; those of runs count from `start`.
+/// The open slot. In `late`, ticks are absolute and stored in [`Delayed::deliver_at_ms`]. In runs, ticks count from
+/// `start`.
 #[derive(Debug, Clone, Default)]
 pub(super) struct OpenSlot {
-    /// The range that is open, `start..start + 2^bits`; earlier ticks belong here, too. `None`: no slot is open.
+    /// The start and the bits of the open range `start..start + 2^bits`. Earlier ticks belong to the open slot too.
+    /// `None` if no slot is open.
     pub(super) range: Option<(i64, u32)>,
-    /// Descending, each as a whole before the one in front of it.
+    /// The runs in descending order. All messages of a run are before those of the previous run.
     runs: Vec<MessageRun>,
     /// Messages that were added after the slot was opened.
     late: BTreeSet<Delayed>,
 }
 
-/// The place of a message in the order of delivery.
+/// The key by which messages are ordered for delivery: tick, ledger and entry.
 type DeliveryKey = (u64, i64, i64);
 
 fn first_key(run: &MessageRun) -> DeliveryKey {
@@ -35,7 +37,7 @@ fn last_key(run: &MessageRun) -> DeliveryKey {
     (run.last_tick(), run.ledger, run.last_entry())
 }
 
-/// Sorts the runs of a slot of `2^bits` ticks descending; returns whether they do not overlap.
+/// Sorts the runs of a slot of `2^bits` ticks in descending order. Returns true if they do not overlap.
 pub(super) fn sort_descending(runs: &mut Vec<MessageRun>, bits: u32) -> bool {
     if bits <= radix::KEY_BITS_MAX && !runs.is_empty() {
         // Runs come by position, then the late ones, so sorting from the back moves little.
@@ -66,26 +68,26 @@ impl OpenSlot {
         self.runs.is_empty() && self.late.is_empty()
     }
 
-    /// The last tick of the open range.
+    /// Returns the last tick of the open range.
     pub(super) fn last_tick(&self) -> Option<i64> {
         self.range.map(|(start, bits)| super::last(start, bits))
     }
 
-    /// Whether messages of this tick belong here.
+    /// Returns whether messages of this tick belong to the open slot.
     #[inline]
     pub(super) fn covers(&self, tick: i64) -> bool {
         self.last_tick().is_some_and(|last| tick <= last)
     }
 
-    /// Forgets the range when nothing is left in it.
+    /// Closes the slot if it has no messages.
     pub(super) fn close_if_empty(&mut self) {
         if self.is_empty() {
             *self = Self::default();
         }
     }
 
-    /// The runs in order of position, a single message after the run that it is in (at another tick), and
-    /// the late messages.
+    /// Returns the runs in order of position, and the late messages. A message whose position is inside a run, at
+    /// another tick, comes after that run.
     pub(super) fn into_parts(mut self) -> (Vec<MessageRun>, BTreeSet<Delayed>) {
         self.runs.sort_unstable_by_key(|run| (run.ledger, run.entry, Reverse(run.count)));
         (self.runs, self.late)
@@ -130,7 +132,7 @@ impl OpenSlot {
         true
     }
 
-    /// The earliest tick.
+    /// Returns the earliest tick.
     pub(super) fn next(&self) -> Option<i64> {
         let run = self.runs.last().map(|run| self.start() + run.tick as i64);
         let late = self.late.first().map(|message| message.deliver_at_ms);
@@ -140,7 +142,7 @@ impl OpenSlot {
         }
     }
 
-    /// Moves up to `max` messages of ticks up to `due_tick` into the columns, ticks as times.
+    /// Moves up to `max` messages with ticks up to `due_tick` into the columns. Ticks are written as times.
     pub(super) fn drain(
         &mut self,
         due_tick: i64,
@@ -185,7 +187,7 @@ impl OpenSlot {
         }
     }
 
-    /// Every message in order, ticks as times.
+    /// Returns every message in order. Ticks are given as times.
     pub(super) fn messages(&self) -> impl Iterator<Item = Delayed> + '_ {
         let runs = self.runs.iter().flat_map(|run| run.split_by_tick()).flat_map(|part| {
             let tick = self.start() + part.tick as i64;
@@ -224,7 +226,7 @@ fn first_of(run: &MessageRun, start: i64) -> Delayed {
     Delayed::new(start + run.tick as i64, run.ledger, run.entry)
 }
 
-/// The messages of a run before a late one, which is after the first of them.
+/// Returns the number of messages of a run that are before the late message, which must be after the first one.
 fn count_up_to(run: &MessageRun, start: i64, late: &Delayed) -> u64 {
     let tick = late.deliver_at_ms.wrapping_sub(start) as u64;
     match run.count_before(tick) {

@@ -1,21 +1,21 @@
-//! A run: consecutive entries of one ledger whose ticks rise in regular steps.
+//! A run: consecutive entries of one ledger whose ticks increase in regular steps.
 //!
-//! A producer with a fixed delay makes them: `first` messages on the first tick, then `per` messages on
-//! every `step`-th tick after. One message is a run, too.
+//! A producer with a fixed delay causes such runs: `first` messages on the first tick, then `per` messages on every
+//! `step`-th later tick. A single message is a run too.
 
-/// Entries `entry..entry + count` of `ledger`; ticks count from the start of their slot.
+/// A run of the entries `entry..entry + count` of `ledger`. Ticks count from the start of the slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct MessageRun {
     pub(super) ledger: i64,
     pub(super) entry: i64,
     pub(super) tick: u64,
-    /// Messages on the first tick, ≥ 1.
+    /// The number of messages on the first tick, ≥ 1.
     pub(super) first: u64,
-    /// Messages on each later tick, ≥ 1; `u64::MAX` while that is not known.
+    /// The number of messages on each later tick, ≥ 1; `u64::MAX` if it is unknown.
     pub(super) per: u64,
-    /// Ticks from step to step; 0 if there is only one.
+    /// The number of ticks between steps; 0 if the run has only one tick.
     pub(super) step: u64,
-    /// Messages in all, ≥ 1.
+    /// The number of all messages, ≥ 1.
     pub(super) count: u64,
 }
 
@@ -29,7 +29,7 @@ impl MessageRun {
         self.entry + (self.count - 1) as i64
     }
 
-    /// The tick of message `index`.
+    /// Returns the tick of message `index`.
     #[inline]
     pub(super) fn tick_of(&self, index: u64) -> u64 {
         match index.checked_sub(self.first) {
@@ -43,14 +43,14 @@ impl MessageRun {
         self.tick_of(self.count - 1)
     }
 
-    /// The tick of an entry inside the run.
+    /// Returns the tick of an entry inside the run.
     pub(super) fn tick_at(&self, entry: i64) -> Option<u64> {
         (self.entry..=self.last_entry())
             .contains(&entry)
             .then(|| self.tick_of((entry - self.entry) as u64))
     }
 
-    /// The messages whose tick is below `tick`.
+    /// Returns the number of messages whose tick is below `tick`.
     pub(super) fn count_before(&self, tick: u64) -> u64 {
         let Some(above) = tick.checked_sub(self.tick).filter(|&above| above > 0) else { return 0 };
         if self.step == 0 {
@@ -61,7 +61,7 @@ impl MessageRun {
         self.first.saturating_add(stairs.saturating_mul(self.per)).min(self.count)
     }
 
-    /// Cuts off the first `count` messages, which must be fewer than all; `None` for 0.
+    /// Removes and returns the first `count` messages, which must be fewer than all. `None` for 0.
     pub(super) fn cut_front(&mut self, count: u64) -> Option<Self> {
         if count == 0 {
             return None;
@@ -91,7 +91,7 @@ impl MessageRun {
         }
     }
 
-    /// Cuts off the messages before `tick`; the rest is `None` if no message remains.
+    /// Splits the run into the messages before `tick` and the others. A part without messages is `None`.
     pub(super) fn split_at_tick(mut self, tick: u64) -> (Option<Self>, Option<Self>) {
         match self.count_before(tick) {
             count if count == self.count => (Some(self), None),
@@ -117,12 +117,12 @@ impl MessageRun {
     }
 }
 
-/// A run that may still grow, with what makes growing O(1).
+/// A run that may still grow, with the counters that make growing O(1).
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tail {
     pub(super) run: MessageRun,
     last_tick: u64,
-    /// Messages on the last tick.
+    /// The number of messages on the last tick.
     stair: u64,
 }
 
@@ -136,7 +136,8 @@ impl Tail {
         Self { run, last_tick, stair }
     }
 
-    /// Adds the next entry if its tick fits the steps; the first two steps determine `step` and `per`.
+    /// Adds the next entry if its tick fits the steps; returns whether it fits. The first two steps determine `step`
+    /// and `per`.
     #[inline]
     pub(super) fn extend(&mut self, tick: u64) -> bool {
         let run = &mut self.run;

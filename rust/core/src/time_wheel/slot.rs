@@ -1,14 +1,14 @@
 //! One slot of the wheel: the messages of `2^bits` ticks.
 //!
 //! Messages in order of position go to the tail run and from there into the stream. Messages out of order wait in one
-//! small sorted list, and removed messages in another. When either list passes about the square root of the slot, the
-//! stream is rewritten, which balances both costs.
+//! small sorted list, and removed messages in another. When a list is longer than about the square root of the number
+//! of messages, the stream is rewritten. This balances the costs of searching the lists and rewriting the stream.
 
 use super::run::{MessageRun, Tail};
 use super::stream::Stream;
 use crate::error::Validity;
 
-/// Out-of-order or removed messages that a slot of any size may keep outside its stream.
+/// The number of late or removed messages that a slot of any size may have.
 const EDITS_MIN: usize = 64;
 
 /// `(ledger, entry, tick)`: the order of the stream.
@@ -16,11 +16,11 @@ pub(super) type Message = (i64, i64, u64);
 
 #[derive(Debug, Clone, Default)]
 struct Edits {
-    /// Sorted; not in the stream, or in it at another tick.
+    /// The sorted messages that are not in the stream, or are there at another tick.
     late: Vec<Message>,
-    /// Sorted; removed, but still in the stream or the tail.
+    /// The sorted removed messages that are still in the stream or the tail.
     removed: Vec<Message>,
-    /// Edits at which the stream is rewritten.
+    /// The number of late or removed messages at which the stream is rewritten.
     limit: usize,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Slot {
     tail: Option<Tail>,
     edits: Option<Box<Edits>>,
     count: u64,
-    /// The least tick, or `None` when it was removed and the next is not looked up yet.
+    /// The least tick; `None` if its message was removed and the next one was not searched yet.
     least: Option<u64>,
 }
 
@@ -51,7 +51,8 @@ impl Slot {
         self.count
     }
 
-    /// Adds a message if it is the next entry after the last one; the path of a producer in order.
+    /// Adds a message if it is the next entry after the last one; returns whether it was added. Messages in order use
+    /// this fast path.
     #[inline]
     pub(super) fn extend(&mut self, ledger: i64, entry: i64, tick: u64) -> bool {
         // Ticks of a run do not fall, so the least tick stays.
@@ -69,7 +70,7 @@ impl Slot {
             && tail.extend(tick)
     }
 
-    /// Adds a message; false if it is here already.
+    /// Adds a message; returns false if the slot already has it.
     #[inline]
     pub(super) fn add(&mut self, ledger: i64, entry: i64, tick: u64) -> bool {
         if self.extend(ledger, entry, tick) {
@@ -83,14 +84,14 @@ impl Slot {
         true
     }
 
-    /// Counts a message that has been added.
+    /// Updates the count and the least tick after a message was added.
     #[inline]
     fn note(&mut self, tick: u64) {
         self.count += 1;
         self.least = self.least.map(|least| least.min(tick));
     }
 
-    /// The greatest position in stream and tail.
+    /// Returns the greatest position in the stream and the tail.
     #[inline]
     pub(super) fn last(&self) -> (i64, i64) {
         match &self.tail {
@@ -99,7 +100,7 @@ impl Slot {
         }
     }
 
-    /// Makes a run after all others the tail.
+    /// Moves the tail into the stream and makes a run the new tail. The run is after all others.
     fn append(&mut self, run: MessageRun) {
         if let Some(tail) = self.tail.replace(Tail::new(run)) {
             self.stream.push(tail.run, self.bits);
@@ -133,7 +134,7 @@ impl Slot {
         true
     }
 
-    /// Whether stream or tail holds the message, removed or not.
+    /// Returns whether the stream or the tail has the message, even if the message was removed.
     fn in_stream(&self, (ledger, entry, tick): Message) -> bool {
         let held = match &self.tail {
             Some(tail) if (ledger, entry) >= (tail.run.ledger, tail.run.entry) => {
@@ -158,7 +159,7 @@ impl Slot {
         }
     }
 
-    /// Takes a message out; false if it is not here.
+    /// Removes a message; returns false if the slot does not have it.
     pub(super) fn remove(&mut self, ledger: i64, entry: i64, tick: u64) -> bool {
         let message = (ledger, entry, tick);
         if !self.contains(ledger, entry, tick) {
@@ -182,7 +183,7 @@ impl Slot {
         true
     }
 
-    /// The least tick; O(n) after it was removed.
+    /// Returns the least tick. O(n) if the message with the least tick was removed.
     pub(super) fn least(&mut self) -> u64 {
         if self.least.is_none() {
             let mut least = u64::MAX;
@@ -193,7 +194,7 @@ impl Slot {
         self.least.expect("just found")
     }
 
-    /// The least tick, or a bound below it.
+    /// Returns the least tick, or a lower bound of it.
     pub(super) fn least_bound(&self) -> u64 {
         self.least.unwrap_or(0)
     }
@@ -213,8 +214,8 @@ impl Slot {
         }
     }
 
-    /// Writes the stream again with late messages in and removed ones out. A position that is due at two
-    /// ticks stays late with one of them: the stream is strictly ascending.
+    /// Rewrites the stream with the late messages and without the removed ones. The stream is strictly ascending, so if
+    /// a position has messages at two ticks, one of them stays late.
     pub(super) fn compact(&mut self) {
         let Some(edits) = self.edits.take() else { return };
         let mut fresh = Self::new(self.bits);
@@ -245,7 +246,7 @@ impl Slot {
         *self = fresh;
     }
 
-    /// The runs of stream and tail without the removed messages, in order of position.
+    /// Calls `visit` with the runs of the stream and the tail without removed messages, in order of position.
     fn for_each_live(&self, mut visit: impl FnMut(MessageRun)) {
         let mut removed = self.edits.iter().flat_map(|edits| &edits.removed).peekable();
         let tail = self.tail.iter().map(|tail| tail.run);
@@ -269,14 +270,15 @@ impl Slot {
         }
     }
 
-    /// Every message as runs: those of the stream in order, then the late ones one by one.
+    /// Calls `visit` with every message as a run: the runs of the stream in order, then each late message.
     pub(super) fn for_each_run(&self, mut visit: impl FnMut(MessageRun)) {
         self.for_each_live(&mut visit);
         let late = self.edits.iter().flat_map(|edits| &edits.late);
         late.for_each(|&(ledger, entry, tick)| visit(MessageRun::one(ledger, entry, tick)));
     }
 
-    /// Moves the tail into the stream, after compacting the edits, so that the stream holds every message.
+    /// Rewrites the stream if there are late or removed messages, and moves the tail into it. The stream then has every
+    /// message.
     pub(super) fn seal(&mut self) {
         self.compact();
         if let Some(tail) = self.tail.take() {
@@ -293,8 +295,8 @@ impl Slot {
         late.iter().copied()
     }
 
-    /// A slot of a checked stream and late messages; `None` unless these are inside the slot, ascend, and none is in
-    /// the stream. One pass over both.
+    /// Creates a slot from a checked stream and late messages. `None` unless the late messages are in the slot, ascend,
+    /// and are not in the stream. One pass over both.
     pub(super) fn from_parts(
         bits: u32,
         stream: Stream,

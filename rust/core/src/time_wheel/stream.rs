@@ -1,4 +1,4 @@
-//! Runs in order of position as a stream of bits, near the entropy of their content.
+//! The encoding of runs in order of position as a stream of bits. Its size is near the entropy of the content.
 //!
 //! ```text
 //! record   gap, tick                          one message
@@ -7,17 +7,18 @@
 //! tick     Rice(zigzag(tick - tick before)) if that is shorter on average, else as it is
 //! ```
 //!
-//! Both Rice parameters follow the mean of the last thirty or so values, which reader and writer compute in the same
-//! way, so there are no parameters and no header. An escape is [`ESCAPE`] ones and two bits. The state is saved every
-//! [`MARK_EVERY`] records, so that a lookup decodes at most that number.
+//! Both Rice parameters are computed from the mean of about the last thirty values, by reader and writer in the same
+//! way. So the stream has no parameters and no header. An escape is [`ESCAPE`] ones and two bits. The state is stored
+//! every [`MARK_EVERY`] records, so that a look-up decodes at most that number of records.
 
 use super::bits::{BitReader, Bits, low_mask};
 use super::run::MessageRun;
 
-/// Ones that announce an escape: one gap in some thousands is that far above the mean.
+/// The number of ones that begin an escape. Only one gap in some thousands is so far above the mean.
 const ESCAPE: u32 = 12;
 const MARK_EVERY: u32 = 1024;
-/// Means are kept in 1/32; larger values count as this, which keeps every code within 64 bits.
+/// The largest value that is used in a mean. Larger values count as this one, so that every code fits into 64 bits.
+/// Means are stored in units of 1/32.
 const VALUE_MAX: u64 = 1 << 40;
 /// The approximate number of bits by which a run record is longer than one message.
 const RUN_BITS: u64 = 64;
@@ -26,13 +27,13 @@ const FAR: u64 = 0;
 const LEDGER: u64 = 1;
 const RUN: u64 = 2;
 
-/// What both sides know after a record.
+/// The state of the reader and the writer after a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct State {
     ledger: i64,
     entry: i64,
     tick: u64,
-    /// 32 × the mean gap and the mean tick difference.
+    /// 32 × the mean gap. `ticks` is 32 × the mean tick difference.
     gaps: u64,
     ticks: u64,
 }
@@ -45,7 +46,7 @@ impl State {
         rice_bits(self.gaps)
     }
 
-    /// The Rice parameter of ticks, or `None` if plain ticks cost less.
+    /// Returns the Rice parameter of ticks, or `None` if plain ticks take fewer bits.
     #[inline]
     fn tick_bits(&self, bits: u32) -> Option<u32> {
         Some(rice_bits(self.ticks)).filter(|k| k + 2 < bits)
@@ -64,7 +65,7 @@ impl State {
     }
 }
 
-/// The best Rice parameter for geometric values of this mean (in 1/32): log2 of 0.69 of it.
+/// Returns the best Rice parameter for geometrically distributed values with this mean (in 1/32): log2(0.69 × mean).
 #[inline]
 fn rice_bits(mean: u64) -> u32 {
     (mean * 11 / 512).checked_ilog2().unwrap_or(0)
@@ -89,7 +90,7 @@ struct Mark {
 pub(super) struct Stream {
     bits: Bits,
     state: State,
-    /// Records since the last mark.
+    /// The number of records since the last mark.
     unmarked: u32,
     marks: Vec<Mark>,
 }
@@ -99,7 +100,7 @@ impl Stream {
         Self { bits: Bits::default(), state: State::START, unmarked: 0, marks: Vec::new() }
     }
 
-    /// The last position encoded.
+    /// Returns the last encoded position.
     pub(super) fn last(&self) -> (i64, i64) {
         (self.state.ledger, self.state.entry)
     }
@@ -135,7 +136,7 @@ impl Stream {
         }
     }
 
-    /// The first message of a run.
+    /// Writes the gap and the tick of the first message of a run.
     #[inline]
     fn record(&mut self, run: &MessageRun, slot_bits: u32) {
         self.unmarked += 1;
@@ -180,14 +181,14 @@ impl Stream {
         self.bits.put(low_mask(ESCAPE) | kind << ESCAPE, ESCAPE + 2);
     }
 
-    /// Six bits of length, then the number.
+    /// Writes the length of a number in six bits, then the number.
     fn number(&mut self, number: u64) {
         let length = number.checked_ilog2().unwrap_or(0);
         self.bits.put(u64::from(length), 6);
         self.bits.put(number, length + 1);
     }
 
-    /// The runs in order of position.
+    /// Returns the runs in order of position.
     pub(super) fn runs(&self, slot_bits: u32) -> MessageRuns<'_> {
         MessageRuns {
             input: BitReader::new(&self.bits, 0),
@@ -197,7 +198,7 @@ impl Stream {
         }
     }
 
-    /// The runs that can hold a position: from the last mark before it.
+    /// Returns the runs that can have a position, from the last mark before it.
     pub(super) fn runs_from(&self, ledger: i64, entry: i64, slot_bits: u32) -> MessageRuns<'_> {
         let after =
             self.marks.partition_point(|m| (m.state.ledger, m.state.entry) < (ledger, entry));
@@ -245,7 +246,7 @@ impl Stream {
     }
 }
 
-/// Decodes runs; on invalid bits it stops and sets `broken`.
+/// An iterator that decodes runs. On invalid bits it stops and sets `broken`.
 pub(super) struct MessageRuns<'a> {
     input: BitReader<'a>,
     state: State,
@@ -259,7 +260,7 @@ impl MessageRuns<'_> {
         self.input.take(length + 1)
     }
 
-    /// The kind of the escape that comes next, which is skipped.
+    /// Reads an escape and returns its kind; `None` if the next code is not an escape.
     #[inline]
     fn escape(&mut self) -> Option<u64> {
         let next = self.input.peek();
@@ -269,7 +270,7 @@ impl MessageRuns<'_> {
         })
     }
 
-    /// A Rice code that is not an escape.
+    /// Reads a Rice code that is not an escape.
     #[inline]
     fn rice(&mut self, k: u32) -> u64 {
         let next = self.input.peek();
@@ -333,7 +334,7 @@ impl MessageRuns<'_> {
         Some(run)
     }
 
-    /// Accepts a run's shape only if its entries and ticks stay within their domains.
+    /// Returns `None` if entries or ticks of a run are outside their valid range.
     fn finish(&mut self, run: &MessageRun) -> Option<()> {
         let after = i64::try_from(run.count - 1).ok()?;
         self.state.entry = run.entry.checked_add(after)?;

@@ -1,4 +1,4 @@
-//! The fields of one line, by the rules of JSON: any order, any escapes, any further fields.
+//! The reader of one line's fields by the rules of JSON: any order, any escapes, any further fields.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,25 +12,25 @@ use crate::partials::NULL;
 /// The fields of one line that the fold needs.
 #[derive(Default)]
 pub(super) struct Fields<'a> {
-    /// Kind, topic, subscription, transaction.
+    /// The kind, topic, subscription and transaction.
     pub(super) names: [Option<Name<'a>>; NAMES],
-    /// Ledger id, entry id, sequence, batch index, batch size, redelivery count.
+    /// The ledger id, entry id, sequence, batch index, batch size and redelivery count.
     pub(super) counts: [i64; 6],
     pub(super) has_set: bool,
-    /// The broker refused the message.
+    /// Whether the broker refused the message.
     pub(super) refused: bool,
 }
 
-/// Fields of names.
+/// The number of fields that are names.
 pub(super) const NAMES: usize = 4;
 
 /// A name of a line.
 pub(super) enum Name<'a> {
     /// A name of an earlier line, by its number.
     Known(i32),
-    /// As the line has it: its bytes between the quotes are the name's.
+    /// The bytes between the quotes, which are the name without changes.
     Plain(&'a [u8]),
-    /// As JSON gives it.
+    /// The name after decoding by the rules of JSON.
     Text(Cow<'a, str>),
 }
 
@@ -47,7 +47,7 @@ struct FieldsVisitor<'w> {
     words: &'w mut Vec<i64>,
 }
 
-/// The short names of traces.
+/// The short field names of traces, each with the full name.
 const SHORT_NAMES: [(&str, &str); 10] = [
     ("ev", "kind"),
     ("t", "time_ms"),
@@ -61,7 +61,7 @@ const SHORT_NAMES: [(&str, &str); 10] = [
     ("txn", "transaction"),
 ];
 
-/// The full name of a field.
+/// Returns the full name of a field.
 pub(super) fn full_name(name: &str) -> &str {
     SHORT_NAMES.iter().find(|short| short.0 == name).map_or(name, |short| short.1)
 }
@@ -73,18 +73,18 @@ fn full_name_bytes(name: &[u8]) -> &[u8] {
         .map_or(name, |short| short.1.as_bytes())
 }
 
-/// The field that a key names.
+/// The field to which a key belongs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Key {
-    /// A name, by its place in [`Fields::names`].
+    /// A name, with its index in [`Fields::names`].
     Name(u8),
-    /// A count, by its place in [`Fields::counts`].
+    /// A count, with its index in [`Fields::counts`].
     Count(u8),
     AckSet,
     Ok,
-    /// An integer that is checked, and not kept.
+    /// An integer that is checked and not stored.
     Integer(u8),
-    /// A text that is checked, and not kept.
+    /// A text that is checked and not stored.
     Text(u8),
     Other,
 }
@@ -113,10 +113,10 @@ impl Key {
         }
     }
 
-    /// The number of places.
+    /// The number of different values of [`Key::place`].
     pub(super) const PLACES: usize = 18;
 
-    /// The place of the key: each key has a different number.
+    /// Returns a number that is different for each key.
     pub(super) fn place(self) -> usize {
         usize::from(match self {
             Self::Name(place) => place,
@@ -129,7 +129,7 @@ impl Key {
         })
     }
 
-    /// The bit of the key; 0 for an ignored key.
+    /// Returns a different bit for each key; 0 for an ignored key.
     pub(super) fn bit(self) -> u32 {
         match self {
             Self::Other => 0,
@@ -156,7 +156,7 @@ impl<'de> Deserialize<'de> for Key {
     }
 }
 
-/// A text without a copy, if it has no escapes.
+/// A text. It is not copied if it has no escapes.
 struct Text<'a>(Cow<'a, str>);
 
 impl<'de> Deserialize<'de> for Text<'de> {
@@ -234,7 +234,7 @@ fn integer<'de, A: MapAccess<'de>>(map: &mut A) -> Result<i64, A::Error> {
     }
 }
 
-/// Reads an array of words to the end of others; false for null.
+/// Reads an array of words and appends it to a vector. Returns false for null.
 struct WordsSeed<'w>(&'w mut Vec<i64>);
 
 impl<'de> DeserializeSeed<'de> for WordsSeed<'_> {

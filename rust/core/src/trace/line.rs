@@ -1,4 +1,4 @@
-//! One line of a trace with all its fields: any JSON object, by the general rules.
+//! The reader of all fields of one line, which may be any JSON object.
 //!
 //! [`TraceReader::read`](super::TraceReader::read) keeps the fields that the fold needs. This reader keeps every field
 //! of an event, for lines that are not plain and for programs that need whole events. The caller checks the values.
@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use super::fields::full_name;
 
-/// The fields of an event, and the fields that change others (`ok`, `deliver_after_ms`).
+/// The names of the fields of an event, and of the fields that change other fields (`ok`, `deliver_after_ms`).
 const FIELDS: [&str; 19] = [
     "kind",
     "topic",
@@ -33,7 +33,7 @@ const FIELDS: [&str; 19] = [
     "detail",
 ];
 
-/// The fields that contain the detail of a kind.
+/// The kinds whose detail is in a field with another name, and that name.
 const DETAILS: [(&str, &str); 4] = [
     ("snapshot", "file"),
     ("consumer_open", "type"),
@@ -56,7 +56,7 @@ pub enum FieldValue {
     Text(String),
     /// An array; its nulls are [`None`].
     List(Vec<Option<FieldValue>>),
-    /// An object; no field of an event is one.
+    /// An object. No field of an event has an object as value.
     Object,
 }
 
@@ -65,7 +65,7 @@ pub enum FieldValue {
 pub struct LineFields(Vec<(&'static str, FieldValue)>);
 
 impl LineFields {
-    /// Reads a line, with these names for a line without them.
+    /// Reads a line. The given names are used for a line without names.
     ///
     /// # Errors
     ///
@@ -92,7 +92,7 @@ impl LineFields {
         Ok(fields)
     }
 
-    /// The fields in any order, without those that only change others.
+    /// Returns the fields in any order, without those that only change other fields.
     pub fn iter(&self) -> impl Iterator<Item = &(&'static str, FieldValue)> {
         self.0.iter().filter(|(name, _)| !matches!(*name, "ok" | "deliver_after_ms"))
     }
@@ -112,7 +112,7 @@ impl LineFields {
         }
     }
 
-    /// Applies the fields that change others.
+    /// Applies the fields that change other fields.
     fn complete(&mut self, details: &Details) -> Result<(), String> {
         let kind = match self.get("kind") {
             Some(FieldValue::Text(kind)) => kind.clone(),
@@ -140,7 +140,7 @@ impl LineFields {
     }
 }
 
-/// A detail as text: a JSON string without its quotes, anything else as the line has it.
+/// Returns a detail as text: the content of a JSON string, or the unchanged JSON text of another value.
 fn detail_text(raw: &str) -> Result<String, String> {
     if raw.starts_with('"') {
         return serde_json::from_str(raw).map_err(|error| format!("not JSON: {error}"));
@@ -202,7 +202,7 @@ impl<'de> Visitor<'de> for LineVisitor<'_> {
     }
 }
 
-/// Reads any value; [`None`] for null.
+/// A deserializer of any value. [`None`] means null.
 struct ValueSeed;
 
 impl<'de> DeserializeSeed<'de> for ValueSeed {
@@ -239,7 +239,7 @@ impl<'de> Visitor<'de> for ValueSeed {
         }))
     }
 
-    /// serde_json gives integers outside 64 bits as floats.
+    /// Handles fractions, and integers outside 64 bits, which serde_json passes as floats.
     fn visit_f64<E>(self, value: f64) -> Result<Self::Value, E> {
         Ok(Some(if value.abs() >= 2f64.powi(63) {
             FieldValue::LargeInteger(format!("{value:.0}"))

@@ -1,23 +1,23 @@
-//! The fields of one line as recorders write them: plain texts, integers, true and false, nothing nested.
+//! The fast reader of lines in the form that recorders write: plain texts, integers, true and false, nothing nested.
 //!
-//! One pass over the bytes. A recorder writes its keys in one order, so the keys that followed a key in earlier lines
-//! are tried first, as one comparison of words. In the same way, a name is first compared with the names of earlier
-//! lines. [`Fields::read`] handles all other JSON (escapes, text beyond ASCII, fractions, nested values). Both return
-//! the same fields for a line that this parser accepts.
+//! It makes one pass over the bytes. A recorder always writes its keys in the same order. So the keys that followed a
+//! key in earlier lines are tried first, by one comparison of words. In the same way, a name is first compared with the
+//! names of earlier lines. [`Fields::read`] handles all other JSON (escapes, text beyond ASCII, fractions, nested
+//! values). Both return the same fields for a line that this parser accepts.
 
 use super::fields::{Fields, Key, NAMES, Name};
 use crate::partials::NULL;
 
-/// The longest key that is predicted: a comma, the key in quotes and a colon.
+/// The most bytes of a predicted key: a comma, the key in quotes and a colon.
 const BYTES: usize = 32;
 
-/// Predicted keys for each key.
+/// The number of predicted keys after each key.
 const CANDIDATES: usize = 4;
 
-/// The place of the start of a line, after those of the keys.
+/// The number for the start of a line. It follows the numbers of the keys.
 const START: usize = Key::PLACES;
 
-/// Predicts the next key and the next name from earlier lines.
+/// A predictor of the next key and the next name, which learns from earlier lines.
 #[derive(Debug, Clone)]
 pub(super) struct KeyPredictor {
     after: [[Follower; CANDIDATES]; START + 1],
@@ -32,12 +32,12 @@ struct Known {
     number: i32,
 }
 
-/// The bytes up to a value, including its key.
+/// A predicted key: the bytes up to its value.
 #[derive(Debug, Clone, Copy)]
 struct Follower {
     bytes: [u64; BYTES / 8],
     mask: [u64; BYTES / 8],
-    /// 0 for none.
+    /// The number of bytes; 0 if there is no prediction.
     length: usize,
     key: Key,
 }
@@ -52,7 +52,7 @@ impl Default for KeyPredictor {
 }
 
 impl KeyPredictor {
-    /// The key at the start of `rest` and the number of bytes up to its value, if it is predicted.
+    /// Returns the key at the start of `rest`, and the number of bytes up to its value, if the key was predicted.
     #[inline]
     fn next(&self, before: usize, rest: &[u8]) -> Option<(Key, usize)> {
         let found = words_of(rest.first_chunk()?);
@@ -63,7 +63,7 @@ impl KeyPredictor {
         self.after[before].iter().find(is_next).map(|known| (known.key, known.length))
     }
 
-    /// Adds a name and its number, by its place in [`Fields::names`].
+    /// Stores a name and its number for predictions. `place` is its index in [`Fields::names`].
     pub(super) fn note_name(&mut self, place: usize, name: &[u8], number: i32) {
         let candidates = &mut self.names[place];
         candidates.rotate_right(1);
@@ -75,7 +75,7 @@ impl KeyPredictor {
         *known = number;
     }
 
-    /// The name at the start of `rest`, if it is predicted.
+    /// Returns the name at the start of `rest`, if the name was predicted.
     #[inline]
     fn name(&self, place: usize, rest: &[u8]) -> Option<&Known> {
         let begins = |known: &&Known| !known.quoted.is_empty() && rest.starts_with(&known.quoted);
@@ -100,8 +100,8 @@ fn words_of(bytes: &[u8; BYTES]) -> [u64; BYTES / 8] {
     std::array::from_fn(|at| u64::from_le_bytes(words[at]))
 }
 
-/// Reads the fields of the first line of `text`; also returns its length, including its end. `None` if it is not of
-/// this form. Appends the words of an ack set to `words`.
+/// Reads the fields of the first line of `text`. Also returns the length of the line with its end. `None` if the line
+/// has another form. The words of an ack set are appended to `words`.
 pub(super) fn read<'a>(
     text: &'a [u8],
     words: &mut Vec<i64>,
@@ -197,7 +197,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Skips the end of the line, or reaches the end of the text.
+    /// Skips the end of the line. Returns `None` if neither the line nor the text ends here.
     fn end(&mut self) -> Option<()> {
         loop {
             match self.peek() {
@@ -212,7 +212,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// A text to its closing quotes: ASCII without escapes.
+    /// Reads a text up to its closing quotes. It must be ASCII without escapes.
     fn rest_of_text(&mut self) -> Option<&'a [u8]> {
         let start = self.at;
         while let Some(bytes) = self.text.get(self.at..self.at + 8) {
@@ -230,7 +230,7 @@ impl<'a> Line<'a> {
         Some(&self.text[start..end])
     }
 
-    /// A text, or null.
+    /// Reads a text or null.
     fn bytes(&mut self) -> Option<Option<&'a [u8]>> {
         match self.next()? {
             b'"' => self.rest_of_text().map(Some),
@@ -239,7 +239,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// An integer of at most 19 digits that may be negative.
+    /// Reads an integer of at most 19 digits, which may be negative.
     fn integer(&mut self) -> Option<i64> {
         let negative = self.peek()? == b'-';
         self.at += usize::from(negative);
@@ -269,7 +269,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// An integer that may be null, but not the number that means null.
+    /// Reads an integer or null. The number that means null is refused.
     fn count(&mut self) -> Option<i64> {
         if self.peek()? == b'n' {
             return self.take_word(b"null").map(|()| NULL);
@@ -277,7 +277,7 @@ impl<'a> Line<'a> {
         self.integer().filter(|value| *value != NULL)
     }
 
-    /// An array of integers; false for null.
+    /// Reads an array of integers into `words`. Returns false for null.
     fn words(&mut self, words: &mut Vec<i64>) -> Option<bool> {
         if self.peek()? == b'n' {
             return self.take_word(b"null").map(|()| false);
@@ -316,7 +316,8 @@ impl<'a> Line<'a> {
 
 const ONES: u64 = 0x0101_0101_0101_0101;
 
-/// Marks the first of eight bytes that is a quote, a backslash, a control character or not ASCII; maybe later ones.
+/// Returns a mark in the first of eight bytes that is a quote, a backslash, a control character or not ASCII. Later
+/// bytes may be marked by mistake.
 fn ends(bytes: u64) -> u64 {
     let less = |bytes: u64, bound: u64| bytes.wrapping_sub(ONES * bound) & !bytes;
     let quotes = bytes ^ (ONES * u64::from(b'"'));
@@ -326,7 +327,7 @@ fn ends(bytes: u64) -> u64 {
 
 const TENS: [u64; 9] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000];
 
-/// How many of eight bytes are digits before the first that is not, and their number.
+/// Returns how many of eight bytes are digits up to the first other byte, and the number that they form.
 #[inline]
 fn digits(bytes: u64) -> (usize, u64) {
     let values = bytes ^ (ONES * u64::from(b'0'));

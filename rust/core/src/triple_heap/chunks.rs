@@ -1,4 +1,4 @@
-//! An unsorted bag of messages that grows by whole chunks.
+//! An unsorted collection of messages that grows by whole chunks.
 //!
 //! Messages are collected in one small vector that stays in cache. A full vector is packed (`packing.rs`) and reused.
 //! So each message is written to memory once, as 8 bytes, and growing copies nothing.
@@ -6,7 +6,7 @@
 use super::packing::{Extent, Messages};
 use crate::delayed::Delayed;
 
-/// Messages a chunk: 24 KiB before it is packed.
+/// The number of messages in a chunk. It takes 24 KiB before it is packed.
 const CHUNK: usize = 1024;
 
 #[derive(Debug, Clone, Default)]

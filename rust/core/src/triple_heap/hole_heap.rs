@@ -1,8 +1,9 @@
-//! The plain binary heap on one flat vector: hole-based sifts, the moved value kept in registers.
+//! A binary heap on one flat vector. While a message is moved, its place is a hole, so that each other message is
+//! written once.
 //!
-//! It is the usual fast heap (apache/pulsar#26010 in 24-byte tuples) and has two uses: [`super::TripleLongHeap`]
-//! keeps its few near messages in one, and it is the baseline of the ladder in the benches. A d-ary heap does not
-//! help tuples of 24 bytes.
+//! It is the usual fast heap (apache/pulsar#26010 with 24-byte tuples). [`super::TripleLongHeap`] stores its few next
+//! messages in one, and the benches compare the ladder queue with it. A d-ary heap is not faster for tuples of 24
+//! bytes.
 
 use crate::delayed::Delayed;
 use crate::error::Validity;
@@ -14,7 +15,7 @@ pub struct HoleHeap {
 }
 
 impl HoleHeap {
-    /// Adds a message: the hole rises, and each parent is written once, nothing twice.
+    /// Adds a message. Each greater parent moves down once, and the message is written once.
     #[inline]
     pub fn push(&mut self, message: Delayed) {
         let mut hole = self.messages.len();
@@ -30,7 +31,7 @@ impl HoleHeap {
         self.messages[hole] = message;
     }
 
-    /// Takes the least message.
+    /// Removes and returns the least message.
     #[inline]
     pub fn pop(&mut self) -> Option<Delayed> {
         let last = self.messages.pop()?;
@@ -41,7 +42,7 @@ impl HoleHeap {
         Some(least)
     }
 
-    /// Fills the hole at `hole` with `message` or, first, with the lesser children below it.
+    /// Moves lesser children up into the hole at `hole` until `message` fits there.
     fn sift_down(&mut self, mut hole: usize, message: Delayed) {
         let messages = &mut self.messages[..];
         loop {
@@ -61,20 +62,20 @@ impl HoleHeap {
         messages[hole] = message;
     }
 
-    /// The least message.
+    /// Returns the least message.
     #[must_use]
     #[inline]
     pub fn peek(&self) -> Option<Delayed> {
         self.messages.first().copied()
     }
 
-    /// The number of messages.
+    /// Returns the number of messages.
     #[must_use]
     pub fn len(&self) -> usize {
         self.messages.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether the collection is empty.
     #[must_use]
     #[inline]
     pub fn is_empty(&self) -> bool {
@@ -110,7 +111,7 @@ impl HoleHeap {
 }
 
 impl From<Vec<Delayed>> for HoleHeap {
-    /// Heapifies in O(n).
+    /// Builds a heap of messages in O(n).
     fn from(messages: Vec<Delayed>) -> Self {
         let mut heap = Self { messages };
         for hole in (0..heap.messages.len() / 2).rev() {

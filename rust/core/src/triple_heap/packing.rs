@@ -1,12 +1,12 @@
-//! Messages packed into one integer each, which orders as they do.
+//! The packing of each message into one integer. The integers have the same order as the messages.
 //!
-//! Times, ledgers and entries of neighbouring messages differ in few bits. Relative to the least of each column and
-//! concatenated, they mostly fit into 64 bits. That takes a third of the memory, and sorting compares plain integers
+//! Times, ledgers and entries of neighbouring messages differ in few bits. The differences from the least value of each
+//! column, concatenated, mostly fit into 64 bits. This takes a third of the memory, and sorting compares integers
 //! instead of triples.
 
 use crate::delayed::Delayed;
 
-/// The least and the greatest of each column.
+/// The least and the greatest value of each column.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Extent {
     pub(super) least: Delayed,
@@ -14,7 +14,7 @@ pub(super) struct Extent {
 }
 
 impl Extent {
-    /// Of no message.
+    /// The extent of no messages.
     pub(super) const NONE: Self = Self {
         least: Delayed::new(i64::MAX, i64::MAX, i64::MAX),
         greatest: Delayed::new(i64::MIN, i64::MIN, i64::MIN),
@@ -39,7 +39,7 @@ impl Extent {
     }
 }
 
-/// How messages of one extent are packed: time highest, entry lowest.
+/// The layout of packed messages of one extent. The time has the highest bits, the entry the lowest.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Packing {
     least: Delayed,
@@ -48,7 +48,7 @@ pub(super) struct Packing {
 }
 
 impl Packing {
-    /// `None` if the columns differ in more than 64 bits together.
+    /// Returns the layout for an extent; `None` if the differences of all columns need more than 64 bits.
     pub(super) fn of(extent: &Extent) -> Option<Self> {
         let bits = |least: i64, greatest: i64| {
             u64::BITS - (greatest.wrapping_sub(least) as u64).leading_zeros()
@@ -85,7 +85,7 @@ impl Packing {
     }
 }
 
-/// Messages of one extent, 8 bytes each if that is possible, else 24.
+/// Messages of one extent, with 8 bytes each if they can be packed, otherwise 24 bytes.
 #[derive(Debug, Clone)]
 pub(super) enum Messages {
     Packed(Packing, Vec<u64>),
@@ -123,7 +123,7 @@ impl Messages {
         unpacked.chain(plain.iter().copied())
     }
 
-    /// Moves the messages from `start` on to `into`, sorted, the earliest last.
+    /// Moves the messages from index `start` to the end into `into`, sorted with the earliest last.
     pub(super) fn take_descending(&mut self, start: usize, into: &mut Vec<Delayed>) {
         match self {
             Self::Packed(packing, keys) => {
@@ -138,7 +138,7 @@ impl Messages {
         self.truncate(start);
     }
 
-    /// Drops the messages from `length` on, and releases most of their memory.
+    /// Removes the messages from index `length` to the end, and releases most of their memory.
     pub(super) fn truncate(&mut self, length: usize) {
         fn cut<T>(vector: &mut Vec<T>, length: usize) {
             vector.truncate(length);

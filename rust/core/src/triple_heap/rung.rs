@@ -1,8 +1,9 @@
-//! One rung of the ladder: a range of times cut into buckets of equal width, opened from the earliest on.
+//! One rung of the ladder: a range of times in buckets of equal width. The buckets are opened in order, the earliest
+//! first.
 //!
-//! The initial messages of a rung are in one flat vector, the latest bucket first, so that opening a bucket is a
-//! truncation and memory is released as the rung is used up. Messages added later to an unopened bucket are in a
-//! vector of that bucket.
+//! The initial messages of a rung are in one flat vector, the latest bucket first. So opening a bucket truncates the
+//! vector, and memory is released while the rung is emptied. Messages added later to an unopened bucket are in a vector
+//! of that bucket.
 
 use super::SORT_MAX;
 use super::packing::{Extent, Messages, Packing, sort_descending};
@@ -12,9 +13,9 @@ use crate::error::Validity;
 #[derive(Debug, Clone)]
 pub(super) struct Rung {
     base: i64,
-    /// Bucket of a time: `min((time - base) >> shift, buckets - 1)`.
+    /// The bucket of a time is `min((time - base) >> shift, buckets - 1)`.
     shift: u32,
-    /// Buckets before this one are opened.
+    /// The next bucket to open. All earlier buckets were opened.
     next: usize,
     flat: Messages,
     /// The start of bucket `b` in `flat`; its end is the start of bucket `b - 1`.
@@ -23,7 +24,7 @@ pub(super) struct Rung {
 }
 
 impl Rung {
-    /// Cuts `length` messages into buckets of about `aim`; `None` if their times are all equal.
+    /// Creates a rung of `length` messages with buckets of about `aim` messages; `None` if all times are equal.
     pub(super) fn cut(
         messages: impl Iterator<Item = Delayed> + Clone,
         length: usize,
@@ -70,7 +71,7 @@ impl Rung {
         Some(Self { base: least, shift, next: 0, flat, starts: ends, late })
     }
 
-    /// Takes the message if its bucket is not opened yet.
+    /// Adds a message if its bucket was not opened; returns whether it was added.
     #[inline]
     pub(super) fn push(&mut self, message: Delayed) -> bool {
         if message.deliver_at_ms < self.base {
@@ -90,8 +91,8 @@ impl Rung {
         true
     }
 
-    /// Moves the next bucket that holds anything into `bucket`, which is empty: sorted, the earliest last,
-    /// unless there are more than `SORT_MAX`. False when none is left.
+    /// Moves the messages of the next bucket that is not empty into `bucket`, which must be empty. They are sorted with
+    /// the earliest last, unless there are more than `SORT_MAX`. Returns false if no bucket is left.
     pub(super) fn open(&mut self, bucket: &mut Vec<Delayed>) -> bool {
         while self.next < self.late.len() {
             let start = self.starts[self.next] as usize;

@@ -1,7 +1,7 @@
-//! The Python code that `PendingAcks` calls: its two handlers, and callbacks of single calls.
+//! Calls of Python code by `PendingAcks`: its two handlers, and the callbacks that methods take.
 //!
-//! It runs while nothing is locked. The core decides when an entry is removed and which entries return after a
-//! failure (`ackwell_core::pending_acks::Removal`); this module only passes each entry on.
+//! The Python code runs while no structure is locked. The core decides when an entry is removed and which entries
+//! return after a failure (`ackwell_core::pending_acks::Removal`); this module only passes each entry on.
 
 use ackwell_core::PendingAck;
 use ackwell_core::pending_acks::Removal;
@@ -36,7 +36,8 @@ impl Handlers {
         self.remove.is_some()
     }
 
-    /// Whether the add handler allows an entry. It is not called for a closed map, which refuses every entry.
+    /// Returns whether the add handler allows an entry. The handler is not called for a closed map, which refuses every
+    /// entry.
     #[inline]
     pub(super) fn allow(&self, py: Python<'_>, acks: &Acks, entry: Entry) -> PyResult<bool> {
         match &self.add {
@@ -48,7 +49,7 @@ impl Handlers {
         }
     }
 
-    /// Adds the rows that the add handler allows; returns how many.
+    /// Adds the rows that the add handler allows; returns their number.
     pub(super) fn add_many(
         &self,
         py: Python<'_>,
@@ -67,7 +68,7 @@ impl Handlers {
         Ok(allowed)
     }
 
-    /// Removes an entry, if its value is the expected one, or if none is expected.
+    /// Removes an entry. If `expected` is given, the entry is removed only if it has this value.
     pub(super) fn remove(
         &self,
         py: Python<'_>,
@@ -101,7 +102,7 @@ impl Handlers {
         Ok(self.notify_all(py, acks, removal, None)?.len())
     }
 
-    /// Removes every entry up to and with a position; returns how many there were.
+    /// Removes every entry up to and including a position; returns their number.
     pub(super) fn remove_up_to(
         &self,
         py: Python<'_>,
@@ -115,7 +116,7 @@ impl Handlers {
         Ok(self.take_up_to(py, acks, last, callback)?.len())
     }
 
-    /// Removes every entry up to and with a position, and returns them.
+    /// Removes every entry up to and including a position, and returns them.
     pub(super) fn take_up_to(
         &self,
         py: Python<'_>,

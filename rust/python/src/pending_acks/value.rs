@@ -1,4 +1,4 @@
-//! The named tuple of a value.
+//! The Python type of a pending entry's value.
 
 use ackwell_core::PendingAck;
 use pyo3::prelude::*;
@@ -7,7 +7,7 @@ use pyo3::types::PyType;
 
 use crate::convert::named_tuple;
 
-/// The `ackwell.PendingAck` of a value.
+/// Converts a value to `ackwell.PendingAck`.
 pub(super) fn pending_ack(py: Python<'_>, value: PendingAck) -> PyResult<Bound<'_, PyAny>> {
     static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     let class = CLASS.import(py, "ackwell.pending_ack", "PendingAck")?;

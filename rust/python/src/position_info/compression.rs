@@ -7,7 +7,7 @@ use pyo3::types::PyBytes;
 
 use crate::convert::{Int, natural, raise};
 
-/// The compression type by Pulsar's name.
+/// Returns the compression type with Pulsar's name for it.
 pub(crate) fn compression_named(name: &str) -> PyResult<Compression> {
     Compression::named(name).ok_or_else(|| {
         let known: Vec<_> = Compression::ALL.iter().map(|compression| compression.name()).collect();
@@ -33,8 +33,8 @@ pub(crate) fn compress<'py>(
 
 /// Decompress bytes to exactly `size` bytes.
 ///
-/// Raises `CorruptStateError` if the size differs, and `LimitError` if `size` is more than `max_bytes`. Takes at most
-/// twice the memory of the actual result.
+/// Raises `CorruptStateError` if the size differs, and `LimitError` if `size` is more than `max_bytes`. The call takes
+/// at most twice the memory of the result.
 #[pyfunction]
 #[pyo3(
     signature = (data, compression, size, max_bytes=Int(67_108_864)),

@@ -15,11 +15,11 @@ use crate::convert::{Int, natural, raise};
 /// Parameters
 /// ----------
 /// cursors_ledger_id : int
-///     The BookKeeper ledger with the cursor's newer states, -1 if the state is in this record.
+///     The BookKeeper ledger that has newer states of the cursor; -1 if this record has the state.
 /// position_info : PositionInfo, optional
-///     The state as far as this record holds it.
+///     The part of the state that is in this record.
 /// last_active : int, optional
-///     When the cursor was last active, in ms since the epoch.
+///     The time of the cursor's last activity, in ms since the epoch.
 /// cursor_properties : dict of str to str
 ///     Properties of the subscription.
 /// unknown_fields : bytes
@@ -36,7 +36,7 @@ use crate::convert::{Int, natural, raise};
 pub(crate) struct ManagedCursorInfo {
     record: core::ManagedCursorInfo,
     compression: Option<Compression>,
-    /// The bytes it was decoded from. An unchanged record is written back as the same bytes.
+    /// The bytes from which the record was decoded. An unchanged record is encoded to the same bytes.
     original: Option<Py<PyBytes>>,
 }
 
@@ -62,7 +62,7 @@ impl ManagedCursorInfo {
         Ok(Self { record, compression: None, original: None })
     }
 
-    /// Read a value of the metadata store, with or without the header of compressed values.
+    /// Decode a value of the metadata store, with or without the header of compressed values.
     ///
     /// Raises `CorruptStateError` with the offset at which reading stopped (in the decompressed message, if the error
     /// is there), and `LimitError` if the message or the result would take more than `max_bytes`.
@@ -84,9 +84,10 @@ impl ManagedCursorInfo {
         Ok(Self { record, compression, original: Some(data.clone().unbind()) })
     }
 
-    /// Write the value; `compression` is NONE, LZ4, ZLIB, ZSTD or SNAPPY, each with the header.
+    /// Encode the record with the header of a compression: NONE, LZ4, ZLIB, ZSTD or SNAPPY.
     ///
-    /// By default, a decoded record is written as the same bytes, any other without a header.
+    /// Without `compression`, a decoded record gives the bytes from which it was decoded. Another record is encoded
+    /// without a header.
     #[pyo3(signature = (compression=None))]
     fn encode<'py>(
         &self,
@@ -101,19 +102,19 @@ impl ManagedCursorInfo {
         Ok(PyBytes::new(py, &bytes))
     }
 
-    /// The BookKeeper ledger with the cursor's newer states, or -1.
+    /// The BookKeeper ledger that has newer states of the cursor, or -1.
     #[getter]
     fn cursors_ledger_id(&self) -> i64 {
         self.record.cursors_ledger_id
     }
 
-    /// The state as far as this record holds it, or None.
+    /// The part of the state that is in this record, or None.
     #[getter]
     fn position_info(&self) -> Option<PositionInfo> {
         self.record.position_info.clone().map(PositionInfo::of)
     }
 
-    /// When the cursor was last active, in ms since the epoch, or None.
+    /// The time of the cursor's last activity, in ms since the epoch, or None.
     #[getter]
     fn last_active(&self) -> Option<i64> {
         self.record.last_active

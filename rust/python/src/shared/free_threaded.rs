@@ -1,4 +1,4 @@
-//! The lock under a free-threaded Python: a mutex, for which threads wait detached from the interpreter.
+//! The lock for a free-threaded Python: a mutex. A waiting thread is detached from the interpreter.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -1,9 +1,9 @@
-//! The lock under a global interpreter lock.
+//! The lock for a Python with a global interpreter lock.
 //!
 //! **Representation.** A flag next to the structure marks it as held. Only a thread attached to the interpreter reads
-//! and sets the flag, and one thread is attached at a time. So it needs no atomic read-modify-write; a mutex needs
-//! two, which take longer than most scalar calls. A batch sets the flag and works detached; a thread that finds the
-//! flag set detaches and waits for the batch's mutex.
+//! and sets the flag, and one thread is attached at a time. So it needs no atomic read-modify-write operation. A mutex
+//! needs two, which take longer than most scalar calls. A batch sets the flag and runs detached. A thread that finds
+//! the flag set detaches and waits for the mutex of the batch.
 //!
 //! **Invariant.** The structure is accessed only through a `Held`, and at most one exists at a time.
 
@@ -17,7 +17,7 @@ use pyo3::prelude::*;
 
 /// A structure with a lock.
 pub(crate) struct Shared<T> {
-    /// Set by attached threads, cleared by the one that set it.
+    /// Whether a call holds the structure. An attached thread sets the flag, and the same thread clears it.
     is_held: AtomicBool,
     /// Locked while a batch runs detached; other threads wait for it.
     batch: Mutex<()>,
@@ -30,7 +30,7 @@ unsafe impl<T: Send> Sync for Shared<T> {}
 /// The only access to the structure, until it is dropped.
 pub(crate) struct Held<'a, T> {
     shared: &'a Shared<T>,
-    /// As a `&mut T`, it can go to another thread if T can.
+    /// Makes `Held` sendable like a `&mut T`: it can move to another thread if `T` can.
     exclusive: PhantomData<&'a mut T>,
 }
 
@@ -69,7 +69,7 @@ impl<T: Send> Shared<T> {
         })
     }
 
-    /// Returns attached, with the flag clear.
+    /// Waits until the flag is clear. The thread is attached again when this returns.
     #[cold]
     fn wait(&self, py: Python<'_>) {
         while self.is_held.load(Ordering::Acquire) {

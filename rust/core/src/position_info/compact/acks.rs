@@ -1,12 +1,12 @@
-//! Acknowledged entries: a record per ledger, then each ledger's entries in the cheapest of four kinds.
+//! The acknowledged entries: a record for each ledger, then the entries of each ledger in the smallest of four kinds.
 //!
-//! A record is five numbers in five columns (see [`Record`]), so similar ledgers cost almost nothing. The records are
+//! A record is five numbers in five columns (see [`Record`]), so similar ledgers take almost no bytes. The records are
 //! followed by the entries of each ledger, from a byte boundary:
 //!
 //! - `Runs`: gap and length of each run after the first, alternating, in two columns. The length of the last run
 //!   follows from the span.
-//! - `Holes`: the number of acknowledged entries before each hole, for few holes.
-//! - `Acks`: the number of holes before each acknowledged entry except the first, for few acknowledged entries.
+//! - `Holes`: for each hole, the number of acknowledged entries before it since the previous hole.
+//! - `Acks`: for each acknowledged entry except the first, the number of holes before it since the previous one.
 //! - `Bitmap`: a bit per entry of the span, from a byte boundary.
 //!
 //! The reader applies each number at once, so hostile bytes allocate only the memory of the result.
@@ -17,10 +17,10 @@ use crate::error::{Error, Result};
 use crate::position_info::budget::Budget;
 use crate::range_set::{PositionRange, PositionRangeSet, RANGES_TOGETHER};
 
-/// The fixed memory of a ledger.
+/// The fixed memory that a ledger takes when it is decoded.
 const LEDGER_BYTES: usize = 160;
 
-/// The largest memory of a run, for runs that are far apart.
+/// The most memory that a decoded run takes. This is the case of runs that are far apart.
 const RUN_BYTES: u64 = 48;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,16 +35,16 @@ impl Kind {
     const ALL: [Self; 4] = [Self::RangeBuilder, Self::Holes, Self::Acks, Self::Bitmap];
 }
 
-/// The numbers of a ledger. `count` depends on the kind: runs except the first, holes, or acknowledged entries except
-/// the first; 0 for a bitmap.
+/// The numbers of a ledger. `count` is, depending on the kind, the number of runs except the first, of holes, or of
+/// acknowledged entries except the first; 0 for a bitmap.
 #[derive(Clone, Copy)]
 struct Record {
-    /// The ledger id, less the one before and 1; of the first ledger, the id.
+    /// The ledger id minus the previous ledger id minus 1; for the first ledger, the id.
     gap: u64,
     kind: Kind,
     /// The first acknowledged entry.
     start: u64,
-    /// Entries from the first to the last acknowledged one.
+    /// The number of entries from the first to the last acknowledged one.
     span: u64,
     count: u64,
 }
@@ -57,14 +57,14 @@ impl Record {
     }
 }
 
-/// A run of acknowledged entries as holes before it and its length.
+/// A run of acknowledged entries: the number of holes before it, and its length.
 #[derive(Clone, Copy)]
 struct HolesAndAcks {
     holes: u64,
     length: u64,
 }
 
-/// The runs of a ledger, the first with the holes before entry 0.
+/// Returns the runs of a ledger. The holes of the first run count from entry 0.
 fn runs_of(set: &PositionRangeSet, ledger_id: i64) -> Vec<HolesAndAcks> {
     let mut next = 0;
     let run = |range: PositionRange| {
@@ -76,13 +76,13 @@ fn runs_of(set: &PositionRangeSet, ledger_id: i64) -> Vec<HolesAndAcks> {
     set.ranges_of(ledger_id).map(run).collect()
 }
 
-/// The numbers of `Holes`.
+/// Returns the numbers for the kind `Holes`.
 fn before_holes(runs: &[HolesAndAcks]) -> impl Iterator<Item = u64> + Clone + '_ {
     runs.windows(2)
         .flat_map(|pair| std::iter::once(pair[0].length).chain((1..pair[1].holes).map(|_| 0)))
 }
 
-/// The numbers of `Acks`.
+/// Returns the numbers for the kind `Acks`.
 fn before_acks(runs: &[HolesAndAcks]) -> impl Iterator<Item = u64> + Clone + '_ {
     runs.iter().enumerate().flat_map(|(index, run)| {
         let first = (index > 0).then_some(run.holes);
@@ -90,18 +90,18 @@ fn before_acks(runs: &[HolesAndAcks]) -> impl Iterator<Item = u64> + Clone + '_ 
     })
 }
 
-/// How the entries of one ledger are written.
+/// The encoding of one ledger's entries.
 enum Plan {
     /// `Runs` after the first, with the codes for gaps and lengths.
     RangeBuilder(Code, Code),
     Holes(Code),
     Acks(Code),
     Bitmap,
-    /// One run: the record says it all.
+    /// One run, which the record describes completely.
     Nothing,
 }
 
-/// The cheapest plan and the record.
+/// Returns the record of a ledger and the plan with the fewest bits.
 fn plan(gap: u64, runs: &[HolesAndAcks]) -> (Record, Plan) {
     let start = runs[0].holes;
     let acks = runs.iter().map(|run| run.length).fold(0u64, u64::saturating_add);
@@ -308,11 +308,11 @@ fn take_details(
     runs.finish().map_err(|message| bits.refuse(message))
 }
 
-/// Turns holes and acknowledged entries into ranges of the set while they are read.
+/// Builds ranges of the set from holes and acknowledged entries while they are read.
 struct RangeBuilder<'a> {
     set: &'a mut PositionRangeSet,
     ledger_id: i64,
-    /// The next entry, counted from 0, and the first after the span: both at most 2^63.
+    /// The next entry id. The field `end` is the entry id after the span. Both are at most 2^63.
     next: u64,
     end: u64,
     /// The start of the run that is still growing.
@@ -366,7 +366,7 @@ impl<'a> RangeBuilder<'a> {
         Ok(())
     }
 
-    /// The span must have been read to its end, which is acknowledged.
+    /// Checks that the whole span was read and that its last entry is acknowledged.
     fn finish(mut self) -> std::result::Result<(), String> {
         if self.left() > 0 || self.open.is_none() {
             return Err("the ledger's span is not what its entries are".to_owned());

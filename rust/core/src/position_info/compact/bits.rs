@@ -1,8 +1,8 @@
-//! Bits, lowest first, in bytes: the encoding of the compact form.
+//! The bit encoding of the compact form: bits in bytes, the lowest first.
 
 use crate::error::{Error, Result};
 
-/// Appends bits to a vector of bytes.
+/// A writer that appends bits to a vector of bytes.
 #[derive(Default)]
 pub(super) struct BitWriter {
     out: Vec<u8>,
@@ -11,12 +11,12 @@ pub(super) struct BitWriter {
 }
 
 impl BitWriter {
-    /// Behind these bytes.
+    /// Creates a writer that appends to these bytes.
     pub(super) fn appending_to(out: Vec<u8>) -> Self {
         Self { out, ..Self::default() }
     }
 
-    /// The `width` lowest bits of `value`, which has no others.
+    /// Appends the `width` lowest bits of `value`. The other bits must be 0.
     #[inline]
     pub(super) fn put(&mut self, value: u64, width: u32) {
         debug_assert!(width == 64 || value >> width == 0);
@@ -35,7 +35,7 @@ impl BitWriter {
         self.count = filled - 64;
     }
 
-    /// `zeros` zeros and a one.
+    /// Appends `zeros` zeros and a one.
     pub(super) fn put_unary(&mut self, zeros: u64) {
         let mut zeros = zeros;
         while zeros >= 63 {
@@ -45,7 +45,7 @@ impl BitWriter {
         self.put(1 << zeros, zeros as u32 + 1);
     }
 
-    /// Zeros up to the next byte.
+    /// Appends zeros up to the next byte boundary.
     pub(super) fn align(&mut self) {
         let bytes = self.count.div_ceil(8) as usize;
         self.out.extend_from_slice(&self.pending.to_le_bytes()[..bytes]);
@@ -59,8 +59,8 @@ impl BitWriter {
         self.out.extend_from_slice(bytes);
     }
 
-    /// Appends a number of 64 bits in groups of seven, lowest first; a bit before each group is set if another
-    /// follows.
+    /// Appends a 64-bit number in groups of seven bits, the lowest first. A bit before each group is set if another
+    /// group follows.
     pub(super) fn put_varint(&mut self, mut value: u64) {
         while value >= 0x80 {
             self.put(value & 0x7f | 0x80, 8);
@@ -69,14 +69,14 @@ impl BitWriter {
         self.put(value, 8);
     }
 
-    /// The written bytes.
+    /// Returns the written bytes.
     pub(super) fn finish(mut self) -> Vec<u8> {
         self.align();
         self.out
     }
 }
 
-/// Takes bits; past the end it refuses.
+/// A reader of bits. Reading after the end is an error.
 #[derive(Clone)]
 pub(super) struct BitReader<'a> {
     bytes: &'a [u8],
@@ -89,12 +89,12 @@ impl<'a> BitReader<'a> {
         Self { bytes, at: 0 }
     }
 
-    /// A refusal at the next byte.
+    /// Creates an error at the offset of the next byte.
     pub(super) fn refuse(&self, message: impl Into<String>) -> Error {
         Error::corrupt(self.at / 8, message)
     }
 
-    /// At least the next 57 bits, zeros past the end.
+    /// Returns at least the next 57 bits; zeros after the end.
     #[inline]
     fn peek(&self) -> u64 {
         let byte = self.at / 8;
@@ -123,7 +123,7 @@ impl<'a> BitReader<'a> {
         Ok(())
     }
 
-    /// The next `width` bits, at most 64.
+    /// Reads the next `width` bits, at most 64.
     #[inline]
     pub(super) fn take(&mut self, width: u32) -> Result<u64> {
         if width > 56 {
@@ -135,7 +135,7 @@ impl<'a> BitReader<'a> {
         Ok(value)
     }
 
-    /// The zeros before the next one, which is taken too.
+    /// Reads zeros up to and including the next one; returns the number of zeros.
     #[inline]
     pub(super) fn take_unary(&mut self) -> Result<u64> {
         let mut zeros = 0;
@@ -150,7 +150,7 @@ impl<'a> BitReader<'a> {
         }
     }
 
-    /// Skips to the next byte; the skipped bits must be zero.
+    /// Skips to the next byte boundary. The skipped bits must be zero.
     pub(super) fn align(&mut self) -> Result<()> {
         let width = (8 - self.at as u32 % 8) % 8;
         match self.take(width)? {
@@ -171,7 +171,7 @@ impl<'a> BitReader<'a> {
         Ok(&self.bytes[start..start + count])
     }
 
-    /// A number as [`BitWriter::put_varint`] writes it.
+    /// Reads a number that [`BitWriter::put_varint`] wrote.
     pub(super) fn take_varint(&mut self) -> Result<u64> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
@@ -187,7 +187,7 @@ impl<'a> BitReader<'a> {
         Err(self.refuse("a number of more than 64 bits"))
     }
 
-    /// Refuses what follows the last number.
+    /// Returns an error if anything follows the last number.
     pub(super) fn finish(mut self) -> Result<()> {
         self.align()?;
         match self.bytes.len() - self.at / 8 {

@@ -1,14 +1,14 @@
-//! A code for a column of numbers: each is the column's least number plus a rest. The rests either all have one width
-//! (a constant column has width 0 and takes no bits) or are Rice coded.
+//! A code for a column of numbers. Each number is the least number of the column plus a rest. The rests either have the
+//! same width (0 for a constant column, which then takes no bits) or are Rice coded.
 //!
-//! A Rice code of width `w` writes `rest >> w` in unary and the `w` low bits as they are. For gaps between
-//! random positions, which fall off geometrically, that is within 1 to 4 percent of their entropy, and it is
-//! read with a shift and a count of zeros.
+//! A Rice code of width `w` writes `rest >> w` in unary, and the `w` low bits unchanged. Gaps between random positions
+//! have a geometric distribution. For these, the code is within 1 to 4 percent of the entropy. It is read with a shift
+//! and a count of zeros.
 
 use super::bits::{BitReader, BitWriter};
 use crate::error::Result;
 
-/// How the numbers of one column are written.
+/// The code of one column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Code {
     base: u64,
@@ -16,11 +16,11 @@ pub(super) struct Code {
     rice: bool,
 }
 
-/// Bits of [`Code::put_header`] in addition to those of the base.
+/// The number of bits that [`Code::put_header`] writes in addition to the base.
 const HEADER_BITS: u64 = 15;
 
 impl Code {
-    /// The code that takes fewest bits for these numbers, and how many.
+    /// Returns the code that takes the fewest bits for these numbers, and the number of bits.
     pub(super) fn cheapest(numbers: impl Iterator<Item = u64> + Clone) -> (Self, u64) {
         let (mut base, mut most, mut count, mut sum) = (u64::MAX, 0, 0u64, 0u128);
         for number in numbers.clone() {
@@ -104,7 +104,7 @@ impl Code {
     }
 }
 
-/// Bits that a number takes without leading zeros.
+/// Returns the number of bits of a number without leading zeros.
 fn bits_of(number: u64) -> u32 {
     64 - number.leading_zeros()
 }

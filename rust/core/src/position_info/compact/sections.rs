@@ -1,4 +1,4 @@
-//! All parts except the acknowledged entries: numbers in columns, texts and bytes with their lengths.
+//! The sections except the acknowledged entries: numbers in columns, texts and bytes after their lengths.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,8 @@ use crate::position::Position;
 use crate::position_info::budget::Budget;
 use crate::position_info::messages::MAP_ENTRY_BYTES;
 
-/// Positions in order: the ledger less the one before, and the entry, less the one before and 1 in its ledger.
+/// Returns two numbers for each position in order: the difference from the previous ledger id, and the entry id. In the
+/// same ledger, the second is the entry id minus the previous one minus 1.
 fn position_numbers(
     positions: impl Iterator<Item = Position> + Clone,
 ) -> impl Iterator<Item = [u64; 2]> + Clone {
@@ -26,7 +27,7 @@ fn position_numbers(
     })
 }
 
-/// The position that the numbers encode, relative to `before`.
+/// Returns the position that the numbers encode relative to `before`.
 fn position_after(before: Option<Position>, numbers: [u64; 2]) -> Option<Position> {
     let [ledger, entry] = numbers;
     let ledger_id = before.map_or(0, |before| before.ledger_id).checked_add_unsigned(ledger)?;
@@ -53,7 +54,7 @@ fn put_rows<const N: usize>(
     bits.align();
 }
 
-/// Calls `each` for every row; each costs `bytes` of memory.
+/// Reads rows and calls `each` for every row. A row takes `bytes` from the budget.
 fn each_row<const N: usize>(
     bits: &mut BitReader<'_>,
     budget: &mut Budget,
@@ -146,7 +147,7 @@ pub(super) fn take_counts(
     Ok(counts)
 }
 
-/// Writes ranges over ledgers' ends, in their own order; entries count from −1.
+/// Writes ranges from one ledger into another, in their order. Entry ids count from −1.
 pub(super) fn put_spanning(bits: &mut BitWriter, ranges: &[(Position, Position)]) {
     let entry = |entry_id: i64| entry_id.wrapping_add(1).cast_unsigned();
     let rows: Vec<_> = ranges
@@ -159,7 +160,7 @@ pub(super) fn put_spanning(bits: &mut BitWriter, ranges: &[(Position, Position)]
     put_rows(bits, ranges.len(), rows.iter().copied());
 }
 
-/// Reads ranges over ledgers' ends.
+/// Reads ranges from one ledger into another.
 pub(super) fn take_spanning(
     bits: &mut BitReader<'_>,
     budget: &mut Budget,
@@ -203,7 +204,7 @@ pub(super) fn take_bytes<'a>(bits: &mut BitReader<'a>, budget: &mut Budget) -> R
     Ok(bytes)
 }
 
-/// Writes an int64, small ones of either sign in few bytes.
+/// Writes an int64. Small positive and negative numbers take few bytes.
 pub(super) fn put_int(bits: &mut BitWriter, value: i64) {
     bits.put_varint((value << 1 ^ value >> 63).cast_unsigned());
 }

@@ -1,11 +1,11 @@
-//! Reading: a cursor over the whole input, so that every error has an absolute offset.
+//! The reader of the wire format. It has the whole input, so that every error has an absolute offset.
 
 use crate::error::{Error, Result};
 
-/// Groups inside groups that are skipped; more is hostile. Protocol Buffers' own limit.
+/// The greatest accepted nesting of groups, which is the limit of Protocol Buffers. Deeper nesting is hostile.
 const GROUP_DEPTH_MAX: usize = 100;
 
-/// The next byte to read, and the end of the message being read, inside the whole input.
+/// A reader of one message in the input: the next byte to read, and the end of the message.
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<'a> {
     bytes: &'a [u8],
@@ -15,7 +15,7 @@ pub(crate) struct Reader<'a> {
 
 /// One field of a message.
 pub(crate) struct Field<'a> {
-    /// Where its tag begins.
+    /// The offset of the field's tag.
     pub(crate) start: usize,
     /// The field number, ≥ 1.
     pub(crate) number: u32,
@@ -23,18 +23,18 @@ pub(crate) struct Field<'a> {
     pub(crate) value: Value<'a>,
 }
 
-/// A field's value, as far as the wire knows it.
+/// The value of a field, by wire type.
 pub(crate) enum Value<'a> {
     /// Wire type 0.
     Varint(u64),
     /// Wire type 2: a string, bytes, a message or packed numbers.
     Bytes(Reader<'a>),
-    /// Fixed32, fixed64 or a group, skipped: no field we know has those.
+    /// Fixed32, fixed64 or a group. It is skipped, because no known field has these types.
     Other,
 }
 
 impl<'a> Field<'a> {
-    /// The unsigned value of a varint field; any other wire type is refused.
+    /// Returns the unsigned value of a varint field, or an error for another wire type.
     #[inline]
     pub(crate) fn varint(&self) -> Result<u64> {
         match self.value {
@@ -43,7 +43,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// The content of a length-delimited field; any other wire type is refused.
+    /// Returns a reader of the content of a length-delimited field, or an error for another wire type.
     #[inline]
     pub(crate) fn message(&self) -> Result<Reader<'a>> {
         match self.value {
@@ -59,37 +59,37 @@ impl<'a> Field<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Begins at the start of `bytes`.
+    /// Creates a reader from the start of `bytes`.
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0, end: bytes.len() }
     }
 
-    /// Begins at offset `at`, whatever is before.
+    /// Creates a reader of `bytes` from offset `at`.
     pub(crate) fn starting_at(bytes: &'a [u8], at: usize) -> Self {
         Self { bytes, at, end: bytes.len() }
     }
 
-    /// The offset of the next byte in the whole input.
+    /// Returns the offset of the next byte in the whole input.
     pub(crate) fn offset(&self) -> usize {
         self.at
     }
 
-    /// Whether this message has been read to its end.
+    /// Returns whether this message has been read to its end.
     pub(crate) fn is_empty(&self) -> bool {
         self.at == self.end
     }
 
-    /// The bytes left in this message.
+    /// Returns the unread bytes of this message.
     pub(crate) fn rest(&self) -> &'a [u8] {
         &self.bytes[self.at..self.end]
     }
 
-    /// The bytes of the input from `start` to here, as an unknown field is kept.
+    /// Returns the bytes of the input from `start` to the next byte, for storing an unknown field.
     pub(crate) fn since(&self, start: usize) -> &'a [u8] {
         &self.bytes[start..self.at]
     }
 
-    /// A refusal at the next byte.
+    /// Creates an error at the offset of the next byte.
     pub(crate) fn refuse(&self, message: impl Into<String>) -> Error {
         Error::corrupt(self.at, message)
     }
@@ -100,7 +100,7 @@ impl<'a> Reader<'a> {
         self.at += length;
     }
 
-    /// The next `length` bytes.
+    /// Reads the next `length` bytes.
     pub(crate) fn take(&mut self, length: usize) -> Result<&'a [u8]> {
         let rest = self.rest();
         if length > rest.len() {
@@ -112,7 +112,7 @@ impl<'a> Reader<'a> {
         Ok(&rest[..length])
     }
 
-    /// A base-128 varint of at most ten bytes.
+    /// Reads a base-128 varint of at most ten bytes.
     #[inline]
     pub(crate) fn varint(&mut self) -> Result<u64> {
         if let Some(&byte) = self.bytes[..self.end].get(self.at)
@@ -139,7 +139,7 @@ impl<'a> Reader<'a> {
         Err(self.refuse("the input ends inside a varint"))
     }
 
-    /// The next field, or `None` at the end of the message.
+    /// Reads the next field; `None` at the end of the message.
     #[inline]
     pub(crate) fn field(&mut self) -> Result<Option<Field<'a>>> {
         if self.is_empty() {
@@ -158,7 +158,7 @@ impl<'a> Reader<'a> {
         Ok(Some(Field { start, number, value }))
     }
 
-    /// A length and that many bytes, as a separate reader.
+    /// Reads a length and returns a reader of that many bytes.
     #[inline]
     pub(crate) fn message(&mut self) -> Result<Reader<'a>> {
         let length = self.varint()?;
@@ -171,7 +171,7 @@ impl<'a> Reader<'a> {
         Ok(inner)
     }
 
-    /// The next `length` bytes, as a separate reader.
+    /// Returns a reader of the next `length` bytes, and skips them.
     pub(crate) fn slice(&mut self, length: usize) -> Result<Reader<'a>> {
         let at = self.at;
         self.take(length)?;
@@ -188,7 +188,7 @@ impl<'a> Reader<'a> {
         Ok((number as u32, (tag & 7) as u32))
     }
 
-    /// Skips fixed-width fields and groups; groups with a bounded stack instead of recursion.
+    /// Skips fixed-width fields and groups. Nested groups use a bounded stack instead of recursion.
     fn skip(&mut self, start: usize, number: u32, wire_type: u32) -> Result<()> {
         let mut open = Vec::new();
         let (mut start, mut number, mut wire_type) = (start, number, wire_type);

@@ -1,4 +1,4 @@
-//! Writing: appends to a vector. Lengths are computed first, so no bytes are moved.
+//! The writer of the wire format, which appends to a vector. Lengths are computed first, so no bytes are moved.
 
 /// Appends a base-128 varint.
 #[inline]
@@ -10,13 +10,13 @@ pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// Bytes [`put_varint`] appends for `value`.
+/// Returns the number of bytes that [`put_varint`] appends for `value`.
 #[inline]
 pub(crate) const fn varint_length(value: u64) -> usize {
     (70 - (value | 1).leading_zeros() as usize) / 7
 }
 
-/// Bytes of a tag.
+/// Returns the number of bytes of a tag.
 pub(crate) const fn tag_length(number: u32) -> usize {
     varint_length((number as u64) << 3)
 }
