@@ -261,7 +261,15 @@ JUDGES: dict[str, list[str]] = {
         "tests/devbroker/test_requests.py",
         *(each for each in DEVBROKER if "requests" not in each),
     ],
+    "python/ackwell/devbroker/loading.py": ["tests/devbroker/test_loading.py"],
     "python/ackwell/diagnosis/": DIAGNOSIS,
+    "python/ackwell/diagnosis/delivery.py": [
+        "tests/diagnosis/test_delivery.py",
+        "tests/diagnosis/test_codes.py",
+        "tests/diagnosis/test_holes.py",
+        "tests/diagnosis/test_doctor.py",
+    ],
+    "python/ackwell/diagnosis/what_if.py": ["tests/diagnosis/test_what_if.py"],
     "python/ackwell/diagnosis/upgrade.py": [
         "tests/diagnosis/test_upgrade.py",
         "tests/cli/test_upgrade_check.py",
