@@ -164,6 +164,8 @@ SPARK = [
     "tests/spark/test_replay.py",
 ]
 
+WATCH = ["tests/rescue/test_watching.py", "tests/rescue/test_watch.py"]
+
 JUDGES: dict[str, list[str]] = {
     # The modules without another entry: those that all rooms use.
     "python/ackwell/": [
@@ -294,12 +296,17 @@ JUDGES: dict[str, list[str]] = {
         "tests/rescue/test_holding.py",
         "tests/rescue/test_snapshot.py",
         "tests/rescue/test_operations.py",
-        "tests/rescue/test_rescue.py",
-        "tests/rescue/test_windows.py",
-        "tests/rescue/test_watching.py",
-        "tests/rescue/test_watch.py",
+        "tests/rescue/test_plan_files.py",
         "tests/rescue/test_histories.py",
+        "tests/rescue/test_odd_inputs.py",
+        "tests/rescue/test_windows.py",
+        "tests/rescue/test_rescue.py",
     ],
+    "python/ackwell/rescue/watch.py": WATCH,
+    "python/ackwell/rescue/watch_folder.py": WATCH,
+    "python/ackwell/rescue/watch_server.py": WATCH,
+    "python/ackwell/rescue/watching.py": WATCH,
+    "python/ackwell/rescue/windows.py": ["tests/rescue/test_windows.py"],
     "python/ackwell/replay/columns.py": [
         "tests/replay/test_columns.py",
         "tests/replay/test_fold.py",
