@@ -6,8 +6,32 @@ from typing import Any
 
 from ackwell import PositionRangeSet
 
+TOPIC = "persistent://public/default/orders"
 OF_TOPIC = ("numberOfEntries", "totalSize", "currentLedgerEntries", "currentLedgerSize", "lastConfirmedEntry")
 OF_LEDGER = ("ledgerId", "entries", "size")
+
+
+def dump(ranges: str, *, entries: int = 10, mark_delete: str = "3:-1", **more: Any) -> dict[str, Any]:
+    """Return the dump of a topic with one ledger and one subscription; `more` are further parts of it."""
+    internal = {
+        "numberOfEntries": entries,
+        "totalSize": 100 * entries,
+        "currentLedgerEntries": entries,
+        "currentLedgerSize": 100 * entries,
+        "lastConfirmedEntry": f"3:{entries - 1}",
+        "state": "LedgerOpened",
+        "ledgers": [{"ledgerId": 3, "entries": 0, "size": 0}],
+        "cursors": {
+            "billing": {
+                "markDeletePosition": mark_delete,
+                "readPosition": f"3:{entries}",
+                "individuallyDeletedMessages": ranges,
+                "cursorLedger": 4,
+                "state": "Open",
+            }
+        },
+    }
+    return {"internalStats": internal, **more}
 
 
 def unread(answer: dict[str, Any]) -> set[str]:

@@ -26,14 +26,13 @@ from ackwell.replay.events import Event, Kind
 from ackwell.replay.payloads import PREFIX, payload_line
 from ackwell.replay.traces import line
 from ackwell.subscription import Subscription
-from tests.devbroker.loaded import state_of, unread
+from tests.devbroker.loaded import TOPIC, dump, state_of, unread
 from tests.devbroker.test_admin import PATH, call
 from tests.shared import shared_path
 
 pulsar = pytest.importorskip("pulsar")
 
 VECTORS = Path(__file__).parents[1] / "vectors"
-TOPIC = "persistent://public/default/orders"
 
 
 def shown(answer: dict[str, Any], path: Path) -> dict[str, Any]:
@@ -72,28 +71,6 @@ def test_a_loaded_broker_shows_the_state_of_every_recorded_snapshot() -> None:
         data = path.read_bytes()
         answer = json.loads(gzip.decompress(data) if path.suffix == ".gz" else data)
         assert shown(answer, path) == state_of(answer, unread(answer)), path.name
-
-
-def dump(ranges: str, *, entries: int = 10, mark_delete: str = "3:-1", **more: Any) -> dict[str, Any]:
-    internal = {
-        "numberOfEntries": entries,
-        "totalSize": 100 * entries,
-        "currentLedgerEntries": entries,
-        "currentLedgerSize": 100 * entries,
-        "lastConfirmedEntry": f"3:{entries - 1}",
-        "state": "LedgerOpened",
-        "ledgers": [{"ledgerId": 3, "entries": 0, "size": 0}],
-        "cursors": {
-            "billing": {
-                "markDeletePosition": mark_delete,
-                "readPosition": f"3:{entries}",
-                "individuallyDeletedMessages": ranges,
-                "cursorLedger": 4,
-                "state": "Open",
-            }
-        },
-    }
-    return {"internalStats": internal, **more}
 
 
 def drained(client: Any, topic: str = "orders", name: str = "billing", **options: Any) -> list[Any]:

@@ -106,6 +106,7 @@ DEVBROKER = [
     "tests/devbroker/test_recovery.py",
     "tests/devbroker/test_pieces.py",
     "tests/devbroker/test_loading.py",
+    "tests/devbroker/test_loading_sources.py",
     "tests/devbroker/test_tester.py",
     "tests/devbroker/test_persistent_map.py",
     "tests/devbroker/test_transactions.py",
@@ -263,7 +264,10 @@ JUDGES: dict[str, list[str]] = {
         "tests/devbroker/test_requests.py",
         *(each for each in DEVBROKER if "requests" not in each),
     ],
-    "python/ackwell/devbroker/loading.py": ["tests/devbroker/test_loading.py"],
+    "python/ackwell/devbroker/loading.py": [
+        "tests/devbroker/test_loading_sources.py",
+        "tests/devbroker/test_loading.py",
+    ],
     "python/ackwell/diagnosis/": DIAGNOSIS,
     "python/ackwell/diagnosis/delivery.py": [
         "tests/diagnosis/test_delivery.py",

@@ -423,7 +423,7 @@ def _description_of(document: Any) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class Answer:
     """One answer about a topic, split into its parts; a missing part is empty."""
 
     topic: str
@@ -444,8 +444,8 @@ class _Answer:
     owner: str | None
 
     @classmethod
-    def of(cls, answer: Mapping[str, Any], name: str, source: str) -> _Answer:
-        """Split an answer. Raises an error of `_UNREADABLE` if a part has the wrong type."""
+    def of(cls, answer: Mapping[str, Any], name: str, source: str) -> Answer:
+        """Split an answer. Raises an error of `UNREADABLE_ERRORS` if a part has the wrong type."""
         internal, info = object_of(answer, "internalStats") or answer, object_of(answer, "info")
         persisted_only = bool(info) and internal.get("cursors") is info.get("cursors")
         if persisted_only:
@@ -477,16 +477,16 @@ def _subscriptions(
     answer: Mapping[str, Any], name: str, source: str
 ) -> Iterator[SubscriptionStats | UnreadableSource]:
     try:
-        parts = _Answer.of(answer, name, source)
+        parts = Answer.of(answer, name, source)
         cursors = object_of(parts.internal, "cursors")
-    except _UNREADABLE as error:
+    except UNREADABLE_ERRORS as error:
         yield UnreadableSource(source, name, f"{name}: {_reason_of(error)}")
         return
     for subscription in cursors:
         reasons: Iterable[str]
         try:
             found = _checked(parts, subscription, object_of(cursors, subscription))
-        except _UNREADABLE as error:
+        except UNREADABLE_ERRORS as error:
             # The other subscriptions of the topic are still examined.
             reasons = [_reason_of(error)]
         else:
@@ -510,7 +510,8 @@ def _of_stats_alone(
             yield replace(found, shows_cursor=False)
 
 
-_UNREADABLE: Final = (KeyError, CorruptStateError, LimitError, ValueError, TypeError)
+UNREADABLE_ERRORS: Final = (KeyError, CorruptStateError, LimitError, ValueError, TypeError)
+"""The errors of a part of an answer that is missing or has the wrong type."""
 
 
 def _reason_of(error: Exception) -> str:
@@ -519,7 +520,7 @@ def _reason_of(error: Exception) -> str:
     return str(error)
 
 
-def _checked(answer: _Answer, name: str, cursor: Mapping[str, Any]) -> SubscriptionStats:
+def _checked(answer: Answer, name: str, cursor: Mapping[str, Any]) -> SubscriptionStats:
     """Return a subscription of an answer, with the contradictions between its fields."""
     cut = [
         Contradiction(f"{part} are cut off", f"the text of the {part} is cut off", frozenset(unknown))
@@ -566,12 +567,12 @@ def _without_cuts(cursor: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in cursor.items() if not _is_cut_off(value)}
 
 
-def _shown(answer: _Answer, subscription: str) -> Mapping[str, Any]:
+def _shown(answer: Answer, subscription: str) -> Mapping[str, Any]:
     """Return the part of a subscription in the answer of `stats`; empty if it is missing."""
     return object_of(object_of(answer.stats, "subscriptions"), subscription)
 
 
-def _subscription(answer: _Answer, name: str, cursor: Mapping[str, Any]) -> SubscriptionStats:
+def _subscription(answer: Answer, name: str, cursor: Mapping[str, Any]) -> SubscriptionStats:
     stats, ledgers = answer.stats, answer.ledgers
     subscription = subscription_name(name, object_of(stats, "subscriptions"))
     memory = answer.memory if answer.memory.get("name", name) in (name, subscription) else {}
@@ -624,7 +625,7 @@ def _subscription(answer: _Answer, name: str, cursor: Mapping[str, Any]) -> Subs
     )
 
 
-def _persisted(answer: _Answer, name: str) -> CursorState | None:
+def _persisted(answer: Answer, name: str) -> CursorState | None:
     """Return the acknowledgments of a cursor in the metadata store; None if the answer does not show them."""
     cursor = object_of(object_of(answer.info, "cursors"), name)
     if not cursor or integer(cursor, "cursorsLedgerId", -1) >= 0:

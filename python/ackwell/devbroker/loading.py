@@ -24,14 +24,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ackwell import PositionInfo
 from ackwell.broker.documents import documents_of
+from ackwell.broker.fields import object_of
 from ackwell.broker.stats import (
+    UNREADABLE_ERRORS,
+    Answer,
     SubscriptionStats,
     UnreadableSource,
     answers_of,
     from_answer,
-    ledger_sizes,
     stats_files,
-    topic_of,
 )
 from ackwell.cursor.ack_sets import from_words
 from ackwell.devbroker.entry import LogEntry
@@ -212,27 +213,26 @@ class _SourceReader:
             raise StatsError(wrong_kind(source_kind(data), SourceKind.STATS), str(path))
 
     def _answer(self, key: str, answer: Mapping[str, Any], source: str) -> None:
-        internal = answer.get("internalStats") or answer
-        shown = (answer.get("stats") or {}).get("subscriptions") or {}
         described = list(from_answer(answer, key, source))
-        unread = [each for each in described if isinstance(each, UnreadableSource)]
-        self.found.unread.extend(unread)
-        if len(unread) == 1 and unread[0].topic == key and not shown and not internal.get("cursors"):
+        self.found.unread.extend(each for each in described if isinstance(each, UnreadableSource))
+        try:
+            parts = Answer.of(answer, key, source)
+        except UNREADABLE_ERRORS:
+            # `unread` has the reason.
             return
-        topic = str(TopicName.parse(self._topic or topic_of(internal) or key))
+        topic = str(TopicName.parse(self._topic or parts.topic))
         sizes: dict[Position, int] = {}
+        confirmed = parts.internal.get("lastConfirmedEntry")
         made = LoadedTopic(
-            ledgers={each.ledger_id: (each.entries, each.size_bytes) for each in ledger_sizes(internal)},
-            known=KnownEntries(batch_sizes=sizes, publish_ms=answer.get("t") or self._now_ms),
-            is_terminated=internal.get("state") == "Terminated",
-            last_confirmed=Position.parse(internal["lastConfirmedEntry"])
-            if internal.get("lastConfirmedEntry")
-            else None,
+            ledgers={each.ledger_id: (each.entries, each.size_bytes) for each in parts.sizes},
+            known=KnownEntries(batch_sizes=sizes, publish_ms=parts.time_ms or self._now_ms),
+            is_terminated=parts.internal.get("state") == "Terminated",
+            last_confirmed=Position.parse(confirmed) if confirmed else None,
         )
         for each in described:
             if isinstance(each, SubscriptionStats):
                 try:
-                    self._cursor(f"{topic}, {each.subscription}", made, each.required(), shown, sizes)
+                    self._cursor(f"{topic}, {each.subscription}", made, each.required(), parts.stats, sizes)
                 except StatsError as error:
                     self.found.unread.append(UnreadableSource(source, topic, error.reason))
         self._put(topic, made)
@@ -242,7 +242,7 @@ class _SourceReader:
         name: str,
         made: LoadedTopic,
         stats: SubscriptionStats,
-        shown: Mapping[str, Any],
+        topic_stats: Mapping[str, Any],
         sizes: dict[Position, int],
     ) -> None:
         if not stats.durable:
@@ -256,7 +256,12 @@ class _SourceReader:
         for position, words in ack_sets.items():
             # A dump does not show the messages after the last unacknowledged one.
             sizes[position] = max(from_words(words).bit_length(), sizes.get(position, 2))
-        given = (shown.get(stats.subscription) or {}).get("subscriptionProperties") or {}
+        shown = object_of(object_of(topic_stats, "subscriptions"), stats.subscription)
+        try:
+            given = object_of(shown, "subscriptionProperties")
+        except TypeError as error:
+            self.found.unknown.append(f"{name}: {error}")
+            given = {}
         made.cursors[stats.subscription] = LoadedCursor(
             info=PositionInfo(
                 *stats.mark_delete_position,
