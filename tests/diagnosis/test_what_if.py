@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -81,6 +81,104 @@ def test_what_vanishes_is_bounded_by_the_backlog_and_not_by_what_is_acknowledged
     stats = replace(stats, mark_delete_position=Position(4, 103), individually_deleted=PositionRangeSet())
     assert what_if(stats, Move(MoveKind.CLEAR_BACKLOG)).vanished == Bounds(81, 2_987)
     assert what_if(stats, Move(MoveKind.SKIP, entries=80)).vanished == Bounds(80, 2_986)
+
+
+def test_a_prediction_as_json_has_the_move_and_its_whole_effect() -> None:
+    to = Position(4, 5)
+    sizes = BatchSizes(each=None, total_messages=200_100, total_entries=200_000)
+    before = replace(told(), batch_sizes=sizes)
+    ledgers = {str(ledger_id): entries for ledger_id, entries in before.ledgers}
+    assert what_if(before, Move(MoveKind.SEEK, to)).to_json() == {
+        "topic": before.topic,
+        "subscription": before.subscription,
+        "move": "seek",
+        "to": "4:5",
+        "entries": 0,
+        "markDeletePosition": "4:4",
+        "returned": {"entries": 15, "min": 15, "max": 215, "exact": False},
+        "vanished": {"entries": 0, "min": 0, "max": 0, "exact": True},
+        "returnedEntries": "[(4:4..4:9],(4:19..4:29]]",
+        "vanishedEntries": "[]",
+        "ledgers": ledgers,
+    }
+    skip = what_if(before, Move(MoveKind.SKIP, entries=3)).to_json()
+    assert (skip["to"], skip["entries"], skip["vanishedEntries"]) == (None, 3, "[(4:9..4:12]]")
+
+
+@pytest.mark.parametrize(
+    ("changes", "result", "details"),
+    [
+        (
+            {"mark_delete_position": Position(4, 4), "individually_deleted": "[]"},
+            MoveResult.YES,
+            ["15 of 15"],
+        ),
+        ({"mark_delete_position": Position(4, 8)}, MoveResult.YES, ["1 of 15"]),
+        ({}, MoveResult.NO, ["0 of 15"]),
+    ],
+)
+def test_the_returned_entries_are_counted_afterwards(
+    changes: dict[str, Any], result: MoveResult, details: list[str]
+) -> None:
+    before = told()
+    predicted = what_if(before, Move(MoveKind.SEEK, Position(4, 5))).to_json()
+    if "individually_deleted" in changes:
+        changes = changes | {"individually_deleted": PositionRangeSet()}
+    found = check_prediction(predicted, replace(before, **changes))
+    of = "entries are redelivered and not acknowledged"
+    assert found == (result, [f"{each} {of}" for each in details])
+
+
+def test_a_move_without_an_effect_and_a_malformed_prediction_are_named() -> None:
+    before = told()
+    predicted = what_if(before, Move(MoveKind.SEEK, Position(4, 10))).to_json()
+    nothing = {**predicted, "returnedEntries": "[]", "vanishedEntries": "[]"}
+    assert check_prediction(nothing, before) == (MoveResult.NOTHING_TO_SEE, [])
+    both = {**predicted, "returnedEntries": "[(4:8..4:9]]", "vanishedEntries": "[(4:9..4:11]]"}
+    _, details = check_prediction(both, replace(before, mark_delete_position=Position(4, 10)))
+    assert details == [
+        "0 of 1 entries are redelivered and not acknowledged",
+        "1 of 2 entries are acknowledged now",
+    ]
+    for key in ("topic", "subscription", "returnedEntries", "vanishedEntries", "ledgers"):
+        with pytest.raises(StatsError, match="not the JSON of `ackwell what-if --json`"):
+            check_prediction({name: each for name, each in predicted.items() if name != key}, before)
+    for wrong in ({"ledgers": [4]}, {"ledgers": {"x": 1}}, {"returnedEntries": 5}, {"vanishedEntries": "x"}):
+        with pytest.raises(StatsError, match="not the JSON of `ackwell what-if --json`"):
+            check_prediction({**predicted, **wrong}, before)
+    other = replace(before, subscription="other")
+    with pytest.raises(StatsError, match=r"it is of subscription 'sub' of .*, not of 'other' of "):
+        check_prediction(predicted, other)
+    named = {**predicted, "topic": "persistent://shop/eu/orders"}
+    check_prediction(named, before)
+    with pytest.raises(StatsError, match="it is of subscription"):
+        check_prediction(named, replace(before, topic="persistent://shop/eu/others"))
+
+
+def test_empty_ledgers_do_not_make_another_topic() -> None:
+    before = replace(told(), ledgers=Ledgers({3: 100_000, 4: 100_000, 6: 0}))
+    predicted = what_if(before, Move(MoveKind.CLEAR_BACKLOG)).to_json()
+    for ledgers in ({3: 100_000, 4: 100_000, 9: 0}, {4: 100_000, 5: 0, 6: 7}, {4: 100_001}):
+        check_prediction(predicted, replace(before, ledgers=Ledgers(ledgers)))
+    for ledgers in ({3: 100_000, 4: 100_000, 5: 1}, {4: 99_999}, {3: 100_000, 6: 5}):
+        with pytest.raises(StatsError, match="those of another topic"):
+            check_prediction(predicted, replace(before, ledgers=Ledgers(ledgers)))
+    with pytest.raises(ValueError, match="seek needs a position"):
+        what_if(before, Move(MoveKind.SEEK))
+
+
+def test_an_expiry_before_the_first_entry_and_of_an_empty_topic_does_nothing() -> None:
+    for ledgers, to in (({3: 5, 4: 5}, Position(2, 9)), ({3: 0}, Position(3, 0))):
+        stats = replace(
+            told(),
+            ledgers=Ledgers(ledgers),
+            mark_delete_position=Position(3, -1),
+            individually_deleted=PositionRangeSet(),
+        )
+        assert str(what_if(stats, Move(MoveKind.EXPIRE, to)).vanished_entries) == "[]"
+    for to, vanished in ((Position(3, 0), "[(3:-1..3:0]]"), (Position(4, 4), "[(3:-1..3:4],(4:-1..4:4]]")):
+        stats = replace(stats, ledgers=Ledgers({3: 5, 4: 5}))
+        assert str(what_if(stats, Move(MoveKind.EXPIRE, to)).vanished_entries) == vanished
 
 
 def test_it_says_afterwards_whether_it_happened() -> None:

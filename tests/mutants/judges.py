@@ -76,6 +76,7 @@ DIAGNOSIS = [
     "tests/diagnosis/test_doctor.py",
     "tests/diagnosis/test_codes.py",
     "tests/diagnosis/test_delivery.py",
+    "tests/diagnosis/test_delivery_bounds.py",
     "tests/diagnosis/test_what_if.py",
     "tests/diagnosis/test_holes.py",
     "tests/diagnosis/test_inspect.py",
@@ -270,6 +271,7 @@ JUDGES: dict[str, list[str]] = {
     ],
     "python/ackwell/diagnosis/": DIAGNOSIS,
     "python/ackwell/diagnosis/delivery.py": [
+        "tests/diagnosis/test_delivery_bounds.py",
         "tests/diagnosis/test_delivery.py",
         "tests/diagnosis/test_codes.py",
         "tests/diagnosis/test_holes.py",

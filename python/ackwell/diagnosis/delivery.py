@@ -126,14 +126,12 @@ SLOTS: Final = 65_535
 
 @cache
 def _limits(settings: BrokerSettings) -> SubscriptionSettings:
-    """Convert a broker's settings for `explain_stall`, without the limit of the subscription.
+    """Convert a broker's settings for `explain_stall`, without the limits of unacknowledged messages.
 
-    The answer of `stats` shows whether that limit is reached.
+    The answer of `stats` shows whether those limits are reached.
     """
     return SubscriptionSettings.pulsar(
         "4.2",
-        max_unacked_per_consumer=max(settings.max_unacked_messages_per_consumer, 0),
-        max_unacked_per_subscription=0,
         look_ahead_per_consumer=settings.look_ahead_per_consumer,
         look_ahead_per_subscription=settings.look_ahead_per_subscription,
         pause_above_ranges=settings.max_unacked_ranges_to_persist if settings.pause_on_ack_state else None,
@@ -169,7 +167,8 @@ class DeliveryFacts:
         # It loads the rules of dispatch, which no command needs before it has read its input.
         from ackwell.subscription.stall import ConsumerView, explain_stall
 
-        settings = _with_policies(settings, dispatch)
+        if dispatch.pauses is not None:
+            settings = replace(settings, pause_on_ack_state=dispatch.pauses)
         self._stats = stats
         self.dispatch = dispatch
         self.still = still
@@ -271,10 +270,10 @@ class DeliveryFacts:
         dispatch = self.dispatch
         if self._stats.markers_only:
             return "only-markers", None
-        if self.reason is not None and (self.undelivered or not self._all_delivered_or_delayed):
-            return BY_DESIGN[self.reason], self._responsible_consumer()
-        if not self.undelivered and self._all_delivered_or_delayed:
+        if self._all_delivered_or_delayed:
             return self._delivered_rule(), self._holder
+        if self.reason is not None:
+            return BY_DESIGN[self.reason], self._responsible_consumer()
         if self.held:
             return "hold", None
         if self.in_replay and not self.unread:
@@ -362,20 +361,6 @@ class DeliveryFacts:
         reasons = zip(self.dispatch.consumers, self.reasons, strict=True)
         found = [each for each, reason in reasons if reason is self.reason]
         return max(found, key=lambda each: each.unacked, default=self._holder)
-
-
-def _with_policies(settings: BrokerSettings, dispatch: DispatchStats) -> BrokerSettings:
-    """Return the settings with the values of the effective policies that the broker reported."""
-    limit, pauses = dispatch.consumer_limit, dispatch.pauses
-    if limit is None and pauses is None:
-        return settings
-    return replace(
-        settings,
-        max_unacked_messages_per_consumer=settings.max_unacked_messages_per_consumer
-        if limit is None
-        else limit,
-        pause_on_ack_state=settings.pause_on_ack_state if pauses is None else pauses,
-    )
 
 
 def _may_exceed_batch_indexes(stats: SubscriptionStats, settings: BrokerSettings) -> bool:
