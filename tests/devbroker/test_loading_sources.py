@@ -1,4 +1,4 @@
-"""What a load takes from each kind of source, and what it names as missing. No broker runs."""
+"""The result of a load from each kind of source, and the facts that it reports as missing. No broker runs."""
 
 from __future__ import annotations
 

@@ -166,6 +166,15 @@ SPARK = [
     "tests/spark/test_replay.py",
 ]
 
+RESCUE = [
+    "tests/rescue/test_plan.py",
+    "tests/rescue/test_connection.py",
+    "tests/rescue/test_holding.py",
+    "tests/rescue/test_snapshot.py",
+    "tests/rescue/test_operations.py",
+    "tests/rescue/test_plan_files.py",
+]
+
 WATCH = ["tests/rescue/test_watching.py", "tests/rescue/test_watch.py"]
 
 JUDGES: dict[str, list[str]] = {
@@ -296,18 +305,10 @@ JUDGES: dict[str, list[str]] = {
     "python/ackwell/object_paths.py": ["tests/cli/test_object_stores.py"],
     "python/ackwell/regular_files.py": ["tests/test_regular_files.py", "tests/broker/test_stats.py"],
     "python/ackwell/sources.py": ["tests/test_sources.py", "tests/diagnosis/test_inspect.py"],
-    "python/ackwell/rescue/": [
-        "tests/rescue/test_plan.py",
-        "tests/rescue/test_connection.py",
-        "tests/rescue/test_holding.py",
-        "tests/rescue/test_snapshot.py",
-        "tests/rescue/test_operations.py",
-        "tests/rescue/test_plan_files.py",
-        "tests/rescue/test_histories.py",
-        "tests/rescue/test_odd_inputs.py",
-        "tests/rescue/test_windows.py",
-        "tests/rescue/test_rescue.py",
-    ],
+    "python/ackwell/rescue/": RESCUE,
+    "python/ackwell/rescue/acks.py": [*RESCUE, "tests/rescue/test_rescue.py"],
+    "python/ackwell/rescue/audit.py": ["tests/rescue/test_rescue.py"],
+    "python/ackwell/rescue/restoring.py": [*RESCUE, "tests/rescue/test_rescue.py"],
     "python/ackwell/rescue/watch.py": WATCH,
     "python/ackwell/rescue/watch_folder.py": WATCH,
     "python/ackwell/rescue/watch_server.py": WATCH,
