@@ -219,7 +219,7 @@ def texts_of(values: Sequence[str | None]) -> pa.Array:
 
 
 def with_columns(batch: pa.RecordBatch, columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
-    """Replace or append columns of a batch. PyArrow 15 has no methods for this."""
+    """Return a batch with replaced or appended columns. PyArrow 15 has no methods for this."""
     merged = dict(zip(batch.schema.names, batch.columns, strict=True)) | dict(columns)
     return pa.RecordBatch.from_arrays(list(merged.values()), names=list(merged))
 
@@ -310,7 +310,7 @@ def fold_batches(
     ordered: bool = True,
     strict: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """Fold event rows into rows of the table `PARTIALS`."""
+    """Fold event rows; yield rows of the table `PARTIALS`."""
     fold, reader = Fold(resets, ordered=ordered), BatchReader()
     for batch in batches:
         if batch.num_rows:

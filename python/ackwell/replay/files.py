@@ -161,7 +161,7 @@ def fold_twice(read: Callable[[], Iterator[Columns]], begin: Callable[[Fold], No
 
 
 def raise_first_flaw(sources: Iterable[str | AnyPath], at: int | None = None) -> None:
-    """Raise `EventError` for the first row that is not an event, in the order of files. Return if all are."""
+    """Raise `EventError` for the first row that is not an event, if there is one. Files are read in order."""
     left = at
     for path in event_files(sources):
         fold, row = Fold(NO_RESETS, ordered=False), 0

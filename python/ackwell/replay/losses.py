@@ -40,7 +40,7 @@ class Losses(NamedTuple):
     reasons: list[str | None]
 
     def messages(self, row: int) -> Bounds:
-        """Return the messages of a row."""
+        """Return the bounds of the number of lost messages of a row."""
         at_most = int(self.at_most[row])
         return Bounds(int(self.at_least[row]), None if at_most == UNBOUNDED else at_most)
 

@@ -272,7 +272,7 @@ class ParquetEvents:
             yield from self._parquet.iter_batches(rows, indexes, names, use_threads=False)
 
     def _number_rows(self, batch: pa.RecordBatch, rows_before: int) -> pa.RecordBatch:
-        """Add the row numbers as column `sequence` if the file has none."""
+        """Return the batch with row numbers as column `sequence`, if the file has no such column."""
         if self.has_sequence:
             return batch
         numbers = np.arange(rows_before + 1, rows_before + batch.num_rows + 1, dtype=np.int64)

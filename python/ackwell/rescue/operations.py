@@ -125,7 +125,7 @@ def check_copyable(connection: Connection, topic: str, subscription: str, new: s
 def acknowledge(
     connection: Connection, topic: str, subscription: str, positions: Iterable[tuple[int, int]]
 ) -> Report:
-    """Acknowledge single entries of a subscription."""
+    """Acknowledge single entries of a subscription; return the report."""
     left = unacknowledged(connection.read_live(topic, subscription), positions)
     sent = 0
     if len(left):
@@ -142,7 +142,7 @@ def acknowledge(
 def unacknowledged(live: Snapshot, positions: Iterable[tuple[int, int]]) -> PositionRangeSet:
     """Return those of the positions that are unacknowledged.
 
-    `RefusedError` for a position without an entry.
+    Raises `RefusedError` for a position without an entry.
     """
     attachable_type(live)
     left = PositionRangeSet()

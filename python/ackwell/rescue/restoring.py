@@ -25,7 +25,7 @@ class Cluster(Protocol):
         """Return the live state of a subscription."""
 
     def attached(self, topic: str, subscription: str, kind: SubscriptionType) -> AbstractContextManager[None]:
-        """Attach a helper to the subscription."""
+        """Return a context manager that attaches a helper to the subscription."""
 
     def acknowledge(
         self,
@@ -71,7 +71,7 @@ Check = Callable[["Plan", "Snapshot"], "tuple[PositionRangeSet, AckSetMapping]"]
 
 
 def restore(plan: Plan, connection: Cluster, *, check: Check = remaining) -> Report:
-    """Acknowledge the missing entries of a plan. A second call changes nothing.
+    """Acknowledge the missing entries of a plan; return the report. A second call changes nothing.
 
     Raises the `RefusedError` of `check`, and sends nothing, if the live state no longer matches the plan.
     """

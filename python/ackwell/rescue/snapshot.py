@@ -136,7 +136,7 @@ def snapshots_of(
 def read_snapshots(sources: Iterable[str | Path]) -> Iterator[Snapshot | UnreadableSource]:
     """Yield a snapshot of each subscription in files and folders.
 
-    `UnreadableSource` for an unusable source.
+    An unusable source yields an `UnreadableSource`.
     """
     for source in sources:
         try:
@@ -215,7 +215,7 @@ def snapshot_texts(admin: Admin, topic: str, subscription: str) -> list[str]:
 
 
 def take(admin: Admin, topic: str, subscription: str) -> tuple[TopicAnswer, Snapshot]:
-    """Request one subscription of one topic; `StatsError` if it does not exist.
+    """Request one subscription and return it with the topic's answer; `StatsError` if it does not exist.
 
     If acknowledgments during the request made the answer contradictory, it is requested again.
     Acknowledgments of other subscriptions do not matter.

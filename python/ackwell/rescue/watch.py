@@ -203,7 +203,7 @@ class Watch:
             yield self._refused(name, decision.refusal, file)
 
     def _check_plan(self, one: _Round, plan: Plan, live: Snapshot) -> Iterator[Event]:
-        """Remove a plan of an earlier round if it is carried out or does not match the live state."""
+        """Remove an earlier plan if it is carried out or does not match the live state; yield the events."""
         try:
             left, parts = remaining(plan, live)
             if not len(left) and not parts:

@@ -65,7 +65,7 @@ class Decision:
 
 
 def decide(before: Snapshot, now: Snapshot, brokers: Sequence[BrokerSettings | None] = ()) -> Decision:
-    """Compare two observations of a subscription. O(ranges).
+    """Compare two observations of a subscription and return the decision. O(ranges).
 
     `brokers` are the settings of all brokers that may have owned the topic in between.
     """

@@ -287,7 +287,7 @@ def _loaded(connection: Connection, name: Name, deadline: float) -> Snapshot:
 
 
 def release_all(connection: Connection, window: Window) -> Iterator[Result]:
-    """Release every hold of a window and restore nothing. The snapshots are kept."""
+    """Release every hold of a window and yield each result. Restores nothing and keeps the snapshots."""
     for name in window.names():
         if window.journal(name).exists():
             try:

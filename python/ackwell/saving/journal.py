@@ -236,7 +236,7 @@ class Journal:
     def _known_newest(self, replace: bool) -> Recovery | None:
         """Return the newest save, or None.
 
-        `NotLoadedError` if the store has saves that this journal did not load.
+        Raises `NotLoadedError` if the store has saves that this journal did not load.
         """
         if self._newest is not None and self._store.last_id != self._newest.last_id:
             if self._store.generation:
@@ -282,7 +282,7 @@ class Journal:
         first_id: int,
         entries: list[bytes],
     ) -> Saved:
-        """Record a durable save, and delete the entries that are no longer needed."""
+        """Record a durable save, delete the entries that are no longer needed, and return the result."""
         size = sum(map(len, entries))
         last_id = first_id + len(entries) - 1
         link_now = Link(newest.entry_id, change) if newest is not None and change is not None else None

@@ -159,7 +159,7 @@ def _cores(session: SparkSession) -> int:
 
 
 def pack(groups: list[tuple[RowGroups, int]], cores: int) -> list[list[RowGroups]]:
-    """Pack row groups, in order, into shares with about the same number of bytes."""
+    """Return shares of the row groups, in order, with about the same number of bytes each."""
     total = sum(size for _, size in groups)
     count = min(cores, max(1, total // SHARE_BYTES_MIN))
     while total / count > SHARE_BYTES_MAX:

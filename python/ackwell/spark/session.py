@@ -140,7 +140,7 @@ def java_version(java: Path) -> int:
 
 
 def _launcher(runtime: Path) -> Path:
-    """Write a `bin/java` that starts `runtime` without the option for the missing module.
+    """Write a `bin/java` that starts `runtime` without the option for the missing module; return its path.
 
     It is deleted at exit.
     """

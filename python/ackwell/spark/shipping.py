@@ -50,7 +50,7 @@ def ship(spark: SparkSession, wheel: str | Path | None = None) -> Path:
 
 
 def pack(files: Iterator[tuple[str, bytes]]) -> Path:
-    """Write the archive. The same files give the same bytes and the same name."""
+    """Write the archive and return its path. The same files give the same bytes and the same name."""
     folder = Path(tempfile.mkdtemp(prefix="ackwell-ship-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     scratch = folder / "scratch"

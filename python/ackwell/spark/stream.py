@@ -113,7 +113,7 @@ class _Bucket(StatefulProcessor):
         timerValues: Any,  # noqa: N803
         expiredTimerInfo: Any,  # noqa: N803
     ) -> Iterator[Row]:
-        """Delete the subscriptions without an event in the time `forget_after`."""
+        """Delete the subscriptions without an event in the time `forget_after`. Yields no rows."""
         self._expiry.clear()
         now_ms = timerValues.getCurrentProcessingTimeInMs()
         bucket = self._bucket()

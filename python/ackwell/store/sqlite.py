@@ -357,7 +357,7 @@ class SqliteStore(Store):
     def _write_as_owner(self, change: Callable[[Row], Row]) -> Row:
         """Apply `change` to the row and write the result in one transaction.
 
-        `FencedError` for a fenced owner.
+        Returns the new row. Raises `FencedError` for a fenced owner.
         """
         if not self._generation:
             self.own()

@@ -203,7 +203,7 @@ class Acknowledgments:
     ) -> bool:
         """Acknowledge everything before a position, and its messages whose `ack_set` bit is clear.
 
-        `properties` are those of `Cursor.ack_cumulative`.
+        `properties` are those of `Cursor.ack_cumulative`. Returns whether this changed anything.
         """
         if not self.check_exists(position):
             if self._state.cursor.settings.refuse_cumulative_behind:

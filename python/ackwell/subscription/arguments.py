@@ -124,7 +124,7 @@ def word_columns(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Check and return each row's first word index, and all words.
 
-    `LimitError` if a row has too many words.
+    Raises `LimitError` if a row has too many words.
     """
     firsts, all_words = as_int64(starts), as_int64(words)
     counts = firsts[1:] - firsts[:-1]

@@ -109,7 +109,7 @@ class Consumers(EqualByState):
     def join(
         self, key: ConsumerKey, name: str, priority: int, epoch: int, concurrency: int | None = None
     ) -> Consumer:
-        """Add a consumer without permits; `ProtocolError` if its key is in use."""
+        """Add a consumer without permits and return it; `ProtocolError` if its key is in use."""
         if key in self.by_key:
             raise ProtocolError(f"consumer {key!r} is already connected", code=ErrorCode.CONSUMER_BUSY)
         settings, timeouts = self._settings, None
@@ -239,7 +239,7 @@ class Consumers(EqualByState):
     def take_back(
         self, ledger_id: int, entry_id: int, guess: Consumer | None = None
     ) -> tuple[Consumer, int] | None:
-        """Remove a pending entry that may be redelivered, and stop its timeout; O(timeout / tick)."""
+        """Do the same as `remove_pending`, and stop the ack timeout of the entry. O(timeout / tick)."""
         settled = self.remove_pending(ledger_id, entry_id, guess)
         if settled is not None and settled[0].timeouts is not None:
             settled[0].timeouts.stop(ledger_id, entry_id)

@@ -62,7 +62,7 @@ class CursorMoves:
     def expire(self, requested: Position) -> int:
         """Acknowledge everything up to a position.
 
-        With `expires_by_search`, up to the position a broker finds.
+        With `expires_by_search`, the last acknowledged entry is the one that a broker's search finds.
         """
         state = self._state
         by_search = state.settings.expires_by_search

@@ -200,7 +200,7 @@ class Dispatcher:
         return self._deliver_groups(new, owners, now_ms, counted=False)
 
     def _deliver_groups(self, new: Entries, owners: Owners, now_ms: int, *, counted: bool) -> list[Delivery]:
-        """Deliver entries to their owners; -1 marks an entry without one."""
+        """Deliver entries to their owners, and return the deliveries. The owner -1 means none."""
         consumers = list(self._state.consumers)
         # With one consumer, the entries without an owner are the last ones.
         groups = (
@@ -460,8 +460,8 @@ class Dispatcher:
     ) -> Undelivered | None:
         """Remove an entry that is acknowledged, a dead letter or delayed; return the reason.
 
-        `None` if the entry can be delivered. Only an entry that was not examined before can be delayed. An
-        entry that the tracker has released is therefore not delayed again.
+        Returns `None` if the entry can be delivered. Only an entry that was not examined before can be
+        delayed. An entry that the tracker has released is therefore not delayed again.
         """
         state = self._state
         self._advance_over_held(new, (ledger_id, entry_id))
@@ -577,7 +577,9 @@ class Dispatcher:
         )
 
     def _dispatch_singly(self, entries: Entries, now_ms: int, *, changed: bool = False) -> list[Delivery]:
-        """Decide each entry in turn; stop when the tracker of delayed messages is full.
+        """Dispatch entries one by one, and return the deliveries.
+
+        Stops when the tracker of delayed messages is full.
 
         An error at the first entry is raised. A later one is not, because raising would lose the deliveries
         before it.

@@ -74,7 +74,7 @@ class Durability(EqualByState):
         return self.saved(Position(*staged.info.position), staged.receipts_before)
 
     def saved(self, mark_delete: Position, receipts_before: int) -> list[Receipt]:
-        """Confirm a state, given its mark-delete position and `waiting_now` at the time of staging."""
+        """Confirm a state by its mark-delete position and `receipts_before`; return the receipts to send."""
         due = max(receipts_before - self._given, 0)
         given, self._waiting = self._waiting[:due], self._waiting[due:]
         self._given += due

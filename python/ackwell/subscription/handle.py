@@ -92,7 +92,7 @@ def signed(properties: Iterable[tuple[str, int]]) -> dict[str, int]:
 def check(command: CommandAck) -> None:
     """Raise `TypeError` or `ValueError` if the wire format cannot represent a value of the command.
 
-    `LimitError` for an ack set with more words than a batch can have.
+    Raises `LimitError` for an ack set with more words than a batch can have.
     """
     if not isinstance(command, CommandAck):
         raise TypeError(f"command is {command!r}; expected a CommandAck or its bytes")

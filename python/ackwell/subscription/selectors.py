@@ -148,7 +148,7 @@ class AutoSplit(EqualByState):
     ) -> None:
         """Split the widest range, or the lowest of the widest.
 
-        `ProtocolError` if no range is wider than a slot.
+        Raises `ProtocolError` if no range is wider than a slot.
         """
         if not self._ends:
             end = self._size

@@ -199,7 +199,7 @@ class Subscription:
 
     @property
     def delayed(self) -> DelayedMessages | None:
-        """The tracker of delayed messages, if it was created with one."""
+        """The tracker of delayed messages; None if the subscription has none."""
         return self._state.delayed
 
     @property
@@ -329,8 +329,8 @@ ActiveChange(consumer='a', active=True)])
     def next_reads(self, limit: int, now_ms: int) -> list[Position]:
         """Return the positions to read and `dispatch` next: queued ones first, in position order.
 
-        Empty if no consumer can get a message now (see `stall`). Calls `advance` first, which queues the
-        messages whose delay, back-off or ack timeout has ended.
+        The list is empty if no consumer can get a message now (see `stall`). Calls `advance` first, which
+        queues the messages whose delay, back-off or ack timeout has ended.
         """
         ledger_ids, entry_ids = self.next_reads_many(limit, now_ms)
         return [Position(*pair) for pair in zip(ledger_ids.tolist(), entry_ids.tolist(), strict=True)]
@@ -470,7 +470,7 @@ ActiveChange(consumer='a', active=True)])
     def ack_set(self, position: Place, entry_id: int | None = None) -> tuple[int, ...] | None:
         """Return the unacknowledged messages of a batch, as words, for its next delivery.
 
-        `None` if no message of the entry is acknowledged or held by a transaction.
+        Returns `None` if no message of the entry is acknowledged or held by a transaction.
         """
         return self._dispatcher.ack_set(arguments.position(position, entry_id))
 
@@ -570,7 +570,9 @@ ActiveChange(consumer='a', active=True)])
         entry_id: int | None = None,
         ack_set: Sequence[int] = (),
     ) -> bool:
-        """Acknowledge everything up to an entry; with an `ack_set`, only part of that last entry.
+        """Acknowledge everything up to an entry, or with an `ack_set` up to a part of that entry.
+
+        Returns whether this changed anything.
 
         Raises `ProtocolError` on Shared and Key_Shared; a broker answers success and ignores it.
         """

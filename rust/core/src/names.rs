@@ -51,7 +51,7 @@ const BLOCK: usize = 64;
 
 const SLOTS_MIN: usize = 16;
 
-/// The most names, because numbers are stored in int32 columns.
+/// The maximum number of names. Their numbers must fit into int32 columns.
 const NAMES_MAX: usize = i32::MAX as usize;
 
 impl Names {

@@ -60,7 +60,7 @@ class ByKey(EqualByState):
         return False
 
     def leave(self, consumer: Consumer) -> bool:
-        """Give the consumer's slots to the other consumers."""
+        """Give the consumer's slots to the other consumers. Nothing is read again."""
         self.selector.remove(consumer.key)
         self._reassign()
         return False

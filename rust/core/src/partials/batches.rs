@@ -64,7 +64,7 @@ pub(super) struct Batch<'a> {
     pub(super) entry_id: i64,
     /// The number of messages, if an event has it.
     pub(super) size: Option<i64>,
-    /// The unacknowledged messages, if a message is acknowledged.
+    /// The unacknowledged messages; `None` if no message is acknowledged.
     pub(super) left: Option<Left<'a>>,
 }
 

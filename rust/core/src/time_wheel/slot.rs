@@ -8,7 +8,7 @@ use super::run::{MessageRun, Tail};
 use super::stream::Stream;
 use crate::error::Validity;
 
-/// The number of late or removed messages that a slot of any size may have.
+/// The least number of late or removed messages at which a slot rewrites its stream.
 const EDITS_MIN: usize = 64;
 
 /// `(ledger, entry, tick)`: the order of the stream.
