@@ -8,13 +8,13 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ackwell.errors import StatsError
 from ackwell.protocol.constants import SubscriptionType
-from ackwell.rescue import Connection, Plan, Report, Snapshot, restore, windows
+from ackwell.rescue import Connection, Plan, Report, Snapshot, holding, restore, windows
 from ackwell.rescue.windows import Window, end
 from tests.commands import ackwell
 from tests.rescue.cluster import NAME, TOPIC, Cluster, cluster
@@ -98,6 +98,40 @@ def test_a_hold_without_a_snapshot_is_released_and_reported(there: Cluster) -> N
     assert "took no snapshot, so nothing was restored" in rescue(there, "end", "window", "--yes", code=3)
     assert there.rates == {}
     assert "is a finished window" in " ".join(rescue(there, "begin", "--yes", code=2).split())
+
+
+def test_a_crash_between_the_hold_and_its_snapshot_loses_nothing(
+    there: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    positions = there.fill()
+    with_type(there)
+
+    def crashes(*arguments: Any) -> None:
+        holding.hold(*arguments)
+        there.crash()
+
+    monkeypatch.setattr(windows, "hold", crashes)
+    rescue(there, "begin", "--yes")
+    assert there.acked() < set(positions[1::2])
+    rescue(there, "end", "window", "--restart", "crash", "--yes")
+    assert (there.acked(), there.rates) == (set(positions[1::2]), {})
+
+
+def test_a_seek_before_the_second_snapshot_is_no_loss(
+    there: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    positions = there.fill()
+    with_type(there)
+
+    def seeks(*arguments: Any) -> None:
+        holding.hold(*arguments)
+        there.do(lambda each: each.seek(positions[0]))
+
+    monkeypatch.setattr(windows, "hold", seeks)
+    rescue(there, "begin", "--yes")
+    there.unload()
+    rescue(there, "end", "window", "--restart", "crash", "--yes")
+    assert (there.acked(), there.rates) == (set(), {})
 
 
 def test_a_topic_that_is_not_loaded_does_not_delay_the_others(

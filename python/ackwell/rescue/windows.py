@@ -2,7 +2,7 @@
 
     WINDOW/window.json              the subscriptions, written before the first hold
     WINDOW/NAME.journal             the journal of a hold; deleted by the release
-    WINDOW/NAME.snapshot.json       the snapshot, taken while the subscription is held
+    WINDOW/NAME.snapshot.json       the snapshot, taken before the hold and again while it is set
     WINDOW/NAME.report.json         the result, written after the release
 
 `begin` and `end` can be repeated after an interruption at any point. Each file is written atomically. A
@@ -30,8 +30,8 @@ from ackwell.errors import AckwellError, StatsError
 from ackwell.protocol.constants import SubscriptionType
 from ackwell.regular_files import write_file
 from ackwell.rescue.checksums import read_with_sha256, with_sha256
-from ackwell.rescue.holding import hold, release
-from ackwell.rescue.planning import attachable_type, plan, refuse_other_cluster
+from ackwell.rescue.holding import check_holdable, hold, release
+from ackwell.rescue.planning import attachable_type, is_loaded_anew, plan, refuse_other_cluster
 from ackwell.rescue.refusals import RefusedError
 from ackwell.rescue.restoring import Report, restore
 from ackwell.rescue.snapshot import Snapshot, dump, read_snapshots, settings_of, take
@@ -40,7 +40,7 @@ from ackwell.sources import SourceKind
 if TYPE_CHECKING:
     from ackwell.broker.broker_settings import BrokerSettings
     from ackwell.broker.writes import Restart
-    from ackwell.cluster.admin import Admin
+    from ackwell.cluster.admin import Admin, TopicAnswer
     from ackwell.diagnosis.doctor import Diagnosis
     from ackwell.rescue.connection import Connection
 
@@ -182,7 +182,13 @@ def begin(connection: Connection, window: Window) -> Iterator[Result]:
 
 def _hold(connection: Connection, window: Window, name: Name) -> Result:
     try:
-        attachable_type(connection.read_live(*name), window.read_snapshot(name))
+        before = window.read_snapshot(name)
+        answer, live = take(connection.admin, *name)
+        attachable_type(live, before)
+        if before is None:
+            check_holdable(connection, *name, window.journal(name))
+            # The broker may be killed before the snapshot of the held subscription.
+            _save(connection, window, answer, live)
         hold(connection, *name, window.journal(name))
     except AckwellError as error:
         return Result(name, error=error)
@@ -193,16 +199,23 @@ def _snapshot(connection: Connection, window: Window, name: Name) -> Result:
     try:
         answer, live = take(connection.admin, *name)
         before = window.read_snapshot(name)
-        if before is not None and len(existing(before.acked, live.stats.ledgers) - live.acked):
-            # The topic was restarted since: the older snapshot has the lost acknowledgments.
-            return Result(name)
-        facts = connection.admin.facts(answer.owner)
-        value = dump(answer, name[1], facts, connection.admin.cluster)
-        text = json.dumps(with_sha256(value))
-        write_file(window.snapshot(name), text.encode(), new=before is None)
+        if before is None or not _has_lost_acks(before, live):
+            _save(connection, window, answer, live)
     except AckwellError as error:
         return Result(name, error=error)
     return Result(name)
+
+
+def _has_lost_acks(before: Snapshot, live: Snapshot) -> bool:
+    """Return whether the topic was loaded since a snapshot, and lost acknowledgments of it."""
+    missing = existing(before.acked, live.stats.ledgers) - live.acked
+    return len(missing) > 0 and is_loaded_anew(before, live)
+
+
+def _save(connection: Connection, window: Window, answer: TopicAnswer, live: Snapshot) -> None:
+    value = dump(answer, live.name[1], connection.admin.facts(answer.owner), connection.admin.cluster)
+    file = window.snapshot(live.name)
+    write_file(file, json.dumps(with_sha256(value)).encode(), new=not file.exists())
 
 
 def end(
