@@ -75,6 +75,16 @@ Message = tuple[Position, int]
 """An entry, and the index of a message in it."""
 
 
+class Redelivery(NamedTuple):
+    """A delivery of a message that a consumer had acknowledged."""
+
+    at_s: float
+    name: tuple[str, str]
+    entry: Position
+    is_part: bool
+    """Whether the batch has other messages that are not acknowledged: the admin API does not show them."""
+
+
 @dataclass
 class Received:
     """The messages of one subscription."""
@@ -180,31 +190,29 @@ class Application:
         while time.monotonic() < min(self._last_s + QUIET_S, end):
             time.sleep(0.2)
 
+    def names(self) -> list[tuple[str, str]]:
+        """Return the topic and name of each subscription."""
+        return [*self.received, *(each.name for each in self.transactional.consumers)]
+
+    def redelivered(self) -> list[Redelivery]:
+        """Return the deliveries of acknowledged messages, in order."""
+        with self._lock:
+            found = [
+                Redelivery(at_s, name, entry, not received.is_acked(entry))
+                for name, received in self.received.items()
+                for at_s, (entry, _) in received.again
+            ]
+        for each in self.transactional.consumers:
+            found += [Redelivery(at_s, each.name, entry, is_part=False) for at_s, entry in each.again]
+        return sorted(found)
+
     def again(self) -> list[float]:
         """Return the times at which messages of acknowledged entries were delivered again, in order."""
-        with self._lock:
-            times = [
-                at
-                for received in self.received.values()
-                for at, (entry, _) in received.again
-                if received.is_acked(entry)
-            ]
-            return sorted(times + [at for each in self.transactional.consumers for at in each.again_s])
-
-    def again_by_name(self) -> dict[tuple[str, str], int]:
-        """Return the number of messages delivered after their acknowledgment, by topic and subscription."""
-        with self._lock:
-            found = {name: len(received.again) for name, received in self.received.items()}
-            return found | {each.name: len(each.again_s) for each in self.transactional.consumers}
+        return [each.at_s for each in self.redelivered() if not each.is_part]
 
     def parts_again(self) -> int:
         """Return the deliveries of acknowledged messages whose batch has others that are not."""
-        with self._lock:
-            return sum(
-                not received.is_acked(entry)
-                for received in self.received.values()
-                for _, (entry, _) in received.again
-            )
+        return sum(each.is_part for each in self.redelivered())
 
     def close(self) -> None:
         """Close every consumer."""

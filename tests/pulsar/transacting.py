@@ -35,7 +35,8 @@ class TransactionalConsumer:
         self.acked: set[Position] = set()
         self.perhaps: set[Position] = set()
         """Entries of a commit or of an acknowledgment without an answer."""
-        self.again_s: list[float] = []
+        self.again: list[tuple[float, Position]] = []
+        """Each delivery of an acknowledged entry, with its time."""
         self.errors: list[str] = []
         self.delivered: dict[Position, None] = {}
         """The entries that the consumer has and did not acknowledge, in order."""
@@ -63,9 +64,9 @@ class TransactionalConsumer:
         now_s = time.monotonic()
         for each in taken:
             if each.position in self.acked:
-                self.again_s.append(now_s)
-            else:
-                self.delivered[each.position] = None
+                self.again.append((now_s, each.position))
+                self.acked.remove(each.position)
+            self.delivered[each.position] = None
         return bool(taken)
 
     def _connected(self, port: int) -> Client:

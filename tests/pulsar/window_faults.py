@@ -2,15 +2,19 @@
 
     python -m tests.pulsar.window_faults --trials 12 --topics 3
 
-A trial runs `begin`, restarts a broker, and runs `end`, with one kill during one of the two commands. The
-command is repeated until it succeeds. The subscriptions that were held with a snapshot at the time of the
-kill must receive no acknowledged message again. The last command must name each hold that remains.
+A trial runs `begin`, restarts a broker, and runs `end`, with one kill at a random progress of one of the two
+commands. The command is repeated until it succeeds. The subscriptions that were held with a snapshot at the
+time of the kill must receive no acknowledged message again. If the kill came earlier, this holds for the
+acknowledgments of the snapshot. The last command must name each hold that remains.
+A kill during `begin` and the restart after it may close a topic of 4.2.4 twice without an acknowledgment. The
+broker then loses the acknowledged parts of batches (docs/findings.md), which the admin API does not show.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
+import signal
 import tempfile
 import threading
 import time
@@ -36,9 +40,12 @@ from tests.pulsar.rolling import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.pulsar.cluster import Cluster
+    from ackwell import PositionRangeSet
+    from tests.pulsar.cluster import Cluster, ClusterBroker
 
 ATTEMPTS_MAX = 8
+KILL_MAX_S = 120.0
+"""How long a kill waits for the progress that it was drawn for."""
 Name = tuple[str, str]
 
 
@@ -47,25 +54,69 @@ class Trial(NamedTuple):
 
     during: str
     killed: str
-    after_s: float
+    at: float
+    """The share of its files that the command had written at the time of the kill."""
     codes: list[int]
     """The exit codes of the command that was disturbed, in order."""
     protected: int
     """The subscriptions that were held with a snapshot at the time of the kill."""
     again: int
-    """Acknowledged messages that these received again."""
+    """Messages of acknowledged entries that these received again; after `begin`, of any saved entry."""
     others_again: int
-    """Acknowledged messages that the others received again: not held yet, or released already."""
+    """Other messages of acknowledged entries: of subscriptions not held yet, or released already."""
+    parts_again: int
+    """Acknowledged messages of partly acknowledged batches that were delivered again."""
     held: list[Name]
     """The holds that remain."""
     named: list[Name]
     """The holds that the last command names."""
 
 
+class Kill(threading.Thread):
+    """Kills ZooKeeper and the bookie, or a broker, at a random progress of a command."""
+
+    def __init__(
+        self, cluster: Cluster, window: Window, during: str, broker: ClusterBroker | None, wanted: float
+    ) -> None:
+        super().__init__()
+        self._cluster, self._window, self._during, self._broker = cluster, window, during, broker
+        self._wanted = wanted
+        self.at = 1.0
+        self.protected: set[Name] = set()
+
+    def run(self) -> None:
+        """Wait for the progress, kill, and start again."""
+        end_s = time.monotonic() + KILL_MAX_S
+        while (at := self._progress()) < self._wanted and time.monotonic() < end_s:
+            time.sleep(0.01)
+        self.at, before = at, self._held()
+        if self._broker is None:
+            self._cluster.signal_store(signal.SIGKILL)
+            self.protected = before & self._held()
+            self._cluster.start_store()
+        else:
+            self._broker.stop(crash=True)
+            self.protected = before & self._held()
+            self._broker.start()
+
+    def _progress(self) -> float:
+        """Return the share of the files that the command has written."""
+        of = self._window
+        if not of.file.exists():
+            return 0.0
+        names, files = of.names(), [of.report] if self._during == "end" else [of.journal, of.snapshot]
+        return sum(file(name).exists() for name in names for file in files) / max(len(files) * len(names), 1)
+
+    def _held(self) -> set[Name]:
+        """Return the subscriptions that are held and have a snapshot."""
+        of = self._window
+        names = of.names() if of.file.exists() else []
+        return {each for each in names if of.journal(each).exists() and of.snapshot(each).exists()}
+
+
 def trials(folder: Path, count: int, topics: int, seed: int) -> Iterator[Trial]:
     """Play trials on one cluster; `AssertionError` for an acknowledgment that no consumer made."""
     chance = random.Random(seed)
-    lasted = {"begin": 5.0, "end": 10.0}
     with running_cluster(folder, "4.2.4", **SETTINGS) as cluster:
         cluster.brokers[0].admin("PUT", f"namespaces/{NAMESPACE}", {"bundles": {"numBundles": 8}})
         application = Application(cluster, topics)
@@ -73,8 +124,7 @@ def trials(folder: Path, count: int, topics: int, seed: int) -> Iterator[Trial]:
             use(application, 160)
             for number in range(count):
                 kill, during = ("store", "broker")[number % 2], ("end", "begin")[number // 2 % 2]
-                yield _trial(cluster, application, folder / f"window{number}", during, kill, lasted, chance)
-                use(application, 10)
+                yield _trial(cluster, application, folder / f"window{number}", during, kill, chance)
             check_acknowledgments(cluster, application, "none")
         finally:
             application.close()
@@ -86,27 +136,9 @@ def _trial(
     window: Path,
     during: str,
     killed: str,
-    lasted: dict[str, float],
     chance: random.Random,
 ) -> Trial:
-    before = application.again_by_name()
-    after_s = chance.uniform(0.5, lasted[during])
-    protected: set[Name] = set()
-
-    def kill() -> None:
-        time.sleep(after_s)
-        of = Window(window)
-        if of.file.exists():
-            protected.update(
-                each for each in of.names() if of.journal(each).exists() and of.snapshot(each).exists()
-            )
-        if killed == "store":
-            cluster.kill_store()
-        else:
-            broker = chance.choice(cluster.brokers)
-            broker.stop(crash=True)
-            broker.start()
-
+    before = len(application.redelivered())
     codes, out = [], ""
     commands = {
         "begin": ("begin", NAMESPACE, "-o", str(window)),
@@ -114,38 +146,61 @@ def _trial(
     }
     for command, words in commands.items():
         if command == "end":
-            broker = chance.choice(cluster.brokers)
+            broker = _owner(cluster, application, chance)
             broker.stop()
             broker.start()
-        thread = threading.Thread(target=kill)
         if command == during:
-            thread.start()
+            victim = _owner(cluster, application, chance) if killed == "broker" else None
+            kill = Kill(cluster, Window(window), during, victim, chance.random())
+            kill.start()
         for _ in range(ATTEMPTS_MAX):
-            began_s = time.monotonic()
             done = ackwell("rescue", *words, "--admin", admins(cluster), "--yes")
             out = done.out
             if command == during:
                 codes.append(done.code)
-                thread.join()
+                kill.join()
             if done.code == 0:
                 break
-        lasted[command] = time.monotonic() - began_s
+        if command == "begin":
+            begun_s = time.monotonic()
     time.sleep(QUIET_S)
     application.wait_until_quiet()
-    again = application.again_by_name()
-    more = {name: again[name] - before[name] for name in again}
-    held = [name for name in again if _is_held(cluster, name)]
+    use(application, 10)
+    redelivered = application.redelivered()[before:]
+    saved = _saved(Window(window)) if during == "begin" else {}
+    again = [
+        not each.is_part
+        and (
+            each.name in kill.protected
+            or (each.at_s > begun_s and each.name in saved and each.entry in saved[each.name])
+        )
+        for each in redelivered
+    ]
+    parts = sum(each.is_part for each in redelivered)
+    held = [name for name in application.names() if _is_held(cluster, name)]
     return Trial(
         during,
         killed,
-        round(after_s, 1),
+        round(kill.at, 2),
         codes,
-        len(protected),
-        sum(more[name] for name in protected),
-        sum(more[name] for name in more.keys() - protected),
+        len(kill.protected),
+        sum(again),
+        len(redelivered) - sum(again) - parts,
+        parts,
         held,
         [name for name in held if f"still held: {name[1]!r} of {name[0]}" in out],
     )
+
+
+def _owner(cluster: Cluster, application: Application, chance: random.Random) -> ClusterBroker:
+    """Return the broker of a random topic."""
+    return cluster.owner(chance.choice(application.topics), cluster.brokers[0])
+
+
+def _saved(window: Window) -> dict[Name, PositionRangeSet]:
+    """Return the acknowledged entries of each snapshot."""
+    found = {name: window.read_snapshot(name) for name in window.names()}
+    return {name: snapshot.acked for name, snapshot in found.items() if snapshot is not None}
 
 
 def _is_held(cluster: Cluster, name: Name) -> bool:
