@@ -349,20 +349,24 @@ def test_after_a_crash_what_may_be_acknowledged_need_not_come_but_may() -> None:
 
 
 def test_what_was_under_way_when_a_client_spoke_breaks_nothing() -> None:
-    def found(late_ms: int) -> list[Rule]:
+    def found(late_ms: int, acknowledgment: dict[str, Any]) -> list[Rule]:
         lines = (
             got(0, time_ms=0),
             got(1, time_ms=0),
             got(2, time_ms=0),
             said("nack", 0, time_ms=100),
-            said("ack", 2, time_ms=100),
+            acknowledgment,
         )
         late = (got(1, time_ms=100 + late_ms), got(2, time_ms=100 + late_ms))
         history = events(*PUBLISHED, *OPEN, *lines, *late)
         return [each.rule for each in check_history(history, in_flight_ms=50)]
 
-    assert found(49) == []
-    assert set(found(50)) == {Rule.OVERTAKEN, Rule.ACKED_AGAIN}
+    one = said("ack", 2, time_ms=100)
+    assert found(49, one) == []
+    assert set(found(50, one)) == {Rule.OVERTAKEN, Rule.ACKED_AGAIN}
+    all_three = said("ack_cumulative", 2, time_ms=100)
+    assert found(49, all_three) == []
+    assert set(found(50, all_three)) == {Rule.ACKED_AGAIN}
 
 
 def test_a_client_that_closed_counts_for_nobody_that_comes_after_it() -> None:
@@ -411,3 +415,9 @@ def test_keys_of_deliveries_are_used_if_the_events_of_publishing_have_none() -> 
 def test_an_acknowledged_message_has_no_redelivery_count() -> None:
     again = [got(0, redelivery_count=1), said("ack", 0), got(0)]
     assert broken(*again) == AGAIN
+
+
+def test_an_event_without_an_entry_has_no_position() -> None:
+    ledger_only = [Event("t", "s", 9, kind, ledger_id=3) for kind in (Kind.SEEK, Kind.DISPATCH, Kind.ACK)]
+    entry_only = [each._replace(ledger_id=None, entry_id=0) for each in ledger_only]
+    assert check_history([*events(*PUBLISHED, *OPEN), *ledger_only, *entry_only]) == []

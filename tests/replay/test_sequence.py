@@ -348,12 +348,31 @@ def test_a_transaction_s_acknowledgment_counts_once_its_subscription_commits(
     committed = followed(*held, (Kind.COMMIT, {"transaction": name}))
     assert pending(committed) == [0]
     assert committed._subscription.cursor.is_acked(3, 0)
-    # A commit of the topic as a whole or without a name does not affect this subscription.
-    for subscription, transaction in (("", name), ("s", None)):
-        found = followed(*held)
-        found.feed(Event("t", subscription, 1, Kind.COMMIT, transaction=transaction))
-        assert pending(found) == [waiting]
-        assert not found._subscription.cursor.is_acked(3, 0)
+    # The end of the topic's transaction, or one without a name, does not affect this subscription.
+    for kind in (Kind.COMMIT, Kind.ABORT):
+        for subscription, transaction in (("", name), ("s", None)):
+            found = followed(*held)
+            found.feed(Event("t", subscription, 1, kind, transaction=transaction))
+            assert pending(found) == [waiting]
+            assert not found._subscription.cursor.is_acked(3, 0)
+            found.feed(Event("t", "s", 2, Kind.COMMIT, transaction=name))
+            assert found._subscription.cursor.is_acked(3, 0)
+
+
+@pytest.mark.parametrize("name", ["1:2", "not of a client"])
+def test_an_acknowledgment_after_its_commit_is_applied(name: str) -> None:
+    late = (Kind.ACK, CLIENT | {"transaction": name})
+    assert not followed(*DELIVERED, late)._subscription.cursor.is_acked(3, 0)
+    found = followed(*DELIVERED, (Kind.COMMIT, {"transaction": name}), late)
+    assert found._subscription.cursor.is_acked(3, 0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "left"), [("Exclusive", ["d"]), ("Shared", ["c", "d"]), ("Failover", ["c", "d"])]
+)
+def test_a_second_consumer_replaces_the_first_only_on_exclusive(kind: str, left: list[str]) -> None:
+    opened = [(Kind.CONSUMER_OPEN, {"consumer": name, "detail": kind}) for name in "cd"]
+    assert followed(*opened)._subscription.consumers == left
 
 
 def test_what_a_client_held_and_committed_is_the_subscription_s_own_transaction() -> None:
