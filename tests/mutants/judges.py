@@ -8,6 +8,7 @@ SUBSCRIPTION = [
     "tests/subscription/test_dispatch.py",
     "tests/subscription/test_limits.py",
     "tests/subscription/test_keys.py",
+    "tests/subscription/test_replay_queue.py",
     "tests/subscription/test_acks.py",
     "tests/subscription/test_redelivery.py",
     "tests/subscription/test_in_hand.py",

@@ -14,10 +14,13 @@ from ackwell.subscription import (
     MessageId,
     StickyRanges,
     Subscription,
+    SubscriptionSettings,
+    SubscriptionType,
     TransactionId,
     Undelivered,
     sticky_key_hash,
 )
+from ackwell.subscription.stall import ConsumerView, explain_stall
 from ackwell.subscription.sticky_key import SLOTS
 from tests.subscription.helpers import FULL, opened
 
@@ -39,6 +42,30 @@ def test_a_key_stays_with_its_consumer_until_that_one_has_finished() -> None:
     assert [p.entry_id for p in subscription.next_reads(10, 0)] == [2, 3]
     assert subscription.dispatch(3, 2, now_ms=0, sticky_key_hash=key).consumer == "b"
     subscription.validate()
+
+
+def test_a_consumer_that_returned_a_message_gets_none_while_it_is_over_its_limit() -> None:
+    subscription = opened("Key_Shared", 4, max_unacked_per_consumer=4, redelivery_unblocks=True)
+    for entry_id, size in enumerate((3, 5)):
+        assert subscription.dispatch(3, entry_id, now_ms=0, batch_size=size, sticky_key_hash=entry_id)
+    subscription.redeliver("a", [(3, 0)])
+    third = subscription.dispatch(3, 2, now_ms=0, sticky_key_hash=2)
+    assert third.reason is Undelivered.CONSUMER_BLOCKED
+
+
+@pytest.mark.parametrize(
+    ("permits", "unacked", "reads"),
+    [(1, 9, True), (0, 9, False), (-1, 9, False), (1, 10, False), (1, 11, False)],
+)
+def test_a_broker_reads_for_a_blocked_consumer_below_its_limit(
+    permits: int, unacked: int, reads: bool
+) -> None:
+    settings = SubscriptionSettings.pulsar("4.2", max_unacked_per_consumer=10)
+    # The first consumer starts the read, because a request for redelivery unblocked it.
+    views = [ConsumerView("a", 5, 10, False), ConsumerView("b", permits, unacked, True)]
+    stall, reasons = explain_stall(SubscriptionType.KEY_SHARED, views, settings)
+    assert stall is (None if reads else Undelivered.CONSUMER_BLOCKED)
+    assert reasons[0] is None
 
 
 def test_key_shared_refuses_a_message_without_its_hash() -> None:

@@ -130,7 +130,7 @@ class ByKey(EqualByState):
     def _choose_in_read(self, read: Read, consumer: Consumer, sticky_key_hash: int) -> Consumer | Undelivered:
         """Return the consumer if the read allows it one more entry, else the reason."""
         if read.allows(consumer) <= 0:
-            return Undelivered.NO_PERMITS if consumer.permits <= 0 else Undelivered.CONSUMER_BLOCKED
+            return Undelivered.NO_PERMITS
         draining = self._consumers.draining
         if draining.pending and draining.blocks(consumer.key, sticky_key_hash):
             return Undelivered.KEY_WAITS
