@@ -65,7 +65,7 @@ def test_the_memory_is_compared_with_the_persisted_state(tmp_path: Path) -> None
     memory, persisted = tmp_path / "memory.json", tmp_path / "info.json"
     memory.write_text(json.dumps(no_cursor_ledger()))
     persisted.write_text(json.dumps(info(-1, (9, 49))))
-    code, printed = command("diff", "--json", persisted, memory)
+    code, printed = command("diff", "--format", "json", persisted, memory)
     assert (code, json.loads(printed)["acked"]) == (3, "[(3:49..3:99]]")
 
 

@@ -86,7 +86,7 @@ def test_a_stored_state_is_compared_with_what_a_broker_says_now(tmp_path: Path) 
     with broker(served()) as (url, asked):
         for line in (["named.json"], ["named.json", "shop/eu"], ["unnamed.json", TOPIC]):
             file, *topics = line
-            done = ackwell("diff", "--json", str(tmp_path / file), *topics, "--admin", url)
+            done = ackwell("diff", "--format", "json", str(tmp_path / file), *topics, "--admin", url)
             found = json.loads(done.out)
             assert done.code == 3
             assert (found["onlyBefore"], found["onlyAfter"]) == ([], [])

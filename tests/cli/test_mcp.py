@@ -82,7 +82,7 @@ def test_each_tool_answers_as_its_command(root: Path, monkeypatch: pytest.Monkey
     found = call(tools, "holes", sources=["."])
     assert found["subscriptions"] == json.loads(command("holes", "--format", "json", root)[1])
     found = call(tools, "what_if", move="skip", source="stats.json", subscription="sub", entries=5)
-    wanted = json.loads(command("what-if", "skip", "--entries", "5", "--json", stats, "sub")[1])
+    wanted = json.loads(command("what-if", "skip", "--entries", "5", "--format", "json", stats, "sub")[1])
     assert found == wanted
     (state,) = call(tools, "inspect", files=["cursor.bin"])["states"]
     assert state["individuallyDeletedMessages"] == "[(3:6..3:8]]"

@@ -85,7 +85,13 @@ def events(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "line", ["replay --json", "replay --json --at 20", "replay --json --threads 2", "events check --json"]
+    "line",
+    [
+        "replay --format json",
+        "replay --format json --at 20",
+        "replay --format json --threads 2",
+        "events check --format json",
+    ],
 )
 def test_the_answer_is_that_of_the_same_files(server: Server, events: Path, line: str) -> None:
     upload(events, "s3://events/traces")
@@ -98,7 +104,7 @@ def test_the_answer_is_that_of_the_same_files(server: Server, events: Path, line
 def test_the_history_is_that_of_the_same_files(server: Server) -> None:
     upload(TRACES, "s3://events/examples")
     expected, found = (
-        ackwell("history", "--json", source) for source in (str(TRACES), "s3://events/examples/")
+        ackwell("history", "--format", "json", source) for source in (str(TRACES), "s3://events/examples/")
     )
     assert found == expected
 
@@ -114,8 +120,8 @@ def test_a_key_that_arrow_refuses_is_one_sentence(server: Server, command: str) 
 
 def test_a_single_object_is_replayed(server: Server, events: Path) -> None:
     upload(events, "s3://events/one")
-    expected = ackwell("replay", "--json", str(events / "b.jsonl.gz"))
-    assert ackwell("replay", "--json", "s3://events/one/b.jsonl.gz") == expected
+    expected = ackwell("replay", "--format", "json", str(events / "b.jsonl.gz"))
+    assert ackwell("replay", "--format", "json", "s3://events/one/b.jsonl.gz") == expected
     # Every object of the bucket.
     assert ackwell("events", "check", "s3://events/one/").code == 0
 

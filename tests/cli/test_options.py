@@ -16,33 +16,34 @@ ADMIN = """--admin --client-conf --context --token-file --trust-host… --reach�
     --wait=0.0≥0≤3600 --tls-trust-certs --tls-cert --tls-key --tls-allow-insecure
     --timeout=30.0≥0.1 --concurrency=8≥1≤256"""
 
+FORMAT = "--format=table(table json)"
 MODE = "--mode=error(error overwrite append ignore)"
 AUDIT = "--audit=ackwell-rescue.audit.jsonl"
 
 # `!` is required, `…` repeatable, `=` the default, `≥` and `≤` the limits; the choices are in parentheses.
 OPTIONS = {
-    "replay": "sources!… --spark --json --save --replace --at≥0 --start-from… --keep-going --threads≥1",
-    "history": "sources!… --at-rest --in-flight-ms=0≥0 --json",
-    "inspect": "files!… --ledger --compression --broker-version --broker-setting… --json",
+    "replay": f"sources!… --spark {FORMAT} --save --replace --at≥0 --start-from… --keep-going --threads≥1",
+    "history": f"sources!… --at-rest --in-flight-ms=0≥0 {FORMAT}",
+    "inspect": f"files!… --ledger --compression --broker-version --broker-setting… {FORMAT}",
     "doctor": f"""sources… --broker-version --broker-setting… --restart=both(graceful crash both)
         --messages-per-entry≥1 --format=table(table json jsonl prometheus) --html --watch≥1 --count-backlogs
         --every-topic --metadata-node-bytes=1048575≥1 --explain --fail-on=at-risk(stuck at-risk losing never)
         {ADMIN}""",
     "collect": f"topics… -o/--output=stats {ADMIN}",
     "holes": f"sources… --format=table(table json prometheus) --list=0≥0≤1000 {ADMIN}",
-    "diff": f"before! after --subscription --compression --ledger --json {ADMIN}",
+    "diff": f"before! after --subscription --compression --ledger {FORMAT} {ADMIN}",
     "what-if": f"""move!(seek reset-cursor skip expire clear-backlog) source! subscription! --to --entries=0≥0
-        --verify --broker-version --json {ADMIN}""",
+        --verify --broker-version {FORMAT} {ADMIN}""",
     "mcp": f"--root=. {ADMIN}",
     "upgrade-check": f"""--to! sources… --from --broker-setting… --to-setting… --moves=2≥1≤2 --count-backlogs
-        --every-topic --metadata-node-bytes=1048575≥1 --format=table(table json) {ADMIN}""",
+        --every-topic --metadata-node-bytes=1048575≥1 {FORMAT} {ADMIN}""",
     "convert": "source! target! --to! --max-ranges≥0 --max-bytes≥0 --lossy --subscription --compression",
     "dev-broker": """--port=6650≥0≤65535 --admin-port=8080≥0≤65535 --host=127.0.0.1 --advertised-host
         --as=4.2 --namespace… --load… --data --broker-setting… --max-message-bytes≥1 --tls-cert --tls-key
         --tls-trust --tls-port=6651≥0≤65535 --admin-tls-port=8443≥0≤65535 --token-key --user…""",
     "record": """--broker! --output/-o! --listen=127.0.0.1:6651 --format=jsonl(jsonl parquet)
         --events-per-file=1000000≥1 --payloads --tls-cert --tls-key --tls-trust""",
-    "events check": "sources!… --json",
+    "events check": f"sources!… {FORMAT}",
     "rescue snapshot": f"topic! subscription! -o/--output=before.json {ADMIN}",
     "rescue plan": f"""snapshots!… --acks --restart=graceful(graceful crash both) --broker-setting…
         -o/--output=plan.json
@@ -61,12 +62,12 @@ OPTIONS = {
     "rescue release": f"--journal! topic subscription --yes --broker {AUDIT} {ADMIN}",
     "rescue copy": f"topic! subscription! new! --yes --broker {AUDIT} {ADMIN}",
     "rescue ack": f"topic! subscription! positions!… --yes --broker {AUDIT} {ADMIN}",
-    "spark replay": f"""--input/-i!… --strategy=auto(auto files rows) --output/-o! --master --format=parquet
-        {MODE} --json""",
-    "spark audit": f"""--input/-i!… --broker-version --broker-setting… --output/-o! --master --format=parquet
-        {MODE} --json""",
-    "spark sizing": f"""--input/-i!… --width… --output/-o! --master --format=parquet {MODE} --json""",
-    "spark stream": """--input/-i! --output/-o! --checkpoint! --master --format=parquet --once/--no-once
+    "spark replay": f"""--input/-i!… --strategy=auto(auto files rows) --output/-o! --master
+        --write-format=parquet {MODE} {FORMAT}""",
+    "spark audit": f"""--input/-i!… --broker-version --broker-setting… --output/-o! --master
+        --write-format=parquet {MODE} {FORMAT}""",
+    "spark sizing": f"""--input/-i!… --width… --output/-o! --master --write-format=parquet {MODE} {FORMAT}""",
+    "spark stream": """--input/-i! --output/-o! --checkpoint! --master --write-format=parquet --once/--no-once
         --files=8≥1""",
 }
 

@@ -34,7 +34,7 @@ def ackwell(*arguments: object, code: int = 0) -> subprocess.CompletedProcess[st
 
 
 def test_json_is_an_array_under_pulsars_own_names() -> None:
-    (state,) = json.loads(ackwell("replay", SMALL, "--json").stdout)
+    (state,) = json.loads(ackwell("replay", SMALL, "--format", "json").stdout)
     stats = json.loads((TRACES / "shared_small_holes.live.stats.json").read_text())
     cursor = stats["internalStats"]["cursors"]["sub"]
     assert state == {
@@ -48,7 +48,7 @@ def test_json_is_an_array_under_pulsars_own_names() -> None:
 
 
 def test_batch_indexes_are_signed_words() -> None:
-    (state,) = json.loads(ackwell("replay", TRACES / "batch_partial.jsonl.gz", "--json").stdout)
+    (state,) = json.loads(ackwell("replay", TRACES / "batch_partial.jsonl.gz", "--format", "json").stdout)
     stats = json.loads((TRACES / "batch_partial.live.stats.json").read_text())
     assert state["batchDeletedIndexes"] == stats["cursor"]["batchDeletedIndexes"]
     assert len(state["batchDeletedIndexes"]) == 296
@@ -60,10 +60,10 @@ def test_at_gives_the_state_of_that_moment() -> None:
     snapshots = {n: json.loads(text) for n, text in enumerate(lines, 1) if '"snapshot"' in text}
     assert len(snapshots) == 8
     for line, snapshot in list(snapshots.items())[:3]:
-        (state,) = json.loads(ackwell("replay", trace, "--at", line, "--json").stdout)
+        (state,) = json.loads(ackwell("replay", trace, "--at", line, "--format", "json").stdout)
         assert state["markDeletePosition"] == snapshot["markDelete"]
         assert state["backlogEntries"] == snapshot["backlog"]
-    assert json.loads(ackwell("replay", trace, "--at", 0, "--json").stdout) == []
+    assert json.loads(ackwell("replay", trace, "--at", 0, "--format", "json").stdout) == []
 
 
 def test_saved_cursors_come_back(tmp_path: Path) -> None:
@@ -307,12 +307,14 @@ def test_a_live_store_is_inspected_and_compared_without_fencing_its_owner(tmp_pa
             cursor.save(owners[path])
     with SqliteStore(other, "empty") as empty:
         empty.own()
-    (shown,) = json.loads(ackwell("inspect", file, "--json").stdout)
+    (shown,) = json.loads(ackwell("inspect", file, "--format", "json").stdout)
     assert shown["individuallyDeletedMessages"] == "[(3:3..3:4],(3:6..3:7]]"
     assert shown["file"] == f"{file}, orders billing"
     assert "no state was saved" in ackwell("inspect", other).stdout
     assert "no ledger 'x'" in ackwell("inspect", other, "--ledger", "x", code=1).stderr
-    found = json.loads(ackwell("diff", file, other, "--ledger", "orders billing", "--json", code=3).stdout)
+    found = json.loads(
+        ackwell("diff", file, other, "--ledger", "orders billing", "--format", "json", code=3).stdout
+    )
     assert (found["acked"], found["unacked"]) == ("[(3:8..3:9]]", "[(3:6..3:7]]")
     assert "name one ledger with --ledger" in ackwell("diff", file, other, code=1).stderr
     for owner in owners.values():
@@ -343,7 +345,7 @@ def test_bad_subscriptions_are_named_in_a_line_each_and_the_others_are_shown(tmp
     lines = SMALL.read_text().splitlines()
     lines += [json.dumps({"ev": "ack", "topic": f"[/red] {'long ' * 40}", "sub": "s"})]
     trace.write_text("\n".join(lines))
-    kept = ackwell("replay", trace, "--keep-going", "--json", code=1)
+    kept = ackwell("replay", trace, "--keep-going", "--format", "json", code=1)
     assert len(json.loads(kept.stdout)) == 1
     bad, last = kept.stderr.splitlines()
     assert bad.startswith("not replayed: [/red] long ")
@@ -361,6 +363,6 @@ def test_help_shows_examples() -> None:
 
 
 def test_a_reader_that_goes_away_is_no_error() -> None:
-    command = f"{sys.executable} -m ackwell replay --json {TRACES / 'cumulative.jsonl.gz'} | head -1"
+    command = f"{sys.executable} -m ackwell replay --format json {TRACES / 'cumulative.jsonl.gz'} | head -1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("[\n", "")

@@ -85,7 +85,7 @@ def test_a_difference_is_shown_both_ways_and_in_the_exit_code(state: str, tmp_pa
         0,
         ["acknowledged since: 0 entries ", "no longer acknowledged: 0 entries "],
     )
-    done = ackwell("diff", "--json", state, str(later))
+    done = ackwell("diff", "--format", "json", state, str(later))
     found = json.loads(done.out)
     assert (done.code, found["acked"]) == (3, "[(3:5..3:7]]")
 
@@ -100,11 +100,11 @@ def test_a_long_list_of_ranges_is_cut_on_the_screen_alone(
     )
     done = ackwell("diff", state, str(later))
     line = done.out.splitlines()[0]
-    assert ("… (--json has all)" in line) == cut
+    assert ("… (--format json has all)" in line) == cut
     if cut:
         _, _, text = line.partition(" entries ")
-        assert len(text.removesuffix("… (--json has all)")) == 2_000
-    assert "…" not in ackwell("diff", "--json", state, str(later)).out
+        assert len(text.removesuffix("… (--format json has all)")) == 2_000
+    assert "…" not in ackwell("diff", "--format", "json", state, str(later)).out
 
 
 # events and history
@@ -116,8 +116,8 @@ def test_events_that_cannot_be_replayed_are_named_with_the_remedy(tmp_path: Path
     good.write_text(json.dumps(line) + "\n")
     bad.write_text(json.dumps(line | {"kind": "nonsense"}) + "\n")
     assert ackwell("events", "check", str(good)) == (0, "everything can be replayed\n", "")
-    assert ackwell("events", "check", "--json", str(good)) == (0, "[]\n", "")
-    done = ackwell("events", "check", "--json", str(bad))
+    assert ackwell("events", "check", "--format", "json", str(good)) == (0, "[]\n", "")
+    done = ackwell("events", "check", "--format", "json", str(bad))
     (problem,) = json.loads(done.out)
     assert done.code == 3
     assert problem["problem"]

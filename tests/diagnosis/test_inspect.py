@@ -130,7 +130,7 @@ def test_what_a_restart_forgets_is_told_of_bytes_too() -> None:
 def test_json_has_the_keys_of_replay_and_says_what_is_missing(tmp_path: Path) -> None:
     file = tmp_path / "cursor.bin"
     file.write_bytes(STATE.encode("pulsar-ranges"))
-    code, output = command("inspect", "--json", file)
+    code, output = command("inspect", "--format", "json", file)
     (found,) = json.loads(output)
     assert code == 0
     assert found["markDeletePosition"] == "3:-1"
@@ -189,7 +189,7 @@ def test_a_difference_names_what_was_acknowledged_since_and_what_no_longer_is(tm
     assert found.ack_sets == {Position(3, 4): ((0b101,), None)}
     assert not found.ledgers_known
     assert command("diff", before, before)[0] == 0
-    code, output = command("diff", "--json", before, after)
+    code, output = command("diff", "--format", "json", before, after)
     assert (code, json.loads(output)["ackedEntries"]) == (3, 2)
     assert "no longer acknowledged: 2 entries" in command("diff", before, after)[1]
 
@@ -238,7 +238,7 @@ def test_folders_are_compared_subscription_by_subscription(
         "topic subscription acked since no longer acked ack sets", "p/d/one sub 3 0 0",
         "2 in both, 1 differ", "only in A: p/d/gone · sub", "only in B: p/d/new · sub",
     ]  # fmt: skip
-    found = json.loads(command("diff", "--json", tmp_path / "a", tmp_path / "b")[1])
+    found = json.loads(command("diff", "--format", "json", tmp_path / "a", tmp_path / "b")[1])
     assert [each["ackedEntries"] for each in found["subscriptions"]] == [3, 0]
     assert command("diff", tmp_path / "a", tmp_path / "a")[0] == 0
     (tmp_path / "b/broken.json").write_text("{")
@@ -253,7 +253,7 @@ def test_of_several_dumps_in_a_folder_the_newest_is_compared(tmp_path: Path) -> 
         (tmp_path / f"a/{name}.json").write_text(answer_of("persistent://p/d/one", ranges))
     one = tmp_path / "one.json"
     one.write_text(answer_of("persistent://p/d/one", "[(3:0..3:2]]"))
-    found = json.loads(command("diff", "--json", tmp_path / "a", one)[1])
+    found = json.loads(command("diff", "--format", "json", tmp_path / "a", one)[1])
     assert found["subscriptions"][0]["ackedEntries"] == 1
 
 

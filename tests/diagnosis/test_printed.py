@@ -123,7 +123,7 @@ def test_what_a_tool_prints_is_read_as_the_bytes(form: Callable[[bytes], str], t
     file.write_text(f"$ some-tool --option\n{form(VALUE)}\n" if form is not json_form else form(VALUE))
     raw.write_bytes(VALUE)
     assert inspect(file.read_bytes()).info == STATE
-    code, output = command("inspect", "--json", file)
+    code, output = command("inspect", "--format", "json", file)
     (found,) = json.loads(output)
     assert (code, found["individuallyDeletedMessages"]) == (0, "[(30:17..30:27],(31:-1..31:4]]")
     assert command("diff", file, raw)[0] == 0

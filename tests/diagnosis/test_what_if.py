@@ -257,7 +257,7 @@ def test_the_prediction_of_another_topic_is_refused_by_its_ledgers(ledgers: dict
 def test_the_command_predicts_and_verifies(tmp_path: Path) -> None:
     source, before = tmp_path / "answer.json", tmp_path / "before.json"
     source.write_text(json.dumps(answer("[]")))
-    code, output = command("what-if", "skip", "--entries", "5", "--json", str(source), "sub")
+    code, output = command("what-if", "skip", "--entries", "5", "--format", "json", str(source), "sub")
     assert code == 0
     before.write_text(output)
     code, output = command("what-if", "skip", "--verify", str(before), str(source), "sub")
@@ -280,7 +280,7 @@ def test_a_move_that_happened_in_part_did_not_happen_for_a_script(
     before, after = tmp_path / "before.json", tmp_path / "after.json"
     before.write_text(json.dumps(answer("[]", entries=20)))
     predicted = tmp_path / "predicted.json"
-    predicted.write_text(command("what-if", "skip", "--entries", "10", "--json", before, "sub")[1])
+    predicted.write_text(command("what-if", "skip", "--entries", "10", "--format", "json", before, "sub")[1])
     after.write_text(json.dumps(answer(ranges, entries=20)))
     assert command("what-if", "skip", "--verify", predicted, after, "sub")[0] == code
 

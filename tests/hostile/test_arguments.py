@@ -57,9 +57,9 @@ SETTINGS = [
 FILES = ["trace.jsonl", "stats.json", "state", "store", "folder", "missing"]
 
 OPTIONS = {
-    "replay": ["--json", "--save", "--replace", "--at", "--start-from", "--keep-going"],
+    "replay": ["--format", "--save", "--replace", "--at", "--start-from", "--keep-going"],
     "inspect": [
-        "--json",
+        "--format",
         "--compression",
         "--ledger",
         "--subscription",
@@ -78,8 +78,8 @@ OPTIONS = {
         "--explain",
     ],
     "holes": ["--format"],
-    "what-if": ["--to", "--entries", "--verify", "--broker-version", "--json"],
-    "diff": ["--json", "--subscription", "--compression", "--ledger"],
+    "what-if": ["--to", "--entries", "--verify", "--broker-version", "--format"],
+    "diff": ["--format", "--subscription", "--compression", "--ledger"],
     "convert": ["--to", "--max-ranges", "--max-bytes", "--lossy", "--subscription", "--compression"],
     "collect": ["--out"],
     "record": ["--listen"],

@@ -91,7 +91,7 @@ def parquet_files(draw: st.DrawFn) -> bytes:
 def check(path: Path, data: bytes) -> None:
     path.write_bytes(data)
     held(ackwell("replay", str(path)))
-    held(ackwell("replay", "--at", "3", "--json", str(path)))
+    held(ackwell("replay", "--at", "3", "--format", "json", str(path)))
     with suppress(AckwellError):
         assert sum(1 for _ in read_events([path])) >= 0
 

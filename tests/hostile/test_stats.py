@@ -29,7 +29,7 @@ COMMANDS = [
     ["holes", "--format", "json"],
     ["holes", "--format", "prometheus"],
     ["inspect"],
-    ["inspect", "--json"],
+    ["inspect", "--format", "json"],
 ]
 
 

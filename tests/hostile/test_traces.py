@@ -75,7 +75,7 @@ def trace_files(draw: st.DrawFn) -> tuple[str, bytes]:
 def judge(path: Path) -> None:
     """Check that every reader of a trace returns events or raises `EventError`."""
     held(ackwell("replay", str(path)))
-    held(ackwell("replay", str(path), "--json", "--at", "9", "--keep-going"))
+    held(ackwell("replay", str(path), "--format", "json", "--at", "9", "--keep-going"))
     with suppress(AckwellError):
         assert sum(1 for _ in read_events([path])) >= 0
 

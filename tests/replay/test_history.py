@@ -145,7 +145,7 @@ def test_the_command_says_what_is_wrong_and_exits_with_3(tmp_path: Path) -> None
         trace.write_text("\n".join([*lines, *whole]))
         result = CliRunner().invoke(app, ["history", str(trace)])
         assert (result.exit_code, result.stdout.strip()) == (code, words)
-    result = CliRunner().invoke(app, ["history", "--json", "--at-rest", str(trace)])
+    result = CliRunner().invoke(app, ["history", "--format", "json", "--at-rest", str(trace)])
     assert [each["rule"] for each in json.loads(result.stdout)] == ["overtaken", *["never-delivered"] * 3]
 
 

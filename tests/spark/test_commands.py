@@ -54,7 +54,7 @@ def test_what_spark_refuses_is_one_sentence(folder: Path) -> None:
     again = held(ackwell(*line))
     assert again.code == 1
     assert again.err.rstrip().endswith("give another --output or --mode overwrite")
-    assert held(ackwell(*line, "--mode", "overwrite", "--json")).code == 0
+    assert held(ackwell(*line, "--mode", "overwrite", "--format", "json")).code == 0
 
 
 @pytest.mark.skipif(not is_at_least("4.0"), reason="streams need Spark 4.0")

@@ -32,7 +32,7 @@ def test_the_command_on_spark_prints_the_local_states(
         layouts.parquet(list(read_events([TRACE])), place)
     states = []
     for engine in ([], ["--spark"]):
-        done = CliRunner().invoke(app, ["replay", str(place), *options, *engine, "--json"])
+        done = CliRunner().invoke(app, ["replay", str(place), *options, *engine, "--format", "json"])
         assert done.exit_code == 0, done.output
         states.append(json.loads(done.stdout))
     assert states[0] == states[1]

@@ -85,7 +85,7 @@ class _Console(Console):
 
 
 # Results go to standard output, everything about the work itself to standard error, so that
-# `ackwell … --json | jq` and a progress bar do not meet.
+# `ackwell … --format json | jq` and a progress bar do not meet.
 out = _Console(soft_wrap=True)
 err = _Console(stderr=True)
 

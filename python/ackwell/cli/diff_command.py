@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from ackwell.diagnosis.difference import Difference, Differences, Name
 
 SHOWN = 2_000
-"""Characters of a list of ranges; --json has all."""
+"""Characters of a list of ranges; --format json has all."""
 
 ROWS = 30
-"""Subscriptions of a folder that are listed; --json has all."""
+"""Subscriptions of a folder that are listed; --format json has all."""
 
 
 @options.with_admin_options
@@ -49,7 +49,7 @@ def diff(
     ] = None,
     compression: Compression = None,
     ledger: Ledger = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, an object.")] = False,
+    output: options.Format = options.OutputFormat.TABLE,
     client: Admin | None = None,
 ) -> None:
     """Show the entries that are acknowledged in only one of two states, A and B.
@@ -60,7 +60,7 @@ def diff(
         ackwell diff monday/ tuesday/
         ackwell diff monday/ --admin http://broker:8080
         ackwell diff before.json a/b/orders --admin http://broker:8080
-        ackwell diff --json before.stats.json.gz cursor-ledger-entry.bin
+        ackwell diff --format json before.stats.json.gz cursor-ledger-entry.bin
 
     Exit code: 0 when both are the same, 3 when they differ, 5 when a part of
     a folder could not be read.
@@ -75,7 +75,7 @@ def diff(
         many = differences(before, later, subscription=subscription, topics=topics)
         for unread in many.unread:
             report_unread(unread)
-        if as_json:
+        if output is options.OutputFormat.JSON:
             print_json(many.to_json())
         else:
             _print_many(many)
@@ -86,7 +86,7 @@ def diff(
             for path in (before, later)
         )
     )
-    if as_json:
+    if output is options.OutputFormat.JSON:
         print_json(found.to_json())
     else:
         _print(found)
@@ -96,7 +96,7 @@ def diff(
 def _print(found: Difference) -> None:
     for what, ranges in (("acknowledged since", found.acked), ("no longer acknowledged", found.unacked)):
         text = str(ranges)
-        cut = text if len(text) <= SHOWN else f"{text[:SHOWN]}… (--json has all)"
+        cut = text if len(text) <= SHOWN else f"{text[:SHOWN]}… (--format json has all)"
         out.print(Text(f"{what}: {ranges.cardinality:,} entries {cut if len(ranges) else ''}"))
     out.print(f"ack sets that differ: {len(found.ack_sets):,}", highlight=False)
     if not found.ledgers_known:
@@ -116,7 +116,7 @@ def _print_many(found: Differences) -> None:
     ]
     print_subscriptions(("acked since", "no longer acked", "ack sets"), rows)
     if len(changed) > ROWS:
-        out.print(f"… and {len(changed) - ROWS:,} more that differ (--json has all)", highlight=False)
+        out.print(f"… and {len(changed) - ROWS:,} more that differ (--format json has all)", highlight=False)
     out.print(f"{len(found.both):,} in both, {len(changed):,} differ", highlight=False)
     _print_only("A", found.only_before)
     _print_only("B", found.only_after)
@@ -126,4 +126,4 @@ def _print_only(where: str, names: Sequence[Name]) -> None:
     for topic, subscription in names[:ROWS]:
         out.print(Text(f"only in {where}: {shown_name(topic)} · {shown_name(subscription)}"))
     if len(names) > ROWS:
-        out.print(f"only in {where}: {len(names) - ROWS:,} more (--json has all)", highlight=False)
+        out.print(f"only in {where}: {len(names) - ROWS:,} more (--format json has all)", highlight=False)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 from rich.text import Text
 
-from ackwell.cli import options  # noqa: TC001  # Typer reads annotations
+from ackwell.cli import options  # Typer reads annotations
 from ackwell.cli.command import Command
 from ackwell.cli.console import out, print_json
 
@@ -22,25 +20,26 @@ def _events() -> None:
 @app.command(cls=Command)
 def check(
     sources: options.Traces,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, an array.")] = False,
+    output: options.Format = options.OutputFormat.TABLE,
 ) -> None:
     """Report the problems of event files: the column, the problem and the remedy. Needs no Spark.
 
     Examples
     --------
         ackwell events check events/
-        ackwell events check --json trace.jsonl.gz
+        ackwell events check --format json trace.jsonl.gz
 
     Exit code: 0 when all events can be replayed, 3 when some cannot.
     """
     from ackwell.replay.checking import check_events
 
     problems = check_events(sources)
-    if as_json:
+    if output is options.OutputFormat.JSON:
         print_json([problem._asdict() for problem in problems])
     elif not problems:
         out.print("everything can be replayed")
-    for source, column, problem, remedy in () if as_json else problems:
-        where = ": ".join(part for part in (source, column) if part)
-        out.print(Text(f"{where}{': ' if where else ''}{problem}\n    {remedy}"), soft_wrap=True)
+    else:
+        for source, column, problem, remedy in problems:
+            where = ": ".join(part for part in (source, column) if part)
+            out.print(Text(f"{where}{': ' if where else ''}{problem}\n    {remedy}"), soft_wrap=True)
     raise typer.Exit(3 if problems else 0)

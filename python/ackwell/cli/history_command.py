@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from ackwell.cli import options  # noqa: TC001  # Typer reads annotations
+from ackwell.cli import options  # Typer reads annotations
 from ackwell.cli.console import file_progress, out, print_json
 
 
@@ -28,7 +28,7 @@ def history(
             "because a delivery may be on its way.",
         ),
     ] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, an array.")] = False,
+    output: options.Format = options.OutputFormat.TABLE,
 ) -> None:
     """Check recorded events for messages out of order per key, and for redelivered acknowledged messages.
 
@@ -36,7 +36,7 @@ def history(
     --------
         ackwell history events/
         ackwell history --in-flight-ms 500 recorded/
-        ackwell history --at-rest --json trace.jsonl.gz
+        ackwell history --at-rest --format json trace.jsonl.gz
 
     Exit code: 0 without a violation, 3 with violations.
     """
@@ -47,7 +47,7 @@ def history(
     with file_progress(files, "reading") as progress:
         events = read_events(files, on_file=lambda _: progress.advance(progress.task_ids[0]))
         found = check_history(events, at_rest=at_rest, in_flight_ms=in_flight_ms)
-    if as_json:
+    if output is options.OutputFormat.JSON:
         print_json([each.to_json() for each in found])
     elif not found:
         out.print("nothing is wrong")

@@ -37,7 +37,7 @@ def inspect(
     compression: Compression = None,
     broker_version: options.BrokerVersion = None,
     broker_setting: options.BrokerSetting = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, an array.")] = False,
+    output: options.Format = options.OutputFormat.TABLE,
 ) -> None:
     """Show the state in persisted cursor bytes of any form, and the part that a restart would lose.
 
@@ -45,7 +45,7 @@ def inspect(
     --------
         ackwell inspect cursor.bin
         ackwell inspect entry*.bin footer.json
-        ackwell inspect --compression lz4 --json - < entry.bin
+        ackwell inspect --compression lz4 --format json - < entry.bin
         ackwell inspect cursors.db --ledger "topic subscription"
     """
     from ackwell.broker.broker_settings import BrokerSettings
@@ -63,7 +63,7 @@ def inspect(
         list(_entries([file for file in files if file not in stores])), compression=compression
     )
     found += [inspection for file in stores for inspection in inspect_store(Path(file), ledger)]
-    if as_json:
+    if output is options.OutputFormat.JSON:
         from ackwell.cli.console import print_json
 
         print_json([inspection.to_json() for inspection in found])

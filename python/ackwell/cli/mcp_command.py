@@ -142,6 +142,7 @@ class Tools:
         `source` is a topic of the broker, or else a file. `to` is LEDGER:ENTRY, earliest, latest, or with a
         broker a time; `entries` is the number of entries to skip.
         """
+        from ackwell.cli.options import OutputFormat
         from ackwell.cli.what_if_command import what_if
         from ackwell.diagnosis.what_if import MoveKind
 
@@ -158,7 +159,7 @@ class Tools:
             subscription=subscription,
             to=to,
             entries=entries,
-            as_json=True,
+            output=OutputFormat.JSON,
             client=self._client,
         )
         return found
@@ -169,8 +170,9 @@ class Tools:
         The files may contain bytes, or the hex dumps, base64 or messages that Pulsar's tools print.
         """
         from ackwell.cli.inspect_command import inspect
+        from ackwell.cli.options import OutputFormat
 
-        return {"states": self._run(inspect, files=self._files(files), as_json=True)[0]}
+        return {"states": self._run(inspect, files=self._files(files), output=OutputFormat.JSON)[0]}
 
     def explain(self, code: str) -> dict[str, Any]:
         """Explain a code of the doctor: the meaning, the upstream issues, and the remedies."""

@@ -48,6 +48,16 @@ BrokerSetting = Annotated[
 ]
 
 
+class OutputFormat(StrEnum):
+    """How a command prints its result."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+Format = Annotated[OutputFormat, typer.Option("--format", help="How to print the result.")]
+
+
 TlsKey = Annotated[
     Path | None, typer.Option(metavar="FILE", help="The key of --tls-cert, if that is in another file.")
 ]

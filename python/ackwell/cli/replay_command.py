@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ackwell.cli import options  # noqa: TC001  # Typer reads annotations
+from ackwell.cli import options  # Typer reads annotations
 from ackwell.cli.console import file_progress, print_json, warn
 from ackwell.cli.subscription_table import print_cursor_rows
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def replay(
     sources: options.Traces,
     spark: Annotated[bool, typer.Option("--spark", help="Replay with Spark on this machine.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, an array.")] = False,
+    output: options.Format = options.OutputFormat.TABLE,
     save: Annotated[
         Path | None, typer.Option(metavar="DB", help="Save every cursor to this SQLite file.")
     ] = None,
@@ -45,7 +45,7 @@ def replay(
     --------
         ackwell replay examples/traces
         ackwell replay --spark --save cursors.db examples/traces
-        ackwell replay --json --at 1000 trace.jsonl.gz
+        ackwell replay --format json --at 1000 trace.jsonl.gz
     """
     # Arrow returns memory to the system 10 ms after its last use, and threads wait for that.
     # It reads this variable when it is loaded.
@@ -85,7 +85,7 @@ def replay(
         from ackwell.replay.saved_states import save_states
 
         save_states(states, save, replace=replace)
-    if as_json:
+    if output is options.OutputFormat.JSON:
         print_json([row.to_json() for row in rows])
     else:
         print_cursor_rows(rows)

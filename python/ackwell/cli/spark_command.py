@@ -73,9 +73,11 @@ Master = Annotated[
     str | None,
     typer.Option("--master", metavar="URL", help="The Spark master; by default all cores of this machine."),
 ]
-Format = Annotated[
+WriteFormat = Annotated[
     str,
-    typer.Option("--format", metavar="NAME", help="The format to write; any that the Spark session has."),
+    typer.Option(
+        "--write-format", metavar="NAME", help="The format to write; any that the Spark session has."
+    ),
 ]
 Mode = Annotated[
     Literal["error", "overwrite", "append", "ignore"],
@@ -83,7 +85,6 @@ Mode = Annotated[
 ]
 # As in `ackwell.spark`, which needs Spark.
 Strategy = Literal["auto", "files", "rows"]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
 
 
 @dataclass
@@ -92,9 +93,9 @@ class Target:
 
     output: Output
     master: Master = None
-    file_format: Format = "parquet"
+    write_format: WriteFormat = "parquet"
     mode: Mode = "error"
-    as_json: AsJson = False
+    summary_format: options.Format = options.OutputFormat.TABLE
 
     def session(self) -> SparkSession:
         """Return the Spark session."""
@@ -107,8 +108,8 @@ class Target:
         observation = Observation("ackwell")
         columns = [column.alias(name) for name, column in summary.items()]
         observed = table.observe(observation, *columns)
-        observed.write.mode(self.mode).format(self.file_format).save(self.output)
-        if self.as_json:
+        observed.write.mode(self.mode).format(self.write_format).save(self.output)
+        if self.summary_format is options.OutputFormat.JSON:
             print_json({**observation.get, "output": self.output})
             return
         shown = Table(box=box.SIMPLE_HEAD, caption=f"written to {self.output}", show_header=False)
@@ -140,7 +141,7 @@ def replay(
     Examples
     --------
         ackwell spark replay --input events/ --output cursors/
-        ackwell spark replay -i events/ -o cursors/ --mode overwrite --json
+        ackwell spark replay -i in/ -o out/ --mode overwrite --format json
     """
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -241,7 +242,7 @@ def stream(
         str, typer.Option(metavar="PATH", help="The folder for the progress and the state of the stream.")
     ],
     master: Master = None,
-    file_format: Format = "parquet",
+    write_format: WriteFormat = "parquet",
     once: Annotated[bool, typer.Option(help="Read the existing files, then stop.")] = False,
     files: Annotated[
         int, typer.Option(min=1, metavar="N", help="The maximum number of files in a micro-batch.")
@@ -269,7 +270,7 @@ def stream(
     def keep(batch: DataFrame, number: int) -> None:
         # Named by its number, so that a micro-batch that runs again after a crash replaces its output.
         place = f"{output}/batch={number:012}"
-        batch.write.mode("overwrite").format(file_format).save(place)
+        batch.write.mode("overwrite").format(write_format).save(place)
 
     writer = cursor_stream(reader.load(source)).writeStream.outputMode("update")
     writer = writer.option("checkpointLocation", checkpoint).foreachBatch(keep)

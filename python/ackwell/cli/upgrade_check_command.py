@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -27,13 +26,6 @@ if TYPE_CHECKING:
     from ackwell.broker.stats import SubscriptionStats, UnreadableSource
     from ackwell.cluster.admin import Admin, BrokerFacts
     from ackwell.diagnosis.upgrade import BrokerUpgrade, Change, SubscriptionUpgrade, UpgradeCheck
-
-
-class UpgradeFormat(StrEnum):
-    """The formats of the result."""
-
-    TABLE = "table"
-    JSON = "json"
 
 
 @options.with_admin_options
@@ -79,9 +71,7 @@ def upgrade_check(
     count_backlogs: options.CountBacklogs = False,
     every_topic: options.EveryTopic = False,
     metadata_node_bytes: options.MetadataNodeBytes = options.METADATA_NODE_BYTES,
-    output: Annotated[
-        UpgradeFormat, typer.Option("--format", help="How to print the result.")
-    ] = UpgradeFormat.TABLE,
+    output: options.Format = options.OutputFormat.TABLE,
     client: Admin | None = None,
 ) -> None:
     """Show the acknowledged messages that a rolling upgrade redelivers, and the rules that change.
@@ -123,7 +113,7 @@ def upgrade_check(
         check = UpgradeCheck.of(progress(found, "reading"), upgrade, moves=moves)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    if output is UpgradeFormat.JSON:
+    if output is options.OutputFormat.JSON:
         print_json(check.to_json(), "subscriptions", (each.to_json() for each in check.subscriptions))
     else:
         _show(check, "URL" if client is None else client.endpoint.shown_url)

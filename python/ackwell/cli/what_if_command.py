@@ -48,11 +48,11 @@ def what_if(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="The output of this command with --json from before the move: check that the move happened.",
+            help="The output of this command with --format json before the move: check that it happened.",
         ),
     ] = None,
     broker_version: options.BrokerVersion = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, an object.")] = False,
+    output: options.Format = options.OutputFormat.TABLE,
     client: Admin | None = None,
 ) -> None:
     """Show the number of messages that a move redelivers, and the number that it skips; change nothing.
@@ -61,7 +61,7 @@ def what_if(
     --------
         ackwell what-if skip --entries 100 stats-internal.json sub
         ackwell what-if seek --to 12:0 --admin http://broker:8080 a/b/orders sub
-        ackwell what-if skip --entries 9 --json stats-internal.json sub > before
+        ackwell what-if skip --entries 9 --format json dumps/a.json sub > before
         ackwell what-if skip --verify before --admin http://broker:8080 t sub
 
     Exit code: 0; with --verify 3 if the move did not happen, or only in part;
@@ -80,7 +80,7 @@ def what_if(
         except ValueError as error:
             fail(f"{verify}: not JSON: {error}")
         found, details = check_prediction(predicted, stats)
-        if as_json:
+        if output is options.OutputFormat.JSON:
             print_json({"happened": str(found), "details": details})
         else:
             out.print("\n".join([str(found), *(f"  {line}" for line in details)]), highlight=False)
@@ -94,7 +94,7 @@ def what_if(
         outcome = predict(stats, Move(move, position, entries), version or BrokerSettings.DEFAULT_VERSION)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    if as_json:
+    if output is options.OutputFormat.JSON:
         print_json(outcome.to_json())
         return
     returned, vanished = outcome.returned_entries.cardinality, outcome.vanished_entries.cardinality

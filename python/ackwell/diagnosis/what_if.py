@@ -185,7 +185,9 @@ def check_prediction(predicted: Mapping[str, Any], stats: SubscriptionStats) -> 
         sizes = object_in(predicted["ledgers"])
         ledgers = {int(ledger_id): int(entries) for ledger_id, entries in sizes.items()}
     except (KeyError, TypeError, ValueError, CorruptStateError) as error:
-        raise StatsError(f"not the JSON of `ackwell what-if --json` ({error!r})", "the prediction") from None
+        raise StatsError(
+            f"not the JSON of `ackwell what-if --format json` ({error!r})", "the prediction"
+        ) from None
     # An answer that does not name its topic has its source as a name.
     named = all("://" in str(topic) for topic in (of[0], stats.topic))
     if of[1] != stats.subscription or (named and of[0] != stats.topic):
