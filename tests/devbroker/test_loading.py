@@ -248,6 +248,7 @@ def test_cursor_bytes_give_the_shortest_ledgers_that_contain_them(tmp_path: Path
     cases = [
         (PositionInfo(3, 5), {3: 6}),
         (PositionInfo(3, -1), {3: 0}),
+        (PositionInfo(-1, -1), {}),
         (PositionInfo(3, 5, [(3, 6, 9), (4, -1, 2), (4, 3, 4)]), {3: 10, 4: 5}),
         (PositionInfo(3, 5, [(3, 7, 9)], batch_deleted={Position(3, 6): (1,)}), {3: 10}),
         (PositionInfo(3, 5, batch_deleted={Position(3, 8): (1,), Position(5, 0): (7,)}), {3: 9, 5: 1}),
@@ -257,6 +258,9 @@ def test_cursor_bytes_give_the_shortest_ledgers_that_contain_them(tmp_path: Path
         path.write_bytes(info.encode("compact"))
         (topic,) = read([path]).topics.values()
         assert {ledger_id: count for ledger_id, (count, _) in topic.ledgers.items()} == ledgers
+        # The bytes do not show the size of a batch after its last unacknowledged message.
+        sizes = {position: max(2, max(words).bit_length()) for position, words in info.batch_deleted.items()}
+        assert topic.known.batch_sizes == sizes
 
 
 def test_two_sources_of_a_topic_give_the_longest_ledgers_batches_and_the_newest_time(tmp_path: Path) -> None:

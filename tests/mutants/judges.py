@@ -176,7 +176,11 @@ RESCUE = [
     "tests/rescue/test_plan_files.py",
 ]
 
-WATCH = ["tests/rescue/test_watching.py", "tests/rescue/test_watch.py"]
+WATCH = [
+    "tests/rescue/test_watch_rounds.py",
+    "tests/rescue/test_watching.py",
+    "tests/rescue/test_watch.py",
+]
 
 JUDGES: dict[str, list[str]] = {
     # The modules without another entry: those that all rooms use.
