@@ -248,7 +248,6 @@ def test_cursor_bytes_give_the_shortest_ledgers_that_contain_them(tmp_path: Path
     cases = [
         (PositionInfo(3, 5), {3: 6}),
         (PositionInfo(3, -1), {3: 0}),
-        (PositionInfo(-1, -1), {}),
         (PositionInfo(3, 5, [(3, 6, 9), (4, -1, 2), (4, 3, 4)]), {3: 10, 4: 5}),
         (PositionInfo(3, 5, [(3, 7, 9)], batch_deleted={Position(3, 6): (1,)}), {3: 10}),
         (PositionInfo(3, 5, batch_deleted={Position(3, 8): (1,), Position(5, 0): (7,)}), {3: 9, 5: 1}),

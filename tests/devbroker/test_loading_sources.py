@@ -180,6 +180,9 @@ def test_a_damaged_state_is_named_and_the_others_are_loaded(tmp_path: Path) -> N
     (tmp_path / "plan.bin").write_text('{"plans": []}')
     reasons = {Path(each.source).name: each.reason for each in read([tmp_path]).unread}
     assert reasons["plan.bin"].startswith("a plan of `ackwell rescue plan`, not ")
+    (tmp_path / "other.json").write_text('{"a": [1]}')
+    reasons = {Path(each.source).name: each.reason for each in read([tmp_path]).unread}
+    assert reasons["other.json"].startswith("other JSON, not the answer of ")
     with pytest.raises(StatsError, match="cannot be read: No such file"):
         read([tmp_path / "absent.bin"])
 

@@ -287,7 +287,7 @@ class _SourceReader:
         ends = [(ledger, last) for ledger, _, last in info.individually_deleted]
         for ledger_id, last in (*ends, *info.batch_deleted):
             lengths[ledger_id] = max(lengths.get(ledger_id, 0), last + 1)
-        made.ledgers = {ledger_id: (count, 0) for ledger_id, count in lengths.items() if ledger_id >= 0}
+        made.ledgers = {ledger_id: (count, 0) for ledger_id, count in lengths.items()}
         self.found.unknown.append(
             f"{state.source}: the entries after the last acknowledged entry of each ledger"
         )
