@@ -181,6 +181,9 @@ def test_a_digest_is_of_everything_that_a_plan_follows_from() -> None:
         answer("3:0", HOLES, {3: 21}),
         answer("3:0", HOLES, {3: 20, 4: 0}),
     ]
+    (ledger,) = whole.stats.ledger_sizes
+    larger = replace(ledger, size_bytes=ledger.size_bytes + 1)
+    others.append(replace(whole, stats=replace(whole.stats, ledger_sizes=(larger,))))
     digests = {each.digest for each in (whole, *others)}
     assert len(digests) == len(others) + 1
     assert all(len(each) == 64 for each in digests)
