@@ -312,7 +312,7 @@ JUDGES: dict[str, list[str]] = {
     "python/ackwell/sources.py": ["tests/test_sources.py", "tests/diagnosis/test_inspect.py"],
     "python/ackwell/rescue/": RESCUE,
     "python/ackwell/rescue/acks.py": [*RESCUE, "tests/rescue/test_rescue.py"],
-    "python/ackwell/rescue/audit.py": ["tests/rescue/test_rescue.py"],
+    "python/ackwell/rescue/audit.py": ["tests/rescue/test_operations.py", "tests/rescue/test_rescue.py"],
     "python/ackwell/rescue/restoring.py": [*RESCUE, "tests/rescue/test_rescue.py"],
     "python/ackwell/rescue/watch.py": WATCH,
     "python/ackwell/rescue/watch_folder.py": WATCH,

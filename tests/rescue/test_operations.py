@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +15,7 @@ from ackwell import PositionRangeSet
 from ackwell.errors import StatsError
 from ackwell.position import Position
 from ackwell.protocol.constants import SubscriptionType
-from ackwell.rescue import RefusedError, acknowledge, copy, operations, plan, restore, unload
+from ackwell.rescue import AuditFile, RefusedError, acknowledge, copy, operations, plan, restore, unload
 from ackwell.rescue.operations import unacknowledged
 from ackwell.rescue.restoring import Report, restore_after_unload, send
 from tests.rescue.scripted import FakeAdmin
@@ -27,6 +28,19 @@ NAME = "billing"
 LOST = answer("3:0", KEPT, AFTER)
 WHOLE = answer("3:0", HOLES, AFTER)
 PATH = "persistent/shop/eu/orders"
+
+
+def test_a_line_of_the_audit_file_has_its_time_in_milliseconds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ackwell.rescue.audit.time.time", lambda: 1_700_000_000.25)
+    audit = AuditFile(tmp_path / "audit.jsonl")
+    audit("unload", TOPIC, NAME)
+    audit("acknowledge", TOPIC, NAME, positions=1, digest="ab")
+    first, second = map(json.loads, (tmp_path / "audit.jsonl").read_text().splitlines())
+    plain = {"timeMs": 1_700_000_000_250, "topic": TOPIC, "subscription": NAME}
+    assert first == plain | {"what": "unload"}
+    assert second == plain | {"what": "acknowledge", "positions": 1, "sha256": "ab"}
 
 
 class Remembering:
