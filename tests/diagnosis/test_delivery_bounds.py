@@ -332,6 +332,9 @@ def test_a_counter_that_fell_shows_a_reload_and_a_missing_one_shows_nothing() ->
     assert delivery_of(stats(messages_out=0), SETTINGS, before).code.code == "reloaded"
     assert delivery_of(stats(messages_out=None), SETTINGS, before).code.code == "reloaded"
     assert delivery_of(before, SETTINGS, stats(messages_out=None)).code.code == "delivering"
+    for then in (None, 0):
+        found = delivery_of(stats(messages_out=-1), SETTINGS, stats(messages_out=then))
+        assert found.code.code == "reloaded"
     assert delivery_of(before, SETTINGS, replace(before, dispatch=None)).code.code == "second-dump"
 
 

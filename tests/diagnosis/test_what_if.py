@@ -10,7 +10,7 @@ import pytest
 
 from ackwell import Ledgers, Position, PositionRangeSet
 from ackwell.broker.batch_sizes import BatchSizes, Bounds
-from ackwell.diagnosis.what_if import LATEST, Move, MoveKind, MoveResult, check_prediction, what_if
+from ackwell.diagnosis.what_if import EARLIEST, LATEST, Move, MoveKind, MoveResult, check_prediction, what_if
 from ackwell.errors import StatsError
 from tests.broker.answers import answer, subscription
 from tests.cluster.fake_admin import broker, served
@@ -39,6 +39,13 @@ def test_a_seek_to_the_end_lets_what_is_not_acknowledged_vanish() -> None:
     found = what_if(told(), Move(MoveKind.SEEK, LATEST))
     assert found.returned == Bounds(0, 0)
     assert found.vanished_entries.cardinality == told().backlog_entries
+
+
+def test_a_seek_to_the_beginning_returns_every_acknowledged_entry() -> None:
+    assert EARLIEST == (-1, -1)
+    found = what_if(told(), Move(MoveKind.SEEK, EARLIEST))
+    assert found.returned_entries == found.before
+    assert found.mark_delete_position < (3, 0)
 
 
 def test_a_skip_passes_unacknowledged_entries_only() -> None:

@@ -318,7 +318,7 @@ JUDGES: dict[str, list[str]] = {
     "python/ackwell/rescue/watch_folder.py": WATCH,
     "python/ackwell/rescue/watch_server.py": WATCH,
     "python/ackwell/rescue/watching.py": WATCH,
-    "python/ackwell/rescue/windows.py": ["tests/rescue/test_windows.py"],
+    "python/ackwell/rescue/windows.py": ["tests/rescue/test_window_steps.py", "tests/rescue/test_windows.py"],
     "python/ackwell/replay/columns.py": [
         "tests/replay/test_columns.py",
         "tests/replay/test_fold.py",

@@ -418,6 +418,14 @@ def test_ack_sets_of_what_was_acknowledged_or_trimmed_since_are_not_sent() -> No
     assert remaining(made, live)[1] == {Position(3, 11): (5,)}
 
 
+def test_the_snapshot_of_another_cluster_is_refused() -> None:
+    live = answer("3:0", KEPT, AFTER)
+    other = Snapshot(live.stats, live.shown, live.topic_shown, live.broker, "another")
+    error = refused(BEFORE, other)
+    assert error.code == "other-cluster"
+    assert "the snapshot is of 'standalone', and this is 'another'" in str(error).replace("cluster ", "")
+
+
 def test_only_what_is_still_missing_is_left_of_a_plan() -> None:
     made = plan(BEFORE, answer("3:0", KEPT, AFTER))
     live = answer("3:0", "[(3:1..3:2],(3:3..3:4],(3:5..3:6]]", AFTER)
