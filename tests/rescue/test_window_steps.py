@@ -17,8 +17,8 @@ from ackwell.rescue.refusals import RefusedError
 from ackwell.rescue.restoring import Report
 from ackwell.rescue.windows import Result, Window, begin, end, protected, release_all, unload_window
 from tests.pauses import recorded_pauses
-from tests.rescue.test_plan import AFTER, BEFORE, HOLES, KEPT, TOPIC, answer
-from tests.rescue.test_watch_rounds import FACTS
+from tests.rescue.test_plan import AFTER, BEFORE, HOLES, TOPIC, answer
+from tests.rescue.test_watch_rounds import FACTS, LOADED, OPEN, snapshot
 from tests.rescue.test_watch_rounds import answer as topic_answer
 
 if TYPE_CHECKING:
@@ -81,6 +81,12 @@ class Fake:
         self.done.append(arguments)
 
 
+def taken(name: str = "a", ranges: int = 20, ledgers: Any = OPEN, **shown: Any) -> tuple[Any, Snapshot]:
+    """Return the answers about a subscription, and its live state."""
+    found = topic_answer(ranges, ledgers, topic=TOPIC, names=(name,), **shown)
+    return found, snapshot(found)
+
+
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
     """Replace holds, releases, snapshots and restores; return the calls in order."""
@@ -97,7 +103,11 @@ def calls(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
 
     def take(admin: object, topic: str, subscription: str) -> tuple[Any, Snapshot]:
         done.append(("take", subscription))
-        return topic_answer(topic=topic, names=(subscription,)), BEFORE
+        return taken(subscription)
+
+    def check_holdable(connection: object, topic: str, subscription: str, journal: Path) -> None:
+        assert not journal.exists()
+        done.append(("check", subscription))
 
     def plan(before: Snapshot, live: Snapshot, *, restart: str, brokers: list[Any]) -> Any:
         done.append(("plan", restart, len(brokers)))
@@ -107,7 +117,7 @@ def calls(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
         done.append("restore")
         return Report(topic=TOPIC, subscription=plan.name[1], sent=9, missing=0, ack_sets=0)
 
-    for each in (hold, release, take, plan, restore):
+    for each in (hold, release, take, plan, restore, check_holdable):
         monkeypatch.setattr(windows, each.__name__, each)
     monkeypatch.chdir(tmp_path)
     return done
@@ -166,49 +176,62 @@ def west() -> Fake:
     return made
 
 
-def test_every_hold_is_set_before_the_first_snapshot(calls: list[Any]) -> None:
+def test_every_hold_is_set_before_the_last_snapshots(calls: list[Any]) -> None:
     made = window(A, B)
     assert list(begin(of(Fake()), made)) == [Result(A), Result(B)]
-    assert [each[0] for each in calls] == ["hold", "hold", "take", "take"]
-    snapshot = made.read_snapshot(A)
-    assert snapshot is not None
-    assert (snapshot.name, snapshot.broker, snapshot.cluster) == (A, FACTS, "standalone")
+    assert {each[0] for each in calls[-2:]} == {"take"}
+    for name in "ab":
+        assert [each[0] for each in calls if each[1] == name] == ["take", "check", "hold", "take"]
+    kept = made.read_snapshot(A)
+    assert kept is not None
+    assert (kept.name, kept.broker, kept.cluster) == (A, FACTS, "standalone")
+    # An interrupted run is repeated without the subscriptions that are done.
     made.report(A).write_text("")
     calls.clear()
     assert list(begin(of(Fake()), made)) == [Result(B)]
-    assert {each[1] for each in calls} == {"b"}
+    assert calls == [("take", "b"), ("hold", "b"), ("take", "b")]
 
 
-def test_a_hold_that_fails_is_a_result_and_takes_no_snapshot(
+def test_a_subscription_that_no_helper_may_join_is_not_held(
     calls: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(windows, "take", lambda *_: taken(isReplicated=True))
     made = window(A)
-    (result,) = begin(of(Fake(answer("3:0", HOLES, AFTER, isReplicated=True))), made)
+    (result,) = begin(of(Fake()), made)
     assert isinstance(result.error, RefusedError)
     assert (result.name, result.error.code, result.report, calls) == (A, "replicated", None, [])
+    assert made.state(A) == "not held"
+
+
+def test_a_snapshot_that_fails_is_a_result(calls: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    made = window(A)
+    left = [taken()]
 
     def take(*_: object) -> Any:
-        raise StatsError("no answer", TOPIC)
+        if not left:
+            raise StatsError("no answer", TOPIC)
+        return left.pop()
 
     monkeypatch.setattr(windows, "take", take)
-    (result,) = begin(of(Fake()), made)
-    assert isinstance(result.error, StatsError)
-    assert (result.name, calls, made.state(A)) == (A, [("hold", "a")], "held, without a snapshot")
+    for state in ["held, with a snapshot"] * 2:
+        (result,) = begin(of(Fake()), made)
+        assert isinstance(result.error, StatsError)
+        assert (result.name, calls, made.state(A)) == (A, [("check", "a"), ("hold", "a")], state)
 
 
-def test_a_snapshot_from_before_a_restart_is_not_replaced(
-    calls: list[Any], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("ranges", "ledgers", "is_replaced"), [(11, LOADED, False), (11, OPEN, True), (20, LOADED, True)]
+)
+def test_a_snapshot_is_kept_if_the_topic_was_loaded_since_and_lost_acknowledgments(
+    ranges: int, ledgers: Any, is_replaced: bool, calls: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = window(A)
     list(begin(of(Fake()), made))
     first = made.snapshot(A).read_bytes()
-    for live, is_replaced in ((answer("3:0", KEPT, AFTER), False), (answer("3:0", HOLES, AFTER), True)):
-        later = topic_answer(8, names=("a",), time_ms=2_000_000)
-        before = answer("3:0", HOLES, {3: 20})
-        monkeypatch.setattr(windows, "take", lambda *_, later=later, live=live: (later, live))
-        monkeypatch.setattr(Window, "read_snapshot", lambda *_, before=before: before)
-        assert list(begin(of(Fake()), made)) == [Result(A)]
-        assert (made.snapshot(A).read_bytes() != first) is is_replaced
+    later = taken("a", ranges, ledgers, time_ms=2_000_000)
+    monkeypatch.setattr(windows, "take", lambda *_: later)
+    assert list(begin(of(Fake()), made)) == [Result(A)]
+    assert (made.snapshot(A).read_bytes() != first) is is_replaced
 
 
 def test_a_damaged_snapshot_is_an_error(calls: list[Any]) -> None:
@@ -326,9 +349,10 @@ def test_an_unload_in_a_window_deletes_the_folder_after_a_success(
     assert made.folder.exists()
 
 
-def test_nothing_is_unloaded_if_a_hold_fails(calls: list[Any]) -> None:
+def test_nothing_is_unloaded_if_a_hold_fails(calls: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(windows, "take", lambda *_: taken(isReplicated=True))
     made = Window(Path("window"))
-    fake = Fake(answer("3:0", HOLES, AFTER, isReplicated=True))
+    fake = Fake()
     first, *_ = unload_window(of(fake), made, TOPIC, [A])
     assert isinstance(first.error, RefusedError)
     assert "unload" not in str(fake.done)
