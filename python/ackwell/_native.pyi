@@ -821,7 +821,7 @@ class AckSets(Mapping[Position, tuple[int, ...]]):
 
     Words are signed 64-bit integers, least significant bit first, without zero words at the end; a set bit marks a
     message that is not acknowledged. Methods accept signed and unsigned words, at most 16,384 for each set
-    (`LimitError`). A batch of up to 64 messages costs 12 to 24 bytes; empty and full words of larger batches cost
+    (`LimitError`); only `from_arrays` and decoded states have longer sets. A batch of up to 64 messages costs 12 to 24 bytes; empty and full words of larger batches cost
     nothing. Iteration is in order of position. It is not affected by later changes.
 
     The sets that changed since the last save are marked. A removed set is not a change, because its entry is then
@@ -849,7 +849,8 @@ class AckSets(Mapping[Position, tuple[int, ...]]):
     ) -> AckSets:
         """Build the sets from int64 arrays: ledger ids, entry ids, starts, words.
 
-        `starts` has the index of each set's first word, and then the number of all words.
+        `starts` has the index of each set's first word, and then the number of all words. A set may have any number of
+        words, because a decoded `PositionInfo` may have longer sets than a batch.
         """
     def to_arrays(
         self,

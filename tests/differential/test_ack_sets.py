@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 import random
 from collections.abc import Callable
@@ -202,9 +203,32 @@ def test_a_set_has_at_most_the_words_of_a_batch(engine: Any) -> None:
         engine.AckSets({(3, 5): words})
     with pytest.raises(LimitError):
         sets.intersect_many(*columns)
-    with pytest.raises(LimitError):
-        engine.AckSets.from_arrays(*columns)
     assert sets.longest() == WORDS_MAX
+
+
+@ENGINES
+def test_a_longer_set_of_a_decoded_state_is_copied_and_pickled(engine: Any) -> None:
+    words = tuple(range(1, WORDS_MAX + 2))
+    info = engine.PositionInfo(3, -1, batch_deleted={(3, 5): words})
+    sets = engine.PositionInfo.decode(info.encode("pulsar-ranges")).batch_deleted
+    copies = [
+        sets.copy(),
+        engine.AckSets(sets),
+        copy.copy(sets),
+        copy.deepcopy(sets),
+        pickle.loads(pickle.dumps(sets)),
+        engine.AckSets.from_arrays(*sets.to_arrays()),
+        sets.changed_from(engine.AckSets()),
+    ]
+    for copied in copies:
+        assert copied == sets == {(3, 5): words}
+        assert copied.longest() == WORDS_MAX + 1
+        copied.validate()
+    assert [copied.moved for copied in copies] == [False] * 4 + [True] * 3
+    copies[0].clear()
+    copies[0].update(sets)
+    assert copies[0] == sets
+    assert sets.intersect_many([3], [5], [0, 1], [2]).tolist() == [0]
 
 
 @ENGINES

@@ -7,8 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ackwell.arrays import as_int64
-from ackwell.cursor.ack_sets import WORDS_MAX, first_unacked, from_words, to_words
-from ackwell.errors import LimitError
+from ackwell.cursor.ack_sets import check_word_count, first_unacked, from_words, to_words
 from ackwell.position import Position
 from tests.reference.integers import int64, pair
 from tests.reference.range_set import PositionRangeSet, checked
@@ -36,6 +35,9 @@ class AckSets(Mapping[Position, tuple[int, ...]]):
         self._changed: set[Position] | None = None
         self._since: set[Position] | None = None
         self._moved = False
+        if isinstance(sets, AckSets):
+            self._bits = sets.copy()._bits
+            return
         for item in () if sets is None else _items(sets):
             position, words = _pair(item)
             self.set(*pair(position), words)
@@ -45,7 +47,9 @@ class AckSets(Mapping[Position, tuple[int, ...]]):
         cls, ledger_ids: ArrayLike, entry_ids: ArrayLike, starts: ArrayLike, words: ArrayLike
     ) -> AckSets:
         """Build the sets of four int64 arrays."""
-        return cls(list(_rows(ledger_ids, entry_ids, starts, words)))
+        made = unlimited(dict(_rows(ledger_ids, entry_ids, starts, words)))
+        made._moved = bool(made)
+        return made
 
     def to_arrays(self) -> Columns:
         """Return the ledger ids, the entry ids, the starts of the words, and the words."""
@@ -113,7 +117,9 @@ class AckSets(Mapping[Position, tuple[int, ...]]):
         """Call `intersect` for each row until the set of its entry is empty; return the results."""
         results: list[int] = []
         emptied = set()
-        for position, own in _rows(ledger_ids, entry_ids, starts, words):
+        rows = _rows(ledger_ids, entry_ids, starts, words)
+        check_word_count(max((len(own) for _, own in rows), default=0))
+        for position, own in rows:
             results.append(-1 if position in emptied else self.intersect(*position, own))
             if results[-1] == 0:
                 emptied.add(position)
@@ -170,12 +176,19 @@ class AckSets(Mapping[Position, tuple[int, ...]]):
     def update(self, sets: Sets, /) -> None:
         """Set the words of many entries."""
         # Two steps, because None is a valid argument of the constructor only.
-        for position, words in AckSets(iter(_items(sets))).items():
-            self.set(*position, words)
+        newer = sets if isinstance(sets, AckSets) else AckSets(iter(_items(sets)))
+        for position in newer:
+            self._put(position, newer._bits[position])
 
     def changed_from(self, older: AckSets, /) -> AckSets:
         """Return the sets that `older` does not have, or has with other words."""
-        return AckSets([(at, words) for at, words in self.items() if older.get(at) != words])
+        return self._only([at for at in self if self._bits[at] != older._bits.get(at)])
+
+    def _only(self, positions: Iterable[Position]) -> AckSets:
+        chosen = AckSets()
+        for position in positions:
+            chosen._put(position, self._bits[position])
+        return chosen
 
     def ledger_ids(self) -> list[int]:
         """Return the ids of the ledgers with sets."""
@@ -191,7 +204,7 @@ class AckSets(Mapping[Position, tuple[int, ...]]):
         kept = None if self._changed is None else self._changed & self._bits.keys()
         if kept is None or len(kept) > CHANGES_MAX:
             return None
-        return AckSets([(position, self[position]) for position in kept])
+        return self._only(kept)
 
     def end_save(self) -> None:
         """End a save that succeeded."""
@@ -208,10 +221,10 @@ class AckSets(Mapping[Position, tuple[int, ...]]):
         return self._bits.__sizeof__()
 
     def validate(self) -> None:
-        """Check the invariants: ids of entries, bits of at most the limit."""
+        """Check the invariants: ids of entries, and bits without a sign."""
         for position, bits in self._bits.items():
             assert min(position) >= 0
-            assert 0 <= bits < 1 << 64 * WORDS_MAX
+            assert bits >= 0
 
     def copy(self) -> AckSets:
         """Return the same sets, without their saves."""
@@ -238,7 +251,7 @@ class AckSets(Mapping[Position, tuple[int, ...]]):
 
 
 def unlimited(sets: Mapping[Position, Sequence[int]]) -> AckSets:
-    """Return the sets of decoded bytes, which may have more words than an argument."""
+    """Return the sets of columns or of decoded bytes, which may have more words than other arguments."""
     made = AckSets()
     for position, words in sets.items():
         made._bits[position] = int.from_bytes(as_int64(words).astype("<i8").tobytes(), "little")
@@ -262,7 +275,7 @@ def _entry(ledger_id: int, entry_id: int) -> Position:
 
 def _rows(
     ledger_ids: ArrayLike, entry_ids: ArrayLike, starts: ArrayLike, words: ArrayLike
-) -> Iterator[tuple[Position, list[int]]]:
+) -> list[tuple[Position, list[int]]]:
     """Check four columns as a whole, then return their rows."""
     columns = [as_int64(column).tolist() for column in (ledger_ids, entry_ids, starts, words)]
     ends, own = columns[2], columns[3]
@@ -271,6 +284,4 @@ def _rows(
     if ends != sorted(ends) or ends[0] != 0 or ends[-1] != len(own):
         raise ValueError("starts: expected the start of each set's words and the number of all words")
     positions = [_entry(*ids) for ids in zip(columns[0], columns[1], strict=True)]
-    if any(end - start > WORDS_MAX for start, end in pairwise(ends)):
-        raise LimitError(f"an ack set of more than {WORDS_MAX} words")
-    return zip(positions, [own[start:end] for start, end in pairwise(ends)], strict=True)
+    return list(zip(positions, [own[start:end] for start, end in pairwise(ends)], strict=True))

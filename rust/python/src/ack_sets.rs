@@ -25,7 +25,7 @@ const ATTACHED_ROWS: usize = 64;
 ///
 /// Words are signed 64-bit integers, least significant bit first, without zero words at the end; a set bit marks a
 /// message that is not acknowledged. Methods accept signed and unsigned words, at most 16,384 for each set
-/// (`LimitError`). A batch of up to 64 messages costs 12 to 24 bytes; empty and full words of larger batches cost
+/// (`LimitError`); only `from_arrays` and decoded states have longer sets. A batch of up to 64 messages costs 12 to 24 bytes; empty and full words of larger batches cost
 /// nothing. Iteration is in order of position. It is not affected by later changes.
 ///
 /// The sets that changed since the last save are marked. A removed set is not a change, because its entry is then
@@ -166,7 +166,8 @@ crate::methods::mapping_methods! { AckSets, 0,
 
     /// Build the sets from int64 arrays: ledger ids, entry ids, starts, words.
     ///
-    /// `starts` has the index of each set's first word, and then the number of all words.
+    /// `starts` has the index of each set's first word, and then the number of all words. A set may have any number of
+    /// words, because a decoded `PositionInfo` may have longer sets than a batch.
     #[staticmethod]
     fn from_arrays(
         py: Python<'_>,
@@ -270,6 +271,8 @@ crate::methods::mapping_methods! { AckSets, 0,
     ) -> PyResult<Array<'py, i64>> {
         let Batch { ledger_ids, entry_ids, starts, words } =
             Batch::new(ledger_ids, entry_ids, &starts, &words)?;
+        let counts = starts.windows(2).map(|pair| (pair[1] - pair[0]) as usize);
+        check_word_count(counts.max().unwrap_or(0))?;
         let run = |sets: &mut ackwell_core::AckSets| {
             sets.intersect_many(&ledger_ids, &entry_ids, &starts[1..], &words)
         };
@@ -443,8 +446,6 @@ impl Batch {
         for (ledger_id, entry_id) in ledger_ids.iter().zip(&entry_ids) {
             Position::entry(*ledger_id, *entry_id).map_err(raise)?;
         }
-        let counts = starts.windows(2).map(|pair| (pair[1] - pair[0]) as usize);
-        check_word_count(counts.max().unwrap_or(0))?;
         Ok(Self { ledger_ids, entry_ids, starts, words })
     }
 
