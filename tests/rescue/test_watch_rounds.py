@@ -88,6 +88,7 @@ class Admin:
         return self.with_ranges
 
     def brokers(self) -> set[str]:
+        self.asked.append("brokers")
         return {"a", "b"}
 
     def facts(self, owner: str | None = None) -> BrokerFacts:
@@ -312,6 +313,22 @@ def test_the_invalid_settings_of_a_broker_end_no_watch() -> None:
     assert is_error
 
 
+def test_the_settings_of_all_brokers_are_requested_once_if_there_is_a_new_ledger() -> None:
+    admin = Admin(answer(names=("a", "b")))
+    watch = made(admin)
+    for ledgers, asked in (
+        (OPEN, False),
+        (OPEN, False),
+        ({3: 42}, False),
+        ({3: 42, 4: 1}, True),
+        ({4: 1}, False),
+    ):
+        admin.found = [answer(0 if 3 not in ledgers else 20, ledgers, names=("a", "b"))]
+        admin.asked.clear()
+        events(watch)
+        assert admin.asked == [TOPIC, *(["brokers"] * asked)]
+
+
 def test_subscriptions_that_no_plan_may_restore_are_not_watched() -> None:
     admin = Admin(answer(names=("billing", "__compaction")))
     watch = made(admin)
@@ -335,6 +352,10 @@ def test_an_observation_is_written_again_if_it_changed_or_is_old() -> None:
         (answer(19, {3: 42}, time_ms=1_300_004), True),
         (answer(19, {3: 42}, time_ms=1_300_005, type="Key_Shared"), True),
         (answer(19, {3: 42}, time_ms=None, type="Key_Shared"), False),
+        # An answer without a time counts as the oldest one.
+        (answer(18, time_ms=None), True),
+        (answer(18, time_ms=300_000), False),
+        (answer(18, time_ms=300_001), True),
     ):
         admin.found = [found]
         files("snapshot")[0].write_text("{}")
@@ -369,7 +390,7 @@ def test_the_result_of_a_restore_is_an_event(
     assert (len(files("plan")), watch.counts.pending) == (is_left, is_left)
     assert (watch.counts.restored, watch.counts.restored_entries) == ((1, 9) if is_success else (0, 0))
     # A topic without a plan is observed again.
-    assert admin.asked == [TOPIC] * (2 if is_left else 3)
+    assert admin.asked == [TOPIC, TOPIC, "brokers", *([] if is_left else [TOPIC])]
 
 
 def test_the_names_of_the_files_depend_on_the_topic_and_the_subscription() -> None:

@@ -148,7 +148,7 @@ class Watch:
             name = topic, subscription
             decision = Decision(change=Change.NONE)
             if subscription in before:
-                brokers = one.brokers if _may_have_moved(before[subscription], live) else ()
+                brokers = one.brokers if _has_new_ledger(before[subscription], live) else ()
                 decision = decide(before[subscription], live, brokers)
             yield from self._decided(one, name, decision, live)
         self._at_risk[topic] = sum(map(is_at_risk, now.values()))
@@ -300,8 +300,9 @@ def _restored(connection: Connection, plan: Plan) -> Report | AckwellError:
         return error
 
 
-def _may_have_moved(before: Snapshot, now: Snapshot) -> bool:
-    return bool(max(dict(now.stats.ledgers), default=-1) > max(dict(before.stats.ledgers), default=-1))
+def _has_new_ledger(before: Snapshot, now: Snapshot) -> bool:
+    """Return whether the topic may have been loaded since: each load opens a ledger."""
+    return bool(dict(now.stats.ledgers).keys() - dict(before.stats.ledgers).keys())
 
 
 def _states(snapshots: dict[str, Snapshot]) -> dict[str, tuple[object, ...]]:
