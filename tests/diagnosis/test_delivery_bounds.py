@@ -181,6 +181,8 @@ def test_draining_hashes_wait_for_a_consumer_that_still_has_messages() -> None:
         now = stats(**keyed, consumers=(consumer(unacked=unacked, draining_hashes=hashes),), unacked=unacked)
         assert code(now) == expected
     assert [facts(stats(delayed=each)).delayed for each in (0, 1)] == [False, True]
+    pair = (consumer("busy", unacked=1), consumer("drains", unacked=1, draining_hashes=1))
+    assert still(stats(**keyed, consumers=pair, unacked=2)).consumer == "drains"
 
 
 def test_a_waiting_entry_may_be_for_a_consumer_that_cannot_receive() -> None:

@@ -34,10 +34,13 @@ def test_a_line_of_the_audit_file_has_its_time_in_milliseconds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ackwell.rescue.audit.time.time", lambda: 1_700_000_000.25)
-    audit = AuditFile(tmp_path / "audit.jsonl")
+    file, synced = tmp_path / "audit.jsonl", list[int]()
+    monkeypatch.setattr("ackwell.rescue.audit.os.fsync", lambda _: synced.append(file.stat().st_size))
+    audit = AuditFile(file)
     audit("unload", TOPIC, NAME)
+    assert synced == [file.stat().st_size]
     audit("acknowledge", TOPIC, NAME, positions=1, digest="ab")
-    first, second = map(json.loads, (tmp_path / "audit.jsonl").read_text().splitlines())
+    first, second = map(json.loads, file.read_text().splitlines())
     plain = {"timeMs": 1_700_000_000_250, "topic": TOPIC, "subscription": NAME}
     assert first == plain | {"what": "unload"}
     assert second == plain | {"what": "acknowledge", "positions": 1, "sha256": "ab"}
