@@ -143,6 +143,10 @@ class Broker:
         """Acknowledge the first five entries of a ledger that does not exist."""
         self._door("forge", topic=topic, sub=subscription, ledger=str(ledger_id))
 
+    def cancel_read(self, topic: str, subscription: str) -> None:
+        """Cancel the cursor's waiting read; the dispatcher still expects its end."""
+        assert json.loads(self._door("cancel-read", topic=topic, sub=subscription))
+
     def last_entry(self, ledger_id: int) -> bytes:
         """Read the newest entry of a ledger."""
         return self._door("entry", ledger=str(ledger_id))

@@ -365,3 +365,13 @@ def a_consumer_of_key_shared_left(scene: Scene) -> None:
     scene.ack(1, [each.position for each in scene.client.take()])
     time.sleep(0.3)
     scene.client.close_consumer(2)
+
+
+@cause("read-lost-shared")
+def the_read_of_the_cursor_is_cancelled(scene: Scene) -> None:
+    """Apache/pulsar#26454; the sequence of events in a broker is unknown, so the kit cancels the read."""
+    scene.join(1, SHARED, 1_000)
+    scene.publish(5)
+    scene.ack(1, scene.received(5))
+    scene.broker.cancel_read(scene.topic, SUBSCRIPTION)
+    scene.publish(5)

@@ -1,4 +1,4 @@
-"""A Key_Shared subscription that stalls on a real broker is named, and delivers once the advice is followed.
+"""A subscription that stalls on a real broker is named, and delivers once the advice is followed.
 
 `make lab-test-pulsar VERSIONS="4.2.4 4.0.7 5.0.0-M1 5.0.1"`.
 """
@@ -15,13 +15,13 @@ from ackwell.broker.broker_settings import BrokerSettings
 from ackwell.broker.stats import SubscriptionStats, from_answer
 from ackwell.diagnosis.delivery import DeliveryDiagnosis, DeliveryVerdict, delivery_of
 from tests.pulsar import kit
-from tests.pulsar.stalls.causes import BETWEEN_S, CAUSES, KEY_SHARED, SETTINGS, Scene, made
+from tests.pulsar.stalls.causes import BETWEEN_S, CAUSES, KEY_SHARED, SETTINGS, SHARED, Scene, made
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 VERSIONS = os.environ.get("VERSIONS", kit.VERSIONS[0]).split()
-STALL = next(each for each in CAUSES if each.code == "no-read-after-leave")
+STALLS = {each.code: each for each in CAUSES}
 ADVICE = ("publish", "flow", "unload")
 """What `no-read-after-leave` says that helps."""
 
@@ -42,9 +42,9 @@ def judged(scene: Scene) -> tuple[DeliveryDiagnosis, SubscriptionStats]:
 def test_a_stall_of_key_shared_is_named_and_gone_after_each_advice(version: str, tmp_path: Path) -> None:
     with kit.running_broker(tmp_path, version, **SETTINGS) as broker:
         for advice in ADVICE:
-            with made(broker, STALL) as scene:
+            with made(broker, STALLS["no-read-after-leave"]) as scene:
                 found, stats = judged(scene)
-                assert (found.verdict, found.code.code) == (DeliveryVerdict.STALLED, STALL.code)
+                assert (found.verdict, found.code.code) == (DeliveryVerdict.STALLED, "no-read-after-leave")
                 left = stats.backlog_entries
                 assert left is not None
                 assert left > 0
@@ -59,3 +59,27 @@ def test_a_stall_of_key_shared_is_named_and_gone_after_each_advice(version: str,
                 scene.ack(1, scene.received(left))
                 time.sleep(BETWEEN_S)
                 assert judged(scene)[0].verdict in (DeliveryVerdict.IDLE, DeliveryVerdict.DELIVERING), advice
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_lost_read_of_shared_is_named_and_only_an_unload_helps(version: str, tmp_path: Path) -> None:
+    settings = SETTINGS | {
+        # The broker's own check for stuck subscriptions does not detect this state.
+        "unblockStuckSubscriptionEnabled": "true",
+        "statsUpdateFrequencyInSecs": "1",
+    }
+    with (
+        kit.running_broker(tmp_path, version, **settings) as broker,
+        made(broker, STALLS["read-lost-shared"]) as scene,
+    ):
+        scene.publish(1)
+        scene.client.flow(1, 100)
+        found, stats = judged(scene)
+        assert (found.verdict, found.code.code) == (DeliveryVerdict.STALLED, "read-lost-shared")
+        assert stats.backlog_entries == 6
+        scene.admin("PUT", "unload")
+        scene.client.open_producer()
+        scene.join(1, SHARED, 1_000)
+        scene.ack(1, scene.received(6))
+        time.sleep(BETWEEN_S)
+        assert judged(scene)[0].verdict is DeliveryVerdict.IDLE

@@ -30,6 +30,7 @@ import org.apache.pulsar.common.configuration.PulsarConfigurationLoader;
  * <p>{@code /cursor?topic=&sub=}: the cursor in memory ({@link CursorDump}). {@code /subscription?topic=&sub=}:
  * consumers and dispatcher too ({@link SubscriptionDump}). {@code /flush?topic=&sub=}: write the cursor.
  * {@code /forge?topic=&sub=&ledger=}: acknowledge five entries of a ledger that does not exist.
+ * {@code /cancel-read?topic=&sub=}: cancel the cursor's waiting read without the dispatcher.
  * {@code /conf?name=value}: change settings, for topics loaded later. {@code /entry?ledger=}: the newest
  * entry of a ledger, raw. {@code /shutdown}: close the broker while the bookie still lives, as in production.
  */
@@ -64,6 +65,7 @@ public final class SideDoorBroker {
         answer(door, "/conf", SideDoorBroker::set);
         answer(door, "/flush", query -> flush(cursor(query)));
         answer(door, "/forge", query -> forge(cursor(query), Long.parseLong(query.get("ledger"))));
+        answer(door, "/cancel-read", query -> cursor(query).cancelPendingReadRequest());
         answer(door, "/entry", query -> lastEntry(Long.parseLong(query.get("ledger"))));
         answer(door, "/shutdown", query -> {
             new Thread(() -> shutDown(started)).start();
