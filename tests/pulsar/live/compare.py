@@ -75,7 +75,9 @@ def of_broker(dump: dict[str, Any], ledgers: Ledgers, *, individual: bool) -> St
     mark_delete = Position(*cursor["markDelete"])
     ranges = sorted((ledger_id, lower, upper) for _, lower, ledger_id, upper in cursor["ranges"])
     beyond = [each for each in ranges if (each[0], each[2]) > mark_delete]
-    mark_delete, after = joined(mark_delete, beyond, ledgers)
+    # Acknowledgments of trimmed entries have no effect, but the broker subtracts them from the backlog.
+    trimmed = [each for each in beyond if each[0] < ledgers.trimmed_before]
+    mark_delete, after = joined(mark_delete, beyond[len(trimmed) :], ledgers)
     consumers = {}
     for each in dump["consumers"]:
         # Batches that ack sets have acknowledged completely are omitted: the broker leaves them pending.
@@ -96,7 +98,7 @@ def of_broker(dump: dict[str, Any], ledgers: Ledgers, *, individual: bool) -> St
                 if (position := Position.parse(text)) > mark_delete and ledgers.contains(*position)
             )
         ),
-        backlog_entries=cursor["backlogEntries"],
+        backlog_entries=cursor["backlogEntries"] + sum(upper - lower for _, lower, upper in trimmed),
         properties=cursor["properties"],
         consumers=consumers,
         active=dispatcher.get("active"),

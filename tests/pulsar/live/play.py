@@ -334,7 +334,7 @@ class Played(Playing):
         entries. In the others it may deliver fewer; in two of these it may also look ahead instead.
         """
         late = is_beginning(came, predicted)
-        if late and any(map(self.ours.is_acked, self._queued)):
+        if any(map(self.ours.is_acked, self._queued)) and (late or self._came_first(predicted, came)):
             return "acknowledged in the queue"
         ahead = all(each.position >= read_to for each in came if each not in predicted)
         waits = self.ours.may_wait(self._full) and not came
@@ -350,11 +350,25 @@ class Played(Playing):
         if self._makes_tracker(predicted, came):
             return "tracker"
         more = [each.position for each in came if each not in predicted]
-        if is_beginning(predicted, came) and all(read_to <= each and each in self._queued for each in more):
+        if self._read_before(read_to) and is_beginning(predicted, came) and all(read_to <= p for p in more):
+            return "read before"
+        if isinstance(what, Publish) and self._was_blocked and not predicted and ahead and len(came) == 1:
             return "read before"
         if self._was_blocked and ahead and isinstance(what, UNBLOCKING):
             return "unblocked"
         return ""
+
+    def _read_before(self, read_to: Position) -> bool:
+        """Return whether the broker's queue contains entries that ours did not read."""
+        return any(read_to <= position for position in self._queued)
+
+    def _came_first(self, predicted: list[Delivered], came: list[Delivered]) -> bool:
+        """Return whether only the order between new entries and those of the queue is different."""
+        parts = [
+            [[each for each in run if (each.position in self._queued) == queued] for run in (predicted, came)]
+            for queued in (True, False)
+        ]
+        return all(same_deliveries(*part) for part in parts)
 
     def _makes_tracker(self, predicted: list[Delivered], came: list[Delivered]) -> bool:
         """Return whether only messages with a delivery time came later or not yet, on 5.0.0 and later.
