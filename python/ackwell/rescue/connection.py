@@ -171,10 +171,10 @@ class Connection:
     def wake(self, topic: str, subscription: str) -> int:
         """Make a Key_Shared subscription deliver the messages that a helper blocked; return how many wait.
 
-        If a helper sends FLOW and CLOSE in one write, the broker reads again. A busy broker may send the
-        helper a message before the close; the broker then redelivers it to another consumer. One attempt
-        wakes about half of the messages. Messages that wait for permits, for a blocked consumer or for the
-        end of a hold still wait afterwards.
+        If a helper sends FLOW and CLOSE in one write, the broker reads again. One attempt wakes about half of
+        the messages, and on a busy broker four attempts in a row may wake none. The helper then waits for a
+        message before it closes: the broker redelivers the message to another consumer, and reads again.
+        Messages that wait for permits, for a blocked consumer or for the end of a hold still wait.
         """
         idle, before = 0, -1
         while True:
@@ -188,12 +188,17 @@ class Connection:
             before = waiting
             self._attach(topic, subscription, SubscriptionType.KEY_SHARED)
             self._request_id += 1
-            self._write(
-                _frame(CommandType.FLOW, consumer_id=_CONSUMER_ID, messagePermits=1)
-                + _frame(CommandType.CLOSE_CONSUMER, consumer_id=_CONSUMER_ID, request_id=self._request_id)
-            )
+            flow = _frame(CommandType.FLOW, consumer_id=_CONSUMER_ID, messagePermits=1)
+            close = _frame(CommandType.CLOSE_CONSUMER, consumer_id=_CONSUMER_ID, request_id=self._request_id)
+            pause_s = min(_PAUSE_S * 2**idle, 1.0)
+            if idle <= _WAKE_ATTEMPTS_MAX // 2:
+                self._write(flow + close)
+            else:
+                self._write(flow)
+                time.sleep(pause_s)
+                self._write(close)
             self._answer(CommandType.SUCCESS, self._request_id)
-            time.sleep(min(_PAUSE_S * 2**idle, 1.0))
+            time.sleep(pause_s)
 
     # The binary connection
 
