@@ -28,6 +28,21 @@ SUBSCRIPTION = [
     "tests/subscription/test_small_scope.py",
 ]
 
+KEYS = [
+    "tests/subscription/test_replay_queue.py",
+    "tests/subscription/test_keys.py",
+    "tests/subscription/test_key_order.py",
+    "tests/subscription/test_reads.py",
+    "tests/subscription/test_batches.py",
+    "tests/subscription/test_limits.py",
+    "tests/subscription/test_transactions.py",
+    "tests/subscription/test_redelivery.py",
+    "tests/subscription/test_in_hand.py",
+    "tests/subscription/test_refusals.py",
+    "tests/subscription/test_model.py",
+    "tests/subscription/test_small_scope.py",
+]
+
 TRIES = [
     "tests/subscription/test_in_hand.py",
     "tests/subscription/test_try_exploration.py",
@@ -232,6 +247,10 @@ JUDGES: dict[str, list[str]] = {
     "python/ackwell/protocol/": PROTOCOL,
     "python/ackwell/protocol/command_ack.py": ["tests/protocol/test_command_ack.py"],
     "python/ackwell/store/": STORE,
+    "python/ackwell/subscription/draining.py": KEYS,
+    "python/ackwell/subscription/policies/by_key.py": KEYS,
+    "python/ackwell/subscription/positions_by_hash.py": KEYS,
+    "python/ackwell/subscription/replay_queue.py": KEYS,
     "python/ackwell/subscription/in_hand.py": TRIES,
     "python/ackwell/subscription/quarantine.py": TRIES,
     "python/ackwell/subscription/selectors.py": ["tests/subscription/test_sticky_key.py", *SUBSCRIPTION],
@@ -334,6 +353,12 @@ JUDGES: dict[str, list[str]] = {
     "python/ackwell/replay/fold.py": ["tests/replay/test_fold.py", "tests/replay/test_states.py"],
     "python/ackwell/replay/parquet.py": ["tests/hostile/test_found.py", "tests/replay/test_files.py"],
     "python/ackwell/replay/resets.py": ["tests/replay/test_fold.py", "tests/replay/test_states.py"],
+    "python/ackwell/replay/sequence.py": [
+        "tests/replay/test_sequence.py",
+        "tests/replay/test_kinds.py",
+        "tests/examples/test_agreement.py",
+        "tests/replay/test_states.py",
+    ],
     "python/ackwell/replay/states.py": [
         "tests/replay/test_states.py",
         "tests/replay/test_fold.py",
