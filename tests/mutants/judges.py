@@ -319,6 +319,7 @@ JUDGES: dict[str, list[str]] = {
     "python/ackwell/drawing/": ["tests/drawing/test_drawing.py", "tests/diagnosis/test_report.py"],
     "python/ackwell/recording/": RECORDING,
     "python/ackwell/spark/": SPARK,
+    "python/ackwell/spark/tasks/": TASKS,
     "python/ackwell/spark/versions.py": ["tests/spark/test_versions.py"],
     "python/ackwell/replay/": REPLAY,
     "python/ackwell/replay/history_check.py": [
