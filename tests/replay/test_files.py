@@ -18,7 +18,7 @@ from ackwell import AckwellError, SchemaError
 from ackwell.errors import EventError
 from ackwell.replay import parquet
 from ackwell.replay.events import Event, Kind
-from ackwell.replay.files import fold_files, path_columns
+from ackwell.replay.files import fold_files, path_columns, read_events
 from ackwell.replay.fold import Fold
 from ackwell.replay.parquet import ParquetEvents
 from ackwell.replay.states import SubscriptionState, replay_files
@@ -329,6 +329,21 @@ def test_a_row_that_is_no_event_is_said_whichever_row_group_has_it(tmp_path: Pat
     group = parquet.RowGroups(str(tmp_path / "part-0.parquet"), (0, 1))
     assert parquet.fold_row_groups(Fold(), [group])
     assert not parquet.fold_row_groups(Fold(), [group._replace(indexes=(1,))])
+
+
+@pytest.mark.parametrize("sequences", [[1, None], [None, 1], [None, None]])
+def test_a_null_among_the_sequences_is_refused_by_the_fold_and_by_the_reader(
+    sequences: list[int | None], tmp_path: Path
+) -> None:
+    table = layouts.table_of([Event("t", "s", n, Kind.ACK, ledger_id=3, entry_id=n) for n in range(2)])
+    index = table.schema.get_field_index("sequence")
+    pq.write_table(
+        table.set_column(index, "sequence", pa.array(sequences, pa.int64())), tmp_path / "a.parquet"
+    )
+    for read in (replay_files, read_events):
+        with pytest.raises(EventError, match="no sequence") as error:
+            list(read([tmp_path / "a.parquet"]))
+        assert error.value.line == 1 + sequences.index(None)
 
 
 def test_events_and_lines_are_counted_as_they_come(tmp_path: Path) -> None:

@@ -328,6 +328,11 @@ def test_what_a_broker_dispatched_is_not_delivered_once_more_when_a_client_has_i
     assert (client.redeliveries, pending(client)) == (2, [2])
 
 
+def test_an_entry_without_a_known_batch_size_is_one_message() -> None:
+    assert followed(*DELIVERED).summary(0).unacked == 1
+    assert followed(DELIVERED[0], (Kind.DISPATCH, CLIENT | {"batch_size": 3})).summary(0).unacked == 3
+
+
 def pending(found: SubscriptionReplay) -> list[int]:
     return [each.pending_entries for each in found.summary(0).consumers]
 

@@ -44,9 +44,10 @@ def test_a_key_stays_with_its_consumer_until_that_one_has_finished() -> None:
     subscription.validate()
 
 
-def test_a_consumer_that_returned_a_message_gets_none_while_it_is_over_its_limit() -> None:
+@pytest.mark.parametrize("left", [4, 5])
+def test_a_consumer_that_returned_a_message_gets_none_while_it_is_at_its_limit(left: int) -> None:
     subscription = opened("Key_Shared", 4, max_unacked_per_consumer=4, redelivery_unblocks=True)
-    for entry_id, size in enumerate((3, 5)):
+    for entry_id, size in enumerate((3, left)):
         assert subscription.dispatch(3, entry_id, now_ms=0, batch_size=size, sticky_key_hash=entry_id)
     subscription.redeliver("a", [(3, 0)])
     third = subscription.dispatch(3, 2, now_ms=0, sticky_key_hash=2)

@@ -124,4 +124,7 @@ def _events(batch: pa.RecordBatch) -> Iterator[Event]:
         # Text that is not Unicode.
         found = batch.select(list(EVENT_TYPES)).to_pylist()
     for fields, path, row in zip(found, paths, rows, strict=True):
+        if fields["sequence"] is None:
+            # As in the fold: other rows of the column have numbers, so the row has no place among them.
+            raise EventError("the event has no sequence", file=path, line=row)
         yield event_from_fields(fields, file=path, line=row)

@@ -13,8 +13,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from ackwell.errors import FrameError
 from ackwell.json_values import json_value
 from ackwell.position import Position
+from ackwell.protocol.payload import read_payload
 from ackwell.regular_files import read_regular
 
 PREFIX: Final = "_payloads-"
@@ -50,7 +52,7 @@ def read_payloads(folders: Iterable[Path]) -> Payloads:
         for number, line in enumerate([*lines, torn], start=1):
             try:
                 topic, position, data = _entry_of(json_value(line))
-            except ValueError:
+            except (ValueError, FrameError):
                 if number <= len(lines):
                     found.damaged.append(f"{path}, line {number}: not an entry of a recording")
                 continue
@@ -59,10 +61,15 @@ def read_payloads(folders: Iterable[Path]) -> Payloads:
 
 
 def _entry_of(value: object) -> tuple[str, Position, bytes]:
-    """Return topic, position and data of a parsed line; `ValueError` if the line is not an entry."""
+    """Return topic, position and data of a parsed line.
+
+    `ValueError` or `FrameError` if the line is not an entry, or if the checksum does not match.
+    """
     match value:
         case [str(topic), int(ledger_id), int(entry_id), str(data)]:
             # `True` is an `int`, too.
             if bool not in (type(ledger_id), type(entry_id)) and min(ledger_id, entry_id) >= 0:
-                return topic, Position(ledger_id, entry_id), b64decode(data, validate=True)
-    raise ValueError("expected a topic, a ledger id, an entry id and Base64")
+                entry = b64decode(data, validate=True)
+                if read_payload(entry).checksum_holds:
+                    return topic, Position(ledger_id, entry_id), entry
+    raise ValueError("expected a topic, a ledger id, an entry id and an entry in Base64")
