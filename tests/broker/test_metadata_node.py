@@ -19,15 +19,24 @@ from tests.commands import ackwell
 NEWEST = BrokerSettings.of("5.0.1")
 
 
-def state(ranges: int) -> CursorState:
-    ledgers = [(3 + k // 25_000, 2 * (k % 25_000), 2 * (k % 25_000) + 1) for k in range(ranges)]
+def state(ranges: int, per_ledger: int = 25_000) -> CursorState:
+    ledgers = [(3 + k // per_ledger, 2 * (k % per_ledger), 2 * (k % per_ledger) + 1) for k in range(ranges)]
     return CursorState(Position(3, -1), PositionRangeSet(ledgers))
 
 
 def test_the_record_has_the_size_that_a_broker_wrote() -> None:
-    """5.0.1 wrote 960,847 bytes for 120,000 ranges and 1,441,316 for 180,000, with LZ4."""
-    for ranges, written in ((120_000, 960_847), (180_000, 1_441_316)):
-        size = closing_record_bytes(state(ranges), NEWEST)
+    """5.0.1 wrote 960,847 bytes for 120,000 ranges and 1,441,316 for 180,000, with LZ4.
+
+    With ledgers of 2,500 ranges, it wrote 1,048,285 bytes for 128,454 ranges. For 128,551, ZooKeeper refused
+    a request of 1,049,156 bytes.
+    """
+    for ranges, per_ledger, written in (
+        (120_000, 25_000, 960_847),
+        (180_000, 25_000, 1_441_316),
+        (128_454, 2_500, 1_048_285),
+        (128_551, 2_500, 1_049_156),
+    ):
+        size = closing_record_bytes(state(ranges, per_ledger), NEWEST)
         assert size is not None
         assert abs(size - written) < 0.01 * written
     # Without compression the record has about twice the size.

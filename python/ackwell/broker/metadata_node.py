@@ -23,6 +23,9 @@ NODE_BYTES: Final = (1 << 20) - 1
 _RANGE_BYTES_MAX: Final = 52
 """Two positions of two 10-byte integers, with tags and lengths."""
 
+_REQUEST_BYTES: Final = 256
+"""The bytes of a request without the record, for a path of up to 200: ZooKeeper limits the whole request."""
+
 _ACK_SET_BYTES_MAX: Final = 128
 """An estimate; it only decides whether the exact size is computed."""
 
@@ -30,7 +33,7 @@ _ACK_SET_BYTES_MAX: Final = 128
 def closing_record_bytes(
     state: CursorState, settings: BrokerSettings, ledger: CursorLedger = "open"
 ) -> int | None:
-    """Return the bytes of the record that a close writes; None if they are far below the limit. O(ranges).
+    """Return the bytes of the request that a close sends; None if they are far below the limit. O(ranges).
 
     If a state has more ranges than the settings allow in the metadata store, and the cursor ledger is open,
     the close writes the state to the ledger. The record is then small.
@@ -44,4 +47,5 @@ def closing_record_bytes(
     ledger_ids, lowers, uppers = (each[:limit].tolist() for each in ranges.to_arrays())
     kept = dict(list(parts.items())[: settings.max_batch_deleted_index_to_persist])
     info = PositionInfo(*state.mark_delete_position, zip(ledger_ids, lowers, uppers, strict=True), kept)
-    return len(ManagedCursorInfo(-1, info, last_active=1 << 40).encode(settings.cursor_info_compression))
+    record = ManagedCursorInfo(-1, info, last_active=1 << 40).encode(settings.cursor_info_compression)
+    return len(record) + _REQUEST_BYTES

@@ -67,7 +67,7 @@ def limit_usage(
     for each in later:
         record = max(record or 0, closing_record_bytes(stats, each, "read-only") or 0) or None
     if record is not None:
-        what = "bytes of the record that a close writes to the metadata store"
+        what = "bytes that a close writes to the metadata store"
         yield LimitUsage(NODE_LIMIT, what, record, settings.metadata_node_bytes)
     if stats.batch_deleted:
         yield LimitUsage(
