@@ -60,9 +60,12 @@ PEERS: Final = {
     "m1": "Pulsar 5.0.0-M1",
     "flat": "flat heap",
     "port": "hash-map plan",
-    "open": "Pulsar, open set",
-    "default": "Pulsar, default set",
+    "open": "Pulsar (open set)",
+    "default": "Pulsar (default set)",
     "position": "Pulsar 5.0.1",
+    "best": "the fastest peer",
+    "ackwell, rows": "ackwell (rows)",
+    "SQL words, by name": "SQL words by name",
 }
 WIDTH: Final = 640
 LABEL: Final = 150
@@ -114,26 +117,180 @@ def draw(figure: Figure, record: dict[str, Any]) -> str:
 
 
 AREAS: Final = {
-    "replay": "Replay of Parquet files, one thread",
-    "spark": "The pipeline on Spark",
-    "pending_acks": "Pending acknowledgments",
-    "range_set": "Acknowledged positions",
-    "position_info": "Persisted states",
-    "delayed": "Delayed messages",
-    "long_map": "The hash map",
+    "replay": (
+        "Replay of Parquet files, one thread",
+        """ackwell and DuckDB read the same files, with one event per row. A row of the table names the
+events:
+
+- *plain*: entries without batches. *plain columns*: the same without Parquet's dictionary encoding.
+- *file column*: events of eight recorded files, with the column `file`.
+- *dispatch, receive*: an additional event for each delivery. *seek*: one seek in the middle of the
+  events.
+- *transactions*: acknowledgments in transactions of 100.
+- *default fleet*: 200 subscriptions with all kinds of acknowledgment, 25 % of the messages delayed.
+- *5000 mixed*, *100000 mixed*: this number of subscriptions of equal size, with their events in the order
+  of time.
+- *batches*: batches of ten messages, 60 % of them acknowledged in a random order. *shuffled*: events of
+  different subscriptions mixed within 20 s. *in order*: 97 % of the messages acknowledged, mostly in
+  order.
+- *batches of N*: one subscription with batches of N messages, 90 % of them acknowledged one by one.
+- *ack sets of N*: entries acknowledged by ack sets of N words of 64 bits. *one in twenty*: 5 % of the
+  entries.
+- *mixed kinds*: acknowledgments by batch index and by ack set.
+""",
+    ),
+    "spark": (
+        "The pipeline on Spark",
+        """A row names the events, or the measured step. *SQL words* counts acknowledged entries in Spark
+SQL, in words of 64 bits; *by name* groups by the names instead of their hashes. *SQL windows*
+finds the ranges of acknowledged entries by window functions. *SQL with batches* also supports
+batches. *scan* reads the columns without a query. DuckDB and Polars run the same queries:
+*words* counts entries, *ranges* finds ranges.
+
+- *files*: the strategy `files`, on subscriptions of different sizes. *ackwell (rows)*: the strategy
+  `rows`.
+- *every kind of acknowledgment*: generated events, some of them in batches. *recorded traffic*: the
+  events of a client that publishes in batches.
+- *finish of the hot subscription*: the merge of the partials of the largest subscription.
+- *critical path*: the longest task of each stage. *even data*: the same for subscriptions of equal size.
+- *copies*: the events of *files* several times, under different names. *small files*: the events in many
+  files.
+- *N mixed*: N subscriptions of equal size, with their events in the order of time.
+- *no JVM*: `ackwell replay`, without Spark. *worker*: the peak memory of a Python worker of Spark.
+""",
+    ),
+    "pending_acks": (
+        "Pending acknowledgments",
+        """The map of unacknowledged deliveries. *hash-map plan* is the structure that
+apache/pulsar#26024 proposes. The peers in Java hold a lock, which costs about 8 ns of each
+call; ackwell's values are without a lock.
+
+- `LxE`: a map with L ledgers and E entries in total, which are consecutive in each ledger.
+- *in order*, *at random*: the order in which the calls name the entries.
+- *remaining*: the number of unacknowledged messages of an entry.
+- *populate*: build the whole map. *for each*: visit every entry of it. *remove half*: remove the older
+  half.
+- *equal values*: the entries have the same hash and count. *hashes of 32 mixed bits*: every hash is
+  different.
+- *every tenth entry*: the other entries of the ledger are not in the map.
+- *from Python*: the calls through the Python class. *bare call*: a native call that does nothing.
+""",
+    ),
+    "range_set": (
+        "Acknowledged positions",
+        """The set of acknowledged positions, with one million ranges (*every second entry*) or with 70 %
+of two million entries, added in a random order (*7 of 10*). *Pulsar (open set)* and *Pulsar
+(default set)* are the two sets of 4.2.4: bitmaps, and a tree of ranges.
+""",
+    ),
+    "position_info": (
+        "Persisted states",
+        """A cursor's state is encoded to bytes, and decoded from them. *1 M ranges*: every second entry
+is acknowledged. *2 M entries*: 70 % of them are acknowledged, at random. *long array* is the
+form with bitmaps, and the other rows use the form with ranges. *recover* adds the creation of
+the broker's set. *protobuf* is Google's library for Python.
+""",
+    ),
+    "delayed": (
+        "Delayed messages",
+        """*flat heap* is a Java heap on arrays of integers, *tracker* is Pulsar's tracker of delayed
+messages.
+
+- *bulk add + pop all, N*: add N messages to a `TripleLongHeap`, then remove all. *interleaved*: add up to
+  1,000 and remove 500, in turn. *steady state*: the same, with about 10,000 messages in the heap.
+- `(x,y)`: 10 million messages in the order of the log, x of them due per millisecond; the lower y bits of
+  the times are cut off. `(rand,t)`: 10 million messages with random times in seven days, rounded to t ms.
+- *buckets*: `TimeBuckets`. *wheel*: `TimeWheel` with ticks of 2^y or t ms. *exact wheel*: `TimeWheel`
+  with ticks of 1 ms.
+- *while filling*: the memory after all messages were added. *drain*: remove all messages.
+- *from Python*: one call of the Python class. *bare call*: a native call that does nothing.
+""",
+    ),
+    "long_map": (
+        "The hash map",
+        """`LongMap` with 50,000 entries, compared with itself. The peer *random* is the same call with
+random keys, *fresh* a map without earlier changes. *miss* looks for a key that is not in the
+map. *equal low bits*: keys that differ only in their higher bits. A *cycle* removes the
+oldest key and inserts another one.
+""",
+    ),
 }
 INTRODUCTION: Final = """<!-- Written by docs/figures.py. -->
 # Figures
 
-The tables show the newest measurements of each area. Each row is one case of a bench, named as in its
-source in `benches`. A name that starts with `…` is a variant of the row above. *ackwell* and *peers* are
-the measured values, and *bar* is the target value. The unit is in the name of the row, in the head of a
-column, or in the column *bar*. A row is bold if ackwell is worse than a peer, or misses its bar.
+The tables show the newest measurements of each area. *ackwell* and *peers* are the measured values, in
+the unit of the row. *target* is the limit for ackwell's value, in bold if ackwell misses it. The first
+table has no targets: its ratio is bold if ackwell takes more CPU time than DuckDB. The *fastest peer* is
+the peer with the least CPU time in that row.
 
-All sides of a row ran in turn on one machine, and times are CPU time. Compare values only within a row.
-[`benches/record`](https://github.com/ackwell/ackwell/tree/main/benches/record) lists other measured
-values, and explains how to repeat the measurements.
+All values of a row were measured in turn on one machine, and times are CPU time. Compare values only
+within a row. [`benches/record`](https://github.com/ackwell/ackwell/tree/main/benches/record) lists other
+measured values, and explains how to repeat the measurements.
 """
+
+NAMES: Final = {
+    ("… a tenth of it open at random", ""): "finish of the hot subscription, a tenth of it unacknowledged",
+    ("every pattern, batches too, beside SQL of the same", "ackwell, rows"): "every kind of acknowledgment",
+    ("recorded traffic, beside SQL of the same", "ackwell, rows"): "recorded traffic",
+    ("no JVM, a billion events of every pattern", ""): "no JVM, a billion events of every kind",
+    ("… memory", ""): "no JVM, a billion events of every kind: memory",
+    ("bytes an entry, 50,000 in 1 ledger", "v424"): "memory, 1x50000",
+    ("… 16,384 ledgers × 64", "v424"): "memory, 16384x1048576",
+    ("… equal values", ""): "memory, 1x50000, equal values",
+    ("… hashes of 32 mixed bits", ""): "memory, 1x50000, hashes of 32 mixed bits",
+    ("… 50,000 at a tenth of a dense window", ""): "memory, 1x50000, every tenth entry",
+    ("… … hashes of 32 mixed bits", ""): "memory, 1x50000, every tenth entry, hashes of 32 mixed bits",
+    ("… 57,000 at random in 2^40", ""): "memory, 57,000 entries at random in 2^40",
+    ("remove half of 50,000, ns", "v424"): "remove half, 1x50000",
+    ("… from Python: encode", "open"): "1 M ranges, from Python: encode",
+    ("… from Python: decode", "open"): "1 M ranges, from Python: decode",
+    ("… decoded and in a cursor", "open"): "1 M ranges, from Python: decode into a cursor",
+    ("… encode", "protobuf"): "1 M ranges, from Python: encode",
+    ("… decode", "protobuf"): "1 M ranges, from Python: decode",
+    ("2 M, random 70 %: encode", "open"): "2 M entries: encode",
+    ("… decode", "open"): "2 M entries: decode",
+    ("… long array: encode", "open"): "2 M entries, long array: encode",
+    ("… long array: decode and recover", "open"): "2 M entries, long array: decode and recover",
+    ("7 days at random, exact: 10 M × 4.5 B", ""): "(rand,1) wheel, while filling",
+    ("… ticks of 1 s: 10 M × 3.1 B", ""): "(rand,1000) wheel, while filling",
+}
+"""The names on the page of rows whose names depend on the row above, by name and first peer."""
+
+UNITS: Final = {
+    "spark": (
+        ("memory|^worker", "MB"),
+        ("^finish|a tenth of it|critical path", "CPU-s"),
+        ("", "CPU-s per million events"),
+    ),
+    "pending_acks": (
+        ("^bytes|^…", "B per entry"),
+        ("^(remove half|populate|for each)", "ns for all entries"),
+        (r"remove \+ add", "ns per two calls"),
+        ("batch of", "ns per entry"),
+        ("", "ns per call"),
+    ),
+    "range_set": (("^bytes", "B per range"), ("^walk", "ns per range"), ("", "ns per call")),
+    "position_info": (("", "ns"),),
+    "delayed": (
+        ("^bytes", "B per message"),
+        ("filling|7 days|ticks", "B"),
+        (", s$", "s"),
+        ("in batches", "ns per message"),
+        ("^from Python", "ns per call"),
+        ("", "ns for all messages"),
+    ),
+    "long_map": (
+        ("^bytes", "B per entry"),
+        ("remove and insert", "ns per two calls"),
+        ("", "ns per call"),
+    ),
+}
+"""The unit of a row: that of the first pattern in its name."""
+
+
+def unit_of(area: str, row: str) -> str:
+    """Return the unit of a row."""
+    return next(unit for pattern, unit in UNITS[area] if re.search(pattern, row))
 
 
 def newest(records: Path, area: str) -> dict[str, Any]:
@@ -149,10 +306,11 @@ def shown(value: float) -> str:
 
 
 def layout_rows(record: dict[str, Any]) -> list[str]:
-    """Return a row for each layout of the replay's record: CPU and memory beside DuckDB's."""
+    """Return a row for each layout of the replay's record, with the CPU time and the memory of both sides."""
     medians = {(row["workload"], row["side"], row["operation"]): row["median"] for row in record["figures"]}
     rows = [
-        "| events | ackwell, CPU-s a million | DuckDB | ratio | ackwell, MB | DuckDB, MB |",
+        "| events | ackwell, CPU-s per million events | DuckDB, the same | ackwell : DuckDB "
+        "| ackwell, MB | DuckDB, MB |",
         "|---|---|---|---|---|---|",
     ]
     for layout in dict.fromkeys(workload for workload, *_ in medians):
@@ -162,35 +320,60 @@ def layout_rows(record: dict[str, Any]) -> list[str]:
             for side in ("ackwell", "DuckDB")
         )
         mark = "**" if ours > peer else ""
-        cells = [layout, shown(ours), shown(peer), f"{ours / peer:.2f}", shown(our_mb), shown(peer_mb)]
-        rows.append("| " + " | ".join(f"{mark}{cell}{mark}" for cell in cells) + " |")
+        ratio = f"{mark}{ours / peer:.2f}{mark}"
+        rows.append(
+            f"| {layout} | {shown(ours)} | {shown(peer)} | {ratio} | {shown(our_mb)} | {shown(peer_mb)} |"
+        )
     return rows
 
 
 PEERS_IN: Final = re.compile(rf"\b({'|'.join(PEERS)})\b")
 
 
+def target_of(bar: dict[str, Any]) -> str:
+    """Return the target of a bar, in bold if it is missed."""
+    text = PEERS_IN.sub(lambda name: PEERS[name[0]], bar["bar"])
+    text = re.sub(r"(?<=^. )[\d.e+]+", lambda number: shown(float(number[0])), text)
+    return text if bar["reached"] else f"**{text}**"
+
+
+def name_of(bar: dict[str, Any]) -> str:
+    """Return the name of a row on the page: without its unit and without the peer of its target."""
+    row = bar["row"]
+    name = NAMES.get((row, next(iter(bar["peers"]), "")), row)
+    name = re.sub(r"(,? beside .*|, Pulsar 5\.0\.1|, n?s)$", "", name)
+    name = re.sub(
+        "^bytes an? (element|entry|range)", "memory", name.replace("alternating", "every second entry")
+    )
+    return re.sub(r"\b\d{5,}\b", lambda number: f"{int(number[0]):,}", name)
+
+
 def bar_rows(record: dict[str, Any]) -> list[str]:
-    """Return a row for each bar of a record."""
-    rows = ["| row | ackwell | peers | bar |", "|---|---|---|---|"]
+    """Return a row for each measured value of a record, with all its peers and targets."""
+    found: dict[tuple[str, str, str], tuple[dict[str, str], list[str]]] = {}
     for bar in record["bars"]:
-        if bar["ours"] is None:
-            continue
-        peers = ", ".join(f"{PEERS.get(peer, peer)} {shown(value)}" for peer, value in bar["peers"].items())
-        mark = "" if bar["reached"] else "**"
-        cells = [bar["row"], shown(bar["ours"]), peers, PEERS_IN.sub(lambda name: PEERS[name[0]], bar["bar"])]
-        rows.append("| " + " | ".join(f"{mark}{cell}{mark}" if cell else "" for cell in cells) + " |")
+        if bar["ours"] is not None:
+            key = name_of(bar), unit_of(record["area"], bar["row"]), shown(bar["ours"])
+            peers, targets = found.setdefault(key, ({}, []))
+            peers.update((PEERS.get(peer, peer), shown(value)) for peer, value in bar["peers"].items())
+            targets.append(target_of(bar))
+    rows = ["| row | unit | ackwell | peers | target |", "|---|---|---|---|---|"]
+    for key, (peers, targets) in found.items():
+        cells = (*key, "; ".join(f"{peer}: {value}" for peer, value in peers.items()), "; ".join(targets))
+        rows.append(f"| {' | '.join(cells)} |")
     return rows
 
 
 def figures_page(records: Path) -> str:
     """Return the page of all figures."""
     parts = [INTRODUCTION]
-    for area, title in AREAS.items():
+    for area, (title, meaning) in AREAS.items():
         record = newest(records, area)
         rows = layout_rows(record) if area == "replay" else bar_rows(record)
         parts.append(
-            f"\n## {title}\n\n{record['machine']}, {record['taken'][:10]}.\n\n" + "\n".join(rows) + "\n"
+            f"\n## {title}\n\n{meaning}\nMeasured on {record['machine']}, {record['taken'][:10]}.\n\n"
+            + "\n".join(rows)
+            + "\n"
         )
     return "".join(parts)
 

@@ -68,7 +68,7 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
     persist_individual_ack_as_long_array: bool = _setting(
         "managedLedgerPersistIndividualAckAsLongArray", True
     )
-    """Whether ranges are written as arrays of words instead of lists of positions."""
+    """Whether ranges are written in the long-array form (bitmaps) instead of lists of positions."""
     unacked_ranges_open_cache_set_enabled: bool = _setting(
         "managedLedgerUnackedRangesOpenCacheSetEnabled", True
     )
@@ -84,7 +84,7 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
     netty_max_frame_size_bytes: int = _setting(
         "nettyMaxFrameSizeBytes", MAX_MESSAGE_BYTES + FRAME_PADDING_BYTES
     )
-    """The bookies' own limit; a setting of BookKeeper, not of the broker."""
+    """The maximum size of a frame that a bookie accepts; a setting of BookKeeper."""
     max_unacked_messages_per_consumer: int = _setting("maxUnackedMessagesPerConsumer", 50_000)
     """The unacknowledged messages at which delivery to a consumer stops."""
     max_unacked_messages_per_subscription: int = _setting("maxUnackedMessagesPerSubscription", 200_000)
@@ -100,21 +100,20 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
     pause_on_ack_state: bool = _setting("dispatcherPauseOnAckStatePersistentEnabled", False)
     """Whether reading stops while there are more ranges than can be written."""
     transaction_coordinator_enabled: bool = _setting("transactionCoordinatorEnabled", False)
-    """Whether clients can acknowledge in transactions, which change consumers' counters before they end."""
+    """Whether clients can acknowledge in transactions. Such an acknowledgment changes the consumer's counters
+    before the transaction ends."""
     ranges_beyond_limit: int = 1
-    """The ranges beyond the limit that the ranges form keeps: 1 up to 4.2 (apache/pulsar#25548), 0 in 5.0.
-
-    It is a property of the version of the broker, not a setting that an operator can change.
-    """
+    """The number of ranges that the ranges form contains in addition to the limit: 1 up to 4.2
+    (apache/pulsar#25548), 0 in 5.0. It depends on the version of the broker alone."""
     cursor_info_compression: str = "NONE"
     """`managedCursorInfoCompressionType`: the compression of the record in the metadata store."""
     metadata_node_bytes: int = (1 << 20) - 1
-    """The largest value of the metadata store: ZooKeeper's `jute.maxbuffer`. Not a setting of the broker."""
+    """The maximum size of a value in the metadata store: ZooKeeper's `jute.maxbuffer`."""
     has_open_cache_set: bool = True
     """Whether `unacked_ranges_open_cache_set_enabled` has an effect: not in 5.0.0 and later."""
     counts_the_ledger_itself: bool = False
-    """Whether a ledger's own entries count when the limit decides if the ledger is written in the long-array
-    form: 5.0.0 and later (apache/pulsar#26127). Older brokers count only the entries of earlier ledgers.
+    """Whether the long-array form contains a ledger only if the total with the entries of this ledger is
+    within the limit: 5.0.0 and later (apache/pulsar#26127). Older brokers count only earlier ledgers.
     """
     reads_batch_indexes_back: bool = False
     """Whether a load restores batch indexes from the metadata store; depends on the patch version

@@ -701,7 +701,10 @@ def _quote(name: str) -> str:
 
 
 def quoted(name: str) -> str:
-    """Return a name as one part of a path. A broker does not find a name that is not valid Unicode."""
+    """Return a name, percent-encoded, as one part of a URL path.
+
+    A name that is not valid Unicode is encoded as well, and a broker answers that it does not exist.
+    """
     if name in (".", ".."):
         # A server would resolve it to another path.
         return name.replace(".", "%2E")

@@ -21,41 +21,35 @@ class CursorSettings:
     """
 
     batch_index_acks: bool = True
-    """Keep acknowledgments of parts of a batch; the broker's `acknowledgmentAtBatchIndexLevelEnabled`.
+    """Keep acknowledgments of parts of a batch, like a broker with `acknowledgmentAtBatchIndexLevelEnabled`.
 
-    This is a setting of the broker, not a property of its version, so every preset enables it. A 4.0 broker
-    disables it by default.
+    Every preset enables it, although 4.0 brokers disable it by default.
     """
 
     replace_ack_sets: bool = False
     """How a cumulative acknowledgment inside a batch changes the ack set of that entry.
 
-    False, like 5.0.0 and later: the set is ANDed with the stored one, so that no acknowledged message is
-    redelivered; an empty ack set acknowledges the whole entry. True, like older brokers and 5.0.0-M1: the set
-    replaces the stored one if its first unacknowledged message has a higher index, and is ignored otherwise;
-    an empty ack set leaves the entry unacknowledged, with an empty ack set.
+    If off, the stored ack set and the new one are combined by AND. If on, the new ack set replaces the stored
+    one, or is ignored. The page "ackwell and Pulsar's broker" has the exact rule.
     """
 
     seek_keeps_empty_ack_set: bool = False
-    """How a seek treats its entry if the ack set of the seek has no bit. False: the whole entry is
-    acknowledged. True, like every broker: the entry stays unacknowledged, with an empty ack set.
+    """A seek with an ack set without a bit leaves its entry unacknowledged, with an empty ack set. If off,
+    such a seek acknowledges the whole entry.
     """
 
     merge_individual_properties: bool = True
     """Keep the properties of an individual acknowledgment. The broker ignores them."""
 
     keep_missing_positions: bool = False
-    """How recovery treats acknowledged positions that no ledger holds.
+    """A load keeps acknowledged positions that are in no ledger of the topic. If off, it drops them.
 
-    False: they are dropped, because an entry that gets such a position later was never acknowledged. True,
-    like the broker: they are kept. They never count in `backlog_entries`.
+    They never count in `backlog_entries`.
     """
 
     refuse_cumulative_behind: bool = False
-    """Raise `ProtocolError` for a cumulative acknowledgment before the mark-delete position, like 5.0.
-
-    False: it changes nothing, like 4.0 and 4.2.
-    """
+    """A cumulative acknowledgment before the mark-delete position raises `ProtocolError`. If off, it has no
+    effect."""
 
     @classmethod
     def pulsar(cls, version: str) -> Self:

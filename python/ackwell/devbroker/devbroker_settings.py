@@ -21,10 +21,9 @@ class DevBrokerSettings:
     version: str = VERSION
     """The emulated version of Pulsar."""
     limits: dict[str, Any] = field(default_factory=dict)
-    """Fields of `SubscriptionSettings` that override the defaults of the version. `{"lost_counts": "in hand",
-    "idle_clears_counts": False}` counts a redelivery of each message that a consumer had in hand when its
-    connection ended. Its client declares in the consumer property `ackwell.concurrency` how many entries it
-    works on at once."""
+    """Fields of `SubscriptionSettings` that override the defaults of the version, such as
+    `{"lost_counts": "in hand", "idle_clears_counts": False}`. For `lost_counts`, a client declares the number
+    of entries on which it works at once, in the consumer property `ackwell.concurrency`."""
     broker_conf: tuple[str, ...] = ()
     """Settings of `broker.conf`, as `name=value`, that determine the loss of a restart. Use those of the
     cluster whose incident is loaded."""
@@ -35,8 +34,8 @@ class DevBrokerSettings:
     """`activeConsumerFailoverDelayTimeMillis`: the wait of a Failover subscription before it delivers to a
     new active consumer."""
     key_shared_consistent_hashing: bool = True
-    """`subscriptionKeySharedUseConsistentHashing`: without it, a Key_Shared consumer that joins gets half of
-    the widest range of hashes. The ranges then depend on the order in which consumers join, not on names."""
+    """`subscriptionKeySharedUseConsistentHashing`: the hashes of a Key_Shared consumer depend on its name. If
+    off, a consumer that joins gets half of the widest range of hashes."""
     entries_per_ledger: int = 50_000
     """`managedLedgerMaxEntriesPerLedger`: the entries after which a topic begins its next ledger."""
     ledger_rollover_ms: int = 240 * 60_000
@@ -53,8 +52,8 @@ class DevBrokerSettings:
     deduplication: bool = False
     """`brokerDeduplicationEnabled`: store only one message per producer and sequence id."""
     super_users: tuple[str, ...] | None = None
-    """`superUserRoles`: with `authorizationEnabled`, the roles that may use every topic. Others need a
-    permission that was granted through the admin API. None permits every role."""
+    """`superUserRoles`: the roles that may use every topic. With `authorizationEnabled`, other roles need a
+    permission that was granted through the admin API. `None` permits every role."""
     backlog_quota_check_ms: int = 60_000
     """`backlogQuotaCheckIntervalInSeconds`: the time between two checks of backlogs."""
     cursor_flush_ms: int = 60_000
@@ -64,8 +63,8 @@ class DevBrokerSettings:
     handshake_s: float = 30.0
     """The seconds after which a connection without a CONNECT is closed."""
     max_memory_bytes: int = 1 << 30
-    """The limit of the bytes of all messages in memory. A topic begins its next ledger when its open one
-    takes 1/16 of the free memory; consumed ledgers are deleted. A message that does not fit is refused."""
+    """The maximum number of bytes of all messages in memory. A message that does not fit is refused. A topic
+    begins its next ledger when the open one takes 1/16 of the free memory."""
     max_events: int = 1_000_000
     """The number of events kept in `broker.events`; the oldest are dropped first."""
     max_pending_write_bytes: int = 16 << 20

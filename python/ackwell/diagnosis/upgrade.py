@@ -248,9 +248,9 @@ def _worst(found: Iterable[Diagnosis]) -> Verdict:
 
 
 def _lost(found: Sequence[Diagnosis], restart: Restart) -> Bounds:
-    """Bound the number of messages that a restart of one kind loses, over several states.
+    """Return the narrowest bounds that contain the loss of each diagnosis for a kind of restart, in messages.
 
-    The last changes count as written.
+    Assume that the broker has written the latest acknowledgments.
     """
     if any(not each.is_known for each in found):
         return Bounds(0, None)

@@ -52,7 +52,7 @@ class EntrySettings:
     #: `persistentUnackedRangesMaxEntrySize`: a state of at least this size is split, and this is the size
     #: of a chunk.
     max_entry_bytes: int = ENTRY_BYTES_MAX
-    #: `cursorInfoCompressionType`: NONE, LZ4, ZLIB, ZSTD or SNAPPY. The ledger's metadata holds it.
+    #: `cursorInfoCompressionType`: NONE, LZ4, ZLIB, ZSTD or SNAPPY. The ledger's metadata contains this name.
     compression: str = "NONE"
 
     def __post_init__(self) -> None:

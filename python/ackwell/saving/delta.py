@@ -25,10 +25,10 @@ NOT_IN_DELTAS = ("spanning_ranges",)
 
 
 class Change(NamedTuple):
-    """The new values of a state."""
+    """The fields of a state that differ from the saved state, with their new values."""
 
     changes: PositionInfo
-    """The mark-delete position, and only the new values of the other fields."""
+    """The new mark-delete position, and the added or changed values of the other fields."""
     properties: bool = False
     """Whether the properties replace the old ones."""
     others: bool = False

@@ -74,7 +74,11 @@ class Durability(EqualByState):
         return self.saved(Position(*staged.info.position), staged.receipts_before)
 
     def saved(self, mark_delete: Position, receipts_before: int) -> list[Receipt]:
-        """Confirm a state by its mark-delete position and `receipts_before`; return the receipts to send."""
+        """Record that a state is durable, and return the receipts that it releases.
+
+        `mark_delete` is the mark-delete position of the state. `receipts_before` is the result of
+        `waiting_now` when the state was taken.
+        """
         due = max(receipts_before - self._given, 0)
         given, self._waiting = self._waiting[:due], self._waiting[due:]
         self._given += due

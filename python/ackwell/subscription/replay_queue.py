@@ -164,7 +164,10 @@ class ReplayQueue(EqualByState):
         return self._positions.nbytes + hashes + self._unseen.__sizeof__() + self.acknowledged.nbytes
 
     def validate(self) -> None:
-        """Check both structures, and that hashes and unseen marks belong to queued positions."""
+        """Raise an error if the sets of queued or acknowledged positions are invalid.
+
+        Also raise one if a hash or an unseen mark belongs to a position that is not queued.
+        """
         self._positions.validate()
         self.acknowledged.validate()
         assert not any(self._positions.contains(*position) for position in self.acknowledged.positions())

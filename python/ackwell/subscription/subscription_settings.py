@@ -93,8 +93,8 @@ class SubscriptionSettings:
     """`KeySharedMeta.allowOutOfOrderDelivery`: a message may overtake an older one of its key."""
 
     waiting_holds_key: bool = True
-    """On Key_Shared a message that waits for redelivery blocks later ones of its hash from its negative
-    acknowledgment on. If off, it blocks them only once it is queued."""
+    """On Key_Shared a negatively acknowledged message blocks later messages of its hash at once. If off, it
+    blocks them only when its wait has ended and it is queued for redelivery."""
 
     nack_holds_until_acked: bool = False
     """`keySharedNegativeAckOrderingEnabled`: on Key_Shared a negatively acknowledged message blocks later
@@ -110,7 +110,8 @@ class SubscriptionSettings:
     nack_backoff: RedeliveryBackoff = field(default=RedeliveryBackoff(60_000, 60_000))
     """The wait after a negative acknowledgment.
 
-    The default is always a minute, as the clients' `negativeAckRedeliveryDelay`.
+    By default the wait is always one minute (`min_ms` and `max_ms` are 60000), like the default of the
+    clients' `negativeAckRedeliveryDelay`.
     """
 
     ack_timeout_ms: int = 0
@@ -118,14 +119,14 @@ class SubscriptionSettings:
     means never."""
 
     ack_timeout_tick_ms: int = 1_000
-    """The precision of the timeout. A timeout ends up to one tick late, and never early."""
+    """The precision of `ack_timeout_ms`. A timeout ends up to one tick late, and never early."""
 
     max_redeliver_count: int | None = None
     """The redeliveries after which a message becomes a dead letter; `None` for no limit."""
 
     lost_counts: LostCounts = LostCounts.IN_HAND
-    """The deliveries that count as a redelivery when their consumer is lost: `"never"`, `"in hand"` (those
-    that it worked on, if it reports them) or `"every delivery"` (prefetched ones as well)."""
+    """The unacknowledged messages that count one redelivery when their consumer dies: none (`"never"`), those
+    on which it worked, if it reports them (`"in hand"`), or all (`"every delivery"`)."""
 
     pause_above_ranges: int | None = None
     """`managedLedgerMaxUnackedRangesToPersist`: no unread entry is read while there are more ranges, as on a
@@ -134,17 +135,13 @@ class SubscriptionSettings:
     subscription_limit_at_read: bool = False
     """The limit of the subscription stops only the reading of new entries.
 
-    Entries that were read or returned are delivered beyond it.
+    Entries that were already read, and returned entries, are delivered even if the limit is reached.
     """
 
     reads_by_permits: bool = False
-    """Permits limit the number of entries of one read, up to `read_batch_size`, and they are checked once for
-    the whole read. Exclusive and Failover deliver all its entries. Key_Shared gives a consumer as many
-    entries as it has permits. Shared divides a consumer's permits by the mean number of messages per entry
-    in the read. Batches can therefore take the permits far below 0. Entries that no consumer gets are queued
-    as if they were returned. Permits that arrive while a consumer is blocked take effect when it is
-    unblocked. If off, permits count messages, entry by entry. On Shared and Key_Shared the entries of one
-    call of `dispatch_many` are one read; `dispatch` counts messages."""
+    """Permits limit the number of entries of one read, up to `read_batch_size`, as in a broker. If off,
+    permits count messages. The page "ackwell and Pulsar's broker" lists the effects on each type of
+    subscription."""
 
     read_batch_size: int = 100
     """`dispatcherMaxReadBatchSize`: the maximum number of entries that a broker reads at once."""
@@ -156,11 +153,12 @@ class SubscriptionSettings:
     """All redelivery counts are dropped when the last consumer leaves."""
 
     idle_reads_again: bool = False
-    """On Shared and Key_Shared everything unacknowledged is read again when the last consumer leaves, also
-    the entries that were queued for redelivery."""
+    """On Shared and Key_Shared, all unacknowledged entries are read again after the last consumer leaves,
+    including those that were queued for redelivery."""
 
     partial_ack_lowers_pending: bool = True
-    """Each acknowledged part lowers the pending count of an entry. If off, the count stays its batch size."""
+    """Acknowledging a part of a batch lowers the pending message count of the entry. If off, the count stays
+    the size of the batch."""
 
     partial_ack_unblocks: bool = True
     """Acknowledging part of a batch unblocks a consumer that is down to half of its limit.
@@ -169,12 +167,13 @@ class SubscriptionSettings:
     """
 
     transaction_part_unblocks: bool = True
-    """Acknowledging part of a batch in a transaction unblocks the consumer in the same way."""
+    """The same for an acknowledgment in a transaction."""
 
     redelivery_unblocks: bool = False
-    """A request for redelivery unblocks a consumer regardless of the number of its unacknowledged messages.
+    """A request for redelivery unblocks a consumer even if the consumer still has too many messages.
 
-    It stays unblocked until it grants permits. On Shared the consumer then gets at least one more entry.
+    The broker checks the consumer's limit again when the consumer next sends permits. On Shared the
+    unblocked consumer gets at least one more entry.
     """
 
     empty_redelivery_unblocks: bool = True
@@ -184,34 +183,32 @@ class SubscriptionSettings:
     redelivery_drops_hash: bool = False
     """On Key_Shared a request for redelivery queues entries without their hash.
 
-    The next read includes them even if their consumer cannot get them, so fewer other entries fit into it.
-    The read restores the hash.
+    The next read contains these entries even if their consumer cannot get them, and therefore fewer other
+    entries. The read restores the hash.
     """
 
     key_shared_ignores_blocked: bool = False
-    """On Key_Shared a blocked consumer below its limit gets its messages as soon as the broker reads for
-    another consumer, which has permits and is not blocked."""
+    """On Key_Shared a blocked consumer that is below its limit gets its messages when the broker reads for
+    another consumer."""
 
     cumulative_abort_rewinds: bool = True
-    """The abort of a transaction with a cumulative acknowledgment reads everything unacknowledged again.
-
-    On Exclusive and Failover, the abort of an individual acknowledgment does so with either value.
-    """
+    """After the abort of a transaction with a cumulative acknowledgment, all unacknowledged messages are
+    read again. This does not apply to individual acknowledgments, whose abort always causes such a read on
+    Exclusive and Failover."""
 
     cumulative_hides_individual: bool = False
-    """While a transaction with a cumulative acknowledgment is open, ending a transaction does not release its
-    individual acknowledgments."""
+    """While any open transaction has a cumulative acknowledgment, the end of a transaction has no effect on
+    the individual acknowledgments of the ended transaction: they stay pending."""
 
     plain_acks_conflict: bool = False
-    """A batch that is partly acknowledged, without a transaction or in a committed one, conflicts with the
-    acknowledgment of the whole entry in a transaction."""
+    """A transaction cannot acknowledge a whole entry if a part of its batch is already acknowledged. The
+    part may be acknowledged without a transaction or in a committed one."""
 
     transactions_keep_parts: bool = False
-    """Keep acknowledgments inside a batch separately from the cursor, as a broker with
-    `transactionCoordinatorEnabled` does. A delivery then leaves out the acknowledged messages of a batch even
-    if the cursor dropped them (without `CursorSettings.batch_index_acks`), or if a cumulative acknowledgment
-    in that batch replaced them. This applies to acknowledgments in transactions, and to those on Shared and
-    Key_Shared. It depends on a setting of the broker, not on its version, so it is off in every preset."""
+    """Store the acknowledged parts of batches also outside the cursor, as a broker with
+    `transactionCoordinatorEnabled` does. A delivery then leaves out acknowledged messages of a batch even if
+    the cursor has lost their acknowledgments. It is off in every preset, because it depends on a setting of
+    the broker, not on its version."""
 
     expires_by_search: bool = False
     """Expiry in the open ledger ends early if the newest entries are acknowledged (see `expiry`)."""

@@ -5,7 +5,7 @@
 
 use super::events::{Codes, Rows};
 
-/// Columns in the order of pairs, in reused memory.
+/// The columns of event rows, sorted by pair. The buffers are reused for the next batch of rows.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ByPair {
     /// The original index of each row.

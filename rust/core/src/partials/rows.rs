@@ -81,7 +81,8 @@ impl Partials {
         taken.is_ok()
     }
 
-    /// Applies the seeks of a batch first, because they make earlier acknowledgments void.
+    /// Applies the seeks of `rows` before all other rows. The acknowledgments that precede a seek in the order of events
+    /// are then skipped.
     fn feed_seeks(&mut self, rows: &Rows<'_>, pairs: &mut PairsOfBatch<'_>) {
         for row in 0..rows.ledger_ids.len() {
             let is_seek = rows.action(row) == Action::Seek;
