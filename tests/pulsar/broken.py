@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
     from ackwell import Position
 
-Fault = Literal["killed", "slow", "full", "ensemble"]
-"""Killed: ZooKeeper and the bookie. Slow: they do not answer. Full: their files cannot grow. Ensemble: the
-policy of the namespace requests more bookies than the cluster has.
+Fault = Literal["killed", "stopped", "slow", "full", "ensemble"]
+"""Killed: ZooKeeper and the bookie. Stopped: they do not answer. Slow: the bookie does not answer. Full:
+their files cannot grow. Ensemble: the policy of the namespace requests more bookies than the cluster has.
 """
 
 FLUSH_S: Final = 2
@@ -153,8 +153,10 @@ def _break(cluster: Cluster, fault: Fault, lives: Sequence[BrokenLife]) -> None:
     match fault:
         case "killed":
             cluster.signal_store(signal.SIGKILL)
-        case "slow":
+        case "stopped":
             cluster.signal_store(signal.SIGSTOP)
+        case "slow":
+            cluster.suspend_bookie()
         case "full":
             resource.prlimit(cluster.store_pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
         case "ensemble":

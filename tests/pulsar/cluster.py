@@ -105,6 +105,11 @@ class Cluster:
         self._store("stop")
 
     @property
+    def _suspend(self) -> Path:
+        """While this file exists, the bookie does not answer."""
+        return self._data / "suspend"
+
+    @property
     def store_pid(self) -> int:
         """The process of ZooKeeper and the bookie."""
         return int((self._data / "store.pid").read_text())
@@ -113,8 +118,14 @@ class Cluster:
         """Send a signal to ZooKeeper and the bookie."""
         os.kill(self.store_pid, number)
 
+    def suspend_bookie(self) -> None:
+        """Let the bookie answer no request until the store is started again; ZooKeeper works on."""
+        self._suspend.touch()
+        time.sleep(1)
+
     def start_store(self) -> None:
         """Start ZooKeeper and the bookie on their data."""
+        self._suspend.unlink(missing_ok=True)
         self._store("start", *self._store_ports)
 
     def kill_store(self) -> None:
