@@ -241,6 +241,26 @@ def test_a_run_that_died_is_brought_to_its_end_without_another_unload(tmp_path: 
 
 
 @pytest.mark.usefixtures("takes")
+def test_a_second_run_may_delete_the_snapshot_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Remembering(BEFORE, LOST, WHOLE)
+    kept = tmp_path / "j.snapshot.json"
+    monkeypatch.setattr(cluster, "acknowledge", lambda *_: kept.unlink())
+    assert unloaded(cluster, tmp_path).sent == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_is_unloaded_if_the_limit_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    unknown = answer("3:0", HOLES, {3: 20}, facts=None)
+    monkeypatch.setattr(operations, "take", lambda *_: (None, unknown))
+    cluster = Remembering(unknown)
+    with pytest.raises(RefusedError) as raised:
+        unloaded(cluster, tmp_path)
+    assert raised.value.code == "limit-unknown"
+    assert cluster.done == ["read live", "open"]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.usefixtures("takes")
 def test_the_snapshot_of_another_subscription_is_not_restored(tmp_path: Path) -> None:
     cluster = Remembering(BEFORE, LOST)
     cluster.taken = [RefusedError("transactions", topic=TOPIC)]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import chain, combinations
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from ackwell.cursor.cursor_state import CursorState
 from ackwell.errors import StatsError
 from ackwell.position import Position
 from ackwell.protocol.constants import SubscriptionType
+from ackwell.rescue import planning
 from ackwell.rescue.planning import Plan, commands, plan, remaining
 from ackwell.rescue.refusals import RefusedError, texts
 from ackwell.rescue.snapshot import Snapshot, snapshots_of, stated_settings
@@ -399,6 +402,35 @@ def test_parts_of_batches_come_from_a_state_that_shows_them() -> None:
     for ranges in (KEPT, f"{HOLES[:-1]},(3:10..3:11]]"):
         made = plan(BEFORE, answer("3:0", KEPT, AFTER), ack_sets=shown(ranges, {Position(3, 9): (5,)}))
         assert made.ack_sets == {Position(3, 9): (5,)}
+
+
+def test_the_parts_of_batches_in_a_snapshot_are_planned() -> None:
+    parts = {Position(3, 9): (5,)}
+    before = replace(BEFORE, stats=replace(BEFORE.stats, batch_deleted=parts))
+    now = answer("3:0", KEPT, AFTER)
+    made = plan(before, now)
+    assert made.ack_sets == parts
+    assert "--acks" not in str(made.unknown)
+    other = {Position(3, 11): (3,)}
+    assert plan(before, now, ack_sets=shown(HOLES, other)).ack_sets == other
+    assert plan(BEFORE, now).ack_sets == {}
+
+
+def test_the_most_ranges_before_an_entry_are_those_of_the_best_choice() -> None:
+    chance, end = random.Random(53), (3, 6)
+    entries = [*((2, each) for each in range(4)), *((3, each) for each in range(7))]
+
+    def ranges(acked: set[tuple[int, int]]) -> int:
+        """Return the number of ranges that do not end at the last entry."""
+        return sum((ledger, entry + 1) not in acked for ledger, entry in acked - {end})
+
+    for _ in range(300):
+        given = {each: chance.choice("tpp-") for each in entries}
+        then, perhaps = ([each for each in entries if given[each] == kind] for kind in "tp")
+        choices = (combinations(perhaps, count) for count in range(len(perhaps) + 1))
+        most = max(ranges({*then, *choice}) for choice in chain.from_iterable(choices))
+        kept, newer = (PositionRangeSet([(of, at - 1, at) for of, at in each]) for each in (then, perhaps))
+        assert planning._ranges_max(kept, newer, end) == most, given
 
 
 def test_a_loss_of_parts_alone_needs_a_kept_range() -> None:
