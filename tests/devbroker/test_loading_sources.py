@@ -275,6 +275,8 @@ def test_a_subscription_gives_its_delays_and_keeps_them() -> None:
         topic = only(read([source], "orders", "billing", now_ms=77))
         assert topic.known.deliver_at_ms == {(3, 0): 60_000, (3, 1): 60_001}
     assert (topic.known.publish_ms, str(topic.cursors["billing"].type)) == (77, "Key_Shared")
+    empty = Subscription("Shared", Ledgers({3: 3}), delayed=DelayedDeliveryTracker())
+    assert only(read([empty], "orders", "billing")).known.deliver_at_ms == {}
     for names in (("orders", None), (None, "billing")):
         with pytest.raises(ValueError, match="give topic= and subscription="):
             read([source], *names)

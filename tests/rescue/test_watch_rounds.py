@@ -54,12 +54,20 @@ def answer(
     topic: str = TOPIC,
     time_ms: int | None = 1_000_000,
     names: tuple[str, ...] = ("billing",),
+    passed: int = 0,
     **shown: Any,
 ) -> TopicAnswer:
-    """Return the answers about a topic, of which every second entry is acknowledged in `ranges` ranges."""
+    """Return the answers about a topic, of which every second entry is acknowledged in `ranges` ranges.
+
+    The mark-delete position has passed the first `passed` ranges.
+    """
     newest = max(ledgers)
-    text = ",".join(f"(3:{2 * each}..3:{2 * each + 1}]" for each in range(ranges))
-    cursor = {"markDeletePosition": "3:-1", "individuallyDeletedMessages": f"[{text}]", "cursorLedger": -1}
+    text = ",".join(f"(3:{2 * each}..3:{2 * each + 1}]" for each in range(passed, ranges))
+    cursor = {
+        "markDeletePosition": f"3:{2 * passed - 1}",
+        "individuallyDeletedMessages": f"[{text}]",
+        "cursorLedger": -1,
+    }
     internal = {
         "lastConfirmedEntry": f"{newest}:{ledgers[newest] - 1}",
         "currentLedgerEntries": ledgers[newest],
@@ -213,6 +221,29 @@ def test_a_loss_that_is_not_certain_is_refused_and_its_observation_is_kept() -> 
     assert kept.read_bytes() == observed
     assert watch.counts.refused == {"snapshot-too-old": 1}
     assert (watch.counts.losses, watch.counts.pending) == (0, 0)
+
+
+def test_a_plan_with_too_few_unchanged_ranges_is_refused() -> None:
+    admin = Admin()
+    watch = lost(admin)
+    events(watch)
+    admin.found = [answer(11, LOADED, passed=11 - RANGES_MIN)]
+    assert events(watch) == []
+    admin.found = [answer(11, LOADED, passed=12 - RANGES_MIN)]
+    ((text, is_error),) = events(watch)
+    assert text.startswith("not restored (few-ranges-kept): ")
+    assert is_error
+    assert watch.counts.pending == 0
+
+
+def test_a_topic_with_a_plan_is_observed_although_no_limit_is_near() -> None:
+    admin = Admin()
+    watch = lost(admin)
+    events(watch)
+    own = {**(FACTS.settings or {}), "managedLedgerMaxUnackedRangesToPersist": "100"}
+    admin.known = replace(FACTS, settings=own)
+    assert events(watch) == []
+    assert (watch.counts.at_risk, watch.counts.pending, len(files("snapshot"))) == (0, 1, 1)
 
 
 def test_a_plan_that_was_carried_out_is_removed() -> None:
