@@ -30,7 +30,7 @@ def dev_broker(
         str,
         typer.Option(
             metavar="HOST",
-            help="The address to listen on. Other machines can connect only if it is not a local one.",
+            help="The address to listen on. Other machines cannot connect to 127.0.0.1.",
         ),
     ] = ("127.0.0.1"),
     advertised_host: Annotated[
@@ -78,14 +78,17 @@ def dev_broker(
     ] = 8443,
     token_key: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="The secret key that signs tokens; others are refused."),
+        typer.Option(
+            metavar="FILE",
+            help="The secret key that signs tokens. Without a valid token, clients are refused.",
+        ),
     ] = None,
     user: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME:PASSWORD", help="A user for basic authentication; repeatable."),
     ] = None,
 ) -> None:
-    """Run a Pulsar broker for tests on this machine until it is interrupted; without --data in memory.
+    """Run a Pulsar broker for tests on this machine until it is interrupted.
 
     Examples
     --------

@@ -49,8 +49,8 @@ def holes(
             min=0,
             max=PEEKS_MAX,
             metavar="N",
-            help="Also list the first N unacknowledged entries of each subscription; with --admin when each "
-            "was published, which the broker reads from its storage, one by one, at most 1,000 in all.",
+            help="Also list the first N unacknowledged entries of each subscription. With --admin, the list "
+            "has the publish times of at most 1,000 entries, which the broker reads from its storage.",
         ),
     ] = 0,
     client: Admin | None = None,

@@ -59,7 +59,8 @@ Format = Annotated[OutputFormat, typer.Option("--format", help="How to print the
 
 
 TlsKey = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="The key of --tls-cert, if that is in another file.")
+    Path | None,
+    typer.Option(metavar="FILE", help="The private key, if the file of --tls-cert does not contain it."),
 ]
 
 
@@ -117,8 +118,8 @@ def admin_client(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="A client.conf of Pulsar with the address, credentials and TLS options of a live broker; "
-            "by default $PULSAR_CLIENT_CONF, if --admin is given or the command needs a broker.",
+            help="A client.conf of Pulsar with the address, the credentials and the TLS options of a broker. "
+            "Commands that connect to a broker use $PULSAR_CLIENT_CONF by default.",
         ),
     ] = None,
     context: Annotated[
@@ -132,8 +133,8 @@ def admin_client(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="A file with the token. Without it and without credentials in --client-conf, the "
-            "token is $PULSAR_TOKEN.",
+            help="A file with the token. The default is the token of --client-conf, and $PULSAR_TOKEN if "
+            "that has no credentials.",
         ),
     ] = None,
     trust_host: Annotated[

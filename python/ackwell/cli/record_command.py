@@ -26,7 +26,7 @@ def record(
         str, typer.Option(metavar="HOST:PORT", help="The address for clients; port 0 takes any free one.")
     ] = "127.0.0.1:6651",
     file_format: Annotated[
-        FileFormat, typer.Option("--format", help="JSON lines, or Parquet where PyArrow is installed.")
+        FileFormat, typer.Option("--format", help="JSON lines, or Parquet, which needs PyArrow.")
     ] = FileFormat.JSONL,
     events_per_file: Annotated[
         int, typer.Option(min=1, metavar="N", help="The number of events in each file.")

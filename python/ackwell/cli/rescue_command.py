@@ -155,7 +155,7 @@ def plan(
         options.RestartKind,
         typer.Option(
             help="The kind of restart after the snapshot. With `crash` you confirm that no seek "
-            "happened after it, because this cannot be checked after a crash."
+            "happened after the snapshot, because this cannot be checked after a crash."
         ),
     ] = options.RestartKind.GRACEFUL,
     broker_setting: options.BrokerSetting = None,
@@ -371,7 +371,8 @@ def begin(
 
     Without --yes the command reports the messages that the restart would
     redeliver. An unknown loss counts as a loss. After an interruption, run
-    the same command again. `ackwell rescue end` follows the restarts.
+    the same command again. After the restarts, run
+    `ackwell rescue end`.
 
     Exit code: 0 all are protected, 3 some are refused, 5 a source could not
     be read, 1 an error, 2 a wrong command line.
@@ -632,8 +633,12 @@ def hold(
 def release(
     connection: Connection,
     journal: Annotated[Path, typer.Option(metavar="FILE", help="The journal of the hold.")],
-    topic: Annotated[str | None, typer.Argument(metavar="[TOPIC]", help="Not needed.")] = None,
-    subscription: Annotated[str | None, typer.Argument(metavar="[SUBSCRIPTION]", help="Not needed.")] = None,
+    topic: Annotated[
+        str | None, typer.Argument(metavar="[TOPIC]", help="Not needed; the journal names it.")
+    ] = None,
+    subscription: Annotated[
+        str | None, typer.Argument(metavar="[SUBSCRIPTION]", help="Not needed; the journal names it.")
+    ] = None,
     yes: Yes = False,
 ) -> None:
     r"""End a hold: restore the dispatch rate that the journal contains.

@@ -55,8 +55,8 @@ def upgrade_check(
         list[str] | None,
         typer.Option(
             metavar="NAME=VALUE",
-            help="A setting of the new broker, or its broker.conf; repeatable. Without it, settings that "
-            "differ from their defaults stay, and all others get the new defaults.",
+            help="A setting of the new broker, or its broker.conf; repeatable. By default, "
+            "settings that differ from the old defaults stay, and all others get the new defaults.",
         ),
     ] = None,
     moves: Annotated[
@@ -65,7 +65,7 @@ def upgrade_check(
             min=1,
             max=2,
             metavar="N",
-            help="How often the rolling restart moves a topic: 1, or 2 for two moves and more.",
+            help="The number of times that the rolling restart moves a topic: 1, or 2 for two or more.",
         ),
     ] = 2,
     count_backlogs: options.CountBacklogs = False,

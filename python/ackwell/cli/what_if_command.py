@@ -39,8 +39,8 @@ def what_if(
         str | None,
         typer.Option(
             metavar="WHERE",
-            help="For seek, reset-cursor and expire: LEDGER:ENTRY, earliest, latest, or, with --admin, a "
-            "time such as 2026-11-23T12:00:00Z, or the time before now: 90s, 30m, 1h, 7d, 2w.",
+            help="For seek, reset-cursor and expire: LEDGER:ENTRY, earliest or latest. With --admin also a "
+            "time such as 2026-11-23T12:00:00Z, or a duration before now: 90s, 30m, 1h, 7d, 2w.",
         ),
     ] = None,
     entries: Annotated[int, typer.Option(min=0, metavar="N", help="For skip: how many entries.")] = 0,
