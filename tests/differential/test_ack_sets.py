@@ -187,8 +187,28 @@ def test_a_mapping_of_words(engine: Any) -> None:
     assert engine.AckSets.from_arrays(*sets.to_arrays()) == sets
     assert pickle.loads(pickle.dumps(sets)) == sets
     assert [list(view) for view in (sets.keys(), sets.values())] == [list(sets), [(6,), (-1, 1)]]
-    with pytest.raises(KeyError):
+    with pytest.raises(KeyError, match=r"3.*6"):
         sets[3, 6]
+
+
+@ENGINES
+@pytest.mark.parametrize("position", [(-1, 5), (3, -1)])
+def test_a_position_without_an_entry_is_refused(engine: Any, position: tuple[int, int]) -> None:
+    sets = engine.AckSets()
+    columns = *([each, number] for each, number in zip((3, 5), position, strict=True)), [0, 1, 2], [1, 1]
+    calls: list[Callable[[], object]] = [
+        lambda: engine.AckSets({position: [1]}),
+        lambda: engine.AckSets.from_arrays(*columns),
+        lambda: sets.update({position: [1]}),
+        lambda: sets.set(*position, [1]),
+        lambda: sets.intersect(*position, [1]),
+        lambda: sets.intersect_many(*columns),
+        lambda: sets.replace_if_later(*position, [1]),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match="-1"):
+            call()
+    assert not sets
 
 
 @ENGINES
