@@ -222,9 +222,12 @@ def _rename_new(temporary: Path, file: Path) -> None:
 
 
 def append_to(file: Path) -> IO[bytes]:
-    """Open a regular file for appending. A missing file is created. A symbolic link raises `OSError`."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | NO_FOLLOW | _NO_WAIT
-    return _checked(os.open(file, flags, 0o666), "ab", file)
+    """Open a regular file for reading and appending. A missing file is created.
+
+    A symbolic link raises `OSError`.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | NO_FOLLOW | _NO_WAIT
+    return _checked(os.open(file, flags, 0o666), "ab+", file)
 
 
 @contextmanager

@@ -46,6 +46,18 @@ def test_a_line_of_the_audit_file_has_its_time_in_milliseconds(
     assert second == plain | {"what": "acknowledge", "positions": 1, "sha256": "ab"}
 
 
+@pytest.mark.parametrize("before", ["", '{"what": "unl', '{"what": "unload"}\n'])
+def test_a_line_after_a_torn_one_in_the_audit_file_is_whole(before: str, tmp_path: Path) -> None:
+    file = tmp_path / "audit.jsonl"
+    file.write_text(before)
+    AuditFile(file)("unload", TOPIC, NAME)
+    text = file.read_text()
+    assert text.startswith(before)
+    *first, last = text.splitlines()
+    assert first == ([before.rstrip()] if before else [])
+    assert json.loads(last)["topic"] == TOPIC
+
+
 class Remembering:
     """A cluster that returns the given states in order, repeats the last one, and records the calls."""
 

@@ -15,7 +15,7 @@ from ackwell.subscription.positions_by_hash import PositionsByHash
 from ackwell.subscription.replay_queue import ReplayQueue
 from ackwell.subscription.structures import Structures
 
-POSITIONS = [Position(ledger_id, entry_id) for ledger_id in (3, 5) for entry_id in range(4)]
+POSITIONS = [Position(ledger_id, entry_id) for ledger_id in (3, 5) for entry_id in range(2)]
 HASHES = (0, 7, 8)
 
 positions = st.sampled_from(POSITIONS)
@@ -104,7 +104,7 @@ def apply(queue: Any, name: str, *values: Any) -> object:
 
 @pytest.mark.parametrize("by_key", [True, False])
 @pytest.mark.parametrize("keeps_places", [True, False])
-@given(operations=st.lists(OPERATIONS, max_size=20))
+@given(operations=st.lists(OPERATIONS, min_size=5, max_size=20))
 def test_a_queue_is_a_sorted_map(by_key: bool, keeps_places: bool, operations: list[tuple[Any, ...]]) -> None:
     queue = queue_of(by_key=by_key, keeps_places=keeps_places)
     model = Model(by_key=by_key, keeps_places=keeps_places)
@@ -134,6 +134,18 @@ def compare(queue: ReplayQueue, model: Model) -> None:
             assert queue.has_earlier(*position, key) == earlier
 
 
+def test_an_acknowledged_position_takes_its_place_with_its_hash() -> None:
+    queue = queue_of(keeps_places=True)
+    for entry_id, key in enumerate((7, None, 8)):
+        queue.add(3, entry_id, key)
+    queue.acknowledge(3, 0)
+    queue.acknowledge_many(*columns_of([(3, 1), (3, 2), (3, 9)]))
+    assert queue.acknowledged.positions() == {(3, 0): 7, (3, 1): 0, (3, 2): 8}
+    assert not queue.active
+    queue.remove_up_to(Position(3, 1))
+    assert queue.acknowledged.positions() == {(3, 2): 8}
+
+
 def test_the_bytes_of_a_queue_are_the_sum_of_its_parts() -> None:
     queue = queue_of(keeps_places=True)
     empty = queue.nbytes
@@ -143,7 +155,10 @@ def test_the_bytes_of_a_queue_are_the_sum_of_its_parts() -> None:
     assert 300 * 40 < one_hash - empty < 300 * 200
     for entry_id in range(300):
         queue.acknowledge(3, 2 * entry_id)
-    assert empty + 300 * 40 < queue.nbytes < one_hash * 2
+    parts = (queue._positions, queue._by_hash, queue.acknowledged)
+    unseen = queue._unseen.__sizeof__()
+    assert queue.nbytes == sum(part.nbytes for part in parts if part is not None) + unseen
+    assert queue.nbytes > empty + 300 * 40
     many = PositionsByHash(Structures.of(native_engine()))
     before = many.nbytes
     for entry_id in range(300):

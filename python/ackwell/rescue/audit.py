@@ -27,6 +27,11 @@ class AuditFile:
         if positions:
             line |= {"positions": positions, "sha256": digest}
         with append_to(self._path) as sink:
+            if sink.seek(0, os.SEEK_END):
+                sink.seek(-1, os.SEEK_END)
+                if sink.read(1) != b"\n":
+                    # A full disk or a kill cut the last line off.
+                    sink.write(b"\n")
             sink.write(json.dumps(line).encode() + b"\n")
             sink.flush()
             os.fsync(sink.fileno())
