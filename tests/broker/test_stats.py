@@ -246,12 +246,21 @@ def test_a_memory_dump_adds_batch_indexes_and_the_position_on_disk() -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [[2**70], "x", [1.5], 5, [None], [1] * 20_000], ids=lambda each: str(each)[:9]
+    "words",
+    [[2**70], "x", "", {}, [True], [1.5], 5, None, [None], [1] * 20_000],
+    ids=lambda each: str(each)[:9],
 )
 def test_an_ack_set_that_is_none_is_refused(words: object) -> None:
     memory = {"name": "sub", "batchDeletedIndexes": {"3:7": words}}
     with pytest.raises(StatsError):
         parse({"internalStats": internal(), "cursor": memory, "t": 5})
+
+
+@pytest.mark.parametrize("value", [[], {}, 5, False])
+def test_a_read_position_that_is_not_text_is_refused(value: object) -> None:
+    cursor = internal()["cursors"]["sub"] | {"readPosition": value}
+    with pytest.raises(StatsError, match=r"readPosition is .*; expected text"):
+        parse(internal(cursors={"sub": cursor}))
 
 
 def test_a_folder_gives_all_its_files(tmp_path: Path) -> None:

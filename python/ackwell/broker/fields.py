@@ -63,6 +63,14 @@ def known_count(values: Mapping[str, Any], name: str) -> int | None:
     return None if values.get(name) is None else count(values, name)
 
 
+def words(values: Mapping[str, Any], name: str) -> list[int]:
+    """Return a field that is an ack set: an array of int64."""
+    value = values[name]
+    if not isinstance(value, list) or any(type(each) is not int for each in value):
+        raise TypeError(f"{name} is {shortened(value)}; expected an array of integers of 64 bits")
+    return value
+
+
 def text(values: Mapping[str, Any], name: str) -> str | None:
     """Return a field that is a text; None if it is missing or null."""
     value = values.get(name)

@@ -26,7 +26,17 @@ from ackwell.broker.batch_sizes import BatchSizes
 from ackwell.broker.contradictions import Contradiction, DumpFields, Part, contradictions_of
 from ackwell.broker.dispatch import DispatchStats, dispatch_of
 from ackwell.broker.documents import HOW_TO, LongRanges, documents_of
-from ackwell.broker.fields import count, flag, integer, known_count, known_integer, object_of, shortened, text
+from ackwell.broker.fields import (
+    count,
+    flag,
+    integer,
+    known_count,
+    known_integer,
+    object_of,
+    shortened,
+    text,
+    words,
+)
 from ackwell.broker.info import is_info, ledgers_of, persisted_cursor
 from ackwell.broker.names import INTERNAL_SUBSCRIPTIONS, decoded_name, subscription_name
 from ackwell.cursor.ack_sets import from_words, to_words
@@ -583,7 +593,7 @@ def _subscription(answer: Answer, name: str, cursor: Mapping[str, Any]) -> Subsc
     mark_delete = _mark_delete(cursor["markDeletePosition"], ledgers)
     ranges, split_ranges = _ranges(cursor["individuallyDeletedMessages"], answer.sizes)
     persisted = object_of(memory, "persistentMarkDelete")
-    read_position = cursor.get("readPosition")
+    read_position = text(cursor, "readPosition")
     dispatch, unreadable = _delivery(shown, cursor, stats, policies)
     # Half a surrogate pair is not valid text, and no output can hold it.
     f"{answer.topic}{subscription}".encode()
@@ -731,13 +741,13 @@ def _is_durable(shown: Mapping[str, Any], cursor: Mapping[str, Any]) -> bool:
     return False not in flags or True in flags or (known_integer(cursor, "cursorLedger") or -1) >= 0
 
 
-def _read_position(text: Any) -> Position:
+def _read_position(text: str) -> Position:
     """Parse a read position, and ignore a note about an ack set.
 
     From a seek to the next read, a broker prints `5589:1 (ackSet with long[] size of 1)` or `540:3 (ackSet is
     null)`.
     """
-    return _position(text.partition(" (ackSet ")[0] if isinstance(text, str) else text)
+    return _position(text.partition(" (ackSet ")[0])
 
 
 def _mark_delete(text: Any, ledgers: Ledgers) -> Position:
@@ -759,7 +769,7 @@ def _ack_sets(memory: Mapping[str, Any]) -> AckSetMapping | None:
     """Return the ack sets in a memory dump; None without a dump, because the admin API shows no ack sets."""
     if "batchDeletedIndexes" in memory:
         shown = object_of(memory, "batchDeletedIndexes")
-        return {_position(position): to_words(from_words(words)) for position, words in shown.items()}
+        return {_position(position): to_words(from_words(words(shown, position))) for position in shown}
     # A cursor without a ledger that delivered nothing may have ack sets, too: a client may acknowledge
     # messages of batches that it received before the topic was loaded.
     return None
