@@ -181,12 +181,12 @@ DOCUMENTED = {
     "Parquet": {"parquet", "small_row_groups", "delta_byte_array", "dictionaries_as_deltas"},
     "an empty file": {"empty_file"},
     "names of columns": {"upper_case", "column_kind"},
-    "without the optional columns": {"no_optional_columns", "evolved", "null_subscriptions"},
+    "optional columns are missing": {"no_optional_columns", "evolved", "null_subscriptions"},
     "columns in the path": {"by_kind", "by_topic", "by_size", "by_subscription", "by_day"},
     "narrow or unsigned integers": {"narrow_integers", "doubles"},
     "`time_ms`": {"timestamps", "timestamps_us"},
     "rows in any order": {"shuffled", "small_row_groups"},
-    "without `sequence`": {"no_sequence"},
+    "`sequence` is missing": {"no_sequence"},
 }
 
 
