@@ -153,7 +153,7 @@ class BatchSizes:
         return Bounds(at_least, max(at_least, self.total_messages - others - unacked))
 
     def _listed(self, each: int, within: PositionSet | None) -> int:
-        """Return the number of messages of the entries in `of` and `within`, minus `each` per entry."""
+        """Return the messages of the entries that are in both `of` and `within`, minus `each` per entry."""
         from ackwell import PositionRangeSet
 
         if isinstance(self.of, CountedSizes) and (within is None or isinstance(within, PositionRangeSet)):
@@ -162,7 +162,7 @@ class BatchSizes:
         return sum(n - each for p, n in self.of.items() if within is None or p in within)
 
     def most_hidden(self, entries: int | None) -> int | None:
-        """Return the most acknowledged messages that `entries` partly acknowledged entries can contain.
+        """Return the maximum number of acknowledged messages in `entries` partly acknowledged entries.
 
         Each of these entries contains at least one unacknowledged message. None if no bound is known.
 

@@ -239,7 +239,7 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
 
     @property
     def metadata_store_ranges(self) -> int:
-        """The most ranges that a close writes to the metadata store; more ranges go to the cursor ledger."""
+        """The maximum number of ranges that a close writes to the metadata store instead of a ledger."""
         if self.max_unacked_ranges_to_persist <= 0:
             return INT64_MAX
         older = self.max_unacked_ranges_to_persist_in_zookeeper

@@ -111,7 +111,7 @@ class DumpFields:
         return value if isinstance(value, int) and not isinstance(value, bool) else None
 
     def changes_within(self, seconds: float) -> int:
-        """Return the most messages that can be published, delivered or acknowledged within `seconds`.
+        """Return the maximum number of messages that are published, delivered or acknowledged in `seconds`.
 
         A rate is a mean over several seconds. A rate that exceeds the counter of the same messages is
         therefore damaged, and ignored.

@@ -206,7 +206,7 @@ def restart_loss(
 
 
 def acked_within(stats: SubscriptionStats) -> int | None:
-    """Return the most acknowledged messages inside partly acknowledged batches; None if unknown."""
+    """Return the maximum number of acknowledged messages in partly acknowledged batches, or None."""
     if stats.batch_deleted is not None:
         return stats.batch_sizes.acked(0, stats.batch_deleted).at_most
     return stats.batch_sizes.most_hidden(stats.backlog_entries)
@@ -224,7 +224,7 @@ class _WhollyAcknowledged:
 
 
 def _moved(state: CursorState, persisted: tuple[int, int] | None) -> int | None:
-    """Return the most entries that the mark-delete position has passed since it was last written.
+    """Return the maximum number of entries that the mark-delete position passed since its last write.
 
     A broker deletes only ledgers before the position on disk. If that position is unknown, it is therefore in
     the first ledger or in a later one. Return None if the ledgers are unknown, too.

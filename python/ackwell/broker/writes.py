@@ -84,7 +84,7 @@ class MemoryState(CursorState):
 
     @property
     def passed(self) -> int:
-        """The most ack sets at or before the mark-delete position that the last write may have counted."""
+        """The maximum number of ack sets up to the mark-delete position that the last write counted."""
         if self.ledgers is None:
             return 0
         return entries_up_to(self.ledgers, self.mark_delete_position)

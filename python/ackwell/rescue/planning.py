@@ -424,7 +424,7 @@ def _up_to(ranges: PositionRangeSet, ledger_id: int, entry_id: int) -> PositionR
 
 
 def _ranges_max(then: PositionRangeSet, perhaps: PositionRangeSet, before: tuple[int, int]) -> int:
-    """Return the most ranges that a set of `then` and any positions of `perhaps` can have. O(ranges).
+    """Return the maximum number of ranges in a union of `then` and any positions of `perhaps`. O(ranges).
 
     A range that ends at `before` is not counted. The missing entry after `before` belongs to that range, so
     the range was not kept.

@@ -123,7 +123,7 @@ def _slot(key: int, confirmed: Confirmed) -> bytes:
 
 
 def _confirmed(slot: bytes, key: int) -> Confirmed:
-    """Decode a slot; write 0 if the slot is damaged or belongs to another ledger."""
+    """Return the last confirmed write in a slot; number 0 if it is damaged or belongs to another ledger."""
     if len(slot) < SLOT_BYTES:
         return _NOTHING
     confirmed = Confirmed(*CONFIRMED.unpack_from(slot, KEY.size))

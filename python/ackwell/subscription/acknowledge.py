@@ -201,7 +201,7 @@ class Acknowledgments:
     def ack_cumulative(
         self, position: Position, ack_set: Sequence[int], properties: Mapping[str, int] | None = None
     ) -> bool:
-        """Acknowledge everything before a position, and its messages whose `ack_set` bit is clear.
+        """Acknowledge all entries before a position, and the messages at the position with a clear bit.
 
         `properties` are those of `Cursor.ack_cumulative`. Returns whether this changed anything.
         """

@@ -693,7 +693,7 @@ ActiveChange(consumer='a', active=True)])
     def later_of_key(
         self, consumer: ConsumerKey, position: Place, entry_id: int | None = None
     ) -> list[Position]:
-        """Return a consumer's later entries of the same hash as one of its entries. O(entries).
+        """Return the later entries of a consumer that have the same hash as the given entry. O(entries).
 
         A subscription cannot recall delivered messages. `nack_in_order` redelivers these entries together
         with the first one. The list is empty on other types than Key_Shared.
@@ -838,7 +838,7 @@ ActiveChange(consumer='a', active=True)])
 
     @property
     def durable_mark_delete_position(self) -> Position:
-        """The position up to which the log may be trimmed: a durable state has everything acknowledged."""
+        """The mark-delete position of the last durable state. The log may be trimmed up to this position."""
         return self._durability.mark_delete
 
     # Inspection

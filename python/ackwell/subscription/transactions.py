@@ -37,7 +37,10 @@ class HeldEntry(NamedTuple):
 
 
 class HeldCumulative(NamedTuple):
-    """A cumulative acknowledgment: everything before `position`, and its messages not in `unacked_bits`."""
+    """A cumulative acknowledgment: all entries before `position`, and a part of the entry at `position`.
+
+    `unacked_bits` are the messages of this entry that are not acknowledged.
+    """
 
     position: Position
     unacked_bits: int
