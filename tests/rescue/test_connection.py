@@ -155,6 +155,13 @@ def test_an_owner_that_is_asked_already_is_not_connected_to_again(script: Script
     assert script.connections == 1
 
 
+def test_the_live_state_is_the_one_that_was_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    live = answer("3:0", "[]", {3: 20})
+    monkeypatch.setattr("ackwell.rescue.connection.take", lambda *_: ("the answer", live))
+    made = Connection(FakeAdmin())  # type: ignore[arg-type]
+    assert made.read_live(*live.name) is live
+
+
 def test_redirects_without_end_are_an_error(script: Script) -> None:
     script.answers["LOOKUP"] = [lookup(LookupType.REDIRECT, script.url)]
     with connection(script) as made, pytest.raises(BrokerError, match=f"^{TOPIC}: more than 8 redirects$"):

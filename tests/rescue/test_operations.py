@@ -261,6 +261,17 @@ def test_a_second_run_may_delete_the_snapshot_first(tmp_path: Path, monkeypatch:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.usefixtures("takes")
+def test_the_snapshot_of_a_run_at_the_same_time_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster, kept = Remembering(BEFORE), tmp_path / "j.snapshot.json"
+    monkeypatch.setattr(cluster, "open", lambda _: kept.write_text("{}"))
+    with pytest.raises(FileExistsError):
+        unloaded(cluster, tmp_path)
+    assert (kept.read_text(), cluster.done) == ("{}", ["read live"])
+
+
 def test_nothing_is_unloaded_if_the_limit_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     unknown = answer("3:0", HOLES, {3: 20}, facts=None)
     monkeypatch.setattr(operations, "take", lambda *_: (None, unknown))
