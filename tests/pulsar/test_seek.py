@@ -12,7 +12,6 @@ import pytest
 
 from ackwell import Position
 from ackwell.protocol.constants import SubscriptionType
-from ackwell.releases import release_number
 from tests.pulsar import kit
 from tests.pulsar.cluster import Cluster, running_cluster
 from tests.pulsar.live import runs
@@ -85,6 +84,7 @@ SLOW = {
     # The client answers pings only when it waits for an answer.
     "keepAliveIntervalSeconds": "600",
 }
+DISCARDING = ("4.2.4", "5.0.0-M1")
 SEEKS = 12
 """The bookie often answers the read first (2 of 3 times on 4.2.4), and then the seek works."""
 
@@ -136,4 +136,4 @@ def test_a_seek_back_is_discarded_if_an_acknowledgment_is_written_at_the_time(
         topics = (f"persistent://public/slow/sought-{number}" for number in range(SEEKS))
         found = (sought_while_the_bookie_is_stopped(cluster, topic) for topic in topics)
         discarded = any(position != first for position, first in found)
-    assert discarded == (release_number(version) < release_number("5.0.0"))
+    assert discarded == (version in DISCARDING)
