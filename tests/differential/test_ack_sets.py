@@ -183,22 +183,61 @@ def test_a_mapping_of_words(engine: Any) -> None:
     assert (sets.get((3, 6)), sets.get((3, 6), 7), sets[3, 5]) == (None, 7, (-1, 1))
     assert sets.unacked_bits(3, 5) == 2**65 - 1
     assert (sets.unacked_bits(2, 9), sets.unacked_bits(2, 8)) == (6, None)
+    assert engine.AckSets([((2, 9), [0]), ((2, 9), [-1])]).unacked_bits(2, 9) == 2**64 - 1
+    assert engine.AckSets({(2, 9): [0]}).unacked_bits(2, 9) == 0
     assert [array.tolist() for array in sets.to_arrays()] == [[2, 3], [9, 5], [0, 1, 3], [6, -1, 1]]
     assert engine.AckSets.from_arrays(*sets.to_arrays()) == sets
     assert pickle.loads(pickle.dumps(sets)) == sets
     assert [list(view) for view in (sets.keys(), sets.values())] == [list(sets), [(6,), (-1, 1)]]
+    assert "3:5" not in sets
+    assert repr(sets) == "<AckSets of 2 entries>"
+    with pytest.raises(TypeError):
+        sets.set(2, 9, ["a"])
+    with pytest.raises(ValueError, match="64-bit word"):
+        sets.set(2, 9, [2**64])
     with pytest.raises(KeyError, match=r"3.*6"):
         sets[3, 6]
+
+
+@ENGINES
+def test_sets_are_removed_and_changed_in_batches(engine: Any) -> None:
+    sets = engine.AckSets({(1, entry_id): [0b1111] for entry_id in range(100)})
+    sets.begin_save()
+    sets.end_save()
+    rows = [1] * 100, range(100), range(101), [0b0111] * 100
+    assert sets.intersect_many(*rows).tolist() == [3] * 100
+    assert sets == {(1, entry_id): (0b0111,) for entry_id in range(100)}
+    assert sets.begin_save() == sets
+    assert sets.remove_many([1, 1, 1], [0, 2, 100]) == 2
+    assert sets.remove_range(1, 5, 95) == 90
+    assert [entry_id for _, entry_id in sets] == [1, 3, 4, 5, 96, 97, 98, 99]
+    assert sets.remove_up_to(1, 4) == 3
+    sets.update({(0, 7): [0]})
+    assert (sets.ledger_ids(), len(sets), sets.remove_empty(), sets.ledger_ids()) == ([0, 1], 6, 1, [1])
+    assert [sets.replace_if_later(1, 5, [words]) for words in (0b0111, 0b0110, 0b0001)] == [
+        False,
+        True,
+        False,
+    ]
+    assert (sets.intersect(1, 5, [0b0011]), sets[1, 5]) == (1, (0b0010,))
+    assert (sets.contains(1, 5), sets.remove(1, 4), sets.remove(1, 5)) == (True, False, True)
+    assert sets.remove_ranges(engine.PositionRangeSet([(1, 97, 99)])) == 2
+    assert [entry_id for _, entry_id in sets] == [96, 97]
+    sets.clear()
+    assert (len(sets), sets.begin_save()) == (0, None)
 
 
 @ENGINES
 @pytest.mark.parametrize("position", [(-1, 5), (3, -1)])
 def test_a_position_without_an_entry_is_refused(engine: Any, position: tuple[int, int]) -> None:
     sets = engine.AckSets()
-    columns = *([each, number] for each, number in zip((3, 5), position, strict=True)), [0, 1, 2], [1, 1]
+    ids = [[each, number] for each, number in zip((3, 5), position, strict=True)]
+    columns = *ids, [0, 1, 2], [1, 1]
+    reverse = *(each[::-1] for each in ids), [0, 1, 2], [1, 1]
     calls: list[Callable[[], object]] = [
         lambda: engine.AckSets({position: [1]}),
         lambda: engine.AckSets.from_arrays(*columns),
+        lambda: engine.AckSets.from_arrays(*reverse),
         lambda: sets.update({position: [1]}),
         lambda: sets.set(*position, [1]),
         lambda: sets.intersect(*position, [1]),
@@ -216,7 +255,7 @@ def test_a_set_has_at_most_the_words_of_a_batch(engine: Any) -> None:
     sets = engine.AckSets()
     assert sets.set(3, 5, [1] * WORDS_MAX)
     words = [1] * (WORDS_MAX + 1)
-    columns = [3], [5], [0, WORDS_MAX + 1], words
+    columns = [3, 3], [6, 5], [0, 1, WORDS_MAX + 2], [1, *words]
     with pytest.raises(LimitError):
         sets.set(3, 5, words)
     with pytest.raises(LimitError):
@@ -252,10 +291,13 @@ def test_a_longer_set_of_a_decoded_state_is_copied_and_pickled(engine: Any) -> N
 
 
 @ENGINES
-@pytest.mark.parametrize("starts", [[0], [0, 2], [1, 1], [0, 1, 1], [0, -1], [], [0, 2**62]])
+@pytest.mark.parametrize("starts", [[0], [0, 2], [1, 1], [0, 0], [0, 1, 1], [0, -1], [], [0, 2**62]])
 def test_starts_that_do_not_fit_the_words_are_refused(engine: Any, starts: list[int]) -> None:
-    with pytest.raises(ValueError, match=r"starts|lengths"):
-        engine.AckSets().intersect_many([3], [5], starts, [1])
+    for call in (engine.AckSets().intersect_many, engine.AckSets.from_arrays):
+        with pytest.raises(ValueError, match=r"starts|lengths"):
+            call([3], [5], starts, [1])
+        with pytest.raises(ValueError, match=r"starts|lengths"):
+            call([3, 3], [5, 6], [0, 2, 1], [1])
 
 
 def test_one_set_takes_at_most_24_bytes() -> None:
@@ -265,4 +307,5 @@ def test_one_set_takes_at_most_24_bytes() -> None:
         sets.begin_save()
         sets.end_save()
         sets.intersect_many(np.full(50_000, 3), entry_ids, np.arange(50_001), np.full(50_000, 0b11_1110_1111))
+        assert len(sets) == 50_000
         assert sets.nbytes <= 24 * len(sets)
