@@ -223,9 +223,10 @@ the unit of the row. *target* is the limit for ackwell's value, in bold if ackwe
 table has no targets: its ratio is bold if ackwell takes more CPU time than DuckDB. The *fastest peer* is
 the peer with the least CPU time in that row.
 
-All values of a row were measured in turn on one machine, and times are CPU time. Compare values only
-within a row. [`benches/record`](https://github.com/ackwell/ackwell/tree/main/benches/record) lists other
-measured values, and explains how to repeat the measurements.
+All values of a row were measured in turn on one machine, and times are CPU time (CPU-s: seconds of it).
+Compare values only within a row.
+[`benches/record`](https://github.com/ackwell/ackwell/tree/main/benches/record) lists other measured
+values, and explains how to repeat the measurements.
 """
 
 NAMES: Final = {
