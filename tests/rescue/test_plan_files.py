@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import pytest
+
+from ackwell.errors import StatsError
 from ackwell.position import Position
 from ackwell.protocol.constants import SubscriptionType
 from ackwell.rescue import read_plans
+from ackwell.rescue.checksums import with_sha256
 from ackwell.rescue.plans import plan_text
 
 FILE = Path(__file__).with_name("plan-version-1.json")
@@ -30,3 +35,11 @@ def test_a_plan_file_is_written_as_before() -> None:
         "reason": "persistent://public/default/a has open transactions",
     }
     assert plan_text(read_plans(FILE), [refused], 1_795_460_400_000) == FILE.read_text().rstrip("\n")
+
+
+def test_plans_that_are_not_an_array_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    for plans in ({}, "", {"plans": []}):
+        file.write_text(json.dumps(with_sha256({"version": 1, "plans": plans})))
+        with pytest.raises(StatsError, match="not a plan of `ackwell rescue plan`"):
+            read_plans(file)
