@@ -39,7 +39,8 @@ def test_a_plan_file_is_written_as_before() -> None:
 
 def test_plans_that_are_not_an_array_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "plan.json"
-    for plans in ({}, "", {"plans": []}):
+    wrong: list[object] = [{}, "", {"plans": []}]
+    for plans in wrong:
         file.write_text(json.dumps(with_sha256({"version": 1, "plans": plans})))
         with pytest.raises(StatsError, match="not a plan of `ackwell rescue plan`"):
             read_plans(file)
