@@ -547,6 +547,15 @@ def test_a_bucket_without_a_clock_has_heard_of_nobody_since_the_beginning() -> N
     assert bucket.changed() == {0: None}
 
 
+def test_a_subscription_without_published_entries_has_its_own_times() -> None:
+    for at_ms in (None, 0, 1, 50):
+        bucket = buckets.Bucket({})
+        bucket.join([folded(event_row(1, "ack", 0))], at_ms)
+        assert bucket.oldest_event_ms() == (at_ms or 0)
+        bucket.forget((at_ms or 0) - 1)
+        assert bucket.oldest_event_ms() == (at_ms or 0)
+
+
 def test_the_sizes_of_what_is_written_at_once_are_as_documented() -> None:
     assert (buckets.YOUNG_BYTES_MAX, merging._RANGES) == (262_144, 65_536)
 
