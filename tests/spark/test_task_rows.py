@@ -429,6 +429,20 @@ def test_delayed_messages_are_weighed_in_every_width() -> None:
     assert set(rows[0]) == {column.name for column in table_schemas.SIZING}
 
 
+def test_sorted_rows_are_measured_by_subscription_across_batches() -> None:
+    def measure(key: tuple[pa.Scalar, ...], pieces: Iterator[pa.RecordBatch]) -> Iterator[Any]:
+        yield [each.as_py() for each in key], [piece.column("n").to_pylist() for piece in pieces]
+
+    names = ["t", "t", "t", "u"], ["r", "s", "s", "s"]
+    whole = pa.RecordBatch.from_pydict({"topic": names[0], "subscription": names[1], "n": [0, 1, 2, 3]})
+    batches = iter([whole.slice(0, 2), whole.slice(2, 2), whole.slice(0, 0)])
+    assert list(index_sizes.of_sorted(measure)(batches)) == [
+        (["t", "r"], [[0]]),
+        (["t", "s"], [[1], [2]]),
+        (["u", "s"], [[3]]),
+    ]
+
+
 def test_the_entropy_bound_is_that_of_the_delays_and_of_the_tick() -> None:
     assert index_sizes.entropy_bound_bytes(np.full(10_000, 5_000), 1) == 0
     week = np.random.default_rng(1).integers(0, 7 * 86_400_000, 100_000)

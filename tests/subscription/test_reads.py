@@ -168,6 +168,18 @@ def test_the_mean_size_of_an_entry_gives_each_read_a_tenth_of_the_weight() -> No
     assert means == pytest.approx([4, 4, 5, 4.6])
 
 
+@pytest.mark.parametrize("at_once", [True, False])
+def test_entries_of_one_size_have_that_mean(at_once: bool) -> None:
+    subscription = opened("Key_Shared", (0, 0), 20, at_once=at_once)
+    for name in ("a", "b"):
+        subscription.add_consumer(name)
+        subscription.flow(name, 10_000)
+    hashes = np.full(50, next(each for each in range(1, 65_536) if owner_of(each) == "a"))
+    columns = {"batch_sizes": np.full(50, 5), "sticky_key_hashes": hashes}
+    subscription.dispatch_many(*subscription.next_reads_many(50, 0), 0, **columns)
+    assert [each.mean_batch_size for each in subscription._state.consumers] == [5, 0]
+
+
 @pytest.mark.parametrize("version", ["4.0", "4.2", "5.0.0-M1", "5.0"])
 def test_an_acknowledged_entry_keeps_its_place_in_a_brokers_queue(version: str) -> None:
     """Seen live: the read of three permits takes 0, 1 and 2, of which 1 and 2 are acknowledged."""
