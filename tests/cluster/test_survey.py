@@ -124,14 +124,24 @@ def test_a_topic_that_moved_since_the_overview_is_found_at_its_new_owner(
 
 
 def test_a_window_protects_what_an_old_overview_does_not_show(brokers: list[Broker]) -> None:
-    wanted = {each.stats.topic for each in endangered(admin(brokers), [], ("graceful",))[0]}
+    wanted = {each.stats.topic for each in endangered(admin(brokers), [], ("graceful",)).restorable}
     assert wanted
     for each in brokers:
         (bundles,) = each.table["/admin/v2/broker-stats/topics"].values()
         for shown in bundles["0x00000000_0xffffffff"]["persistent"].values():
             for subscription in shown["subscriptions"].values():
                 subscription |= {"msgBacklog": 0, "totalNonContiguousDeletedMessagesRange": 0}
-    assert {each.stats.topic for each in endangered(admin(brokers), [], ("graceful",))[0]} == wanted
+    assert {each.stats.topic for each in endangered(admin(brokers), [], ("graceful",)).restorable} == wanted
+
+
+def test_a_window_counts_the_losses_that_no_rescue_restores(brokers: list[Broker]) -> None:
+    found = endangered(admin(brokers), [], ("graceful", "crash"))
+    assert found.without_ranges
+    assert all(each.messages_lost.at_most != 0 for each in found.without_ranges)
+    assert not any(each.stats.individually_deleted for each in found.without_ranges)
+    assert all(each.stats.individually_deleted for each in found.restorable)
+    printed = ackwell("rescue", "begin", "--admin", brokers[0].url, "--restart", "both").out
+    assert f"not held: {len(found.without_ranges)} without acknowledged ranges" in " ".join(printed.split())
 
 
 SUBSCRIPTION: dict[str, Any] = {

@@ -62,7 +62,7 @@ def test_without_yes_a_window_changes_nothing_and_reports_the_cost(there: Cluste
     there.fill()
     with_type(there)
     text = rescue(there, "begin")
-    assert "1 subscriptions would lose acknowledgments: at least 16 messages would be redelivered" in text
+    assert "subscriptions that may lose acknowledgments: 1; at least 16 messages would be redelivered" in text
     assert "would hold 1 subscriptions; nothing was changed: add --yes" in text
     assert {method for method, _ in there.asked} == {"GET"}
     assert [path.name for path in Path().iterdir()] == []

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ackwell.cluster.admin import Admin
     from ackwell.rescue import Connection, Plan, RefusedError, Report
     from ackwell.rescue.watch import Event
-    from ackwell.rescue.windows import Result
+    from ackwell.rescue.windows import Endangered, Result
     from ackwell.sources import SourceKind
 
 EXIT_REFUSED: Final = 3
@@ -370,12 +370,15 @@ def begin(
         ackwell rescue begin --admin http://broker:8080 --yes tenant/namespace
 
     Without --yes the command reports the messages that the restart would
-    redeliver. An unknown loss counts as a loss. After an interruption, run
-    the same command again. After the restarts, run
+    redeliver. An unknown loss counts as a loss. The command does not hold
+    subscriptions that may lose only what a rescue cannot restore, such as
+    acknowledgments inside batches. It prints their number. After an
+    interruption, run the same command again. After the restarts, run
     `ackwell rescue end`.
 
-    Exit code: 0 all are protected, 3 some are refused, 5 a source could not
-    be read, 1 an error, 2 a wrong command line.
+    Exit code: 0 all acknowledgments that can be restored are protected, 3
+    some are refused, 5 a source could not be read, 1 an error, 2 a wrong
+    command line.
     """
     from ackwell.broker.writes import RESTARTS
     from ackwell.rescue.windows import Window, endangered, protected
@@ -383,7 +386,7 @@ def begin(
 
     folder = Window(window)
     if folder.file.exists() and folder.is_done():
-        raise typer.BadParameter(f"{window} is a finished window; name another folder", param_hint="--output")
+        raise typer.BadParameter(f"the folder {window} is a finished window; name another one with --output")
     with connection:
         admin = connection.admin
         if folder.file.exists():
@@ -391,13 +394,15 @@ def begin(
             unread: list[UnreadableSource] = []
         else:
             kinds = tuple(each for each in RESTARTS if restart in ("both", each))
-            found, unread = endangered(admin, topics or (), kinds, owner)
-            names, refused = protected(found, admin)
-            least = sum(each.messages_lost.at_least for each in found)
+            found = endangered(admin, topics or (), kinds, owner)
+            unread = found.unread
+            names, refused = protected(found.restorable, admin)
+            least = sum(each.messages_lost.at_least for each in found.restorable)
             _print_line(
-                f"{len(found):,} subscriptions would lose acknowledgments: at least {least:,} messages would "
-                "be redelivered"
+                f"subscriptions that may lose acknowledgments: {len(found.restorable):,}; at least {least:,} "
+                "messages would be redelivered"
             )
+            _print_not_held(found)
             # An empty window, too: a script then runs `end` in either case.
             if yes and (names or not (refused or unread)):
                 folder.create(names, admin.cluster)
@@ -735,8 +740,10 @@ def _unload_all(connection: Connection, topic: str, *, yes: bool) -> int:
 
     folder = Window(Path(f"ackwell-rescue-{hashlib.sha256(topic.encode()).hexdigest()[:8]}.window"))
     if not folder.file.exists():
-        found, unread = endangered(connection.admin, [topic], ("graceful",))
-        names, refused = protected(found, connection.admin)
+        found = endangered(connection.admin, [topic], ("graceful",))
+        unread = found.unread
+        names, refused = protected(found.restorable, connection.admin)
+        _print_not_held(found)
         for each in unread:
             report_unread(each)
         if failed := _print_results(refused):
@@ -778,6 +785,14 @@ def _print_results(results: Iterable[Result]) -> int:
             _print_line(str(each.report))
         failed += each.error is not None
     return failed
+
+
+def _print_not_held(found: Endangered) -> None:
+    if count := len(found.without_ranges):
+        _print_line(
+            f"not held: {count:,} without acknowledged ranges. They may lose acknowledgments inside batches, "
+            "and in a crash the latest ones. A rescue cannot restore these; `ackwell doctor` names them"
+        )
 
 
 def _print_line(text: str) -> None:

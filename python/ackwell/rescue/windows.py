@@ -134,10 +134,23 @@ class Window:
         return self.folder / f"{digest}.{ending}"
 
 
+class Endangered(NamedTuple):
+    """The subscriptions that may lose acknowledgments in a restart."""
+
+    restorable: list[Diagnosis]
+    """Subscriptions whose lost ranges a rescue restores."""
+    without_ranges: list[Diagnosis]
+    """Subscriptions that may lose only what no rescue restores.
+
+    These are acknowledgments inside batches, and in a crash the last moves of the mark-delete position.
+    """
+    unread: list[UnreadableSource]
+
+
 def endangered(
     admin: Admin, wanted: Sequence[str], restarts: Sequence[Restart], owner: str | None = None
-) -> tuple[list[Diagnosis], list[UnreadableSource]]:
-    """Return the diagnoses of subscriptions that may lose acknowledgments in a restart.
+) -> Endangered:
+    """Return the subscriptions that may lose acknowledgments in a restart.
 
     An unknown loss counts as a loss. `owner` limits the topics to those of one broker, `host:port`.
     """
@@ -153,14 +166,12 @@ def endangered(
         owner=lambda name: JudgedBroker.from_facts(admin.facts(name), None),
         restarts=restarts,
     )
-    found = [
-        each
-        for each in checkup.diagnoses
-        if each.messages_lost.at_most != 0
-        and len(each.stats.individually_deleted)
-        and not each.stats.internal_cursor
-    ]
-    return found, list(checkup.unread)
+    found = Endangered([], [], list(checkup.unread))
+    for each in checkup.diagnoses:
+        if each.messages_lost.at_most != 0 and not each.stats.internal_cursor:
+            has_ranges = len(each.stats.individually_deleted) > 0
+            (found.restorable if has_ranges else found.without_ranges).append(each)
+    return found
 
 
 def begin(connection: Connection, window: Window) -> Iterator[Result]:
