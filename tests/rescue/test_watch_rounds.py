@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
@@ -290,6 +291,24 @@ def test_the_losses_of_two_loads_are_one_plan() -> None:
     assert (watch.counts.losses, watch.counts.pending_entries) == (2, 11)
 
 
+def test_a_second_loss_after_a_seek_refuses_the_first_plan_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    admin = Admin()
+    watch = lost(admin)
+    events(watch)
+    own = {**(FACTS.settings or {}), "managedLedgerMaxUnackedRangesToPersist": "8"}
+    admin.known = replace(FACTS, settings=own)
+    admin.found = [answer(9, TWICE)]
+
+    def refuses(*_: object) -> Plan:
+        raise RefusedError("few-ranges-kept", count=7, least=8)
+
+    monkeypatch.setattr(rounds, "both_losses", refuses)
+    first, second = events(watch)
+    assert (first[0][:33], first[1]) == ("not restored (few-ranges-kept): o", True)
+    assert second == ("loaded anew: 2 acknowledgments are lost; --yes restores them", False)
+    assert (watch.counts.pending_entries, len(files("plan")), len(refused())) == (2, 1, 1)
+
+
 def test_a_plan_of_two_losses_needs_unchanged_ranges_and_has_the_ack_sets_of_both() -> None:
     before, now, later = (snapshot(answer(*each)) for each in ((20, OPEN), (11, LOADED), (9, TWICE)))
     earlier = plan_of(before, now)
@@ -522,8 +541,11 @@ def test_a_watch_is_healthy_for_three_intervals_with_their_rounds() -> None:
     assert not is_healthy(counts, 10, 37_001)
 
 
-def test_the_server_answers_three_paths_on_one_connection() -> None:
+def test_the_server_answers_three_paths_until_it_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     counts = WatchCounts(round_ended_ms=2**50)
+    # A server that is referenced is not closed by its deletion.
+    servers: list[object] = []
+    monkeypatch.setattr(ThreadingHTTPServer, "server_activate", servers_of(servers))
     with watch_server(("127.0.0.1", 0), counts, every_seconds=10, restores=False) as (host, port):
         assert host == "127.0.0.1"
         for path, code, body in (
@@ -541,6 +563,16 @@ def test_the_server_answers_three_paths_on_one_connection() -> None:
             client.close()
     with pytest.raises(ConnectionError):
         http.client.HTTPConnection(host, port, timeout=10).connect()
+
+
+def servers_of(found: list[object]) -> Callable[[ThreadingHTTPServer], None]:
+    activate = ThreadingHTTPServer.server_activate
+
+    def remember(server: ThreadingHTTPServer) -> None:
+        found.append(server)
+        activate(server)
+
+    return remember
 
 
 def test_an_event_is_no_error_by_default() -> None:
