@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -206,6 +206,12 @@ def any_path(source: str | Path | ObjectPath) -> AnyPath:
     if isinstance(source, str) and _URL.match(source):
         return ObjectPath.of(source)
     return source if isinstance(source, ObjectPath) else Path(source)
+
+
+def refuse_one_text(sources: Iterable[object]) -> None:
+    """Raise `TypeError` for a text instead of a list of paths: its characters are not sources."""
+    if isinstance(sources, str):
+        raise TypeError(f"the sources are the text {sources!r}; expected a list of paths: [{sources!r}]")
 
 
 @cache

@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import numpy as np
@@ -15,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ackwell import AckwellError, SchemaError
+from ackwell.broker.stats import read_each
 from ackwell.errors import EventError
 from ackwell.replay import parquet
 from ackwell.replay.events import Event, Kind
@@ -22,6 +24,7 @@ from ackwell.replay.files import fold_files, path_columns, read_events
 from ackwell.replay.fold import Fold
 from ackwell.replay.parquet import ParquetEvents
 from ackwell.replay.states import SubscriptionState, replay_files
+from ackwell.rescue.snapshot import read_snapshots
 from tests.replay import layouts
 from tests.replay.histories import random_history
 from tests.replay.test_fold import folded, merged, resets_of, rows_of, same_as_truth
@@ -457,3 +460,9 @@ def test_a_column_in_the_path_is_named_before_the_equals_sign() -> None:
         "kind": "ack",
     }
     assert path_columns(Path("subscription=__HIVE_DEFAULT_PARTITION__/file=x")) == {"subscription": None}
+
+
+@pytest.mark.parametrize("read", [read_events, replay_files, read_each, read_snapshots])
+def test_one_text_instead_of_a_list_of_paths_is_refused(read: Callable[[Any], Iterable[object]]) -> None:
+    with pytest.raises(TypeError, match=r"expected a list of paths: \['/nowhere.jsonl'\]"):
+        list(read("/nowhere.jsonl"))

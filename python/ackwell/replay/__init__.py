@@ -48,3 +48,7 @@ def __getattr__(name: str) -> Any:
     if name == "replay_events":
         require("pyarrow", f"{__name__}.{name}")
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__
