@@ -362,6 +362,7 @@ def test_unknown_fields_are_no_matter() -> None:
     assert len(parse(internal(somethingNew={"a": 1}))) == 1
 
 
+@pytest.mark.slow
 def test_a_long_text_of_ranges_is_read_as_a_short_one_and_in_less_memory() -> None:
     import tracemalloc
 

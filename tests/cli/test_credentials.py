@@ -142,6 +142,7 @@ def test_a_password_in_the_command_line_is_refused(url: str) -> None:
     assert PASSWORD not in answer.out + answer.err
 
 
+@pytest.mark.slow
 def test_a_token_is_renewed_during_a_command_that_outlives_it_and_never_shown() -> None:
     with issuer(seconds=1) as made, broker(guarded(served(), made.accepts)) as (url, asked):
         key_file(Path())

@@ -123,6 +123,7 @@ def test_a_long_list_is_cut_and_says_so(root: Path) -> None:
         assert (len(found["subscriptions"]), found["omittedSubscriptions"]) == (3, 4)
 
 
+@pytest.mark.slow
 def test_a_real_client_over_a_pipe_and_the_token_stays_in_the_process(root: Path) -> None:
     (root / "token").write_text("secret-token")
     with broker(served()) as (url, asked):

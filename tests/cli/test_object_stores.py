@@ -101,6 +101,7 @@ def test_the_answer_is_that_of_the_same_files(server: Server, events: Path, line
     assert server.requests
 
 
+@pytest.mark.slow
 def test_the_history_is_that_of_the_same_files(server: Server) -> None:
     upload(TRACES, "s3://events/examples")
     expected, found = (

@@ -54,6 +54,7 @@ def test_batch_indexes_are_signed_words() -> None:
     assert len(state["batchDeletedIndexes"]) == 296
 
 
+@pytest.mark.slow
 def test_at_gives_the_state_of_that_moment() -> None:
     trace = TRACES / "cumulative_batch.jsonl.gz"
     lines = gzip.decompress(trace.read_bytes()).decode().splitlines()
@@ -77,6 +78,7 @@ def test_saved_cursors_come_back(tmp_path: Path) -> None:
     assert again.mark_delete_position == state.cursor.mark_delete_position
 
 
+@pytest.mark.slow
 def test_saved_cursors_are_replaced_only_when_told_to(tmp_path: Path) -> None:
     file = tmp_path / "cursors.db"
     trace, other = TRACES / "batch_partial.jsonl.gz", TRACES / "shared_all_acked.jsonl.gz"
@@ -224,6 +226,7 @@ def test_a_worker_that_creates_the_file_during_a_save_loses_nothing(
     assert ledger_names(file) == ["topic a", "worker"]
 
 
+@pytest.mark.slow
 def test_two_replays_that_save_to_one_new_file_at_once_both_save(tmp_path: Path) -> None:
     file = tmp_path / "cursors.db"
     traces = []
@@ -295,6 +298,7 @@ def test_no_new_file_is_put_beside_the_log_of_another(tmp_path: Path, left: str)
     assert log.read_bytes() == found
 
 
+@pytest.mark.slow
 def test_a_live_store_is_inspected_and_compared_without_fencing_its_owner(tmp_path: Path) -> None:
     file, other = tmp_path / "cursors.db", tmp_path / "other.db"
     ledgers = Ledgers({3: 100})
@@ -340,6 +344,7 @@ def test_a_bad_line_is_one_line_of_error(tmp_path: Path, text: str) -> None:
     assert "torn.jsonl, line 167" in error
 
 
+@pytest.mark.slow
 def test_bad_subscriptions_are_named_in_a_line_each_and_the_others_are_shown(tmp_path: Path) -> None:
     trace = tmp_path / "t.jsonl"
     lines = SMALL.read_text().splitlines()

@@ -298,6 +298,7 @@ def test_what_may_pass_is_asked_again(codes: tuple[int, ...]) -> None:
     assert sum(asked_path == path for _, asked_path, _ in asked) == len(codes) + 1
 
 
+@pytest.mark.slow
 def test_a_slow_topic_is_given_up_and_the_others_are_read() -> None:
     told = served("orders", "slow")
     release = threading.Event()

@@ -217,6 +217,7 @@ def test_the_doctor_surveys_and_every_topic_examines_each(brokers: list[Broker])
     assert ackwell("doctor", "--every-topic", "file.json").code == 2
 
 
+@pytest.mark.slow
 def test_a_second_survey_after_some_seconds_compares_only_what_both_examined(brokers: list[Broker]) -> None:
     options = ("doctor", "--admin", brokers[0].url, NAMESPACE, "--fail-on", "never", "--watch", "1")
     done = ackwell(*options, "--format", "json")

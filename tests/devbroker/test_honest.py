@@ -151,6 +151,7 @@ def test_a_message_id_beyond_64_bits_is_refused(broker: Broker) -> None:
     assert status(broker, "POST", f"{TOPIC}/subscription/s/resetcursor", wanted)[0] == 400
 
 
+@pytest.mark.slow
 def test_acknowledged_messages_take_no_memory() -> None:
     with Broker(settings=DevBrokerSettings(max_memory_bytes=50_000)) as broker, RawClient(broker) as client:
         client.subscribe("t", permits=1000)

@@ -174,6 +174,7 @@ def test_a_thousand_idle_connections_are_held_and_one_more_is_served() -> None:
         works(broker)
 
 
+@pytest.mark.slow
 def test_stopping_leaves_no_connection_that_was_accepted_just_before(
     recwarn: pytest.WarningsRecorder,
 ) -> None:
@@ -218,6 +219,7 @@ def test_a_command_that_is_not_supported_is_refused_by_name(broker: Broker) -> N
         assert "does not support command 58" in answer.message
 
 
+@pytest.mark.slow
 def test_a_client_that_does_not_read_is_not_read_either() -> None:
     with (
         Broker(settings=DevBrokerSettings(max_pending_write_bytes=1 << 16)) as broker,

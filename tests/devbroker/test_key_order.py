@@ -25,6 +25,7 @@ def nack(session: Session, broker: Broker, count: int, share: float = 0.98) -> N
         received = sum(event.kind is Kind.NACK for event in broker.events)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("messages", "nacks"),
     [
@@ -60,6 +61,7 @@ def test_no_message_of_a_key_overtakes_a_redelivered_one(
     assert check_history([*events[: back + 1], wrong])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("as_", ["ackwell", "pulsar-4.2"])
 def test_a_history_with_crashes_of_the_broker_breaks_nothing(as_: str) -> None:
     """Unanswered acknowledgments may be lost; their messages are redelivered in order."""

@@ -201,6 +201,7 @@ def play(seed: int) -> None:
         session.finish()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_a_random_session_loses_exactly_the_reported_acknowledgments(seed: int) -> None:
     play(seed)

@@ -156,6 +156,7 @@ def check(count: int, seed: int) -> Counter[str]:
     return results
 
 
+@pytest.mark.slow
 def test_a_damaged_dump_is_unknown_or_wider_and_never_exact_and_different() -> None:
     """One of the samples; the claim for all of them rests on `make proof`."""
     seed = number_of_commit(SAMPLES)

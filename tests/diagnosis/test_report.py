@@ -65,6 +65,7 @@ def test_the_page_needs_nothing_from_the_network() -> None:
     assert not re.search(r"<link|<img|<iframe|\bsrc=|@import|url\(", own)
 
 
+@pytest.mark.slow
 def test_names_are_shown_as_text_and_never_run() -> None:
     told = replace(
         subscription(holes(12_000)), topic="</script><script>alert(1)</script>", subscription="<b>&'\""
@@ -161,6 +162,7 @@ def test_the_page_says_date_source_version_settings_and_what_was_assumed() -> No
         assert expected in html
 
 
+@pytest.mark.slow
 def test_every_row_that_is_not_fine_has_its_why_and_what_helps() -> None:
     html = page([replace(subscription(holes(12_000)), topic=f"topic-{n}") for n in range(60)])
     details = json.loads(re.findall(r'id="details">(.*?)</script>', html, re.DOTALL)[0])
@@ -209,6 +211,7 @@ def large_page() -> str:
 
 
 # One process makes the large page for both of its tests.
+@pytest.mark.slow
 @pytest.mark.xdist_group("large-page")
 def test_five_thousand_subscriptions_make_a_page_of_at_most_five_megabytes() -> None:
     assert len(large_page().encode()) <= 5_000_000

@@ -33,6 +33,7 @@ FORGOTTEN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trace", TRACES, ids=lambda path: path.name)
 def test_a_trace_leads_to_the_brokers_positions(trace: Path) -> None:
     compared = list(replayed_agreements(read_events([trace])))

@@ -88,6 +88,7 @@ def test_a_job_that_is_given_back_holds_back_its_key_and_no_other(tmp_path: Path
     assert [each for each in seen if each[0][:1] == b"a"] == [(b"a1", 1), (b"a1", 2), (b"a2", 1)]
 
 
+@pytest.mark.slow
 def test_a_delayed_job_comes_at_its_time_and_others_pass_it(tmp_path: Path) -> None:
     async def run() -> list[bytes]:
         async with queue_of(tmp_path) as queue:
@@ -117,6 +118,7 @@ def test_a_job_tried_too_often_is_a_dead_letter_and_its_key_goes_on(tmp_path: Pa
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_a_lease_that_ends_gives_the_job_to_another_and_one_that_is_extended_does_not(tmp_path: Path) -> None:
     async def run() -> None:
         async with queue_of(tmp_path, lease_seconds=0.4, ordered=False) as queue:
@@ -230,6 +232,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 def test_a_job_that_kills_its_process_is_a_dead_letter_after_its_tries(tmp_path: Path) -> None:
     environment = {
         **os.environ,

@@ -140,6 +140,7 @@ def test_a_token_passes_untouched_and_is_never_written(certificate: Certificate,
         assert len(left) == 7
 
 
+@pytest.mark.slow
 def test_a_broker_that_cannot_be_trusted_gets_no_client(certificate: Certificate) -> None:
     with Broker(tls=certificate.server) as broker:
         assert broker.tls_url is not None

@@ -83,6 +83,7 @@ def test_an_entry_without_an_id_is_not_the_last_one_before_a_cleared_backlog() -
         assert "without" in row["error"] or "no " in row["error"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_topic", [False, True])
 def test_random_histories_fold_to_the_truth(by_topic: bool) -> None:
     seeds = range(400)

@@ -412,6 +412,7 @@ def test_a_folder_goes_on_past_what_is_refused(there: Cluster) -> None:
     assert "use --restart crash" in done.err
 
 
+@pytest.mark.slow
 def test_every_example_of_the_help_runs(there: Cluster) -> None:
     prepared(there)
     with_type(there)
@@ -567,6 +568,7 @@ def test_a_broker_that_is_killed_at_any_step_of_an_unload_keeps_no_hold_and_gets
     assert crashed > 20
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_in_a_file_is_never_an_acknowledgment(there: Cluster) -> None:
     prepared(there)
     before = there.acked()

@@ -81,6 +81,7 @@ def test_a_save_above_the_limit_is_no_base_and_no_obstacle() -> None:
     assert loaded(ledger) == PositionInfo(3, 9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("counts", "max_bytes"),
     [(50_000, 64 << 20), pytest.param(1_000_000, LOADED_BYTES_MAX, marks=pytest.mark.proof)],

@@ -40,6 +40,7 @@ def test_every_scenario_was_played_on_a_real_broker() -> None:
     assert all(ANSWERS.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", QUICK)
 def test_the_dev_broker_answers_as_the_real_broker_did(name: str) -> None:
     assert [list(note) for note in on_ours(name)] == [list(note) for note in ANSWERS[name]]

@@ -110,6 +110,7 @@ CASES = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.slow
 @CASES
 def test_no_flipped_bit_gives_an_older_or_an_empty_state(make: object, file: str, tmp_path: Path) -> None:
     folder = tmp_path / "one"
