@@ -1635,7 +1635,7 @@ class TraceReader:
     def names(self, starts: list[int]) -> list[list[str]]:
         """Return three lists of names: topics, subscriptions and transactions, each from its number in `starts`."""
     def fields(self, text: str) -> dict[str, Any]:
-        """Return all fields of one line under their full names, without nulls. The line need not be plain.
+        """Return all fields of one line under their full names, without nulls. The line may contain escapes and unknown fields.
 
         Raises `ValueError` if the text is not a JSON object, or contains a field twice.
         """

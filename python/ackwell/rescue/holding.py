@@ -111,7 +111,8 @@ def release(connection: Connection, journal: Path) -> str:
 def held(connection: Connection, topic: str, subscription: str, journal: Path) -> Iterator[None]:
     """Hold a subscription during a `with` block, and release it afterwards even after an error.
 
-    If a broker does not answer, the release is retried for two minutes. The journal then remains.
+    If a broker does not answer, the release is retried for two minutes. If it still fails, the hold and its
+    journal remain.
     """
     if journal.exists():
         # The journal of another subscription must not be released here.

@@ -75,7 +75,7 @@ def apply_individual(
 
 
 def accepted_part(acks: Acknowledgments, command: AckColumns) -> AckColumns:
-    """Return the part of a refused command that a broker would apply."""
+    """Return the rows of a command before its first invalid row: a broker that refuses it applies these."""
     if command.ack_type is AckType.CUMULATIVE:
         return command.first(0)
     last, rows = acks.last_position, range(len(command.ledger_ids))

@@ -9,7 +9,7 @@ deliveries are in hand. Or it reports each entry that it starts. This module imp
 - The entries in hand are part of the saved state. After a load they count one try.
 - If the ack timeout of a reporting consumer ends, only its entries in hand count one try.
 
-An entry that counted a try in this way is a *suspect*, which `quarantine` delivers alone.
+An entry for which a try was counted in this way is a *suspect*, which `quarantine` delivers alone.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class Read:
         self._allowed.update(allowed)
 
     def reserve(self, consumer: Consumer) -> None:
-        """Reserve one entry for a Key_Shared consumer."""
+        """Count one more entry against the limit of a Key_Shared consumer in this read."""
         self._allowed[consumer.key] -= 1
 
     def count_sent(self, key: ConsumerKey, messages: int, entries: int = 1) -> None:

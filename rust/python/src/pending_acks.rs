@@ -1,4 +1,5 @@
-//! The class `PendingAcks`; calls of Python code are in `handlers`, its named tuple is in `value`.
+//! The class `PendingAcks`. `handlers` calls the Python functions that a caller passes; `value` contains the named
+//! tuple of an entry.
 
 mod handlers;
 mod value;

@@ -42,7 +42,7 @@ impl TraceReader {
         std::array::from_fn(|index| rest(names[index], starts[index]))
     }
 
-    /// Return all fields of one line under their full names, without nulls. The line need not be plain.
+    /// Return all fields of one line under their full names, without nulls. The line may contain escapes and unknown fields.
     ///
     /// Raises `ValueError` if the text is not a JSON object, or contains a field twice.
     fn fields<'py>(&self, py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyDict>> {

@@ -93,7 +93,7 @@ class ByKey(EqualByState):
     def choose_many(self, run: Run) -> Owners | None:
         """Return the owner of each entry; `None` if an owner cannot take all of its entries.
 
-        In a read, an owner gets only as many of its first entries as the read allows.
+        If the run belongs to a read with limits, an owner gets its first entries up to its limit instead.
         """
         owners = self._owners_of(run)
         if owners is None:

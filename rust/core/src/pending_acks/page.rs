@@ -15,7 +15,7 @@ use super::column::{Column, PADDING, SLOTS, Width, zip};
 use super::value::PendingAck;
 use crate::error::{Validity, invariant};
 
-/// The most entries of a packed page. Moving 24 values costs less than 64 places.
+/// The maximum number of entries of a packed page. With more entries, an insertion would move too many values.
 const PACKED_MAX: usize = 24;
 /// The number of remaining entries at which a dense page is packed again. It is a third of [`PACKED_MAX`], so that no
 /// page switches back and forth.
