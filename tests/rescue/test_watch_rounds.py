@@ -415,6 +415,16 @@ def test_an_observation_is_written_again_if_it_changed_or_is_old() -> None:
         assert (files("snapshot")[0].read_text() != "{}") is is_written, found.time_ms
 
 
+def test_a_topic_that_was_forgotten_and_returns_is_written_again() -> None:
+    admin = Admin(answer(), answer(8, topic=OTHER))
+    watch = made(admin)
+    events(watch)
+    for found, count in ((admin.found[1:], 0), (list(admin.found), 1)):
+        admin.found = found
+        events(watch)
+        assert len(files("snapshot")) == count
+
+
 def report(missing: int) -> Report:
     return Report(topic=TOPIC, subscription="billing", sent=9, missing=missing, ack_sets=0)
 
