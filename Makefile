@@ -226,8 +226,9 @@ lab-check-dist: .venv/.locked  ## Check what lies in dist/: metadata, README, pl
 	$(BIN)/twine check --strict dist/*
 	$(BIN)/python .ci/check_dist.py dist/*
 
+# RESOLUTION=lowest-direct or highest tests the oldest or the newest version of each requirement instead of the lock.
 lab-test-wheel:  ## Install DIST=dist/ackwell-….whl (or .tar.gz) beside no Rust, and run the fast tests on it
-	PYTHON=$(PYTHON) bash .ci/test-wheel $(DIST)
+	PYTHON=$(PYTHON) RESOLUTION=$(RESOLUTION) bash .ci/test-wheel $(DIST)
 
 lab-test-clean:  ## Run .ci/run as a new machine would: no caches, no Java on PATH, a fresh home
 	bash .ci/test-clean

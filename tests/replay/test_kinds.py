@@ -27,7 +27,7 @@ from ackwell.spark.tasks.source_rows import to_batches
 from tests import reference
 from tests.replay import layouts
 from tests.replay.oracle import truths
-from tests.spark.test_tasks import shares_of, with_texts
+from tests.spark.task_inputs import shares_of, with_texts
 
 T: Final = "1:2"
 """A transaction."""

@@ -6,7 +6,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -17,6 +16,8 @@ from ackwell.replay.local import replay_events
 from ackwell.replay.table_schemas import CURSORS
 from tests.commands import ackwell
 
+# The tests of an installed wheel run without pandas and Polars.
+pd = pytest.importorskip("pandas")
 TRACES = Path(__file__).parents[2] / "examples" / "traces"
 EVENTS = pd.DataFrame(
     {
@@ -35,7 +36,6 @@ AS_TABLES = {
     "pandas with categories": EVENTS.astype({"topic": "category", "kind": "category"}),
     "Arrow": pa.Table.from_pandas(EVENTS),
 }
-# The tests of an installed wheel run without Polars.
 with suppress(ModuleNotFoundError):
     import polars as pl
 

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 
 from ackwell.errors import EventError
-from ackwell.replay.columns import COLUMNS, with_columns
+from ackwell.replay.columns import COLUMNS
 from ackwell.replay.events import Event, Kind
-from ackwell.replay.parquet import ParquetEvents, RowGroups
+from ackwell.replay.parquet import RowGroups
 from ackwell.spark import tasks
 from ackwell.spark.files_strategy import _cores, pack
 from ackwell.spark.tasks import buckets
@@ -26,6 +26,7 @@ from ackwell.spark.tasks.source_rows import to_batches
 from tests.replay import layouts
 from tests.replay.test_files import histories
 from tests.replay.test_fold import resets_of, same_as_truth
+from tests.spark.task_inputs import shares_of, with_texts
 
 
 def test_nothing_in_tasks_imports_pyspark() -> None:
@@ -36,16 +37,6 @@ def test_nothing_in_tasks_imports_pyspark() -> None:
     script += "print([name for name in sys.modules if 'pyspark' in name])"
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert run.stdout == "[]\n"
-
-
-def shares_of(folder: Path, count: int) -> list[list[RowGroups]]:
-    shares: list[list[RowGroups]] = [[] for _ in range(count)]
-    for path in sorted(map(str, folder.glob("*.parquet"))):
-        with ParquetEvents(path) as events:
-            groups = range(len(events.survey().group_bytes))
-        for number, share in enumerate(shares):
-            share.append(RowGroups(path, tuple(groups[number::count])))
-    return shares
 
 
 @pytest.mark.parametrize("count", [1, 3])
@@ -112,13 +103,6 @@ def test_buckets_of_a_stream_lead_to_the_truth_however_their_blobs_fill(
                         rows |= {(row["topic"], row["subscription"]): row for row in batch.to_pylist()}
         same_as_truth(events, rows)
         assert room or any(len(each) > 2 for each in blobs.values())
-
-
-def with_texts(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Convert ack sets to the texts that the JVM passes."""
-    sets = batch.column("ack_set").to_pylist()
-    texts = [None if words is None else ",".join(map(str, words)) for words in sets]
-    return with_columns(batch, {"ack_set": pa.array(texts, pa.string())})
 
 
 def test_ack_sets_that_cross_as_texts_are_the_lists_they_were() -> None:
