@@ -233,6 +233,55 @@ def test_returned_entries_of_another_consumer_take_places_in_a_read(
     assert deliver(10) == [("b", delivered_entries)]
 
 
+@pytest.mark.parametrize(("drops", "delivered_entries"), [(True, [3, 1, 4]), (False, [1, 3, 4])])
+def test_new_entries_overtake_returned_entries_after_a_read_without_a_delivery(
+    drops: bool, delivered_entries: list[int]
+) -> None:
+    # A directed sequence and seed 510426 on Pulsar 4.2.4: new entries of a key are delivered before a
+    # returned one, because the read of the first returned entry delivers nothing.
+    settings = SubscriptionSettings.pulsar("4.2", redelivery_drops_hash=drops)
+    subscription = Subscription("Key_Shared", Ledgers({3: 5}), settings=settings)
+    theirs = next(each for each in range(1, 65_536) if owner_of(each) == "b")
+    mine = next(each for each in range(1, 65_536) if owner_of(each) == "a")
+    hashes = np.array([mine, theirs, mine, theirs, theirs])
+
+    def deliver() -> list[tuple[ConsumerKey, list[int]]]:
+        ledger_ids, entry_ids = subscription.next_reads_many(10, 0)
+        found = subscription.dispatch_many(ledger_ids, entry_ids, 0, sticky_key_hashes=hashes[entry_ids])
+        return [(each.consumer, each.entry_ids.tolist()) for each in found]
+
+    subscription.add_consumer("a")
+    subscription.flow("a", 2)
+    assert deliver() == [("a", [0, 1])]
+    subscription.redeliver("a")
+    subscription.add_consumer("b")
+    for entry_id in delivered_entries:
+        subscription.flow("b", 1)
+        assert deliver() == [("b", [entry_id])]
+        assert deliver() == []
+    subscription.validate()
+
+
+@pytest.mark.parametrize("entries", [2, 3])
+def test_returned_entries_are_read_if_no_new_entry_can_be_read(entries: int) -> None:
+    settings = SubscriptionSettings.pulsar("4.2", look_ahead_per_subscription=2)
+    subscription = Subscription("Key_Shared", Ledgers({3: entries}), settings=settings)
+    theirs = next(each for each in range(1, 65_536) if owner_of(each) == "b")
+    mine = next(each for each in range(1, 65_536) if owner_of(each) == "a")
+    hashes = np.array([mine, theirs, theirs])
+    subscription.add_consumer("a")
+    subscription.flow("a", 2)
+    for consumer in ("a", "b"):
+        reads = subscription.next_reads_many(10, 0)
+        found = subscription.dispatch_many(*reads, 0, sticky_key_hashes=hashes[reads[1]])
+        expected = [0, 1] if consumer == "a" else [1]
+        assert [(each.consumer, each.entry_ids.tolist()) for each in found] == [(consumer, expected)]
+        if consumer == "a":
+            subscription.redeliver("a")
+            subscription.add_consumer("b")
+            subscription.flow("b", 1)
+
+
 def owner_of(sticky_key_hash: int) -> object:
     """Return the consumer that owns a hash if "a" and "b" are connected."""
     selector = ConsistentHashing()

@@ -184,7 +184,8 @@ class SubscriptionSettings:
     """On Key_Shared a request for redelivery queues entries without their hash.
 
     The next read contains these entries even if their consumer cannot get them, and therefore fewer other
-    entries. The read restores the hash.
+    entries. The read restores the hash. If it delivers nothing, new entries are read next, and may overtake
+    the returned entries of their hash.
     """
 
     key_shared_ignores_blocked: bool = False

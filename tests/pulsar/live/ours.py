@@ -352,7 +352,9 @@ class Ours:
 
     @_do.register
     def _(self, action: actions.Redeliver) -> None:
-        self.given_back.update(action.positions or ())
+        # A broker returns all entries by their ids, too.
+        all_held = self.held(action.consumer_id)
+        self.given_back.update(all_held if action.positions is None else action.positions)
         self.subscription.redeliver(action.consumer_id, action.positions)
 
     @_do.register
