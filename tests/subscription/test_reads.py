@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -280,6 +281,25 @@ def test_returned_entries_are_read_if_no_new_entry_can_be_read(entries: int) -> 
             subscription.redeliver("a")
             subscription.add_consumer("b")
             subscription.flow("b", 1)
+
+
+def test_returned_entries_are_read_after_a_read_whose_owner_has_the_permits() -> None:
+    # A directed sequence on Pulsar 4.2.4: the hash of entry 1 drains, and only its owner has permits.
+    settings = SubscriptionSettings.pulsar("4.2")
+    subscription = Subscription("Key_Shared", Ledgers({3: 4}), settings=settings)
+    first, second, third = islice((each for each in range(1, 65_536) if owner_of(each) == "b"), 3)
+    hashes = np.array([first, first, second, third])
+    subscription.add_consumer("a")
+    subscription.flow("a", 3)
+    reads = subscription.next_reads_many(10, 0)
+    subscription.dispatch_many(*reads, 0, sticky_key_hashes=hashes[reads[1]])
+    subscription.redeliver("a", [(3, 1), (3, 2)])
+    subscription.add_consumer("b")
+    for entry_id in (2, 3):
+        subscription.flow("b", 1)
+        reads = subscription.next_reads_many(10, 0)
+        found = subscription.dispatch_many(*reads, 0, sticky_key_hashes=hashes[reads[1]])
+        assert [(each.consumer, each.entry_ids.tolist()) for each in found] == [("b", [entry_id])]
 
 
 def owner_of(sticky_key_hash: int) -> object:
