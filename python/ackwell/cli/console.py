@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -164,9 +164,11 @@ def file_progress(files: Sequence[object], doing: str) -> Iterator[Progress]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as progress:
-        progress.add_task(doing, total=len(files))
-        yield progress
+    bar = Progress(*columns, console=err, transient=True, disable=not err.is_terminal)
+    bar.add_task(doing, total=len(files))
+    # Before rich 14.3, a disabled bar writes an empty line when it ends.
+    with bar if err.is_terminal else nullcontext():
+        yield bar
 
 
 def _escape(text: str) -> str:
