@@ -40,7 +40,7 @@ def test_the_command_lines_are_accepted() -> None:
     command = COMMANDS["rescue watch"]
     for arguments in (line, folded):
         context = command.make_context("watch", shlex.split(arguments), resilient_parsing=True)
-        assert context.params["namespaces"] == ("shop/eu",)
+        assert list(context.params["namespaces"]) == ["shop/eu"]
         assert not context.params["yes"]
         assert (context.params["every"], context.params["listen"].rpartition(":")[2]) == ("10s", "9464")
     assert 'ENTRYPOINT ["ackwell", "rescue", "watch"]' in (FOLDER / "Dockerfile").read_text()
