@@ -1,4 +1,4 @@
-"""Check the subject of a commit message: `area: imperative`, as CONTRIBUTING.md describes it.
+"""Check the subject of a commit message: `area: imperative`, with one to three areas.
 
 python .ci/commit_subject.py FILE      # a hook of pre-commit
 """
@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 LENGTH_MAX = 100
-SUBJECT = re.compile(r"(?P<areas>[a-z.][a-z0-9_.\-/]*(, [a-z.][a-z0-9_.\-/]*)*): (?P<verb>[a-z]+)( |$)")
+SUBJECT = re.compile(r"(?P<areas>[a-z.][a-z0-9_.\-/]*(, [a-z.][a-z0-9_.\-/]*){0,2}): (?P<verb>[a-z]+)( |$)")
 BY_GIT = re.compile(r"(Merge|Revert|fixup!|squash!|amend!) ")
 """Beginnings of subjects that git writes."""
 NOT_IMPERATIVE = re.compile(r"\w+(ed|ing)$|(?!(\w*(ss|us|is)|bias|canvas)$)\w+s$")
@@ -37,6 +37,8 @@ def fault_of(subject: str) -> str | None:
     >>> fault_of("doctor: judged subscriptions without a cursor ledger")
     "begin with the imperative: 'judged' is another form"
     >>> fault_of("_native.pyi: type the ack sets")
+    "write 'area: imperative', for example 'doctor: judge subscriptions without a cursor ledger'"
+    >>> fault_of("store, replay, cursor, drawing: rewrite docstrings")
     "write 'area: imperative', for example 'doctor: judge subscriptions without a cursor ledger'"
     >>> fault_of("Judge subscriptions")
     "write 'area: imperative', for example 'doctor: judge subscriptions without a cursor ledger'"

@@ -5,11 +5,12 @@ import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import ackwell
-from ackwell import PositionInfo, PositionRangeSet, errors, replay
+from ackwell import PositionInfo, PositionRangeSet, cursor, errors, replay, subscription
 
 HEAVY = ("numpy", "pandas", "pyarrow", "pyspark", "pulsar", "typer", "click", "rich", "sqlite3")
 PACKAGE = Path(ackwell.__file__).parent
@@ -51,13 +52,22 @@ def test_a_public_name_is_imported_from_the_package(name: str) -> None:
     assert scope[name] is getattr(ackwell, name)
 
 
-@pytest.mark.parametrize("name", replay.__all__)
-def test_a_name_of_the_replay_is_imported_from_its_package(name: str) -> None:
+@pytest.mark.parametrize(
+    ("package", "name"), [(each, name) for each in (cursor, replay, subscription) for name in each.__all__]
+)
+def test_a_name_of_a_package_is_imported_from_it(package: ModuleType, name: str) -> None:
     if name == "replay_events":
         pytest.importorskip("pyarrow")
     scope: dict[str, object] = {}
-    exec(f"from ackwell.replay import {name}", scope)
-    assert scope[name] is getattr(replay, name)
+    exec(f"from {package.__name__} import {name}", scope)
+    assert scope[name] is getattr(package, name)
+
+
+@pytest.mark.parametrize("package", [cursor, replay, subscription])
+def test_a_package_lists_its_names_and_has_no_others(package: ModuleType) -> None:
+    assert dir(package) == package.__all__
+    with pytest.raises(AttributeError, match=f"'{package.__name__}' has no attribute 'other'"):
+        _ = package.other
 
 
 def test_importing_the_replay_loads_none_of_its_modules() -> None:

@@ -8,7 +8,6 @@ structures and the errors are imported immediately, and the other names on first
 """
 
 from collections.abc import Mapping, MutableMapping
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from ackwell._native import (
@@ -39,6 +38,7 @@ from ackwell.errors import (
     StatsError,
     StoreError,
 )
+from ackwell.lazy_names import lazy_names
 from ackwell.pending_ack import PendingAck
 from ackwell.position import Position
 
@@ -108,25 +108,20 @@ if TYPE_CHECKING:
     from ackwell.store import MemoryStore, SqliteStore
     from ackwell.subscription import Subscription, SubscriptionSettings
 else:
-    _HOMES = {
-        "Cursor": "ackwell.cursor",
-        "CursorSettings": "ackwell.cursor",
-        "LossReport": "ackwell.loss",
-        "DelayedDeliveryTracker": "ackwell.delayed",
-        "Journal": "ackwell.saving.journal",
-        "MemoryStore": "ackwell.store",
-        "SqliteStore": "ackwell.store",
-        "Subscription": "ackwell.subscription",
-        "SubscriptionSettings": "ackwell.subscription",
-    }
-
-    def __getattr__(name):
-        """Import a name when it is first used."""
-        if name not in _HOMES:
-            raise AttributeError(f"module 'ackwell' has no attribute {name!r}")
-        value = getattr(import_module(_HOMES[name]), name)
-        globals()[name] = value
-        return value
+    __getattr__, _ = lazy_names(
+        __name__,
+        {
+            "Cursor": ".cursor",
+            "CursorSettings": ".cursor",
+            "LossReport": ".loss",
+            "DelayedDeliveryTracker": ".delayed",
+            "Journal": ".saving.journal",
+            "MemoryStore": ".store",
+            "SqliteStore": ".store",
+            "Subscription": ".subscription",
+            "SubscriptionSettings": ".subscription",
+        },
+    )
 
     def __dir__():
         """Return all names of the module, including those that are imported on first use."""

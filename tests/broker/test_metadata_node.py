@@ -10,7 +10,7 @@ import pytest
 
 from ackwell import PositionRangeSet
 from ackwell.broker.broker_settings import BrokerSettings
-from ackwell.broker.metadata_node import closing_record_bytes
+from ackwell.broker.metadata_node import closing_request_bytes
 from ackwell.cursor.cursor_state import CursorState
 from ackwell.position import Position
 from tests.broker.answers import answer, holes
@@ -36,22 +36,22 @@ def test_the_record_has_the_size_that_a_broker_wrote() -> None:
         (128_454, 2_500, 1_048_285),
         (128_551, 2_500, 1_049_156),
     ):
-        size = closing_record_bytes(state(ranges, per_ledger), NEWEST)
+        size = closing_request_bytes(state(ranges, per_ledger), NEWEST)
         assert size is not None
         assert abs(size - written) < 0.01 * written
     # Without compression the record has about twice the size.
     older = NEWEST.with_values(["managedCursorInfoCompressionType=NONE"])
-    assert (closing_record_bytes(state(120_000), older) or 0) > 1.8 * 960_847
+    assert (closing_request_bytes(state(120_000), older) or 0) > 1.8 * 960_847
 
 
 def test_a_small_state_and_a_state_of_the_cursor_ledger_have_no_size() -> None:
-    assert closing_record_bytes(state(1_000), NEWEST) is None
+    assert closing_request_bytes(state(1_000), NEWEST) is None
     few = NEWEST.with_values(["managedLedgerMaxUnackedRangesToPersistInMetadataStore=100000"])
-    assert closing_record_bytes(state(100_001), few) is None
-    assert closing_record_bytes(state(100_000), few) is not None
+    assert closing_request_bytes(state(100_001), few) is None
+    assert closing_request_bytes(state(100_000), few) is not None
     # Only the ranges within the limit are written.
     cut = NEWEST.with_values(["managedLedgerMaxUnackedRangesToPersist=10000"])
-    assert closing_record_bytes(state(100_000), cut) == closing_record_bytes(
+    assert closing_request_bytes(state(100_000), cut) == closing_request_bytes(
         state(10_000), replace(cut, metadata_node_bytes=1)
     )
 

@@ -11,7 +11,7 @@ import pytest
 
 from ackwell.broker.batch_sizes import Bounds
 from ackwell.broker.broker_settings import BrokerSettings, defaults, is_setting
-from ackwell.broker.metadata_node import closing_record_bytes
+from ackwell.broker.metadata_node import closing_request_bytes
 from ackwell.broker.stats import SubscriptionStats, UnreadableSource, parse_stats
 from ackwell.diagnosis.checkup import JudgedBroker
 from ackwell.diagnosis.doctor import Verdict, diagnose
@@ -170,7 +170,7 @@ def test_a_record_that_a_second_close_cannot_write_is_unwritable() -> None:
         "4.2.4", ["managedLedgerMaxUnackedRangesToPersist=200000"], others_are_defaults=True
     )
     large = single(150_000, 400_000)
-    assert closing_record_bytes(large, source.settings) is None
+    assert closing_request_bytes(large, source.settings) is None
     found = upgrade_of(large, BrokerUpgrade.of(source, "5.0.1"))
     assert [each.verdict for each in found.moves] == [Verdict.FINE, Verdict.UNWRITABLE]
     loaded = diagnose(replace(large, cursor_ledger="read-only"), source.settings, restarts=("graceful",))

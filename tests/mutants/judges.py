@@ -326,6 +326,7 @@ JUDGES: dict[str, list[str]] = {
         "tests/replay/test_history.py",
         "tests/devbroker/test_key_order.py",
     ],
+    "python/ackwell/lazy_names.py": ["tests/test_import.py"],
     "python/ackwell/json_values.py": ["tests/test_json_values.py", "tests/broker/test_stats.py"],
     "python/ackwell/object_paths.py": ["tests/cli/test_object_stores.py"],
     "python/ackwell/regular_files.py": ["tests/test_regular_files.py", "tests/broker/test_stats.py"],

@@ -62,14 +62,16 @@ def answer(
     return found
 
 
-FACTS = BrokerFacts(
-    version="4.2.4",
-    settings={
-        "managedLedgerMaxUnackedRangesToPersist": "1",
+def facts_of(ranges: int) -> BrokerFacts:
+    """Return the facts of a broker that saves this number of ranges."""
+    settings = {
+        "managedLedgerMaxUnackedRangesToPersist": str(ranges),
         "managedLedgerPersistIndividualAckAsLongArray": "false",
-    },
-    assumed=(),
-)
+    }
+    return BrokerFacts(version="4.2.4", settings=settings, assumed=())
+
+
+FACTS = facts_of(ranges=1)
 BEFORE = answer("3:0", HOLES, {3: 20})
 AFTER = {3: 20, 4: 5}
 

@@ -115,12 +115,7 @@ def test_a_seek_and_a_load_between_two_rounds_are_refused_and_the_snapshot_is_ke
 
 
 def test_a_dry_run_sends_get_requests_and_writes_a_plan_that_a_later_run_carries_out(there: Cluster) -> None:
-    positions = there.fill()
-    with_type(there)
-    watching = watch(there, restores=False)
-    texts(watching)
-    there.unload()
-    assert texts(watching) == ["loaded anew: 9 acknowledgments are lost; --yes restores them"]
+    positions, watching = with_waiting_plan(there)
     assert texts(watching) == []
     assert {method for method, _ in there.asked} == {"GET"}
     assert (watching.counts.pending, watching.counts.pending_entries) == (1, 9)

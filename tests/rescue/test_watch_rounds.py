@@ -28,6 +28,7 @@ from ackwell.rescue.watch import Event, Watch, WatchCounts
 from ackwell.rescue.watch_folder import WatchFolder
 from ackwell.rescue.watch_server import is_healthy, watch_metrics, watch_server
 from ackwell.rescue.watching import RANGES_MIN, both_losses, decide
+from tests.rescue.test_plan import facts_of
 
 if TYPE_CHECKING:
     from ackwell.rescue.connection import Connection
@@ -36,14 +37,7 @@ if TYPE_CHECKING:
 TOPIC = "persistent://shop/eu/orders"
 OTHER = "persistent://shop/eu/returns"
 NAME = TOPIC, "billing"
-FACTS = BrokerFacts(
-    version="4.2.4",
-    settings={
-        "managedLedgerMaxUnackedRangesToPersist": "10",
-        "managedLedgerPersistIndividualAckAsLongArray": "false",
-    },
-    assumed=(),
-)
+FACTS = facts_of(ranges=10)
 OPEN = {3: 41}
 LOADED = {3: 41, 4: 1}
 TWICE = {3: 41, 4: 1, 5: 1}

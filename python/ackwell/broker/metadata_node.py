@@ -30,7 +30,7 @@ _ACK_SET_BYTES_MAX: Final = 128
 """An estimate; it only decides whether the exact size is computed."""
 
 
-def closing_record_bytes(
+def closing_request_bytes(
     state: CursorState, settings: BrokerSettings, ledger: CursorLedger = "open"
 ) -> int | None:
     """Return the bytes of the request that a close sends; None if they are far below the limit. O(ranges).

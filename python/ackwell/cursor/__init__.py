@@ -5,8 +5,9 @@ Each name is loaded on first use.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ackwell.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from ackwell.cursor.cursor import Cursor as Cursor
@@ -15,17 +16,12 @@ if TYPE_CHECKING:
     from ackwell.cursor.rules import CursorRules as CursorRules
 
 _HOMES = {
-    "Cursor": "cursor",
-    "CursorRules": "rules",
-    "CursorSettings": "cursor_settings",
-    "CursorState": "cursor_state",
+    "Cursor": ".cursor",
+    "CursorRules": ".rules",
+    "CursorSettings": ".cursor_settings",
+    "CursorState": ".cursor_state",
 }
 """The module of each public name."""
 
 __all__ = sorted(_HOMES)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ackwell.broker.metadata_node import closing_record_bytes
+from ackwell.broker.metadata_node import closing_request_bytes
 from ackwell.cursor.cursor_state import size_in
 
 if TYPE_CHECKING:
@@ -63,9 +63,9 @@ def limit_usage(
     if size is not None:
         yield LimitUsage("maxMessageSize", "bytes in one entry", size, settings.max_entry_bytes)
     # A cursor ledger that was only read since the topic was loaded is not written.
-    record = closing_record_bytes(stats, settings, stats.cursor_ledger)
+    record = closing_request_bytes(stats, settings, stats.cursor_ledger)
     for each in later:
-        record = max(record or 0, closing_record_bytes(stats, each, "read-only") or 0) or None
+        record = max(record or 0, closing_request_bytes(stats, each, "read-only") or 0) or None
     if record is not None:
         what = "bytes that a close writes to the metadata store"
         yield LimitUsage(NODE_LIMIT, what, record, settings.metadata_node_bytes)

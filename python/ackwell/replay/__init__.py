@@ -14,10 +14,10 @@ The package exports the names that most programs need, and loads each on first u
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ackwell.extras import require
+from ackwell.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from ackwell.replay.checking import check_events as check_events
@@ -29,26 +29,22 @@ if TYPE_CHECKING:
     from ackwell.replay.states import replay_files as replay_files
 
 _HOMES = {
-    "Event": "events",
-    "Kind": "events",
-    "check_events": "checking",
-    "check_history": "history_check",
-    "read_events": "files",
-    "replay_events": "local",
-    "replay_files": "states",
+    "Event": ".events",
+    "Kind": ".events",
+    "check_events": ".checking",
+    "check_history": ".history_check",
+    "read_events": ".files",
+    "replay_events": ".local",
+    "replay_files": ".states",
 }
 """The module of each public name."""
 
 __all__ = sorted(_HOMES)
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+def _check(name: str) -> None:
     if name == "replay_events":
         require("pyarrow", f"{__name__}.{name}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
 
 
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = lazy_names(__name__, _HOMES, _check)

@@ -6,10 +6,10 @@ on first use. Executors import this package, and load only the functions that th
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ackwell.extras import require
+from ackwell.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from ackwell.spark.data_sources import read_events as read_events
@@ -32,36 +32,26 @@ if TYPE_CHECKING:
     from ackwell.spark.stream import cursor_stream as cursor_stream
 
 _HOMES = {
-    "Strategy": "pipeline",
-    "collect_states": "pipeline",
-    "cursor_stream": "stream",
-    "cursors": "pipeline",
-    "delayed_sizing": "sizing",
-    "explode_ranges": "pipeline",
-    "local_session": "session",
-    "merge": "pipeline",
-    "ordered_replay": "ordered",
-    "overview": "pipeline",
-    "partials": "pipeline",
-    "read_events": "data_sources",
-    "read_files": "data_sources",
-    "register": "data_sources",
-    "replay": "pipeline",
-    "replay_files": "local_replay",
-    "restart_audit": "loss_audit",
-    "ship": "shipping",
+    "Strategy": ".pipeline",
+    "collect_states": ".pipeline",
+    "cursor_stream": ".stream",
+    "cursors": ".pipeline",
+    "delayed_sizing": ".sizing",
+    "explode_ranges": ".pipeline",
+    "local_session": ".session",
+    "merge": ".pipeline",
+    "ordered_replay": ".ordered",
+    "overview": ".pipeline",
+    "partials": ".pipeline",
+    "read_events": ".data_sources",
+    "read_files": ".data_sources",
+    "register": ".data_sources",
+    "replay": ".pipeline",
+    "replay_files": ".local_replay",
+    "restart_audit": ".loss_audit",
+    "ship": ".shipping",
 }
 """The module of each public name."""
 
 __all__ = sorted(_HOMES)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    require("pyspark", "ackwell.spark")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = lazy_names(__name__, _HOMES, lambda _: require("pyspark", "ackwell.spark"))

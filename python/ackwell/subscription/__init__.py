@@ -5,8 +5,9 @@ Each name is loaded on first use, so that the commands that only read a broker's
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ackwell.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from ackwell.protocol.command_ack import AckColumns as AckColumns
@@ -39,37 +40,32 @@ if TYPE_CHECKING:
 _HOMES = {
     "AckColumns": "ackwell.protocol.command_ack",
     "AckType": "ackwell.protocol.command_ack",
-    "ActiveChange": "ackwell.subscription.active_changes",
-    "AutoSplit": "ackwell.subscription.selectors",
+    "ActiveChange": ".active_changes",
+    "AutoSplit": ".selectors",
     "CommandAck": "ackwell.protocol.command_ack",
-    "ConsistentHashing": "ackwell.subscription.selectors",
-    "ConsumerKey": "ackwell.subscription.consumer",
-    "ConsumerSummary": "ackwell.subscription.summary",
-    "Delivery": "ackwell.subscription.dispatcher",
-    "LostCounts": "ackwell.subscription.subscription_settings",
+    "ConsistentHashing": ".selectors",
+    "ConsumerKey": ".consumer",
+    "ConsumerSummary": ".summary",
+    "Delivery": ".dispatcher",
+    "LostCounts": ".subscription_settings",
     "MessageId": "ackwell.protocol.command_ack",
-    "Outcome": "ackwell.subscription.undelivered",
-    "Receipt": "ackwell.subscription.durability",
-    "RedeliveryBackoff": "ackwell.subscription.subscription_settings",
-    "Removal": "ackwell.subscription.active_changes",
-    "Selector": "ackwell.subscription.selectors",
-    "StagedState": "ackwell.subscription.durability",
-    "StickyRanges": "ackwell.subscription.selectors",
-    "Subscription": "ackwell.subscription.subscription",
-    "SubscriptionSettings": "ackwell.subscription.subscription_settings",
+    "Outcome": ".undelivered",
+    "Receipt": ".durability",
+    "RedeliveryBackoff": ".subscription_settings",
+    "Removal": ".active_changes",
+    "Selector": ".selectors",
+    "StagedState": ".durability",
+    "StickyRanges": ".selectors",
+    "Subscription": ".subscription",
+    "SubscriptionSettings": ".subscription_settings",
     "SubscriptionType": "ackwell.protocol.constants",
-    "Summary": "ackwell.subscription.summary",
+    "Summary": ".summary",
     "TransactionId": "ackwell.protocol.command_ack",
-    "Undelivered": "ackwell.subscription.undelivered",
+    "Undelivered": ".undelivered",
     "ValidationError": "ackwell.protocol.command_ack",
-    "sticky_key_hash": "ackwell.subscription.sticky_key",
+    "sticky_key_hash": ".sticky_key",
 }
 """The module of each public name."""
 
 __all__ = sorted(_HOMES)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

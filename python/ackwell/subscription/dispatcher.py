@@ -169,8 +169,7 @@ class Dispatcher:
             before = self._delays()
             if not again.entries and state.replay.acknowledged.active:
                 self._read_acknowledged()
-            may_look_ahead = bool(again.entries and new.entries) and self.stall() is None
-            deliveries = self._by_reads(again, now_ms, new=False, may_look_ahead=may_look_ahead)
+            deliveries = self._by_reads(again, now_ms, new=False, new_follow=new.entries > 0)
             # A broker reads the queue again as soon as one of its entries is gone.
             gone = deliveries or self._delays() != before
             return deliveries if gone else self._by_reads(new, now_ms, new=True)
@@ -213,13 +212,13 @@ class Dispatcher:
         return [self._deliver(who, mine, now_ms, counted=counted) for who, mine in pairs if mine.entries]
 
     def _by_reads(
-        self, entries: Entries, now_ms: int, *, new: bool, may_look_ahead: bool = False
+        self, entries: Entries, now_ms: int, *, new: bool, new_follow: bool = False
     ) -> list[Delivery]:
         """Dispatch entries in reads of a broker's size, while any consumer may get entries.
 
         If entries are in the replay queue, a broker reads the queue next. The loop therefore stops before the
-        next read if the queue has entries and this call delivered or delayed an entry. With `may_look_ahead`,
-        it also stops after a read of the queue if a broker reads new entries next.
+        next read if the queue has entries and this call delivered or delayed an entry. If new entries
+        follow, it also stops after a read of the queue if a broker reads them next.
         """
         state = self._state
         policy = state.policy
@@ -251,21 +250,13 @@ class Dispatcher:
                 deliveries += self._dispatch_singly(read, now_ms, changed=bool(deliveries))
             finally:
                 self._end_read()
-            if may_look_ahead and not deliveries and self._looks_ahead(read):
+            if (
+                (new_follow and not deliveries)
+                and (isinstance(policy, ByKey) and policy.looks_ahead(read.hashes))
+                and self.stall() is None
+            ):
                 break
         return deliveries
-
-    def _looks_ahead(self, read: Entries) -> bool:
-        """Return whether a broker reads new entries after a read of the queue that delivered nothing.
-
-        On Key_Shared it does if any consumer that owns no hash of the read can get an entry.
-        """
-        policy = self._state.policy
-        if not isinstance(policy, ByKey) or read.hashes is None:
-            return False
-        owners = {policy.selector.select(each) for each in read.hashes.tolist()}
-        unused = Read(self._state.consumers, 1, 1)
-        return any(each.key not in owners and unused.allows(each) > 0 for each in self._state.consumers)
 
     def _run(self, entries: Entries, *, by_reads: bool = False) -> Run:
         return Run([*self._state.consumers], entries.sizes, entries.hashes, entries.entries, by_reads)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ackwell.equality import EqualByState
 from ackwell.subscription.consumers import NO_LIMIT
 from ackwell.subscription.policies.policy import why
-from ackwell.subscription.reads import average
+from ackwell.subscription.reads import Read, average
 from ackwell.subscription.selectors import owners_of_slots
 from ackwell.subscription.undelivered import Undelivered
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from ackwell.subscription.consumer import Consumer
     from ackwell.subscription.consumers import Consumers
     from ackwell.subscription.policies.run import Owners, Run
-    from ackwell.subscription.reads import Read
     from ackwell.subscription.replay_queue import ReplayQueue
     from ackwell.subscription.selectors import Selector
     from ackwell.subscription.sticky_key import HashRange
@@ -120,6 +119,17 @@ class ByKey(EqualByState):
         if reads and any(each.permits > 0 and consumers.may_take_of_key(each) for each in consumers):
             return None
         return why(self._consumers, self._consumers, new=new)
+
+    def looks_ahead(self, hashes: NDArray[np.int64] | None) -> bool:
+        """Return whether a broker reads new entries after a read of the queue that delivered nothing.
+
+        It does if any consumer that owns no hash of the read can get an entry.
+        """
+        if hashes is None:
+            return False
+        owners = {self.selector.select(each) for each in hashes.tolist()}
+        unused = Read(self._consumers, 1, 1)
+        return any(each.key not in owners and unused.allows(each) > 0 for each in self._consumers)
 
     def audit(self) -> list[str]:
         """Recompute the draining hashes; return a text if they differ."""

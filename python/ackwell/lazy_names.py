@@ -1,0 +1,37 @@
+"""Names of a package that are loaded on first use, which keeps the import of the package fast."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+
+def lazy_names(
+    package: str, homes: Mapping[str, str], check: Callable[[str], None] | None = None
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return `__getattr__` and `__dir__` of a package whose names are in other modules.
+
+    `homes` has the module of each name; `.name` is a module of the package. `check` is called at each use
+    of a name, and raises an error if an extra is missing. Without `check`, a name is loaded once.
+
+    >>> load, names = lazy_names("ackwell", {"Cursor": ".cursor"})
+    >>> load("Cursor").__name__, names()
+    ('Cursor', ['Cursor'])
+    >>> load("Other")
+    Traceback (most recent call last):
+    AttributeError: module 'ackwell' has no attribute 'Other'
+    """
+
+    def load(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        if check is not None:
+            check(name)
+        value = getattr(import_module(homes[name], package), name)
+        if check is None:
+            setattr(sys.modules[package], name, value)
+        return value
+
+    return load, lambda: sorted(homes)
