@@ -232,10 +232,12 @@ def test_a_field_of_a_wrong_type_is_not_a_missing_answer() -> None:
 def test_a_defect_that_a_release_mends_is_not_named_for_it() -> None:
     cursor = {"waitingReadOp": True, "subscriptionHavePendingRead": False}
     now = subscription_of(told(cursor, type="Failover", activeConsumerName="a"))
-    assert [
-        delivery_of(now, BrokerSettings(), now, version=version).code.code
-        for version in ("4.0.7", "4.0.13", "4.2.4", "5.0.0-M1")
-    ] == ["read-lost-active", "unexplained", "unexplained", "read-lost-active"]
+    versions = ("4.0.7", "4.0.13", "4.2.4", "5.0.0-M1", "5.0.0", "5.0.1")
+    lost = [delivery_of(now, BrokerSettings(), now, version=version).code.code for version in versions]
+    assert [code == "read-lost-active" for code in lost] == [True, False, False, True, False, False]
+    assert {*lost} == {"read-lost-active", "unexplained"}
+    parked = codes()["look-ahead-parked"]
+    assert [parked.has(version) for version in versions] == [True, False, False, True, False, False]
 
 
 def test_movement_between_two_dumps_is_delivery_and_fewer_messages_than_before_is_a_reload() -> None:

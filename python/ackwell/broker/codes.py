@@ -34,8 +34,8 @@ class Code:
         """Return whether a broker of this version may have the defect.
 
         >>> lost = codes()["read-lost-active"]
-        >>> lost.has("4.0.7"), lost.has("4.0.13"), lost.has("4.2.4"), lost.has("5.0.0-M1")
-        (True, False, False, True)
+        >>> [lost.has(version) for version in ("4.0.7", "4.0.13", "4.2.4", "5.0.0-M1", "5.0.1")]
+        [True, False, False, True, False]
         """
         number = release_number(version)
         return not any(
