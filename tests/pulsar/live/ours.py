@@ -506,8 +506,8 @@ class Ours:
         state = self.subscription._state
         for each in dump["consumers"]:
             state.consumers[each["id"]].mean_batch_size = each["meanBatchSize"]
-        for pair in dump["dispatcher"].get("replay", ()):
-            position = Position(*pair)
+        queued = {Position(*pair) for pair in dump["dispatcher"].get("replay", ())}
+        for position in queued:
             if position in self.log and self._waits(position):
                 entry = self.log[position]
                 key_hash = entry.hash if self.type == "Key_Shared" else None
@@ -518,7 +518,7 @@ class Ours:
                     state.replay.add(*position, key_hash)
         read_from, read_to = state.unread.position, tuple(dump["cursor"]["readPosition"])
         for position, entry in self.log.items():
-            if state.delayed is None or not read_from <= position < read_to:
+            if state.delayed is None or not read_from <= position < read_to or position in queued:
                 continue
             if entry.deliver_at_ms > self.now_ms and self._waits(position):
                 state.delayed.add(entry.deliver_at_ms, *position, self.now_ms)

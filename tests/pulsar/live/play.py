@@ -59,6 +59,11 @@ class DifferenceError(Exception):
         self.found = found
 
 
+def other_than_delays(found: list[str]) -> list[str]:
+    """Return the differences that are not in the number of delayed messages."""
+    return [each for each in found if not each.startswith("delayed: ")]
+
+
 class Playing(ABC):
     """A running sequence: its history, and the states of both sides."""
 
@@ -282,7 +287,7 @@ class Played(Playing):
             # The prediction has more information about reads and delays than the deliveries show.
             found = self._differences(after if agreed else self.ours.subscription, dump)
             # If the broker read other entries than ours, it also noted other delays.
-            other = [each for each in found if agreed or not each.startswith("delayed: ")]
+            other = found if agreed else other_than_delays(found)
             same = 0 if other or taken else same + 1
             late = time.monotonic() - start
             if found and agreed and not came and late > RESTS_ON_S and (self._idle or self._rests):
@@ -296,19 +301,17 @@ class Played(Playing):
             if same >= 2 and not agreed and late > RESTS_ON_S:
                 raced = self._race(what, predicted, came, read_to)
                 if raced:
-                    self.races.append(f"{step} {what}: {raced}; {shown(predicted)}, the broker {shown(came)}")
-                    self.ours.adopt(dump)
-                    missed += self._differences(self.ours.subscription, dump)
+                    how = f"{shown(predicted)}, the broker {shown(came)}"
+                    missed += self._follow_race(f"{step} {what}: {raced}; {how}", dump)
                     break
             if late > PATIENCE_S:
+                if agreed and self._read_before(read_to) and not other_than_delays(found):
+                    raced, agreed = "read before", False
+                    missed += self._follow_race(f"{step} {what}: {raced}; {found[0]}", dump)
+                    break
                 missed += found
                 missed += [] if agreed else [f"ours delivers {shown(predicted)}, the broker {shown(came)}"]
-                last = self.steps[-1].after if self.steps else {}
-                missed += [
-                    f"before: {last.get('dispatcher')}, {last.get('consumers')}",
-                    f"after: {dump['dispatcher']}",
-                ]
-                raise DifferenceError(step, what, missed)
+                raise DifferenceError(step, what, missed + self._around(dump))
         if agreed:
             self.ours.subscription = after
             self._rests, missed = False, []
@@ -317,6 +320,21 @@ class Played(Playing):
         self.ours.subscription.validate()
         self.compared += 1
         return closed, came, dump, raced
+
+    def _follow_race(self, race: str, dump: dict[str, Any]) -> list[str]:
+        """Count a race, and adopt the entries that the broker read; return the other differences."""
+        self.races.append(race)
+        self.ours.adopt(dump)
+        found = self._differences(self.ours.subscription, dump)
+        return found + self._around(dump) if found else []
+
+    def _around(self, dump: dict[str, Any]) -> list[str]:
+        """Return the broker's state before and after the step, as text."""
+        last = self.steps[-1].after if self.steps else {}
+        return [
+            f"before: {last.get('dispatcher')}, {last.get('consumers')}",
+            f"after: {dump['dispatcher']}",
+        ]
 
     def _differences(self, subscription: Subscription, dump: dict[str, Any]) -> list[str]:
         before, self.ours.subscription = self.ours.subscription, subscription

@@ -156,11 +156,11 @@ def _replayed(ours: Ours, step: Step, transcript: Transcript) -> list[str]:
         ours.gone(consumer_id)
     predicted, after = ours.predicted()
     found = []
-    if same_deliveries(predicted, ours.plain(list(step.delivered))):
-        ours.subscription = after
-    elif step.raced:
+    if step.raced:
         ours.take(list(step.delivered))
         ours.adopt(step.after)
+    elif same_deliveries(predicted, ours.plain(list(step.delivered))):
+        ours.subscription = after
     else:
         found = [f"ours delivers {shown(predicted)}, the broker {shown(step.delivered)}"]
     ours.look(step.after)
