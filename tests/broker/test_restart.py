@@ -8,6 +8,7 @@ every `stride`.
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,8 @@ from ackwell.cursor.cursor_state import AckSetMapping, CursorState
 from tests.shared import shared_path
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ackwell.broker.writes import CursorLedger, Restart
 
 CASES: list[dict[str, Any]] = json.loads(
@@ -557,20 +560,31 @@ def alternating(acked: int) -> CursorState:
     return acknowledged((3, -1), PositionRangeSet(ranges), {}, Ledgers(ledgers))
 
 
+def after_an_open_entry() -> CursorState:
+    """Return a state in which all entries but the first are acknowledged: 250,000 in 51 ledgers."""
+    ranges = [(3, 0, 4_999), *((3 + n, -1, 4_999) for n in range(1, 50)), (53, -1, 0)]
+    return acknowledged((3, -1), PositionRangeSet(ranges), {}, Ledgers({3 + n: 5_000 for n in range(51)}))
+
+
 @pytest.mark.parametrize(
-    ("version", "acked", "lost"),
+    ("version", "state", "lost"),
     [
-        ("4.2.4", 30_000, {"graceful": 17_500, "crash": 17_500}),
-        ("5.0.0-M1", 30_000, {"graceful": 0, "crash": 0}),
-        ("5.0.1", 30_000, {"graceful": 0, "crash": 0}),
-        ("5.0.0-M1", 300_000, {"graceful": 97_500, "crash": 97_500}),
-        ("5.0.1", 300_000, {"graceful": 100_000, "crash": 100_000}),
+        ("4.2.4", partial(alternating, 30_000), {"graceful": 17_500, "crash": 17_500}),
+        ("5.0.0-M1", partial(alternating, 30_000), {"graceful": 0, "crash": 0}),
+        ("5.0.1", partial(alternating, 30_000), {"graceful": 0, "crash": 0}),
+        ("5.0.0-M1", partial(alternating, 300_000), {"graceful": 97_500, "crash": 97_500}),
+        ("5.0.1", partial(alternating, 300_000), {"graceful": 100_000, "crash": 100_000}),
+        ("4.2.4", after_an_open_entry, {"graceful": 0, "crash": 235_001}),
+        ("5.0.0-M1", after_an_open_entry, {"graceful": 0, "crash": 45_001}),
+        ("5.0.1", after_an_open_entry, {"graceful": 0, "crash": 50_001}),
     ],
 )
-def test_every_second_entry_acknowledged_by_version(version: str, acked: int, lost: dict[str, int]) -> None:
-    state, settings = alternating(acked), BrokerSettings.of(version)
+def test_a_restart_loses_as_much_as_the_limits_of_the_release(
+    version: str, state: Callable[[], CursorState], lost: dict[str, int]
+) -> None:
+    settings, made = BrokerSettings.of(version), state()
     assert {
-        restart: restart_loss(state, settings, restart, unwritten_entries=0).messages.exact
+        restart: restart_loss(made, settings, restart, unwritten_entries=0).messages.exact
         for restart in RESTARTS
     } == lost
 

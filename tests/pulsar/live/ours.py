@@ -518,10 +518,12 @@ class Ours:
                     state.replay.add(*position, key_hash)
         read_from, read_to = state.unread.position, tuple(dump["cursor"]["readPosition"])
         for position, entry in self.log.items():
-            if state.delayed is None or not read_from <= position < read_to or position in queued:
-                continue
-            if entry.deliver_at_ms > self.now_ms and self._waits(position):
-                state.delayed.add(entry.deliver_at_ms, *position, self.now_ms)
+            unseen = state.replay.is_unseen(*position)
+            read = (unseen or read_from <= position < read_to) and position not in queued
+            if state.delayed is not None and read and entry.deliver_at_ms > self.now_ms:
+                state.replay.discard(*position)
+                if self._waits(position):
+                    state.delayed.add(entry.deliver_at_ms, *position, self.now_ms)
         state.unread.position = max(read_from, read_to)
 
     def _can_take(self, consumer_id: int) -> bool:
