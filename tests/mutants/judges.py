@@ -334,6 +334,7 @@ JUDGES: dict[str, list[str]] = {
     "python/ackwell/rescue/": RESCUE,
     "python/ackwell/rescue/acks.py": [*RESCUE, "tests/rescue/test_rescue.py"],
     "python/ackwell/rescue/audit.py": ["tests/rescue/test_operations.py", "tests/rescue/test_rescue.py"],
+    "python/ackwell/rescue/parts.py": ["tests/rescue/test_parts.py"],
     "python/ackwell/rescue/restoring.py": [*RESCUE, "tests/rescue/test_rescue.py"],
     "python/ackwell/rescue/watch.py": WATCH,
     "python/ackwell/rescue/watch_folder.py": WATCH,

@@ -163,6 +163,26 @@ def test_batch_indexes_in_the_metadata_store_are_read_back_by_some_releases_only
     assert len(topic.acknowledged()) == 1
 
 
+def test_a_second_close_without_an_acknowledgment_loses_parts_unless_one_is_repeated(
+    broker: kit.Broker,
+) -> None:
+    topic = Topic(broker, "second", SHARED, managedLedgerMaxUnackedRangesToPersistInMetadataStore=2)
+    sent = topic.publish(8, SIZE)
+    topic.ack(*sent[1::2])
+    topic.ack(sent[0], ack_set=PART)
+    topic.unload()
+    assert topic.ack_sets().keys() == {str(sent[0])}
+    # `begin` and `unload` of `ackwell rescue` repeat an acknowledgment.
+    topic.client.subscribe(1, "a", SHARED)
+    topic.ack(sent[1])
+    assert topic.stats_internal()["state"] == "Open"
+    topic.unload()
+    assert topic.ack_sets().keys() == {str(sent[0])}
+    topic.unload()
+    read_back = BrokerSettings.of(broker.version).reads_batch_indexes_back
+    assert topic.ack_sets().keys() == ({str(sent[0])} if read_back else set())
+
+
 def test_success_for_an_acknowledgment_that_was_dropped(broker: kit.Broker) -> None:
     topic = Topic(broker, "ahead", SHARED)
     sent = topic.publish(5)

@@ -112,9 +112,9 @@ class Cluster:
 
 
 @contextmanager
-def cluster(limit: int = LIMIT) -> Iterator[Cluster]:
+def cluster(limit: int = LIMIT, **settings: int) -> Iterator[Cluster]:
     """Run a cluster for the length of a `with` block."""
-    own = OWN | {"managedLedgerMaxUnackedRangesToPersist": limit}
+    own = OWN | {"managedLedgerMaxUnackedRangesToPersist": limit} | settings
     with Broker(settings=Settings(own=own)) as broker:
         made = Cluster(broker, "", [])
         made.own = own

@@ -372,9 +372,8 @@ def begin(
     Without --yes the command reports the messages that the restart would
     redeliver. An unknown loss counts as a loss. The command does not hold
     subscriptions that may lose only what a rescue cannot restore, such as
-    acknowledgments inside batches. It prints their number. After an
-    interruption, run the same command again. After the restarts, run
-    `ackwell rescue end`.
+    acknowledgments inside batches. It names them. After an interruption, run
+    the same command again. After the restarts, run `ackwell rescue end`.
 
     Exit code: 0 all acknowledgments that can be restored are protected, 3
     some are refused, 5 a source could not be read, 1 an error, 2 a wrong
@@ -413,8 +412,9 @@ def begin(
             count = len(folder.names()) if folder.file.exists() else len(names)
             _print_line(f"would hold {count:,} subscriptions; nothing was changed: add --yes")
         elif folder.file.exists():
-            results = progress(begin_window(connection, folder), "holding")
+            results = list(progress(begin_window(connection, folder), "holding"))
             failed += _print_results(results)
+            _print_parts(results)
             held = sum(folder.journal(name).exists() for name in folder.names())
             _print_line(
                 f"{held:,} subscriptions are held. After the restarts: ackwell rescue end {window} --yes"
@@ -791,7 +791,27 @@ def _print_not_held(found: Endangered) -> None:
     if count := len(found.without_ranges):
         _print_line(
             f"not held: {count:,} without acknowledged ranges. They may lose acknowledgments inside batches, "
-            "and in a crash the latest ones. A rescue cannot restore these; `ackwell doctor` names them"
+            "and in a crash the latest ones. A rescue cannot restore these:"
+        )
+    for each in found.without_ranges:
+        _print_line(f"  not held: {each.stats.subscription!r} of {each.stats.topic}")
+
+
+def _print_parts(results: Iterable[Result]) -> None:
+    """Print the subscriptions whose acknowledged parts of batches a close loses."""
+    once = 0
+    for each in results:
+        topic, subscription = each.name
+        if each.parts == "lost":
+            _print_line(
+                "the next close of the topic loses acknowledged parts of batches, if there are any, and "
+                f"`end` cannot restore them: {subscription!r} of {topic}"
+            )
+        once += each.parts == "kept once"
+    if once:
+        _print_line(
+            f"{once:,} subscriptions keep acknowledged parts of batches in one close of their topic; a "
+            "second close before `end` loses them"
         )
 
 

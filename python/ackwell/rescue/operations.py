@@ -15,6 +15,7 @@ from ackwell.protocol.constants import SubscriptionType
 from ackwell.regular_files import write_file
 from ackwell.rescue.checksums import with_sha256
 from ackwell.rescue.holding import held
+from ackwell.rescue.parts import keep_parts
 from ackwell.rescue.planning import attachable_type, known_settings, refuse_internal
 from ackwell.rescue.refusals import RefusedError
 from ackwell.rescue.restoring import Report, restore_after_unload, send
@@ -49,6 +50,8 @@ def unload(
             # An early lookup: after the unload only the helper must attach.
             connection.open(topic)
             answer, before = take(connection.admin, *name)
+            if keep_parts(connection, before):
+                answer, before = take(connection.admin, *name)
             attachable_type(before)
             # The plan after the unload needs the limit.
             known_settings(before.settings)

@@ -55,15 +55,22 @@ class Report:
     """The ack sets that were sent; the admin API does not show their result."""
     waiting: int = 0
     """The entries of a Key_Shared subscription that wait to be delivered again."""
+    lost_parts: bool = False
+    """Whether the broker loaded the subscription without the acknowledged parts of batches, if there were
+    any. `ackwell.rescue.windows.end` sets it."""
 
     def __str__(self) -> str:
         text = f"{self.subscription!r} of {self.topic}: "
+        lost = "; acknowledged parts of batches, if there were any, are lost and cannot be restored"
+        lost = lost if self.lost_parts else ""
         if not self.sent:
-            return text + "nothing is missing"
+            return f"{text}nothing is missing{lost}"
         text += f"{self.sent:,} acknowledgments restored, {self.missing:,} are still missing"
         if self.ack_sets:
             text += f"; {self.ack_sets:,} of them are ack sets, which cannot be read back"
-        return f"{text}; {self.waiting:,} entries wait to be delivered again" if self.waiting else text
+        if self.waiting:
+            text += f"; {self.waiting:,} entries wait to be delivered again"
+        return text + lost
 
 
 Check = Callable[["Plan", "Snapshot"], "tuple[PositionRangeSet, AckSetMapping]"]

@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -31,6 +31,7 @@ from ackwell.protocol.constants import SubscriptionType
 from ackwell.regular_files import write_file
 from ackwell.rescue.checksums import read_with_sha256, with_sha256
 from ackwell.rescue.holding import check_holdable, hold, release
+from ackwell.rescue.parts import Parts, keep_parts, lost_parts, parts_after_close
 from ackwell.rescue.planning import attachable_type, is_loaded_anew, plan, refuse_other_cluster
 from ackwell.rescue.refusals import RefusedError
 from ackwell.rescue.restoring import Report, restore
@@ -60,6 +61,8 @@ class Result(NamedTuple):
     name: Name
     report: Report | None = None
     error: AckwellError | None = None
+    parts: Parts = "kept"
+    """The acknowledged parts of batches of a subscription that `begin` holds, after closes before `end`."""
 
 
 class Window:
@@ -209,12 +212,14 @@ def _hold(connection: Connection, window: Window, name: Name) -> Result:
 def _snapshot(connection: Connection, window: Window, name: Name) -> Result:
     try:
         answer, live = take(connection.admin, *name)
+        if keep_parts(connection, live):
+            answer, live = take(connection.admin, *name)
         before = window.read_snapshot(name)
         if before is None or not _has_lost_acks(before, live):
             _save(connection, window, answer, live)
     except AckwellError as error:
         return Result(name, error=error)
-    return Result(name)
+    return Result(name, parts=parts_after_close(live))
 
 
 def _has_lost_acks(before: Snapshot, live: Snapshot) -> bool:
@@ -287,6 +292,7 @@ def _ended(
         report = restore(plan(before, live, restart=restart, brokers=brokers), connection)
         if report.missing:
             raise StatsError(f"{report.missing:,} entries are still missing; run `end` again", topic)
+        report = replace(report, lost_parts=lost_parts(before, live))
     was_held = window.journal(name).exists()
     if was_held:
         release(connection, window.journal(name))

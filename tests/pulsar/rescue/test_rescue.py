@@ -93,7 +93,7 @@ def test_the_headline_is_rescued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             broker.start()
             application.connected.wait()
             code, text = command("rescue", "plan", "before.json", *admin)
-            assert (code, "to put back  17,500 entries" in text) == (0, True), text
+            assert (code, "to restore   17,500 entries" in text) == (0, True), text
             assert round(100 * 17_500 / 30_000) == 58
             code, text = command("rescue", "apply", "plan.json", *admin, "--yes")
             assert (code, "17,500 acknowledgments restored, 0 are still missing" in text) == (0, True), text
