@@ -124,9 +124,11 @@ events:
 
 - *plain*: entries without batches. *plain columns*: the same without Parquet's dictionary encoding.
 - *file column*: events of eight recorded files, with the column `file`.
+- *batches left open*: batches of ten messages. At the end, 27 % of them are acknowledged in part and 10 %
+  not at all. Both sides also return the open batches.
 - *dispatch, receive*: an additional event for each delivery. *seek*: one seek in the middle of the
   events.
-- *transactions*: acknowledgments in transactions of 100.
+- *transactions*: acknowledgments in transactions of 100. One transaction in 50 stays open.
 - *default fleet*: 200 subscriptions with all kinds of acknowledgment, 25 % of the messages delayed.
 - *5000 mixed*, *100000 mixed*: this number of subscriptions of equal size, with their events in the order
   of time.
@@ -150,7 +152,8 @@ batches. *scan* reads the columns without a query. DuckDB and Polars run the sam
 - *files*: the strategy `files`, on subscriptions of different sizes. *ackwell (rows)*: the strategy
   `rows`.
 - *every kind of acknowledgment*: generated events, some of them in batches. *recorded traffic*: the
-  events of a client that publishes in batches.
+  events of a client that publishes in batches. *batches left open*: batches of ten messages, of which 27 %
+  are acknowledged in part and 10 % not at all.
 - *finish of the hot subscription*: the merge of the partials of the largest subscription.
 - *critical path*: the longest task of each stage. *even data*: the same for subscriptions of equal size.
 - *copies*: the events of *files* several times, under different names. *small files*: the events in many
@@ -233,6 +236,7 @@ NAMES: Final = {
     ("… a tenth of it open at random", ""): "finish of the hot subscription, a tenth of it unacknowledged",
     ("every pattern, batches too, beside SQL of the same", "ackwell, rows"): "every kind of acknowledgment",
     ("recorded traffic, beside SQL of the same", "ackwell, rows"): "recorded traffic",
+    ("batches left open, beside SQL of the same", "ackwell, rows"): "batches left open",
     ("no JVM, a billion events of every pattern", ""): "no JVM, a billion events of every kind",
     ("… memory", ""): "no JVM, a billion events of every kind: memory",
     ("bytes an entry, 50,000 in 1 ledger", "v424"): "memory, 1x50000",

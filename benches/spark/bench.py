@@ -24,6 +24,7 @@ from benches.bars import report
 from benches.bars.rows import Against, AtMost, Row
 from benches.bars.sides import OURS, Figure, Samples
 from benches.fleet import Fleet
+from benches.replay import layouts as replay_layouts
 from benches.spark import layouts, local, peers, tasks
 from benches.spark.generate import generate
 from benches.spark.process_tree import cpu_seconds, worker_peak_mb
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 PATTERNS = ("holes", "random", "oldest", "drained")
+LEFT_OPEN = "batches left open"
 COST, PATH, FINISH, WORKER = "CPU-s a million", "critical path, s", "hot finish, s", "worker, MB"
 BARS: list[Row] = [
     AtMost("files", "skewed", COST, 0.25, "(≥ 4 M events per CPU-second)"),
@@ -50,6 +52,7 @@ BARS: list[Row] = [
     Against("20,000 mixed, beside 200 mixed", "mixed 20000", COST, "200 mixed", 2),
     Against("every pattern, batches too, beside SQL of the same", "fleet", COST, "SQL with batches", 1 / 2),
     Against("recorded traffic, beside SQL of the same", "recording", COST, "SQL with batches", 1 / 2),
+    Against("batches left open, beside SQL of the same", LEFT_OPEN, COST, "SQL with batches", 1 / 2),
     AtMost("no JVM, Parquet", "local", COST, 1 / 12, "(≥ 12 M events per CPU-second)"),
     AtMost("no JVM, JSON lines", "lines", COST, 1 / 3, "(≥ 3 M events per CPU-second)"),
     AtMost("no JVM, memory", "local", WORKER, 256, "MB"),
@@ -83,9 +86,13 @@ def main() -> int:
         with session() as spark:
             measure_variants(samples, spark, folder, arguments.rounds, arguments.only)
     if "batches" in parts:
-        recording = layouts.write(folder, "recording", arguments.entries)
+        places = {
+            "fleet": folder / "fleet",
+            "recording": layouts.write(folder, "recording", arguments.entries),
+            LEFT_OPEN: replay_layouts.write(folder, LEFT_OPEN),
+        }
         with session() as spark:
-            measure_batches(samples, spark, folder, recording, arguments.rounds)
+            measure_batches(samples, spark, folder / "small", places, arguments.rounds)
     if "tasks" in parts:
         tasks.measure(samples, folder, arguments.rounds)
     if "layouts" in parts:
@@ -171,9 +178,9 @@ def measure_variants(
 
 
 def measure_batches(
-    samples: Samples, spark: SparkSession, folder: Path, recording: Path, rounds: int
+    samples: Samples, spark: SparkSession, warm: Path, places: dict[str, Path], rounds: int
 ) -> None:
-    """Time each variant on every pattern of the generator, and on recorded traffic many times over."""
+    """Time each variant on events with batches; each name in `places` is one layout."""
     variants: dict[str, Callable[[DataFrame], DataFrame]] = {
         OURS: files,
         "ackwell, rows": lambda events: replay(events, strategy="rows"),
@@ -181,8 +188,8 @@ def measure_batches(
         "SQL words": peers.words_and_popcount,
     }
     for build in variants.values():
-        run(spark, folder / "small", build)
-    for name, place in (("fleet", folder / "fleet"), ("recording", recording)):
+        run(spark, warm, build)
+    for name, place in places.items():
         millions = spark.read.parquet(str(place)).count() / 1e6
         for _ in range(rounds):
             for side, build in variants.items():
