@@ -42,7 +42,7 @@ class CountedSizes(Mapping[tuple[int, int], int], ABC):
 
     @abstractmethod
     def sum_of(self, ranges: PositionRangeSet | None) -> tuple[int, int]:
-        """Return the number of entries in `ranges` and of their messages; None means all entries."""
+        """Return two counts: the entries in `ranges`, and their messages. With None, count all entries."""
 
 
 class Bounds(NamedTuple):
@@ -66,7 +66,10 @@ class Bounds(NamedTuple):
         return Bounds(self.at_least, at_most)
 
     def up_to(self, most: int | None) -> Bounds:
-        """Return the bounds with `at_most` reduced to `most`, not below `at_least`; None changes nothing."""
+        """Return the bounds with `at_most` lowered to `most`, but not below `at_least`.
+
+        None changes nothing.
+        """
         if most is None or (self.at_most is not None and self.at_most <= most):
             return self
         return Bounds(self.at_least, max(self.at_least, most))
@@ -92,9 +95,10 @@ class Bounds(NamedTuple):
 class BatchSizes:
     """The number of messages in each entry: `of` by position, and `each` for all other entries.
 
-    If `each` is None, the size of the other entries is unknown. The totals then bound it: `total_entries`
-    hold `total_messages`, and every entry holds at least one message. If the broker counted the backlog, the
-    `backlog_entries` that are not wholly acknowledged hold `backlog_messages`.
+    If `each` is None, the size of the other entries is unknown. The totals then bound it: all `total_entries`
+    entries together hold `total_messages` messages, and every entry holds at least one message. If the broker
+    counted the backlog, its `backlog_entries` entries (those that are not wholly acknowledged) hold
+    `backlog_messages` messages.
 
     >>> BatchSizes(each=10).acked(3)
     Bounds(at_least=30, at_most=30)
@@ -120,9 +124,10 @@ class BatchSizes:
         *,
         within: PositionSet | None = None,
     ) -> Bounds:
-        """Count the acknowledged messages in `entries` whole entries and in the ack sets of `partial`.
+        """Count the messages of `entries` acknowledged entries, and the acknowledged ones of `partial`.
 
-        `within` contains the positions of the whole entries; None if they include all positions of `of`.
+        `partial` contains ack sets. `within` contains the positions of the wholly acknowledged entries; None
+        if they include all positions of `of`.
         """
         partial = partial or {}
         if not entries and not partial:
@@ -153,7 +158,7 @@ class BatchSizes:
         return Bounds(at_least, max(at_least, self.total_messages - others - unacked))
 
     def _listed(self, each: int, within: PositionSet | None) -> int:
-        """Return the messages of the entries that are in both `of` and `within`, minus `each` per entry."""
+        """Sum the sizes of the entries in both `of` and `within`, and subtract `each` for every entry."""
         from ackwell import PositionRangeSet
 
         if isinstance(self.of, CountedSizes) and (within is None or isinstance(within, PositionRangeSet)):

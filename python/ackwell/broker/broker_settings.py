@@ -181,7 +181,7 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
         )
 
     def read_by(self, reader: BrokerSettings) -> Self:
-        """Return these settings for an upgrade: this broker closes the topic, and the `reader` loads it.
+        """Return the settings for a topic that this broker closes and the broker `reader` then loads.
 
         >>> old, new = BrokerSettings.of("4.2"), BrokerSettings.of("5.0")
         >>> old.batch_indexes_return, old.read_by(new).batch_indexes_return
@@ -233,7 +233,7 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
 
     @property
     def long_array(self) -> bool:
-        """Whether the cursor ledger holds dense bit sets of each ledger instead of ranges."""
+        """Whether the cursor ledger has a bit set for each ledger (the long-array form) instead of ranges."""
         has_form = self.unacked_ranges_open_cache_set_enabled or not self.has_open_cache_set
         return self.persist_individual_ack_as_long_array and has_form
 

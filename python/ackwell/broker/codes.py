@@ -64,7 +64,10 @@ RESTART: Final = (
 
 
 def _without_a_loss(line: str) -> tuple[str, ...]:
-    """Return a line of `do`; expand `{unload}` and `{restart …}` to the steps that lose no acknowledgment."""
+    """Return the steps for one line of a code's remedies.
+
+    The lines `{unload}` and `{restart …}` stand for several steps that lose no acknowledgment.
+    """
     if line == "{unload}":
         return UNLOAD
     if line.startswith("{restart "):

@@ -375,8 +375,8 @@ def _counted_backlog(fields: DumpFields) -> Found | None:
     """Compare `counted_backlog` with the backlog by the positions of the cursor; None if they agree.
 
     A broker only adds to its counters and never recomputes them (apache/pulsar#5202), so the counters may be
-    wrong. The ranges may be wrong only if other ranges would result in the counted backlog. Without ranges,
-    the mark-delete position alone determines the backlog, and the read position confirms it
+    wrong. The ranges may be wrong only if there are other ranges that give the counted backlog. Without
+    ranges, the mark-delete position alone determines the backlog, and the read position confirms it
     (`_entries_up_to_the_read_position`).
     """
     backlog, counted = fields.backlog_entries, fields.counted_backlog

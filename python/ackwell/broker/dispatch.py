@@ -102,7 +102,7 @@ class DispatchStats:
 
     @property
     def held(self) -> bool:
-        """Whether `ackwell rescue` holds delivery, or has left its hold after an interrupted run."""
+        """Whether a hold of `ackwell rescue` is set, including one that an interrupted run left."""
         return self.rate_limit is not None and self.rate_limit.items() >= HOLD.items()
 
     @property

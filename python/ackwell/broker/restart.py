@@ -111,7 +111,8 @@ def restart_loss(
     - `cursor_ledger`: by default, the cursor ledger is open if any entry is wholly acknowledged.
     - `batch_sizes`: by default, an entry without an ack set holds one message.
     - `persisted_mark_delete`: the mark-delete position on disk; it narrows the worst case of a crash.
-    - `unwritten_entries`: the most entries whose acknowledgment is not written yet; narrows the same case.
+    - `unwritten_entries`: the maximum number of entries whose acknowledgment is not written yet; it also
+      narrows the worst case of a crash.
     - `hidden`: bounds of the acknowledged messages inside batches, if the source does not show ack sets.
     - `later`: the settings of the brokers that load and gracefully close the topic after this restart, in
       order. No message is acknowledged in that time.
@@ -206,7 +207,7 @@ def restart_loss(
 
 
 def acked_within(stats: SubscriptionStats) -> int | None:
-    """Return the maximum number of acknowledged messages in partly acknowledged batches, or None."""
+    """Return the maximum of acknowledged messages in partly acknowledged batches; None if unbounded."""
     if stats.batch_deleted is not None:
         return stats.batch_sizes.acked(0, stats.batch_deleted).at_most
     return stats.batch_sizes.most_hidden(stats.backlog_entries)

@@ -68,7 +68,7 @@ class LedgerSize:
 
 
 class SubscriptionOverview(NamedTuple):
-    """A subscription without ranges in the overview of its broker (`ackwell.broker.overview`)."""
+    """The facts about a subscription without ranges in a broker's overview (`ackwell.broker.overview`)."""
 
     backlog_entries: int
     """The number of entries in a backlog that consumers receive and acknowledge; 0 without a backlog."""

@@ -84,7 +84,7 @@ class MemoryState(CursorState):
 
     @property
     def passed(self) -> int:
-        """The maximum number of ack sets up to the mark-delete position that the last write counted."""
+        """The maximum number of ack sets up to the mark-delete position that counted in the last write."""
         if self.ledgers is None:
             return 0
         return entries_up_to(self.ledgers, self.mark_delete_position)
@@ -265,7 +265,7 @@ def not_read_back(ack_sets: int) -> Reason:
 
 
 def _first_ranges(state: MemoryState, settings: BrokerSettings) -> PositionRangeSet:
-    """Return the first ranges, up to the limit. Before 5.0 one more range is written, so at least one."""
+    """Return the first ranges, up to the limit. Before 5.0, a broker writes one range more than the limit."""
     written = max(settings.max_unacked_ranges_to_persist, 0) + settings.ranges_beyond_limit
     if len(state.individually_deleted) <= written:
         return state.individually_deleted
@@ -317,7 +317,10 @@ def _persist_ack_sets(persisted: Persisted, state: MemoryState, settings: Broker
 
 
 def _mark_uncertain(persisted: Persisted, state: MemoryState, settings: BrokerSettings) -> None:
-    """Mark ack sets as uncertain if those up to the mark-delete position may have used up the limit."""
+    """Mark the ack sets as uncertain that are kept only if older ack sets do not count for the limit.
+
+    The older ack sets are those at or before the mark-delete position.
+    """
     limit = settings.max_batch_deleted_index_to_persist
     sure = max(limit - state.passed, 0)
     if len(persisted.ack_sets) <= sure or isinstance(persisted.ack_sets, CountedAckSets):

@@ -355,7 +355,7 @@ DEFAULTS: Final = "defaults"
 
 
 class StatedSettings(NamedTuple):
-    """The values of --broker-setting or --to-setting."""
+    """The settings that a user gave with --broker-setting or --to-setting."""
 
     assignments: list[str]
     """The settings as `name=value`."""

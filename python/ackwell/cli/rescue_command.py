@@ -47,10 +47,10 @@ Yes = Annotated[bool, typer.Option("--yes", help="Make the change. Without this 
 
 
 class RescueCommand(Command):
-    """A command that prints a refusal as one line, and that ends in order on SIGTERM and SIGHUP."""
+    """A command that prints a refusal as one line, and that SIGTERM and SIGHUP stop like Ctrl-C."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command with these signal handlers."""
+        """Run the command with handlers for SIGTERM and SIGHUP."""
         from ackwell.rescue import RefusedError
 
         def stop(*_: object) -> None:

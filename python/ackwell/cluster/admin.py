@@ -81,7 +81,7 @@ class TopicAnswer(NamedTuple):
         }
 
     def subscriptions(self) -> list[SubscriptionStats | UnreadableSource]:
-        """Return every subscription of the topic, or an `UnreadableSource` for it."""
+        """Return every subscription of the topic; an `UnreadableSource` replaces one that cannot be read."""
         return list(from_answer(self.to_json(), self.topic, self.source))
 
 
@@ -594,7 +594,7 @@ class Admin:
 
 
 class _Direct:
-    """Requests topics from their owners, so that no broker has to redirect.
+    """The requests that go directly to the owners of topics, so that no broker has to redirect.
 
     If a request to an owner fails, this and all later topics of the owner are requested from the queried
     broker, which redirects.
@@ -632,7 +632,7 @@ def _may_be_throttled(shown: Mapping[str, Any]) -> bool:
 
 
 def _suggested(shown: Mapping[str, Any], cursor: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the policies that, by its statistics, may affect a subscription."""
+    """Yield the policies that may affect a subscription, according to its statistics."""
     consumers = shown.get("consumers")
     each = [one for one in consumers if isinstance(one, dict)] if isinstance(consumers, list) else []
     if any(one.get("blockedConsumerOnUnackedMsgs") for one in each):

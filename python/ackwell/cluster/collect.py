@@ -131,7 +131,7 @@ def _write(run: AnyPath, answer: TopicAnswer) -> AnyPath:
 
 
 def _file(run: AnyPath, topic: str) -> AnyPath:
-    """Return the file for a topic. Any name results in a separate file in the folder."""
+    """Return the file for a topic, directly in the folder. Different topics have different files."""
     digest = hashlib.sha256(topic.encode(errors="surrogatepass")).hexdigest()[:8]
     name = quote(topic, safe="", errors="replace").lstrip(".")
     return run / f"{name[:_NAME_BYTES_MAX]}.{digest}.json.gz"

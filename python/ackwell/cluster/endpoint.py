@@ -281,7 +281,7 @@ class Endpoint:
         return made
 
     def prepared(self, connection: http.client.HTTPConnection) -> http.client.HTTPConnection:
-        """Return the HTTP connection, which now uses `connect`; TLS checks the requested host's name."""
+        """Make an HTTP connection use `connect`, and return it. TLS checks the requested host's name."""
         # The standard library has no public way to choose how a connection is opened.
         vars(connection)["_create_connection"] = self.connect
         return connection
@@ -338,7 +338,7 @@ class _RetryableError(Exception):
 
 
 class _ConnectHandler(urllib.request.HTTPHandler):
-    """Opens the HTTP connections of an endpoint."""
+    """A handler that opens the HTTP connections of an endpoint."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         super().__init__()
@@ -353,7 +353,7 @@ class _ConnectHandler(urllib.request.HTTPHandler):
 
 
 class _SecureConnectHandler(urllib.request.HTTPSHandler):
-    """Opens the HTTPS connections of an endpoint."""
+    """A handler that opens the HTTPS connections of an endpoint."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         super().__init__(context=endpoint.tls_context)
@@ -369,7 +369,7 @@ class _SecureConnectHandler(urllib.request.HTTPSHandler):
 
 
 class _UnreachableError(_RetryableError):
-    """The connection to a host failed; `temporary` if another attempt may succeed."""
+    """The connection to a host failed; `temporary` means that another attempt may succeed."""
 
     def __init__(self, message: str, *, temporary: bool) -> None:
         super().__init__(message)
@@ -387,7 +387,7 @@ def _connection_error(reason: str | BaseException, address: str, owner: str) -> 
 
 
 class _OwnerRedirectHandler(urllib.request.HTTPRedirectHandler):
-    """Follows redirects to the owner of a topic; sends the credentials to trusted hosts only."""
+    """A handler that follows redirects to topic owners, and sends credentials to trusted hosts only."""
 
     def __init__(self, endpoint: Endpoint, cluster_hosts: Callable[[], frozenset[str]]) -> None:
         self._endpoint = endpoint

@@ -194,7 +194,7 @@ class OAuth2:
 
 
 class _SafeRedirectHandler(urllib.request.HTTPRedirectHandler):
-    """Refuses each redirect of a request with credentials, and each redirect from HTTPS to HTTP."""
+    """A handler that refuses redirects of requests with credentials, and from HTTPS to HTTP."""
 
     def redirect_request(
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str

@@ -90,7 +90,7 @@ def words_of_rows(starts: NDArray[np.int64], words: NDArray[np.int64]) -> Iterat
 
 
 def from_signed_words(words: Sequence[int]) -> int:
-    """Return the bits, which may be negative, for the words of `to_signed_words`. O(words)."""
+    """Return the bits from words that `to_signed_words` returned; they may be negative. O(words)."""
     packed = struct.pack(f"<{len(words)}q", *words)
     return int.from_bytes(packed, "little", signed=True)
 

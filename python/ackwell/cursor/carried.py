@@ -29,7 +29,7 @@ class Carried(Protocol):
 
     @property
     def unknown_fields(self) -> bytes:
-        """A subscription's open transactions and type, and the fields of newer brokers."""
+        """The encoded fields that a cursor does not read, such as the transactions of a subscription."""
 
     def count_of(self, position: Position) -> int | None:
         """Return the redelivery count of an entry; None if it has none. O(1)."""

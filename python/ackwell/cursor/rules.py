@@ -147,8 +147,8 @@ class CursorRules(Drawn):
     def ack(self, ledger_id: int, entry_id: int) -> bool:
         """Acknowledge one entry. Return whether anything changed except for the entry's ack set.
 
-        An entry that is already acknowledged only loses its ack set. Raises `ValueError` for a negative id
-        and `ProtocolError` for an entry that does not exist, because the broker refuses positions ahead of
+        If the entry is already acknowledged, only its ack set is removed. Raises `ValueError` for a negative
+        id and `ProtocolError` for an entry that does not exist, because the broker refuses positions ahead of
         the last one. Amortised O(1).
         """
         if not self._ledgers.contains(ledger_id, entry_id):
@@ -382,12 +382,12 @@ class CursorRules(Drawn):
     ) -> Self:
         """Return the cursor of a persisted state.
 
-        Pass the ledgers of the log: entries that `ledgers` does not hold cannot be acknowledged. A
+        Pass the ledgers of the topic: entries that `ledgers` does not hold cannot be acknowledged. A
         mark-delete position after the last entry moves back to it. Other positions outside all ledgers are
         dropped, or kept separately (`CursorSettings.keep_missing_positions`). Ranges that connect with the
         mark-delete position move it. A range from one ledger into another, which brokers before 2.4 wrote, is
-        split by the entries of `ledgers`. Redelivery counts, `idle_since` and unknown fields become
-        `carried` fields and part of the next save.
+        split by the entries of `ledgers`. Redelivery counts, `idle_since` and unknown fields become `carried`
+        fields and part of the next save.
         """
         mark_delete = _recovered_mark_delete(Position(info.ledger_id, info.entry_id), ledgers)
         cursor = cls(ledgers, mark_delete=mark_delete, settings=settings, engine=engine)

@@ -38,7 +38,10 @@ class Service:
     """Returns whether a role has the permission for an action on a topic; None permits everything."""
 
     def authenticate(self, method: str, data: bytes, transport: BaseTransport | None = None) -> str | None:
-        """Return the role of a client; None without authentication. Raises `CommandRefusedError`."""
+        """Return the role of a client; None without authentication.
+
+        A wrong one raises `CommandRefusedError`.
+        """
         if self.authenticate_by is None:
             return None
         try:
@@ -59,7 +62,7 @@ class Service:
             )
 
     def listener(self, name: str) -> None:
-        """Raise `CommandRefusedError` for the name of a listener: this broker has no advertised listeners."""
+        """Raise `CommandRefusedError` if a lookup names an advertised listener: the dev broker has none."""
         if name:
             raise CommandRefusedError(
                 ErrorCode.SERVICE_NOT_READY, f"no advertised listener is called {name!r}"

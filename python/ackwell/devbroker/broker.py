@@ -218,7 +218,7 @@ class AsyncBroker:
             await self._ping_until_quiet()
 
     async def _ping_until_quiet(self) -> None:
-        """Ping every connection until each client sends only the answer."""
+        """Ping every client again and again, until no client sends a command between ping and answer."""
         while True:
             connections = list(self.state.shared.connections)
             before = {each: (each.pongs, each.commands) for each in connections}
@@ -289,7 +289,7 @@ class AsyncBroker:
             await self.start()
 
     def crash(self) -> None:
-        """Stop at once like a killed process: send no queued frame, and do not close connections in order."""
+        """Stop at once like a killed process: drop queued frames, and break the connections."""
         self.crashed = True
         self._ports.close()
         self._abort_connections()
@@ -332,7 +332,7 @@ def _restart_behaviour(as_: str | None, version: str) -> RestartBehaviour:
 
 
 def raise_open_file_limit(connections: int) -> None:
-    """Raise the process's limit of open files to one for each connection and a margin, if permitted.
+    """Raise the process's limit of open files, if permitted, to `connections` plus a margin.
 
     At the usual limit of 1,024 files a broker would silently stop accepting connections.
     """

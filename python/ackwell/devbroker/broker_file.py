@@ -1,5 +1,7 @@
 """A broker's SQLite file: the entries, cursors and facts that survive a killed process.
 
+A *fact* is any other persistent value, such as a policy or a schema.
+
 All changes by the commands that arrive together are one transaction of SQLite. It is committed before the
 receipts of these commands are sent, so every message with a receipt survives `kill -9`. Cursors are saved in
 ackwell's own format, which loses nothing and includes open transactions. `persistent_map` keeps the facts.

@@ -389,7 +389,7 @@ class ClientConnection(asyncio.Protocol):
             self._transport.close()
 
     def abort(self) -> None:
-        """Close the connection like a crash: drop queued frames, and do not remove consumers in order."""
+        """Break the connection like a crash: drop queued frames, and do not close consumers first."""
         self.close_reason = CRASH
         self._out.clear()
         self.producers.clear()

@@ -84,7 +84,7 @@ def _keys(entry: LogEntry) -> list[tuple[int, str | None, bool]]:
 
 
 def _without(data: bytes, kept: list[bool]) -> bytes:
-    """Return the bytes of an entry in which the messages that are not `kept` are empty and marked."""
+    """Return the bytes of an entry; messages that are not `kept` are emptied and marked as compacted out."""
     payload = read_payload(data)
     singles: list[tuple[Any, bytes]] = []
     for (single, body), keep in zip(read_batch(payload.metadata, uncompressed(payload)), kept, strict=True):

@@ -92,7 +92,7 @@ class TopicContent:
         return Position(self.log.end.ledger_id, self.log.end.entry_id + 1)
 
     def last_message(self, *, compacted: bool = False) -> Position:
-        """Return the position of the last message, or the last in the compacted view; -1:-1 if none."""
+        """Return the position of the last message, optionally of the compacted view; -1:-1 without one."""
         position = self.log.last_position
         while position.entry_id >= 0 and (
             self.log.read(*position).marker or (compacted and self.is_compacted_out(position))
@@ -110,7 +110,7 @@ class TopicContent:
     def within_batch(
         self, position: tuple[int, int], batch_index: int, *, excluded: bool
     ) -> tuple[tuple[int, int], tuple[int, ...]]:
-        """Return the position and ack set of a seek to a message of a batch, or with `excluded` after it."""
+        """Return position and ack set of a seek to a message of a batch; with `excluded`, to the next one."""
         size = self.batch_size(position) if self.log.ledgers.contains(*position) else None
         acked = max(batch_index + excluded, 0)
         if size is not None and acked < size:

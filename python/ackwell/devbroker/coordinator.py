@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Coordinator:
-    """Opens transactions, and stores the topics and subscriptions of each open transaction."""
+    """The open transactions, each with its topics and subscriptions."""
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared

@@ -67,7 +67,7 @@ class CursorWrites:
             self._limit = RateLimit(self._clock.now_ms(), rate)
 
     def changed(self, *, whole: bool) -> None:
-        """Write the cursor, or schedule a write; `whole` if whole entries were acknowledged."""
+        """Write the cursor, or schedule a write; `whole` means that whole entries were acknowledged."""
         if not whole and not len(self._cursor.individually_deleted):
             return
         now_ms = self._clock.now_ms()

@@ -76,7 +76,7 @@ class DevBrokerSettings:
 
     @cached_property
     def release(self) -> str:
-        """The known release with the defaults of the version."""
+        """The known release whose defaults apply to the emulated version."""
         return known_release(self.version) or self.version
 
     @cached_property

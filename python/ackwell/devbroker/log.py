@@ -124,7 +124,7 @@ class Log:
         return max(earlier, default=self._begun_ms)
 
     def first_retained(self, before: int, kept: Retention) -> int:
-        """Return the first ledger that is not deleted: the first that the retention keeps, at most `before`.
+        """Return the id of the first ledger that the retention keeps, at most `before`.
 
         All ledgers with ids below `before` are consumed.
         """

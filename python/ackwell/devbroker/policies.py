@@ -101,7 +101,7 @@ BUNDLE_NAMES: Final = tuple(f"{low}_{high}" for low, high in pairwise(BUNDLES))
 
 
 class RefusedPolicyError(ValueError):
-    """A Pulsar broker refuses the value of a policy; `is_shape` if the value has the wrong JSON type."""
+    """The error for a value that a Pulsar broker refuses; `is_shape` is true for a wrong JSON type."""
 
     def __init__(self, message: str, *, is_shape: bool = False) -> None:
         super().__init__(message)

@@ -59,7 +59,7 @@ class EventRun(NamedTuple):
 
 
 class Recorder:
-    """Keeps the newest events, about `max_events` of them."""
+    """The newest events, about `max_events` of them."""
 
     def __init__(self, clock: Clock, max_events: int) -> None:
         self._clock = clock

@@ -249,7 +249,10 @@ class TopicSubscription:
         self.record(Kind.CONSUMER_OPEN, consumer=consumer.name, detail=str(kind))
 
     def _concurrency(self, consumer: ConnectedConsumer) -> int | None:
-        """Return the declared concurrency of a client; None if it is missing or `lost_counts` ignores it."""
+        """Return the number of messages that a client processes at once, from its consumer property.
+
+        Return None if the client does not declare it, or if the setting `lost_counts` does not need it.
+        """
         declared = consumer.metadata.get(CONCURRENCY)
         if declared is None or self.subscription.settings.lost_counts is not LostCounts.IN_HAND:
             return None

@@ -50,7 +50,7 @@ class TopicTransactions:
             self.blocked_from = min(self._first.values())
 
     def recover(self, log: Log, is_open: Callable[[TransactionId], bool]) -> None:
-        """Restore the transactions from the log; abort each that has neither ended nor is open."""
+        """Restore the transactions from the log. Abort those that have no end marker and are not open."""
         ended: dict[TransactionId, int] = {}
         for ledger_id, entries in log.entries.items():
             for entry_id, entry in enumerate(entries):

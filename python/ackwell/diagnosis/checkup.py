@@ -223,7 +223,7 @@ class Checkup:
         return {verdict: counts[verdict] for verdict in sorted(DeliveryVerdict, key=lambda v: -v.severity)}
 
     def messages_lost(self, restart: Restart) -> Bounds:
-        """Bound the number of acknowledged messages of all subscriptions that a restart of one kind loses."""
+        """Return bounds of the number of messages that a restart redelivers, over all subscriptions."""
         least, most = 0, 0
         unbounded = False
         for diagnosis in self.diagnoses:

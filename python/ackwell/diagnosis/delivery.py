@@ -265,7 +265,7 @@ class DeliveryFacts:
     def by_design(self) -> tuple[str, ConsumerStats | None] | None:
         """Return the code of the rule that holds messages back, and the consumer to which it applies.
 
-        Return None without a rule. The consumer is None if the rule is not about a consumer.
+        Return None if no rule does. The consumer is None if the rule is not about a consumer.
         """
         dispatch = self.dispatch
         if self._stats.markers_only:
@@ -332,7 +332,7 @@ class DeliveryFacts:
     def _replay_rule(self) -> tuple[str, ConsumerStats | None] | None:
         """Return the code of the rule that holds back replayed entries, and the consumer to which it applies.
 
-        Return None without a rule.
+        Return None if no rule does.
         """
         dispatch = self.dispatch
         if not self.key_shared:

@@ -1,4 +1,4 @@
-"""Compare two states of a cursor: list the entries acknowledged since, and those no longer acknowledged.
+"""Compare two states of a cursor: list the entries that are acknowledged in only one of them.
 
 A state is read from persisted bytes of any form, or from the answer of a broker. Only an answer contains the
 number of entries in a ledger; otherwise a ledger ends at the greatest entry in either state. Two folders of

@@ -1,4 +1,4 @@
-"""Bound the acknowledged messages inside partly acknowledged batches.
+"""Bounds of the number of acknowledged messages inside partly acknowledged batches.
 
 A broker does not report these messages, but its counters bound them. The upper bound is the number of
 messages in the backlog minus the unacknowledged messages of the consumers. The lower bound is 1 if all
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def hidden_parts(stats: SubscriptionStats, settings: BrokerSettings) -> Bounds:
-    """Bound the acknowledged messages inside partly acknowledged batches; O(consumers)."""
+    """Return bounds of the number of acknowledged messages in partly acknowledged batches. O(consumers)."""
     if not settings.acknowledgment_at_batch_index_level_enabled or _acknowledged_nothing(stats):
         return Bounds(0, 0)
     most = stats.batch_sizes.most_hidden(stats.backlog_entries)

@@ -127,7 +127,7 @@ def _with_withheld(
 
 
 def _has_no_unwritten_parts(stats: SubscriptionStats, settings: BrokerSettings, restart: Restart) -> bool:
-    """Return whether the restart keeps all ack sets of a subscription without a consumer since its load."""
+    """Return whether the restart keeps all ack sets, if no consumer connected since the topic's load."""
     if stats.cursor_ledger == "none":
         # The broker loaded no ack sets.
         return not settings.reads_batch_indexes_back

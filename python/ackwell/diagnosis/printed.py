@@ -90,7 +90,10 @@ def _dumps(text: str) -> Iterator[Printed]:
 
 
 def _row_bytes(text: str) -> bytes:
-    """Return the bytes in a row of a hex dump. Several blanks end them, except in the middle of a row."""
+    """Return the bytes in a row of a hex dump.
+
+    Two or more blanks end the bytes, except two blanks in the middle of a row.
+    """
     found = bytearray()
     for group in _BYTES.finditer(text):
         if group.start() and text[group.start() - 1] != " ":

@@ -1,4 +1,4 @@
-"""Bound the acknowledgments that a broker has not written yet.
+"""Upper bounds of the number of acknowledgments that a broker has not written yet.
 
 A broker writes a cursor within `managedLedgerCursorPositionFlushSeconds`, if it can. `NoLedger` is the
 state of a cursor that was only read since the topic was loaded. It is also the state of a cursor whose
@@ -29,7 +29,7 @@ WRITE_MS: Final = 1_000
 def unwritten(
     stats: SubscriptionStats, settings: BrokerSettings, before: SubscriptionStats | None
 ) -> int | None:
-    """Bound the entries whose acknowledgment is not written yet; None if no bound is known.
+    """Return the maximum number of entries whose acknowledgment is not written yet; None if unbounded.
 
     Acknowledgments older than the flush interval are written. Without an acknowledgment in that time, the
     bound is 0. Otherwise it is the number of entries acknowledged since a dump that is older than the
@@ -114,7 +114,7 @@ NOTHING: Final = Withheld(Bounds(0, 0), "")
 def withheld(
     stats: SubscriptionStats, settings: BrokerSettings, before: SubscriptionStats | None = None
 ) -> Withheld:
-    """Bound the acknowledged messages that the ledger of the cursor has not accepted.
+    """Return bounds of the number of acknowledged messages that the cursor ledger has not accepted.
 
     O(ranges + ledgers).
     """
@@ -219,7 +219,7 @@ def _sign(stats: SubscriptionStats) -> str:
 
 
 def _switching_ms(before: SubscriptionStats | None, now: SubscriptionStats) -> int | None:
-    """Return the time between two dumps of one switch of the cursor ledger; None for different switches."""
+    """Return the ms between two dumps that show the same switch of the cursor ledger, else None."""
     if before is None or before.time_ms is None or now.time_ms is None or not _is_same_ledger(before, now):
         return None
     return now.time_ms - before.time_ms

@@ -196,11 +196,11 @@ class SubscriptionUpgrade:
         return bounds[0].or_else(bounds[-1]) if bounds else Bounds(0, 0)
 
     def lost_now(self, restart: Restart) -> Bounds:
-        """Bound the number of acknowledged messages that a restart of the old broker redelivers."""
+        """Return bounds of the number of messages that a restart of the old broker redelivers."""
         return _lost([self.now], restart)
 
     def lost_after(self, restart: Restart) -> Bounds:
-        """Bound the number of acknowledged messages that a restart of the new broker redelivers."""
+        """Return bounds of the number of messages that a restart of the new broker redelivers."""
         return _lost(self.after, restart)
 
     @property
@@ -248,7 +248,7 @@ def _worst(found: Iterable[Diagnosis]) -> Verdict:
 
 
 def _lost(found: Sequence[Diagnosis], restart: Restart) -> Bounds:
-    """Return the narrowest bounds that contain the loss of each diagnosis for a kind of restart, in messages.
+    """Return the narrowest bounds that contain the number of messages that each diagnosis loses.
 
     Assume that the broker has written the latest acknowledgments.
     """
@@ -390,7 +390,7 @@ class UpgradeCheck:
 
     @property
     def removed(self) -> Mapping[str, str]:
-        """The settings with another value than the default that the new release does not have."""
+        """The settings that the new release does not have and that differ from their defaults."""
         return {name: value for upgrade in self.upgrades for name, value in upgrade.removed.items()}
 
     @property

@@ -79,7 +79,7 @@ class DecodedCommand(NamedTuple):
 
 
 class FrameReader:
-    """Splits the bytes of one direction of a connection into frames.
+    """A reader that splits the bytes of one direction of a connection into frames.
 
     >>> reader = FrameReader()
     >>> data = frame(encode(CommandType.PING, messages.CommandPing()))

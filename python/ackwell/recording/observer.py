@@ -72,7 +72,7 @@ class SentMessage(NamedTuple):
 
 
 class ConnectionObserver:
-    """Observes one connection: it reads the frames of both directions in order.
+    """The observer of one connection. It reads the frames of both directions in order.
 
     `ask` sends a request of the proxy to the `upstream` broker. `from_broker` returns the frames to forward
     to the client. It removes the answers to the proxy's requests. It delays the answer to a SUBSCRIBE until

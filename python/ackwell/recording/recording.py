@@ -55,7 +55,7 @@ def _drop_older_half(noted: dict[Any, Any]) -> None:
 
 
 class Recording:
-    """Numbers events and passes them to `write`; passes the bytes of each entry to `keep` once."""
+    """A recording. It numbers events for `write`, and passes each entry's bytes to `keep` once."""
 
     def __init__(
         self,
@@ -147,7 +147,7 @@ class Recording:
         self.published_entries[topic, *position] = published
 
     def note_acknowledged(self, name: tuple[str, str], position: tuple[int, int]) -> None:
-        """Store a fully acknowledged entry."""
+        """Store that an entry is wholly acknowledged."""
         acked = self.acked_entries[name]
         _drop_older_half(acked)
         acked[position] = self.consumers

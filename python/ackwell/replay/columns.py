@@ -52,7 +52,7 @@ CURSOR_SCHEMA: Final = table_schemas.arrow_schema(table_schemas.CURSORS)
 
 
 class BatchReader:
-    """Converts Arrow batches of events into columns. A dictionary that several batches share is read once."""
+    """A converter of Arrow batches of events to columns. It reads a dictionary that batches share once."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[pa.Array, list[Any], list[Any]]] = {}
@@ -117,7 +117,7 @@ class BatchReader:
         return numbers_of(names, column.fill_null(texts_of([""])[0]) if column.null_count else column), names
 
     def _many_codes(self, name: str, column: pa.DictionaryArray, names: Any) -> NDArray[np.int32]:
-        """Return each row's text as a number of `names`. A null gets the number of the empty text."""
+        """Return the number in `names` of each row's text. A null gets the number of the empty text."""
         known = self._numbers.get(name)
         if known is None or not _share_memory(known[0], column.dictionary):
             numbers = np.append(numbers_of(names, column.dictionary), np.int32(names.number("")))
@@ -251,9 +251,9 @@ def _filled(column: pa.Array, value: int) -> NDArray[Any]:
 
 
 def _constant(batch: pa.RecordBatch, name: str, value: str | int | None) -> Ints | None:
-    """Return an array that repeats one value for each row and takes the memory of one.
+    """Return an array that repeats a value for each row and has the size of one value.
 
-    None without a value.
+    Return None for the value None.
     """
     if isinstance(value, str):
         value = table_schemas.path_value(name, value)
@@ -294,7 +294,7 @@ def _settings(
 
 
 def _refuse(batch: pa.RecordBatch, name: str) -> NoReturn:
-    """Raise `EventError` for the first row without a name."""
+    """Raise `EventError` for the first row whose column `name` is null."""
     index = batch.schema.get_field_index(name)
     if index < 0:
         raise EventError(f"no column {name!r}")

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 def cursor_columns(fold: Fold, order: Ints) -> Iterator[tuple[Ints, dict[str, Any], dict[int, str]]]:
     """Yield the cursors of pairs in the given order, some MB at a time.
 
-    Pairs of a topic as a whole are skipped. Each item has the pairs, their columns of `Partials.cursors`, and
-    a map from row to error.
+    A pair is the number of a (topic, subscription). A pair of a topic without a subscription is skipped. Each
+    item has the pairs, their columns of `Partials.cursors`, and a map from row to error.
     """
     settings, wrong = fold.settings()
     whole_acks = [pair for pair, known in settings.items() if not cursor_settings(known).batch_index_acks]

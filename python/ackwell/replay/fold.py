@@ -1,7 +1,8 @@
 """The fold: from columns of events to partials and cursors of many subscriptions.
 
-`Fold` numbers the names and passes columns to `Partials`, the native structure. No Python code runs for each
-subscription, so the cost does not depend on their number. Local replay, Spark tasks and Spark streams use it.
+`Fold` numbers the names and passes columns to `Partials`, the native structure. The number of a (topic,
+subscription) is called a *pair*. No Python code runs for each subscription, so the cost does not depend on
+their number. Local replay, Spark tasks and Spark streams use it.
 """
 
 from __future__ import annotations
@@ -250,7 +251,10 @@ class Fold:
         return self._partials
 
     def raise_flaw(self, *, all_flaws: bool = True) -> None:
-        """Raise `EventError` for the first flawed event, or only for one without a subscription."""
+        """Raise `EventError` for the first invalid event.
+
+        Without `all_flaws`, raise it only for an event without a subscription.
+        """
         pair = self._partials.first_flawed()
         if pair is None:
             return
@@ -298,7 +302,7 @@ class Fold:
 
 
 class _Numbers:
-    """Assigns a number to each text of a column."""
+    """The numbers of the texts of a column."""
 
     def __init__(self, names: Any) -> None:
         self.names = names
@@ -329,7 +333,10 @@ def _join(ours: Any, theirs: Any) -> NDArray[np.int32]:
 
 
 def cursor_settings(settings: dict[str, Any]) -> CursorSettings:
-    """Return the cursor settings in broker settings. Batch index acks are on by default, as in 4.2."""
+    """Return the cursor settings for broker settings.
+
+    Acknowledgments of parts of batches are on by default, as in 4.2.
+    """
     value = str(settings.get("acknowledgmentAtBatchIndexLevelEnabled", True)).lower()
     return CursorSettings(batch_index_acks=value != "false")
 

@@ -99,7 +99,7 @@ class _Waiting:
 
 
 class _PublishedEntries:
-    """The published entries of a topic, with their keys. The order of some entries is not checked."""
+    """The published entries of a topic, with their keys. The order of `unordered` ones is not checked."""
 
     def __init__(self) -> None:
         self.keys: dict[Position, str | None] = {}
@@ -263,7 +263,7 @@ def check_history(
 
 
 class _Checker:
-    """Applies each event to the subscriptions that it concerns."""
+    """The check of a history: it applies each event to the subscriptions that the event concerns."""
 
     def __init__(self, in_flight_ms: int) -> None:
         self.found: list[Violation] = []

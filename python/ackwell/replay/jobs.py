@@ -88,7 +88,7 @@ class _Queue:
         return flawed
 
     def stop(self) -> None:
-        """Return no further jobs to threads."""
+        """Give the threads no further jobs."""
         self._stopped = True
 
     def raise_first(self) -> None:

@@ -349,7 +349,10 @@ def row_group_columns(
 def check_columns(
     schema: pa.Schema, path: str, constants: Mapping[str, str | None], types: Mapping[str, str] = _TYPES
 ) -> None:
-    """Raise `SchemaError` if a column is missing or does not have its type in `types`. Names ignore case."""
+    """Raise `SchemaError` if a column is missing or does not have its type in `types`.
+
+    Names may differ in case.
+    """
     wrong = []
     found = set()
     for field in schema:

@@ -25,7 +25,7 @@ Order = tuple[str, int]
 
 
 class Seek(NamedTuple):
-    """A seek: its order, and the next position to read after it."""
+    """A seek: its place `(file, sequence)`, and the next position to read after it."""
 
     order: Order
     position: Position

@@ -1,4 +1,4 @@
-"""Saves replayed cursors to an SQLite file, all or none."""
+"""Save replayed cursors to an SQLite file, all or none."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def save_states(states: list[SubscriptionState], path: Path, *, replace: bool = False) -> None:
-    """Save each cursor to its ledger in an SQLite file; `ledger_name` names the ledger.
+    """Save each cursor to a ledger of an SQLite file; `ledger_name` returns the ledger's name.
 
     `Cursor.load(SqliteStore(path, "topic subscription"), ledgers)` loads it. If the file already has one of
     these ledgers and `replace` is false, `NotLoadedError` is raised and nothing is saved. After an error no

@@ -133,7 +133,7 @@ class SubscriptionReplay:
         return to_words(mask_to_size(mask, size))
 
     def _hold(self, event: Event, name: str) -> None:
-        """Acknowledge the message in its transaction, which holds it until the commit or abort."""
+        """Acknowledge a message in a transaction, so that it is not delivered before the transaction ends."""
         transaction, consumer = _transaction(name), self._connected(event.consumer)
         kind = _ACK_TYPES.get(event.kind)
         try:

@@ -80,7 +80,7 @@ class SubscriptionState(Drawn):
 
 
 class Replay:
-    """Folds events of any subscriptions one by one, in the order of their occurrence.
+    """A replay of the events of any subscriptions, one by one, in the order of their occurrence.
 
     >>> from ackwell.replay.events import Event, Kind
     >>> replay = Replay()

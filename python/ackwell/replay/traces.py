@@ -47,7 +47,7 @@ DAMAGE: Final = (UnicodeDecodeError, EOFError, OSError, zlib.error)
 
 
 class TraceParser:
-    """Parses the lines of one trace. A `meta` line sets the default topic and subscription of later lines."""
+    """A parser of one trace. A `meta` line sets the default topic and subscription of later lines."""
 
     def __init__(self, file: str | None = None) -> None:
         self.reader: Final = TraceReader(_OF_TOPIC)
@@ -97,7 +97,10 @@ def trace_events(path: AnyPath) -> Iterator[Event]:
 
 
 def trace_columns(path: AnyPath) -> Iterator[Columns]:
-    """Read the events of one trace as columns. Raises `EventError` with file and line for any other line."""
+    """Read the events of one trace as columns.
+
+    Raises `EventError` with file and line for a line that is not an event.
+    """
     parser = TraceParser(str(path))
     reader = parser.reader
     names: tuple[list[str], list[str], list[str]] = [], [], []
@@ -146,7 +149,10 @@ def _unless_null(values: NDArray[np.int64]) -> NDArray[np.int64] | None:
 
 
 def chunks(file: IO[bytes]) -> Iterator[tuple[bytes, int]]:
-    """Yield parts of a file, each with the end of its last whole line. The last line may have no line end."""
+    """Yield parts of a file, each with the offset in it after the last complete line.
+
+    The last line of the file may have no line end.
+    """
     rest = b""
     while read := file.read(_CHUNK_BYTES):
         data = rest + read

@@ -1,4 +1,4 @@
-"""Restores the acknowledgments that a restart of a broker lost.
+"""Restore the acknowledgments that a restart of a broker lost.
 
 `snapshot` reads the state of a subscription from files and from a broker. `planning` decides which
 acknowledgments may be restored; it does no I/O, so it can be tested on any history. `plans` reads and writes

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class AuditFile:
-    """Appends a line before each change that a `Connection` makes."""
+    """The file to which a `Connection` appends a line before each change."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

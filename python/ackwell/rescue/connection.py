@@ -169,7 +169,9 @@ class Connection:
             self.errors.append(answer.message or f"error {answer.error}")
 
     def wake(self, topic: str, subscription: str) -> int:
-        """Make a Key_Shared subscription deliver the messages that a helper blocked; return how many wait.
+        """Make a Key_Shared subscription deliver the messages that a helper blocked.
+
+        Return the number of messages that still wait.
 
         If a helper sends FLOW and CLOSE in one write, the broker reads again. One attempt wakes about half of
         the messages, and on a busy broker four attempts in a row may wake none. The helper then waits for a

@@ -75,9 +75,9 @@ def check_holdable(connection: Connection, topic: str, subscription: str, journa
 def release(connection: Connection, journal: Path) -> str:
     """Restore the rate in a journal, and delete the journal; return a description of the change.
 
-    Raises `RefusedError`, and keeps the journal, if the cluster differs from the journal. The same applies if
-    the admin address differs from the journal and the subscription is not held there, because the address may
-    be wrong.
+    Raises `RefusedError`, and keeps the journal, if the cluster is not the one in the journal. If the admin
+    address is not the one in the journal, the subscription must be held there. Otherwise it is refused as
+    well, because the address may be wrong.
     """
     found = read_journal(journal)
     refuse_other_cluster(f"{journal} is", found["cluster"], connection.admin.cluster)

@@ -1,4 +1,4 @@
-"""Decides which acknowledgments may be restored after a restart, without any I/O.
+"""Decide which acknowledgments may be restored after a restart, without any I/O.
 
 `plan` compares a snapshot with the live state. The result is the entries that were acknowledged in the
 snapshot and are not now, if they still exist. Restoring repeats acknowledgments that a consumer made before.
@@ -328,7 +328,7 @@ def _check_same_topic(old: Mapping[int, tuple[int, int | None]], now: Snapshot) 
 def is_loaded_anew(before: Snapshot, now: Snapshot) -> bool:
     """Return whether the topic has a newer ledger.
 
-    Each load opens a ledger; so does the end of a full one.
+    A topic opens a ledger at each load, and when the open ledger is full.
     """
     return max(dict(now.stats.ledgers)) > max(dict(before.stats.ledgers))
 
@@ -339,7 +339,7 @@ def _check_reloaded(before: Snapshot, now: Snapshot) -> None:
 
 
 def _moved_back(old: Position, new: Position, ledgers: Mapping[int, int], now: Snapshot) -> bool:
-    """Return whether `new` is before `old`. Two notations of one place, at a ledger's end, are equal."""
+    """Return whether `new` is before `old`. The end of a ledger equals the start of the next ledger."""
     both = _joined(ledgers, now)
     return both.next_valid(*new) < both.next_valid(*old)
 
@@ -446,7 +446,7 @@ def _ranges_max(then: PositionRangeSet, perhaps: PositionRangeSet, before: tuple
 
 
 def _writes_ledgers(settings: BrokerSettings, counted: int, before: Snapshot, now: Snapshot) -> bool:
-    """Return whether a restart may have kept exactly the ledgers before that of the first missing entry.
+    """Return whether a restart may have kept exactly the ledgers before the first missing entry's ledger.
 
     Only the cursor ledger has the long-array form. A broker reads the cursor ledger only if the ranges do not
     fit into the metadata store. Each range follows an unacknowledged entry. So the number of ranges is at

@@ -38,7 +38,7 @@ class Cluster(Protocol):
         """Acknowledge the positions of `commands`; `positions` is their number."""
 
     def wake(self, topic: str, subscription: str) -> int:
-        """Make a Key_Shared subscription deliver the blocked messages; return how many entries wait."""
+        """Make a Key_Shared subscription deliver the blocked messages; return the number that still wait."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +93,10 @@ def restore(plan: Plan, connection: Cluster, *, check: Check = remaining) -> Rep
 
 
 def restore_after_unload(before: Snapshot, connection: Cluster) -> Report:
-    """Restore the losses of an unload. The helper attaches before other consumers connect, then plans."""
+    """Restore the acknowledgments that an unload lost.
+
+    The helper attaches before other consumers connect. The plan is made after that.
+    """
     with connection.attached(*before.name, attachable_type(before)):
         made = plan(before, connection.read_live(*before.name))
         sent = send(connection, before.name, made.missing, made.ack_sets)

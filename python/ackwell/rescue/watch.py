@@ -79,7 +79,7 @@ class WatchCounts:
 
 
 class Watch:
-    """Watches the subscriptions of namespaces, and restores the acknowledgments that loads lose."""
+    """A watch over the subscriptions of namespaces. It restores acknowledgments that a topic's load lost."""
 
     def __init__(
         self, connection: Connection, wanted: Sequence[str], folder: WatchFolder, *, restores: bool

@@ -107,8 +107,9 @@ def unchanged_remaining(plan: Plan, live: Snapshot) -> tuple[PositionRangeSet, A
 def both_losses(earlier: Plan, later: Plan, live: Snapshot) -> Plan:
     """Return one plan for the entries that the first or the second of two loads lost. O(ranges).
 
-    `later` compares the live state with an observation between the loads, which `earlier` still matched.
-    Raises `RefusedError` if a seek between the loads is not excluded.
+    `earlier` is the plan of the first load. `later` is the plan of the second load: it compares an
+    observation between the loads with the live state. Raises `RefusedError` if a seek between the loads is
+    not excluded.
     """
     missing = later.missing | existing(earlier.missing, live.stats.ledgers) - live.acked
     _check_unchanged_ranges(earlier.now, live.stats, missing)

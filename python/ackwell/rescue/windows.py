@@ -223,7 +223,7 @@ def _snapshot(connection: Connection, window: Window, name: Name) -> Result:
 
 
 def _has_lost_acks(before: Snapshot, live: Snapshot) -> bool:
-    """Return whether the topic was loaded since a snapshot, and lost acknowledgments of it."""
+    """Return whether the topic was loaded since a snapshot, and lost acknowledgments in the snapshot."""
     missing = existing(before.acked, live.stats.ledgers) - live.acked
     return len(missing) > 0 and is_loaded_anew(before, live)
 
@@ -266,7 +266,7 @@ def end(
 
 @contextmanager
 def _lent(free: SimpleQueue[Connection]) -> Iterator[Connection]:
-    """Take a connection from `free` and put it back. After an error its binary connection is closed."""
+    """Take a connection from `free` during a `with` block; after an error, close its binary connection."""
     own = free.get()
     try:
         yield own

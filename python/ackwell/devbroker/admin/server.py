@@ -50,7 +50,7 @@ log = logging.getLogger("ackwell.devbroker")
 
 
 class AdminServer:
-    """Answers admin requests on its ports; `close` also closes the connections."""
+    """The HTTP server of the admin API, with its ports; `close` also closes the connections."""
 
     def __init__(self, broker: AsyncBroker) -> None:
         self._broker = broker

@@ -26,11 +26,11 @@ class Stored(NamedTuple):
     defaults: dict[str, Any] = {}  # noqa: RUF012 - never changed
 
     def key(self, request: Request) -> str:
-        """Return the key of the object of the request."""
+        """Return the key of the object that the path of the request names."""
         return self.path.format(**request.names)
 
     def find(self, request: Request) -> dict[str, Any] | None:
-        """Return the object of the request; None if it does not exist."""
+        """Return the object that the path of the request names; None if it does not exist."""
         found: dict[str, Any] | None = request.state.resources.get(self.key(request))
         return found
 
@@ -42,7 +42,7 @@ class Stored(NamedTuple):
         return found
 
     def put(self, request: Request, **more: str) -> None:
-        """Store an object. A field that is missing or null keeps its stored value, else its default."""
+        """Store an object. A missing or null field keeps its stored value; a new object gets the default."""
         request.notes |= STORED_ONLY
         given = {name: value for name, value in request.object().items() if value is not None}
         request.state.resources[self.key(request)] = self.defaults | (self.find(request) or {}) | given | more

@@ -24,7 +24,7 @@ def audit_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Yield a row of the table `AUDIT` for each cursor and restart.
 
-    For a cursor with an error it has nulls.
+    The row of a cursor with an error has nulls.
     """
     for batch in batches:
         for start in range(0, batch.num_rows, _ROWS):

@@ -38,7 +38,7 @@ Name = tuple[str, str]
 
 
 class FoldBuckets:
-    """Folds the rows of a micro-batch into partials, with a row for each bucket."""
+    """The fold of a micro-batch's rows into partials, with a row for each bucket."""
 
     def __init__(self, buckets: int) -> None:
         self._buckets = buckets

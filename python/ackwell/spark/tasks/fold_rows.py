@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class FoldRows:
-    """Folds all rows of a task into partials. `ordered` is passed to `Fold`."""
+    """The fold of all rows of a task into partials. `ordered` is passed to `Fold`."""
 
     def __init__(self, resets: Resets, *, ordered: bool, strict: bool) -> None:
         self._resets = resets

@@ -25,7 +25,7 @@ def merge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 class Finish:
-    """Merges the partials of each subscription into the row of its cursor."""
+    """The merge of each subscription's partials into the row of its cursor."""
 
     def __init__(self, *, strict: bool) -> None:
         self._strict = strict
