@@ -19,7 +19,7 @@ Documented = ast.ClassDef | ast.FunctionDef
 
 
 def documented(stub: str, module: ModuleType) -> str:
-    """Return the stub with the docstrings of `module` in place of those it has."""
+    """Return the stub with its docstrings replaced by those of `module`."""
     tree = ast.parse(stub)
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     edits: list[tuple[Documented, str | None]] = []
@@ -44,7 +44,7 @@ def documented(stub: str, module: ModuleType) -> str:
 
 
 def _runtime_name(node: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> str:
-    """Return the name of a class that exists: for a base of the stub alone, of one that derives from it."""
+    """Return the name of a stub class in the module; for a base class without one, of a derived class."""
     derived = (
         other.name
         for other in classes.values()
@@ -58,7 +58,7 @@ def _doc(subject: object) -> str | None:
 
 
 def _replace(lines: list[str], node: Documented, doc: str | None) -> None:
-    """Put a docstring, or none if the node has one or `...`; a class keeps the rest of its body."""
+    """Replace the docstring of a node by `doc`; None removes it. A class keeps the rest of its body."""
     first = node.body[0]
     text = _docstring(doc, " " * node.col_offset + INDENT) if doc else []
     start, end = first.lineno - 1, first.end_lineno or first.lineno
@@ -92,7 +92,7 @@ def _docstring(doc: str, indent: str) -> list[str]:
 
 
 def main() -> None:
-    """Bring the stub up to date."""
+    """Write the docstrings of the built module into the stub."""
     from ackwell import _native
 
     STUB.write_text(documented(STUB.read_text(), _native))

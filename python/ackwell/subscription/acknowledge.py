@@ -1,5 +1,7 @@
 """Apply acknowledgments to the cursor, the consumers and the waiting messages.
 
+A message that an open transaction acknowledged is *held*: it is not delivered before the transaction ends.
+
 The rules are those of the broker. `ackwell.cursor` implements the rules of the mark-delete position, and this
 module implements the others. Every check comes before the first change, so a refused acknowledgment has no
 effect.
@@ -26,7 +28,7 @@ BEFORE_ALL: Final = Position(0, -1)
 
 
 class Acknowledgments:
-    """Applies plain acknowledgments and those of transactions."""
+    """The application of acknowledgments, plain or in a transaction."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -39,8 +41,8 @@ class Acknowledgments:
     def check_exists(self, position: Position) -> bool:
         """Return whether an entry exists; raise `ProtocolError` if it is ahead of the last one.
 
-        False for an entry of an unknown or trimmed ledger, or after the end of its ledger. A broker ignores
-        these.
+        Return False for an entry of an unknown or trimmed ledger, and for an entry after the end of its
+        ledger. A broker ignores the acknowledgment of such an entry.
         """
         ledgers = self._state.cursor.ledgers
         if ledgers.contains(*position):
@@ -101,7 +103,7 @@ class Acknowledgments:
             self._existing(ledger_ids, entry_ids)
 
     def partial_ack_keeps_blocked(self) -> bool:
-        """Return whether a consumer is blocked and acknowledging part of a batch does not unblock it."""
+        """Return whether a consumer is blocked, and acknowledging part of a batch does not unblock it."""
         state = self._state
         return not state.settings.partial_ack_unblocks and any(each.blocked for each in state.consumers)
 
@@ -152,7 +154,8 @@ class Acknowledgments:
     ) -> int:
         """Acknowledge parts of many batches; return the number that changed.
 
-        `ack_sets` is that of `Cursor.ack_many`. The rules are those of `ack_part` for each row, in order.
+        `ack_sets` has the form that `Cursor.ack_many` accepts. Each row has the effect of `ack_part`, in
+        order.
         """
         state = self._state
         cursor, settings = state.cursor, state.settings
@@ -187,10 +190,7 @@ class Acknowledgments:
         return int((left >= 0).sum())
 
     def _note_plain_ack(self, consumer: Consumer | None, position: Position, acked_bits: int) -> None:
-        """Record the acknowledged messages of a batch.
-
-        A transaction that acknowledges them later conflicts.
-        """
+        """Record the acknowledged messages of a batch, so that no transaction can acknowledge them later."""
         state = self._state
         state.transactions.note_plain_ack(position, acked_bits)
         if state.transactions.kept.get(position) == WHOLE:
@@ -203,7 +203,7 @@ class Acknowledgments:
     ) -> bool:
         """Acknowledge all entries before a position, and the messages at the position with a clear bit.
 
-        `properties` are those of `Cursor.ack_cumulative`. Returns whether this changed anything.
+        Return whether this changed anything. `Cursor.ack_cumulative` documents `properties`.
         """
         if not self.check_exists(position):
             if self._state.cursor.settings.refuse_cumulative_behind:
@@ -214,9 +214,9 @@ class Acknowledgments:
         return changed
 
     def unacked_bits(self, position: Position) -> int:
-        """Return a bit for each message of an entry that is neither acknowledged nor held.
+        """Return the messages of an entry that are neither acknowledged nor held, as bits.
 
-        `WHOLE` means all.
+        The value `WHOLE` means all messages.
         """
         unacked = self._state.cursor.unacked_bits(*position)
         bits = WHOLE if unacked is None else unacked
@@ -303,7 +303,7 @@ class Acknowledgments:
     def _commit_cumulative(self, position: Position, ack_set: Sequence[int]) -> bool:
         """Acknowledge everything up to a position.
 
-        Return False if the mark-delete position is not before it.
+        Return False if the mark-delete position is already there or later.
         """
         if position <= self._state.cursor.mark_delete_position:
             return False
@@ -312,7 +312,8 @@ class Acknowledgments:
     def _end(self, transaction: TransactionId) -> Transaction:
         """Close a transaction and return its content.
 
-        `cumulative_hides_individual` closes only the cumulative part.
+        With `cumulative_hides_individual`, a transaction that acknowledged cumulatively loses only that part
+        while any transaction is cumulative.
         """
         transactions = self._state.transactions
         if self._state.settings.cumulative_hides_individual and transactions.cumulative:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Backoffs(EqualByState):
-    """Position → the time at which the entry is queued for redelivery."""
+    """A map from position to the time at which the entry is queued for redelivery."""
 
     __slots__ = ("_backoff", "_deadlines", "due_ms")
 

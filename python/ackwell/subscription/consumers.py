@@ -122,7 +122,7 @@ class Consumers(EqualByState):
         return consumer
 
     def report(self, consumer: Consumer, concurrency: int | None) -> InHand | None:
-        """Start to record the entries that a consumer has in hand.
+        """Start to record the entries that a consumer has in hand (see `in_hand`).
 
         Return None if `lost_counts` does not need it.
         """
@@ -178,7 +178,7 @@ class Consumers(EqualByState):
     ) -> None:
         """Add delivered entries whose messages `count` has counted.
 
-        `None` means 1 remaining message or hash 0.
+        Without `remaining`, each entry has 1 remaining message. Without hashes, each hash is 0.
         """
         import numpy as np
 

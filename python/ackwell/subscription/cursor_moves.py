@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class CursorMoves:
-    """Moves the cursor, and updates the other state accordingly."""
+    """The moves of the cursor, with the changes of the other state that they require."""
 
     def __init__(self, state: State) -> None:
         self._state = state

@@ -46,7 +46,7 @@ class Delivery(NamedTuple):
 
 
 class Dispatcher:
-    """Delivers queued and unread entries to the consumers that the policy chooses.
+    """The delivery of queued and unread entries to the consumers that the policy chooses.
 
     An entry that gets no consumer stays unread or in the replay queue. An entry that is offered before an
     earlier unread entry also stays, because dispatch skips no entry. Only on Key_Shared, an unread entry that
@@ -313,7 +313,7 @@ class Dispatcher:
     ) -> tuple[list[Position], dict[ConsumerKey, list[Position]]]:
         """Return the positions that a broker's next read takes from its queue.
 
-        On Key_Shared also by consumer.
+        On Key_Shared, also return them by consumer.
         """
         policy = self._state.policy
         places = Read(self._state.consumers, 1, 1)
@@ -590,8 +590,8 @@ class Dispatcher:
 
         Stops when the tracker of delayed messages is full.
 
-        An error at the first entry is raised. A later one is not, because raising would lose the deliveries
-        before it.
+        An error at the first entry is raised. An error at a later entry is not raised, because the deliveries
+        before it would be lost.
         """
         indexes_of: dict[ConsumerKey, list[int]] = {}
         read = self._state.policy.read

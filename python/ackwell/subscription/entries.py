@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 
 
 class Entries(NamedTuple):
-    """Columns of equal length.
+    """Entries as columns of equal length.
 
-    For a missing column, each size is 1, each hash is 0 and no entry is delayed.
+    Without a column of sizes, each size is 1. Without hashes, each hash is 0. Without delivery times, no
+    entry is delayed.
     """
 
     ledger_ids: Int64s

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Redelivery:
-    """Implements redelivery after lost consumers, requests, negative acknowledgments, timeouts and delays."""
+    """The redelivery after lost consumers, requests, negative acknowledgments, timeouts and delays."""
 
     def __init__(self, state: State) -> None:
         self._state = state

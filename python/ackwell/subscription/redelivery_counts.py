@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class RedeliveryCounts:
-    """The redelivery count of each entry, and the positions of the dead letters and suspects."""
+    """The redelivery count of each entry, and the positions of dead letters and suspects (see `in_hand`)."""
 
     __hash__ = None  # type: ignore[assignment]
     __slots__ = ("_counts", "_dead", "_limit", "_suspects", "active", "changed", "suspecting")

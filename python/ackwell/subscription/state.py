@@ -107,7 +107,10 @@ class State:
                 self.stop_retrying(*pair)
 
     def stop_retrying(self, ledger_id: int, entry_id: int) -> None:
-        """Remove a requeued or unread entry from `retrying`, unless `nack_holds_until_acked` is set."""
+        """Stop an entry that is queued or unread again from blocking its hash.
+
+        With `nack_holds_until_acked`, the entry blocks its hash until it is acknowledged.
+        """
         if self.retrying.active and not self.settings.nack_holds_until_acked:
             self.retrying.discard(ledger_id, entry_id)
 
@@ -208,7 +211,7 @@ class State:
         self.transactions.validate()
 
     def audit_retrying(self) -> list[str]:
-        """Recompute the messages in `retrying`; return a text if they differ."""
+        """Recompute the unqueued messages that block their hash; return a text if they differ."""
         found: dict[Position, int] = {}
         if self.holds_waiting:
             for consumer in self.consumers:

@@ -167,7 +167,7 @@ class Subscription:
 
     @property
     def type(self) -> SubscriptionType:
-        """The type; `change_type` changes it."""
+        """The subscription type; `change_type` changes it."""
         return self._state.kind
 
     @property
@@ -659,7 +659,7 @@ ActiveChange(consumer='a', active=True)])
 
         The message remains pending until its back-off ends. On Exclusive and Failover everything
         unacknowledged is read again, which preserves the order. On Key_Shared the undelivered later messages
-        of its hash wait for it; `nack_in_order` also returns the delivered ones.
+        of its hash wait for it; `nack_in_order` also redelivers the delivered ones.
         """
         who, position = self._state.consumers[consumer], arguments.position(position, entry_id)
         return self._redelivery.nack(who, position, arguments.time_ms("now_ms", now_ms))

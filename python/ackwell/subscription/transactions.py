@@ -89,11 +89,11 @@ class Transactions(EqualByState):
         return any(content.cumulative is not None for content in self.open.values())
 
     def held_bits(self, position: Position) -> int:
-        """Return a bit for each message of an entry that an open transaction holds."""
+        """Return the messages of an entry that open transactions hold, as bits."""
         return self._bits.get(position, 0)
 
     def left_out(self, position: Position) -> int:
-        """Return a bit for each message that a delivery leaves out because it is held or in `kept`."""
+        """Return the messages of an entry that deliveries leave out although the cursor has them, as bits."""
         return self._bits.get(position, 0) | self.kept.get(position, 0)
 
     def holds_all(self, position: Position, unacked_bits: int | None) -> bool:

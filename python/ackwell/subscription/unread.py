@@ -32,7 +32,7 @@ class Unread(EqualByState):
         self.position = ledger_id, entry_id + 1
 
     def skip_acknowledged(self) -> None:
-        """Move the read position after the mark-delete position, unless it is there already."""
+        """Move the read position past the mark-delete position, unless it is already after it."""
         ledger_id, entry_id = self._cursor.mark_delete_position
         self.position = max(self.position, (ledger_id, entry_id + 1))
 

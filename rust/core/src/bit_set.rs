@@ -76,7 +76,8 @@ impl BitSet {
     /// Sets `bit`; returns whether it was clear. O(1) amortised.
     ///
     /// # Errors
-    /// [`Error::Limit`] for a bit at or past the limit, [`Error::Memory`] for one that memory does not reach.
+    /// [`Error::Limit`] for a bit at or past the limit, [`Error::Memory`] if memory does not suffice for the words up
+    /// to the bit.
     #[inline]
     pub fn set(&mut self, bit: usize) -> Result<bool> {
         if bit >= self.limit {

@@ -23,6 +23,8 @@ impl Delayed {
         Self { deliver_at_ms, ledger_id, entry_id }
     }
 
+    /// Returns the message unchanged.
+    ///
     /// # Errors
     /// [`Error::Value`] for a negative ledger or entry id.
     pub(crate) fn checked(self) -> Result<Self> {
@@ -63,7 +65,7 @@ pub struct DelayedColumns {
 }
 
 impl DelayedColumns {
-    /// Empty columns with room for `count` messages.
+    /// Returns empty columns with room for `count` messages.
     ///
     /// # Errors
     /// [`Error::Memory`] if memory does not suffice.

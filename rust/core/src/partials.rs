@@ -72,9 +72,9 @@ const FIRST: Order = Order { file: 0, sequence: NULL };
 pub enum Flaw {
     /// The kind or the sequence is null, or an event that needs a subscription has none.
     Incomplete = 0,
-    /// A kind that this release does not know.
+    /// The kind is unknown.
     UnknownKind = 1,
-    /// A kind that needs a position has none.
+    /// An event without the position that its kind requires.
     NoPosition = 2,
     /// A negative id, sequence, batch index or batch size, or an entry id above 2^63 - 2.
     Negative = 3,

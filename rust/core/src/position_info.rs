@@ -100,7 +100,7 @@ impl PositionInfo {
     /// Sets the unknown fields, which are written back unchanged.
     ///
     /// # Errors
-    /// [`Error::Value`] unless they are whole fields that `PositionInfo` does not know.
+    /// [`Error::Value`] unless they are whole fields that `PositionInfo` does not define.
     pub fn set_unknown_fields(&mut self, fields: &[u8]) -> Result<()> {
         let mut bytes = vec![1 << 3, 0, 2 << 3, 0];
         bytes.extend_from_slice(fields);

@@ -42,12 +42,12 @@ const OPEN_MAX: u64 = 4096;
 /// The most messages, 14 MiB, of a slot that is opened without a split if its times are scattered. A split would write
 /// each message once more.
 const WHOLE_MAX: u64 = 1 << 18;
-/// The least bytes of the stream for each message with which times count as scattered.
+/// The number of stream bytes per message from which times count as scattered.
 const SCATTERED_BYTES: u64 = 2;
-/// The most bytes of a stream with which a slot of any size is opened without a split. It is then a few consecutive
-/// runs.
+/// A slot whose stream has at most this many bytes is opened without a split, whatever its number of messages. Such a
+/// stream consists of a few consecutive runs.
 const RUNS_BYTES_MAX: u64 = 1 << 14;
-/// Every other slot is first split into `2^SPLIT_BITS` parts.
+/// The bits of a split: a slot that exceeds the limits above is first split into `2^SPLIT_BITS` parts.
 const SPLIT_BITS: u32 = 6;
 
 /// The number of slot changes after which a batch is examined. If its times are scattered, the remaining messages are

@@ -25,8 +25,9 @@ const ATTACHED_ROWS: usize = 64;
 ///
 /// Words are signed 64-bit integers, least significant bit first, without zero words at the end; a set bit marks a
 /// message that is not acknowledged. Methods accept signed and unsigned words, at most 16,384 for each set
-/// (`LimitError`); only `from_arrays` and decoded states have longer sets. A batch of up to 64 messages costs 12 to 24 bytes; empty and full words of larger batches cost
-/// nothing. Iteration is in order of position. It is not affected by later changes.
+/// (`LimitError`); only `from_arrays` and decoded states have longer sets. A batch of up to 64 messages costs 12 to 24
+/// bytes. Empty and full words of larger batches cost nothing. Iteration is in order of position. It is not affected by
+/// later changes.
 ///
 /// The sets that changed since the last save are marked. A removed set is not a change, because its entry is then
 /// acknowledged as a whole. Only `clear` makes the changes unknown.
@@ -232,7 +233,7 @@ crate::methods::mapping_methods! { AckSets, 0,
         self.0.locked(py).get(Position::new(ledger_id.0, entry_id.0)).is_some()
     }
 
-    /// False for an object that is not a position.
+    /// Return whether a position has a set; False for an object that is not a position.
     fn __contains__(&self, py: Python<'_>, position: &Bound<'_, PyAny>) -> bool {
         position.extract::<Pair>().is_ok_and(|position| self.contains(py, position.0, position.1))
     }
@@ -259,8 +260,8 @@ crate::methods::mapping_methods! { AckSets, 0,
 
     /// Do the same as `intersect` for each row of int64 arrays, in order; return the results as an int64 array.
     ///
-    /// `starts` is that of `from_arrays`. If a row leaves an entry without unacknowledged messages, later rows of this
-    /// entry change nothing. Nothing changes if an argument is refused.
+    /// `starts` has the form that `from_arrays` accepts. If a row leaves an entry without unacknowledged messages,
+    /// later rows of this entry change nothing. Nothing changes if an argument is refused.
     fn intersect_many<'py>(
         &self,
         py: Python<'py>,

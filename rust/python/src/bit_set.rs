@@ -20,7 +20,7 @@ type Pickled<'py> = (Array<'py, i64>, usize);
 /// Parameters
 /// ----------
 /// bits : iterable of int, optional
-///     The bits set at first.
+///     The bits that are set initially.
 /// limit : int, optional
 ///     The first index that is too large; Java's 2**31 unless given.
 ///
@@ -134,7 +134,7 @@ crate::methods::structure_methods! { BitSet, 0, "Return a set of the same bits a
         Ok(new)
     }
 
-    /// Return a bool array that tells for each index in an int64 array whether the bit is set.
+    /// Return a bool array: for each index in an int64 array, whether the bit is set.
     fn get_many<'py>(&self, py: Python<'py>, bits: Ints<'_>) -> PyResult<Array<'py, bool>> {
         let mut found = Vec::with_capacity(bits.len());
         let refuse = |_: &ackwell_core::BitSet, [bits]: [&[i64]; 1]| {

@@ -166,7 +166,7 @@ crate::methods::structure_methods! { Ledgers, 0, "Return an independent copy.", 
     /// Return the last existing entry before a position, over ledger borders and empty ledgers. O(log n).
     ///
     /// If there is none, the result is entry -1 of the first ledger, or entry -1 of the argument's ledger if that
-    /// ledger id is smaller. The argument is one of `next_valid`. (Pulsar: `getPreviousPosition`.)
+    /// ledger id is smaller. The argument need not exist, as in `next_valid`. (Pulsar: `getPreviousPosition`.)
     ///
     /// >>> Ledgers({2: 16, 3: 0, 5: 10}).previous_valid(5, 0)
     /// Position(ledger_id=2, entry_id=15)

@@ -124,7 +124,7 @@ crate::methods::mapping_methods! { LongMap, 0, "Return a map of the same entries
         self.0.locked(py).contains(key.0)
     }
 
-    /// False for an object that is not a key.
+    /// Return whether a key is in the map; False for an object that is not a key.
     fn __contains__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> bool {
         key.extract::<Int>().is_ok_and(|key| self.contains(py, key))
     }
@@ -221,7 +221,7 @@ crate::methods::mapping_methods! { LongMap, 0, "Return a map of the same entries
         Ok(array(py, values))
     }
 
-    /// Return a bool array that tells for each key in an int64 array whether it is in the map.
+    /// Return a bool array: for each key in an int64 array, whether it is in the map.
     fn contains_many<'py>(&self, py: Python<'py>, keys: Ints<'_>) -> PyResult<Array<'py, bool>> {
         let mut found = Vec::with_capacity(keys.len());
         self.0.batch_of_any(py, &Rows::new([keys])?, |map, [keys]| {

@@ -63,7 +63,7 @@ macro_rules! mapping_methods {
                 $crate::convert::view(slf, "ItemsView")
             }
 
-            /// Equal to any mapping of the same entries.
+            /// Return whether another object is a mapping with the same entries.
             fn __eq__<'py>(
                 slf: &Bound<'py, Self>,
                 other: &Bound<'py, PyAny>,

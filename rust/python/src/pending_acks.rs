@@ -193,12 +193,12 @@ crate::methods::mapping_methods! { PendingAcks, acks,
         self.acks.locked(py).contains(ledger_id.0, entry_id.0)
     }
 
-    /// False for an object that is not a position.
+    /// Return whether a position is pending; False for an object that is not a position.
     fn __contains__(&self, py: Python<'_>, position: &Bound<'_, PyAny>) -> bool {
         position.extract::<Pair>().is_ok_and(|position| self.contains(py, position.0, position.1))
     }
 
-    /// Return a bool array that tells for each position in two int64 arrays whether it is pending.
+    /// Return a bool array: for each position in two int64 arrays, whether it is pending.
     fn contains_many<'py>(
         &self,
         py: Python<'py>,
@@ -450,7 +450,7 @@ crate::methods::mapping_methods! { PendingAcks, acks,
         format!("<PendingAcks {} entries{state}>", acks.len())
     }
 
-    /// A pickle has the entries and whether the map is closed, like a copy.
+    /// Return the arguments for a pickle: the entries, and whether the map is closed.
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Pickled<'py>)> {
         let (py, acks) = (slf.py(), slf.get());
         let (ledger_ids, entry_ids, remaining, hashes) = acks.to_arrays(py);

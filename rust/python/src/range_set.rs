@@ -229,7 +229,7 @@ crate::methods::structure_methods! { PositionRangeSet, 0,
         self.0.locked(py).contains(ledger_id.0, entry_id.0)
     }
 
-    /// Return a bool array that tells for each position in two int64 arrays whether it is acknowledged.
+    /// Return a bool array: for each position in two int64 arrays, whether it is acknowledged.
     ///
     /// >>> PositionRangeSet([(3, -1, 5)]).contains_many([3, 3], [5, 6])
     /// array([ True, False])

@@ -114,7 +114,7 @@ class OneActive(EqualByState):
     def _taken(self, active: Consumer, sizes: NDArray[np.int64] | None, count: int) -> int:
         """Return how many of `count` entries the active consumer gets.
 
-        With reads, permits only limit each read.
+        With `reads_by_permits`, permits limit the entries of a read, not their messages.
         """
         import numpy as np
 

@@ -51,7 +51,7 @@ class Policy(Protocol):
         """Remove a consumer; return whether everything unacknowledged must be read again."""
 
     def begin_round(self) -> None:
-        """Start the next read. A turn of the last read ends."""
+        """Start the next read. The turn of the previous read ends."""
 
     def choose(self, sticky_key_hash: int, *, new: bool) -> Consumer | Undelivered:
         """Return the consumer that gets a message now, or the reason why none does.

@@ -89,7 +89,10 @@ class RoundRobin(EqualByState):
         return self._next_turn(new=new)
 
     def choose_many(self, run: Run) -> Owners | None:
-        """Assign the entries of a run to consumers in turns: as one read, several reads or no reads."""
+        """Assign the entries of a run to consumers in turns.
+
+        If the run is one read or several reads of a broker, the turns follow the rules of reads.
+        """
         if self.read is not None:
             return self._choose_read(self.read, run)
         if run.by_reads:

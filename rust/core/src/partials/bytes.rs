@@ -12,8 +12,8 @@
 //! ledger    entries, last entry acknowledged cumulatively + 2 (0: none), acknowledged entries, sizes, ack sets
 //! ```
 //!
-//! A part is present if its flag is set. Numbers are varints. A text follows its length. Acknowledged entries are
-//! ranges, or words of 64 bits if these are shorter.
+//! A part is present if its flag is set. Numbers are varints. A text follows its length. A pair is a (topic,
+//! subscription). Acknowledged entries are ranges, or words of 64 bits if these are shorter.
 
 use super::batches::{Batch, Batches, Left};
 use super::joining::Part;

@@ -1,4 +1,5 @@
-//! Cursors as columns in the layout of Arrow. The columns are those of the table `CURSORS`.
+//! Cursors as columns in the layout of Arrow. The columns are those of the table `CURSORS`. A pair is a (topic,
+//! subscription).
 
 use std::io::Write;
 

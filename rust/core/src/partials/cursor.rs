@@ -1,4 +1,5 @@
-//! The computation of a subscription's cursor from its partial, by the mark-delete rule.
+//! The computation of a subscription's cursor from its partial, by the mark-delete rule. A pair is a (topic,
+//! subscription).
 
 use std::cmp::Ordering;
 use std::io::Write;

@@ -101,7 +101,7 @@ pub struct Rows<'a> {
     pub topics: Codes<'a>,
     /// The subscription.
     pub subscriptions: Codes<'a>,
-    /// What happened: numbers are those of [`Action::ALL`].
+    /// The kind of the event. The numbers of kinds are indexes into [`Action::ALL`].
     pub kinds: Codes<'a>,
     /// The position's ledger.
     pub ledger_ids: &'a [i64],

@@ -1,4 +1,4 @@
-//! The merge of partials that were folded separately.
+//! The merge of partials that were folded separately. A pair is a (topic, subscription).
 
 use super::{Flaw, Ledger, Order, Pair, Partials, RareFields};
 use crate::position::Position;

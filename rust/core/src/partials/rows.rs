@@ -1,4 +1,5 @@
-//! The application of event rows to partials: one pass with one look-up for each row.
+//! The application of event rows to partials: one pass with one look-up for each row. A pair is a (topic,
+//! subscription).
 
 use super::by_pair::ByPair;
 use super::events::{Action, Codes, Rows};

@@ -1,4 +1,5 @@
-//! The acknowledgments in transactions. They take effect if their transaction is committed.
+//! The acknowledgments in transactions. They take effect if their transaction is committed. A pair is a (topic,
+//! subscription).
 //!
 //! Transactions are numbers, like topics and subscriptions; [`NONE`] means no transaction.
 
@@ -23,7 +24,7 @@ pub struct TransactionRows<'a> {
     pub topics: Codes<'a>,
     /// The subscription.
     pub subscriptions: Codes<'a>,
-    /// What happened: numbers are those of [`Action::ALL`].
+    /// The kind of the event. The numbers of kinds are indexes into [`Action::ALL`].
     pub kinds: Codes<'a>,
     /// The transaction, or [`NONE`].
     pub transactions: Codes<'a>,

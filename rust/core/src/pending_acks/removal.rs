@@ -1,8 +1,8 @@
 //! Removal of entries with a notification for each.
 //!
-//! When a handler or callback runs, its entry must not be in the map, and it may call the map. So all entries of a call
-//! are removed first, and the notifications run while the map is not borrowed. If a notification fails, its entry and
-//! the later ones are put back. No entry is lost, and none is reported twice.
+//! When a handler or callback runs, its entry must not be in the map, and the handler may call the map. So all entries
+//! of a call are removed first, and the notifications run while the map is not borrowed. If a notification fails, its
+//! entry and the later ones are put back. No entry is lost, and none is reported twice.
 
 use super::{PendingAck, PendingAcks};
 

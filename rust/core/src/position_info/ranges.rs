@@ -9,8 +9,8 @@ use crate::error::Result;
 use crate::position::Position;
 use crate::range_set::{PositionRangeSet, RANGES_TOGETHER, WORDS_TOGETHER};
 
-/// Collects the acknowledged entries of a message, whose fields are in any order. If field 3 is present, field 6 is
-/// ignored.
+/// A collector of the acknowledged entries of a message, whose fields are in any order. If field 3 is present, field 6
+/// is ignored.
 pub(super) struct Collector {
     set: PositionRangeSet,
     spanning: Vec<(Position, Position)>,
@@ -130,7 +130,8 @@ pub(super) struct Acks {
     pub(super) spanning: Vec<(Position, Position)>,
 }
 
-/// Adds words, bit set = acknowledged, block by block, so that an array with one far bit is not copied.
+/// A collector of words, bit set = acknowledged. It adds them block by block, so that an array with one far bit is not
+/// copied.
 pub(super) struct WordBlocks<'a> {
     collector: &'a mut Collector,
     ledger_id: i64,

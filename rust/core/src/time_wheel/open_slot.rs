@@ -226,7 +226,8 @@ fn first_of(run: &MessageRun, start: i64) -> Delayed {
     Delayed::new(start + run.tick as i64, run.ledger, run.entry)
 }
 
-/// Returns the number of messages of a run that are before the late message, which must be after the first one.
+/// Returns the number of messages of a run that are before the late message. The late message must be after the first
+/// message of the run.
 fn count_up_to(run: &MessageRun, start: i64, late: &Delayed) -> u64 {
     let tick = late.deliver_at_ms.wrapping_sub(start) as u64;
     match run.count_before(tick) {

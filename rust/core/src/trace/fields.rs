@@ -234,7 +234,7 @@ fn integer<'de, A: MapAccess<'de>>(map: &mut A) -> Result<i64, A::Error> {
     }
 }
 
-/// Reads an array of words and appends it to a vector. Returns false for null.
+/// A deserializer that appends an array of words to a vector. It returns false for null.
 struct WordsSeed<'w>(&'w mut Vec<i64>);
 
 impl<'de> DeserializeSeed<'de> for WordsSeed<'_> {

@@ -1,8 +1,8 @@
 //! A binary heap on one flat vector. While a message is moved, its place is a hole, so that each other message is
 //! written once.
 //!
-//! It is the usual fast heap (apache/pulsar#26010 with 24-byte tuples). [`super::TripleLongHeap`] stores its few next
-//! messages in one, and the benches compare the ladder queue with it. A d-ary heap is not faster for tuples of 24
+//! It is the usual fast heap (apache/pulsar#26010 with 24-byte tuples). [`super::TripleLongHeap`] uses such a heap for
+//! its next few messages. The benches compare the ladder queue with it. A d-ary heap is not faster for tuples of 24
 //! bytes.
 
 use crate::delayed::Delayed;

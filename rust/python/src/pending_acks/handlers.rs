@@ -90,7 +90,7 @@ impl Handlers {
         Ok(entries.first().map(|entry| entry.2))
     }
 
-    /// Removes the entries of positions; returns how many there were.
+    /// Removes the entries at positions; returns how many were pending.
     pub(super) fn remove_many(
         &self,
         py: Python<'_>,
@@ -128,7 +128,7 @@ impl Handlers {
         self.notify_all(py, acks, removal, callback)
     }
 
-    /// Calls the callback and the remove handler with every entry of a removal, as one batch, and returns them.
+    /// Calls the callback and the remove handler with every entry of a removal, as one batch; returns the entries.
     fn notify_all(
         &self,
         py: Python<'_>,

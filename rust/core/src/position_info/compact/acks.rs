@@ -35,8 +35,8 @@ impl Kind {
     const ALL: [Self; 4] = [Self::RangeBuilder, Self::Holes, Self::Acks, Self::Bitmap];
 }
 
-/// The numbers of a ledger. `count` is, depending on the kind, the number of runs except the first, of holes, or of
-/// acknowledged entries except the first; 0 for a bitmap.
+/// The numbers of a ledger. `count` depends on the kind. For `Runs` it is the number of runs minus 1, for `Holes` the
+/// number of holes, for `Acks` the number of acknowledged entries minus 1, for `Bitmap` 0.
 #[derive(Clone, Copy)]
 struct Record {
     /// The ledger id minus the previous ledger id minus 1; for the first ledger, the id.
@@ -308,7 +308,7 @@ fn take_details(
     runs.finish().map_err(|message| bits.refuse(message))
 }
 
-/// Builds ranges of the set from holes and acknowledged entries while they are read.
+/// A builder of the set's ranges from holes and acknowledged entries while they are read.
 struct RangeBuilder<'a> {
     set: &'a mut PositionRangeSet,
     ledger_id: i64,
