@@ -150,7 +150,7 @@ class Ledgers:
         """Return the last existing entry before a position, over ledger borders and empty ledgers. O(log n).
 
         If there is none, the result is entry -1 of the first ledger, or entry -1 of the argument's ledger if that
-        ledger id is smaller. The argument is one of `next_valid`. (Pulsar: `getPreviousPosition`.)
+        ledger id is smaller. The argument need not exist, as in `next_valid`. (Pulsar: `getPreviousPosition`.)
 
         >>> Ledgers({2: 16, 3: 0, 5: 10}).previous_valid(5, 0)
         Position(ledger_id=2, entry_id=15)
@@ -282,7 +282,7 @@ class LongMap:
     def get_many(self, keys: ArrayLike, default: int = 0) -> NDArray[np.int64]:
         """Return the values of an int64 array of keys, with `default` for missing keys."""
     def contains_many(self, keys: ArrayLike) -> NDArray[np.bool_]:
-        """Return a bool array that tells for each key in an int64 array whether it is in the map."""
+        """Return a bool array: for each key in an int64 array, whether it is in the map."""
     def remove_many(self, keys: ArrayLike) -> int:
         """Remove the keys in an int64 array; return how many were in the map."""
     def to_arrays(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -320,7 +320,7 @@ class BitSet:
     Parameters
     ----------
     bits : iterable of int, optional
-        The bits set at first.
+        The bits that are set initially.
     limit : int, optional
         The first index that is too large; Java's 2**31 unless given.
 
@@ -358,7 +358,7 @@ class BitSet:
     def set_many(self, bits: ArrayLike) -> int:
         """Set the bits in an int64 array; return how many of them were clear. Nothing changes if a bit is refused."""
     def get_many(self, bits: ArrayLike) -> NDArray[np.bool_]:
-        """Return a bool array that tells for each index in an int64 array whether the bit is set."""
+        """Return a bool array: for each index in an int64 array, whether the bit is set."""
     def set_range(self, start: int, end: int, /) -> None:
         """Set every bit from `start` up to `end`, exclusive."""
     def clear_range(self, start: int, end: int, /) -> None:
@@ -488,7 +488,7 @@ class PendingAcks:
         """Return whether an entry is pending."""
     def __contains__(self, position: object, /) -> bool: ...
     def contains_many(self, ledger_ids: ArrayLike, entry_ids: ArrayLike) -> NDArray[np.bool_]:
-        """Return a bool array that tells for each position in two int64 arrays whether it is pending."""
+        """Return a bool array: for each position in two int64 arrays, whether it is pending."""
     def get_remaining(self, ledger_id: int, entry_id: int, /) -> int | None:
         """Return an entry's remaining count, or None if it is not pending."""
     @overload
@@ -690,7 +690,7 @@ class PositionRangeSet:
     def contains(self, ledger_id: int, entry_id: int) -> bool:
         """Return whether a position is acknowledged; False for an invalid position."""
     def contains_many(self, ledger_ids: ArrayLike, entry_ids: ArrayLike) -> NDArray[np.bool_]:
-        """Return a bool array that tells for each position in two int64 arrays whether it is acknowledged.
+        """Return a bool array: for each position in two int64 arrays, whether it is acknowledged.
 
         >>> PositionRangeSet([(3, -1, 5)]).contains_many([3, 3], [5, 6])
         array([ True, False])
@@ -821,8 +821,9 @@ class AckSets(Mapping[Position, tuple[int, ...]]):
 
     Words are signed 64-bit integers, least significant bit first, without zero words at the end; a set bit marks a
     message that is not acknowledged. Methods accept signed and unsigned words, at most 16,384 for each set
-    (`LimitError`); only `from_arrays` and decoded states have longer sets. A batch of up to 64 messages costs 12 to 24 bytes; empty and full words of larger batches cost
-    nothing. Iteration is in order of position. It is not affected by later changes.
+    (`LimitError`); only `from_arrays` and decoded states have longer sets. A batch of up to 64 messages costs 12 to 24
+    bytes. Empty and full words of larger batches cost nothing. Iteration is in order of position. It is not affected by
+    later changes.
 
     The sets that changed since the last save are marked. A removed set is not a change, because its entry is then
     acknowledged as a whole. Only `clear` makes the changes unknown.
@@ -880,8 +881,8 @@ class AckSets(Mapping[Position, tuple[int, ...]]):
     ) -> NDArray[np.int64]:
         """Do the same as `intersect` for each row of int64 arrays, in order; return the results as an int64 array.
 
-        `starts` is that of `from_arrays`. If a row leaves an entry without unacknowledged messages, later rows of this
-        entry change nothing. Nothing changes if an argument is refused.
+        `starts` has the form that `from_arrays` accepts. If a row leaves an entry without unacknowledged messages,
+        later rows of this entry change nothing. Nothing changes if an argument is refused.
         """
     def replace_if_later(self, ledger_id: int, entry_id: int, words: Iterable[int]) -> bool:
         """Set the words of an entry if they start at a later message than its set; return whether this changed the set.
