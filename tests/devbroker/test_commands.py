@@ -953,6 +953,19 @@ def test_a_delayed_message_comes_at_its_time_and_not_before(broker: Offline, cli
         assert delivered(client.read()) == [position]
 
 
+def test_the_tick_of_delays_is_a_policy_and_delays_no_message() -> None:
+    broker = Offline(delayed_delivery_tick_ms=4_000)
+    client = broker.connect()
+    client.produce()
+    client.subscribe()
+    assert broker.topics("GET", "orders/delayedDelivery", applied="true")["tickTime"] == 4_000
+    client.publish(deliver_at_time=broker.clock.now_ms() + 4_001)
+    for ms, positions in ((4_000, []), (1, [(0, 0)])):
+        broker.run(lambda ms=ms: broker.clock.advance(ms))  # type: ignore[misc]
+        assert delivered(client.read()) == positions
+    broker.close()
+
+
 # Lists of topics
 
 

@@ -23,6 +23,7 @@ from ackwell.devbroker.admin.topic_routes import _partitions
 from ackwell.devbroker.compatibility import STRATEGIES, can_read, compatible
 from ackwell.devbroker.policies import POLICIES, Policy
 from ackwell.devbroker.refused_commands import CommandRefusedError
+from ackwell.integers import INT64_MAX
 from ackwell.protocol import messages
 from ackwell.protocol.batches import write_batch
 from ackwell.protocol.constants import CommandType, SchemaType
@@ -478,8 +479,42 @@ def test_everything_up_to_a_message_expires(broker: Offline, client: Client) -> 
     assert mark(broker) == "0:1"
     assert on_s(broker, "POST", "expireMessages", {"ledgerId": 0, "entryId": 2, "excluded": True}) is None
     assert mark(broker) == "0:3"
-    assert on_s(broker, "POST", "expireMessages", "latest") is None
+    assert on_s(broker, "POST", "expireMessages", {"ledgerId": 2, "entryId": 1}) is None
     assert mark(broker) == "2:1"
+
+
+@pytest.mark.parametrize(
+    ("to", "status", "expected"),
+    [
+        ({"ledgerId": 2, "entryId": 2}, 409, "0:-1"),
+        ({"ledgerId": 2, "entryId": 1, "excluded": True}, 409, "0:-1"),
+        ({"ledgerId": 2, "entryId": 1, "excluded": True, "batchIndex": 0}, 409, "0:-1"),
+        ({"ledgerId": 99, "entryId": 0}, 409, "0:-1"),
+        ("latest", 409, "0:-1"),
+        ({"ledgerId": 0, "entryId": INT64_MAX}, 204, "0:3"),
+        ({"ledgerId": 0, "entryId": INT64_MAX, "excluded": True}, 204, "0:3"),
+        ({"ledgerId": 0, "entryId": 3, "excluded": True}, 204, "0:3"),
+        ({"ledgerId": 1, "entryId": 5}, 204, "1:3"),
+        ({"ledgerId": 2, "entryId": -1}, 204, "1:3"),
+        ({"ledgerId": 0, "entryId": -1}, 204, "0:-1"),
+        ({"ledgerId": -1, "entryId": 5}, 204, "0:-1"),
+        ("earliest", 204, "0:-1"),
+        ({"ledgerId": 0, "entryId": 1, "excluded": True, "batchIndex": "x"}, 400, "0:-1"),
+    ],
+)
+def test_an_expiry_to_a_position_without_an_entry_is_that_of_a_broker(
+    broker: Offline, client: Client, to: Any, status: int, expected: str
+) -> None:
+    """The results are those of Pulsar 4.2.4, except 400 for a batch index that is not an integer."""
+    answer = on_s(broker, "POST", "expireMessages", to)
+    assert (204 if answer is None else answer[0], mark(broker)) == (status, expected)
+
+
+def test_an_expiry_to_a_position_is_for_one_partition(broker: Offline) -> None:
+    broker.topics("PUT", "a/partitions", 2)
+    broker.topics("PUT", "a/subscription/s", "earliest")
+    to = {"ledgerId": 0, "entryId": 0}
+    assert broker.topics("POST", "a/subscription/s/expireMessages", to)[0] == 405
 
 
 def test_properties_of_a_subscription_are_replaced(broker: Offline, client: Client) -> None:

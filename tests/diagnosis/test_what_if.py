@@ -48,27 +48,80 @@ def test_a_seek_to_the_beginning_returns_every_acknowledged_entry() -> None:
     assert found.mark_delete_position < (3, 0)
 
 
+def two_ledgers() -> SubscriptionStats:
+    """A subscription without acknowledgments on the ledgers 3 and 4 of five entries each."""
+    return replace(
+        told(),
+        ledgers=Ledgers({3: 5, 4: 5}),
+        mark_delete_position=Position(3, -1),
+        individually_deleted=PositionRangeSet(),
+    )
+
+
 def test_a_skip_passes_unacknowledged_entries_only() -> None:
     found = what_if(told(), Move(MoveKind.SKIP, entries=12))
     assert str(found.vanished_entries) == "[(4:9..4:19],(4:29..4:31]]"
     assert found.mark_delete_position == (4, 31)
 
 
+REFUSED = "is after the last entry, 4:4; the broker refuses the expiry and changes nothing"
+
+
 @pytest.mark.parametrize(
-    ("to", "vanished"),
+    ("to", "vanished", "note"),
     [
-        (Position(4, 9), "[]"),
-        (Position(4, 24), "[(4:9..4:19]]"),
-        (Position(4, 99_999), "[(4:9..4:19],(4:29..4:99999]]"),
-        (Position(4, 100_000), "[]"),
-        (Position(5, 0), "[]"),
-        (LATEST, "[]"),
+        (Position(3, 0), "[(3:-1..3:0]]", ""),
+        (
+            Position(3, 9),
+            "[(3:-1..3:4]]",
+            "the topic has no entry 3:9; the broker expires the entries up to 3:4",
+        ),
+        (
+            Position(4, -1),
+            "[(3:-1..3:4]]",
+            "the topic has no entry 4:-1; the broker expires the entries up to 3:4",
+        ),
+        (Position(4, 4), "[(3:-1..3:4],(4:-1..4:4]]", ""),
+        (Position(4, 5), "[]", f"4:5 {REFUSED}"),
+        (Position(5, 0), "[]", f"5:0 {REFUSED}"),
+        (LATEST, "[]", f"latest {REFUSED}"),
+        (EARLIEST, "[]", "the topic has no entry at or before earliest; the broker expires nothing"),
+        (Position(2, 9), "[]", "the topic has no entry at or before 2:9; the broker expires nothing"),
     ],
 )
-def test_an_expiry_to_a_position_behind_the_last_entry_does_nothing(to: Position, vanished: str) -> None:
-    found = what_if(told(), Move(MoveKind.EXPIRE, to))
-    assert str(found.vanished_entries) == vanished
-    assert found.returned == Bounds(0, 0)
+def test_an_expiry_ends_at_the_last_entry_before_the_position(to: Position, vanished: str, note: str) -> None:
+    """The results are those of Pulsar 4.2.4."""
+    found = what_if(two_ledgers(), Move(MoveKind.EXPIRE, to))
+    assert (str(found.vanished_entries), found.returned, found.note) == (vanished, Bounds(0, 0), note)
+    # An empty topic has no entry to expire.
+    empty = replace(two_ledgers(), ledgers=Ledgers({3: 0}))
+    assert str(what_if(empty, Move(MoveKind.EXPIRE, to)).vanished_entries) == "[]"
+
+
+@pytest.mark.parametrize(
+    ("to", "mark_delete", "returned", "place"),
+    [
+        (Position(2, 9), (3, -1), Bounds(2, 8), "the next entry, 3:0"),
+        (Position(3, 7), (3, 4), Bounds(0, 3), "the next entry, 4:0"),
+        (Position(4, 5), (4, 4), Bounds(0, 0), "the end of the topic"),
+        (Position(9, 0), (4, 4), Bounds(0, 0), "the end of the topic"),
+        (Position(3, 2), (3, 1), Bounds(0, 3), None),
+        (EARLIEST, (3, -1), Bounds(2, 8), None),
+        (LATEST, (4, 4), Bounds(0, 0), None),
+    ],
+)
+def test_a_seek_to_a_position_without_an_entry_moves_to_the_next_entry(
+    to: Position, mark_delete: tuple[int, int], returned: Bounds, place: str | None
+) -> None:
+    """The positions are those of Pulsar 4.2.4. A seek to the end redelivers no part of a batch."""
+    stats = replace(
+        two_ledgers(),
+        mark_delete_position=Position(3, 1),
+        batch_sizes=BatchSizes(each=None, total_messages=13, total_entries=10),
+    )
+    found = what_if(stats, Move(MoveKind.RESET_CURSOR, to))
+    note = f"the topic has no entry {to}; the broker moves the subscription to {place}" if place else ""
+    assert (found.mark_delete_position, found.returned, found.note) == (mark_delete, returned, note)
 
 
 def test_messages_are_an_interval_if_the_source_does_not_show_batches() -> None:
@@ -107,6 +160,7 @@ def test_a_prediction_as_json_has_the_move_and_its_whole_effect() -> None:
         "returnedEntries": "[(4:4..4:9],(4:19..4:29]]",
         "vanishedEntries": "[]",
         "ledgers": ledgers,
+        "note": "",
     }
     skip = what_if(before, Move(MoveKind.SKIP, entries=3)).to_json()
     assert (skip["to"], skip["entries"], skip["vanishedEntries"]) == (None, 3, "[(4:9..4:12]]")
@@ -172,20 +226,6 @@ def test_empty_ledgers_do_not_make_another_topic() -> None:
             check_prediction(predicted, replace(before, ledgers=Ledgers(ledgers)))
     with pytest.raises(ValueError, match="seek needs a position"):
         what_if(before, Move(MoveKind.SEEK))
-
-
-def test_an_expiry_before_the_first_entry_and_of_an_empty_topic_does_nothing() -> None:
-    for ledgers, to in (({3: 5, 4: 5}, Position(2, 9)), ({3: 0}, Position(3, 0))):
-        stats = replace(
-            told(),
-            ledgers=Ledgers(ledgers),
-            mark_delete_position=Position(3, -1),
-            individually_deleted=PositionRangeSet(),
-        )
-        assert str(what_if(stats, Move(MoveKind.EXPIRE, to)).vanished_entries) == "[]"
-    for to, vanished in ((Position(3, 0), "[(3:-1..3:0]]"), (Position(4, 4), "[(3:-1..3:4],(4:-1..4:4]]")):
-        stats = replace(stats, ledgers=Ledgers({3: 5, 4: 5}))
-        assert str(what_if(stats, Move(MoveKind.EXPIRE, to)).vanished_entries) == vanished
 
 
 def test_it_says_afterwards_whether_it_happened() -> None:

@@ -98,6 +98,8 @@ def what_if(
         print_json(outcome.to_json())
         return
     returned, vanished = outcome.returned_entries.cardinality, outcome.vanished_entries.cardinality
+    if outcome.note:
+        out.print(outcome.note, highlight=False)
     for line in (
         f"acknowledged messages that are redelivered: {outcome.returned}, in {returned:,} entries",
         f"unacknowledged messages that are skipped: {outcome.vanished}, in {vanished:,} entries",

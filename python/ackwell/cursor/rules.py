@@ -595,6 +595,16 @@ def existing(ranges: PositionRangeSet, ledgers: Iterable[tuple[int, int]]) -> Po
     return found
 
 
+def last_existing(ledgers: Ledgers, position: Position) -> Position | None:
+    """Return the last existing entry at or before a position; None if there is none. O(log ledgers)."""
+    if ledgers.contains(*position):
+        return position
+    if position.ledger_id < 0:
+        return None
+    found = ledgers.previous_valid(position.ledger_id, max(position.entry_id, 0))
+    return found if found.entry_id >= 0 else None
+
+
 def _before_first(ledgers: Ledgers) -> Position:
     return ledgers.first_position or Position(0, -1)
 

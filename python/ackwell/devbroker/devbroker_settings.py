@@ -28,8 +28,8 @@ class DevBrokerSettings:
     """Settings of `broker.conf`, as `name=value`, that determine the loss of a restart. Use those of the
     cluster whose incident is loaded."""
     delayed_delivery_tick_ms: int = 1_000
-    """`delayedDeliveryTickTimeMillis`: delivery times are grouped by tick. No message is delivered before its
-    time."""
+    """`delayedDeliveryTickTimeMillis`: the tick time in the policy `delayedDelivery`. The dev broker delivers
+    each message at its exact time."""
     failover_delay_ms: int = 1_000
     """`activeConsumerFailoverDelayTimeMillis`: the wait of a Failover subscription before it delivers to a
     new active consumer."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ackwell.broker.restart import acked_within
 from ackwell.cursor import Cursor
-from ackwell.cursor.rules import acknowledged, existing
+from ackwell.cursor.rules import acknowledged, existing, last_existing
 from ackwell.diagnosis.doctor import count_to_json
 from ackwell.errors import CorruptStateError, StatsError
 from ackwell.integers import INT64_MAX
@@ -25,7 +25,7 @@ from ackwell.subscription import Subscription, SubscriptionSettings
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ackwell import PositionRangeSet
+    from ackwell import Ledgers, PositionRangeSet
     from ackwell.broker.batch_sizes import Bounds
     from ackwell.broker.stats import SubscriptionStats
 
@@ -41,6 +41,9 @@ class MoveKind(StrEnum):
     SKIP = "skip"
     EXPIRE = "expire"
     CLEAR_BACKLOG = "clear-backlog"
+
+
+SEEKS: Final = (MoveKind.SEEK, MoveKind.RESET_CURSOR)
 
 
 class Move(NamedTuple):
@@ -67,6 +70,8 @@ class Outcome:
     """Acknowledged messages that are delivered again."""
     vanished: Bounds
     """Unacknowledged messages that are never delivered."""
+    note: str
+    """What the broker does if the topic has no entry at the requested position; empty if it has one."""
 
     @property
     def returned_entries(self) -> PositionRangeSet:
@@ -93,6 +98,7 @@ class Outcome:
             "returnedEntries": str(self.returned_entries),
             "vanishedEntries": str(self.vanished_entries),
             "ledgers": {str(ledger_id): entries for ledger_id, entries in self.ledgers.items()},
+            "note": self.note,
         }
 
 
@@ -113,20 +119,19 @@ def what_if(stats: SubscriptionStats, move: Move, version: str = "4.2") -> Outco
     elif move.kind is MoveKind.CLEAR_BACKLOG:
         model.clear_backlog()
     elif move.kind is MoveKind.EXPIRE:
-        # A broker expires nothing if the position is before the first entry, or after the last one.
-        first, last = ledgers.first_position, ledgers.last_position
-        if first is not None and last is not None and first <= _to(move) <= last:
-            model.expire(*_to(move))
+        last = _last_to_expire(ledgers, _to(move))
+        if last is not None:
+            model.expire(*last)
     else:
-        model.seek(*_to(move))
+        model.seek(*_next_to_read(ledgers, _to(move)))
     cursor = model.cursor
     after = acknowledged(ledgers, cursor.mark_delete_position, cursor.individually_deleted)
     returned, vanished = before - after, after - before
     sizes, hidden = stats.batch_sizes, acked_within(stats)
-    # A move back drops the later ack sets. A move forward acknowledges at least one message of a partly
-    # acknowledged batch.
-    goes_back = move.kind in (MoveKind.SEEK, MoveKind.RESET_CURSOR)
-    again = sizes.acked(returned.cardinality).plus_up_to(hidden if goes_back else 0)
+    # A seek drops the ack sets of the entries that stay unacknowledged. A move forward acknowledges at least
+    # one message of a partly acknowledged batch.
+    drops_ack_sets = move.kind in SEEKS and cursor.backlog_entries > returned.cardinality
+    again = sizes.acked(returned.cardinality).plus_up_to(hidden if drops_ack_sets else 0)
     return Outcome(
         topic=stats.topic,
         subscription=stats.subscription,
@@ -137,7 +142,43 @@ def what_if(stats: SubscriptionStats, move: Move, version: str = "4.2") -> Outco
         ledgers=dict(stats.ledgers),
         returned=again,
         vanished=sizes.unacked(vanished.cardinality),
+        note=_note(ledgers, move),
     )
+
+
+def _last_to_expire(ledgers: Ledgers, to: Position) -> Position | None:
+    """Return the last entry at or before a position; None if the broker expires nothing.
+
+    It expires nothing if the position is before the first entry, and refuses a position after the last one.
+    """
+    last = ledgers.last_position
+    return None if last is None or to > last else last_existing(ledgers, to)
+
+
+def _next_to_read(ledgers: Ledgers, to: Position) -> Position:
+    """Return the position at which a broker continues after a seek to a position."""
+    first = ledgers.first_position
+    return EARLIEST if first is not None and ledgers.last_position is not None and to < first else to
+
+
+def _note(ledgers: Ledgers, move: Move) -> str:
+    """Return what the broker does with a position at which the topic has no entry."""
+    to, last = move.position, ledgers.last_position
+    if to is None or last is None or (to.entry_id >= 0 and ledgers.contains(*to)):
+        return ""
+    if move.kind in SEEKS:
+        if to in (EARLIEST, LATEST):
+            return ""
+        following = ledgers.next_valid(*to)
+        place = f"the next entry, {following}" if ledgers.contains(*following) else "the end of the topic"
+        return f"the topic has no entry {to}; the broker moves the subscription to {place}"
+    name = {EARLIEST: "earliest", LATEST: "latest"}.get(to, str(to))
+    if to > last:
+        return f"{name} is after the last entry, {last}; the broker refuses the expiry and changes nothing"
+    before = _last_to_expire(ledgers, to)
+    if before is None:
+        return f"the topic has no entry at or before {name}; the broker expires nothing"
+    return f"the topic has no entry {to}; the broker expires the entries up to {before}"
 
 
 def _is_same_topic(then: Mapping[int, int], now: Mapping[int, int]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
+from ackwell.cursor.rules import last_existing
 from ackwell.devbroker.admin.requests import HttpError, number
 from ackwell.devbroker.admin.topic_routes import existing, with_partitions
 from ackwell.integers import INT64_MAX, INT64_MIN
@@ -71,9 +72,7 @@ def reset_cursor(request: Request) -> None:
 def reset_cursor_on_position(request: Request) -> None:
     """Seek a subscription to a message id, which may be a message of a batch."""
     given = request.json()
-    batch_index = given.get("batchIndex", -1) if isinstance(given, dict) else -1
-    if not isinstance(batch_index, int):
-        raise HttpError(HTTPStatus.BAD_REQUEST, f"{given!r} is not a message id")
+    batch_index = _batch_index(given)
     for each in subscriptions(request):
         position, ack_set = _position(each.content, given), tuple[int, ...]()
         if batch_index >= 0:
@@ -98,17 +97,20 @@ def skip_messages(request: Request) -> None:
 def expire_topic_messages(request: Request) -> None:
     """Acknowledge the entries older than a number of seconds, or all entries up to a message id.
 
-    If the request excludes the message id, the entry after it expires too, as in a Pulsar broker.
+    A message id after the last entry is refused. One before the first entry changes nothing. If the request
+    excludes the message id, the entry after it expires too, as in a Pulsar broker.
     """
     seconds, given = request.names.get("expireTimeInSeconds"), request.json()
     if seconds is not None:
         _expire(list(subscriptions(request)), number(seconds))
         return
+    if str(request.topic) in request.state.partitioned:
+        raise HttpError(
+            HTTPStatus.METHOD_NOT_ALLOWED, "Expire message at position is not supported for partitioned-topic"
+        )
     for each in subscriptions(request):
-        position = _position(each.content, given)
-        ledgers = each.content.log.ledgers
-        last = Position(*position) if ledgers.contains(*position) else ledgers.previous_valid(*position)
-        if last.entry_id >= 0:
+        last = _last_to_expire(each.content, given)
+        if last is not None:
             each.expire(last)
 
 
@@ -196,17 +198,45 @@ def _expire(subscriptions: list[TopicSubscription], seconds: int) -> None:
         raise HttpError(HTTPStatus.CONFLICT, f"{', '.join(refused)}: no message is older than {seconds} s")
 
 
+def _last_to_expire(content: TopicContent, given: Any) -> Position | None:
+    """Return the last entry at or before a message id; 409 if the message id is after the last entry."""
+    position, ledgers = Position(*_ids(given)), content.log.ledgers
+    if isinstance(given, dict) and given.get("excluded"):
+        index = _batch_index(given)
+        size = content.batch_size(position) if index >= 0 and ledgers.contains(*position) else None
+        if size is None or index + 1 >= size:
+            position = Position(position.ledger_id, min(position.entry_id + 1, INT64_MAX))
+    if position > content.log.last_position:
+        last = content.log.last_position
+        reason = f"{position} is after the last entry {last} of {content.full_name}: no message expires"
+        raise HttpError(HTTPStatus.CONFLICT, reason)
+    return last_existing(ledgers, position)
+
+
 def _position(content: TopicContent, given: Any) -> tuple[int, int]:
+    position: tuple[int, int] = content.position_of(message_id_of(_ids(given)))
+    if isinstance(given, dict) and given.get("excluded"):
+        return content.log.ledgers.next_valid(*position)
+    return position
+
+
+def _batch_index(given: Any) -> int:
+    """Return the batch index of a message id in JSON; -1 if it has none."""
+    found = given.get("batchIndex", -1) if isinstance(given, dict) else -1
+    if not isinstance(found, int):
+        raise HttpError(HTTPStatus.BAD_REQUEST, f"{given!r} is not a message id")
+    return found
+
+
+def _ids(given: Any) -> tuple[int, int]:
+    """Return the ledger id and the entry id of a message id in JSON; 400 if it is not a message id."""
     if given is None or given == "latest":
-        return content.end_position
+        return INT64_MAX, INT64_MAX
     if given == "earliest":
-        return content.first_position
+        return -1, -1
     ids: list[Any] = (
         [given.get(name) for name in ("ledgerId", "entryId")] if isinstance(given, dict) else [None]
     )
     if not all(isinstance(each, int) and INT64_MIN <= each <= INT64_MAX for each in ids):
         raise HttpError(HTTPStatus.BAD_REQUEST, f"{given!r} is not a message id")
-    position: tuple[int, int] = content.position_of(message_id_of((ids[0], ids[1])))
-    if given.get("excluded"):
-        return content.log.ledgers.next_valid(*position)
-    return position
+    return ids[0], ids[1]
