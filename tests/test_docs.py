@@ -95,6 +95,20 @@ def test_every_setting_and_every_option_says_what_it_means() -> None:
 
 
 @pytest.mark.checkout
+def test_every_setting_has_a_test() -> None:
+    """A test names the setting, or Pulsar's name of it."""
+    tests = "".join(path.read_text(encoding="utf-8") for path in ROOT.glob("tests/**/*.py"))
+    words = set(re.findall(r"\w+", tests))
+    table = (ROOT / "docs/settings.md").read_text().partition("## Where releases differ")[0]
+    rows = [row[2:].split(" | ")[:2] for row in table.splitlines() if row.startswith("| `")]
+    assert len(rows) > 80
+    missing = [
+        row[0] for row in rows if not words & {each.strip("` ").rpartition(".")[2] for each in row} - {""}
+    ]
+    assert not missing, f"write a test of each value of these settings: {missing}"
+
+
+@pytest.mark.checkout
 def test_every_error_and_exit_code_is_on_the_page_of_troubles() -> None:
     page = (ROOT / "docs/troubleshooting.md").read_text()
     classes = {

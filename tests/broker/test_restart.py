@@ -223,6 +223,7 @@ def test_batch_indexes_are_not_read_back_from_the_metadata_store() -> None:
 def test_batch_indexes_alone_are_never_written_before_a_crash() -> None:
     loss = restart_loss(acknowledged((3, -1), PositionRangeSet(), {Position(3, 1): (0b11,)}), restart="crash")
     assert (loss.partial_entries, loss.messages.at_least) == (1, 1)
+    assert [each.code for each in loss.reasons] == ["batch-index-not-written"]
 
 
 def test_it_hangs_on_timing_whether_batch_indexes_without_ranges_were_written_with_the_mark_delete() -> None:
@@ -443,6 +444,7 @@ def test_a_single_range_far_into_a_ledger_is_too_large_for_the_long_array_form()
     settings = BrokerSettings().with_values(["maxMessageSize=65536"])
     loss = restart_loss(acknowledged((3, -1), far), settings=settings, restart="crash")
     assert (loss.place, loss.messages) == ("metadata store", Bounds(0, 1))
+    assert loss.reasons[0].code == "entry-too-large"
     ranges_form = settings.with_values(["managedLedgerPersistIndividualAckAsLongArray=false"])
     assert restart_loss(acknowledged((3, -1), far), settings=ranges_form, restart="crash").messages == Bounds(
         0, 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -10,10 +11,13 @@ import pytest
 from ackwell.broker.broker_settings import BrokerSettings
 from ackwell.broker.codes import Code, codes
 from ackwell.broker.writes import ReasonCode
-from ackwell.diagnosis.delivery import DeliveryVerdict
+from ackwell.diagnosis.delivery import EXPECTED_WAITS, DeliveryVerdict
 from ackwell.diagnosis.doctor import diagnose
 from tests.broker.answers import holes, subscription
 from tests.commands import command
+from tests.diagnosis.test_delivery import recorded
+
+CASES = [*Path(__file__).parent.glob("test_*.py"), *(Path(__file__).parents[1] / "broker").glob("test_*.py")]
 
 
 def test_every_reason_of_a_loss_has_a_code_and_every_code_a_verdict() -> None:
@@ -29,12 +33,23 @@ def test_every_rule_says_what_ends_the_wait_and_nothing_else_does() -> None:
     }
 
 
+def test_every_code_has_a_case() -> None:
+    """A case is a stall that a real broker recorded, or a test that names the code."""
+    tests = "".join(each.read_text(encoding="utf-8") for each in CASES if each != Path(__file__))
+    named = {each["code"] for each in recorded()} | set(re.findall(r'"([a-z0-9-]+)"', tests))
+    missing = sorted(codes().keys() - named)
+    assert not missing, f"write a test in tests/diagnosis that expects these codes: {missing}"
+
+
 @pytest.mark.parametrize("code", codes())
 def test_every_code_is_explained(code: str) -> None:
     exit_code, output = command("doctor", "--explain", code)
     assert exit_code == 0
     assert output.startswith(code)
     assert "{" not in output
+    entry = codes()[code]
+    needs_none = entry.verdict in ("delivering", "idle") or code in EXPECTED_WAITS
+    assert ("no remedy is needed" in output, "what helps:" in output) == (needs_none, not needs_none)
 
 
 def test_all_codes_are_listed_with_their_meaning() -> None:

@@ -103,10 +103,16 @@ def test_every_condition_of_a_defect_is_a_fact_and_every_reason_has_a_code() -> 
         ({"unackedMessages": -3}, "unacked-negative"),
         ({"blockedSubscriptionOnUnackedMsgs": True}, "blocked-flag-left"),
         ({"availablePermits": -70}, "total-permits-negative"),
+        (
+            {"consumers": [{"consumerName": "a", "availablePermits": -1, "unackedMessages": 0}]},
+            "permits-lost",
+        ),
+        ({"msgInReplay": 3}, "replay-not-read"),
+        ({"type": "Key_Shared", "msgInReplay": 3, "msgDelayed": 2}, "look-ahead-parked"),
     ],
 )
-def test_numbers_that_cannot_be_right_are_a_defect(changes: dict[str, Any], code: str) -> None:
-    dump = told(**changes)
+def test_the_numbers_of_a_defect_have_its_code(changes: dict[str, Any], code: str) -> None:
+    dump = told({"pendingReadOps": 1}, **changes)
     found = delivery_of(subscription_of(dump), BrokerSettings(), subscription_of(dump))
     assert (found.verdict, found.code.code) == (DeliveryVerdict.STALLED, code)
 

@@ -11,6 +11,7 @@ import pytest
 from ackwell import Ledgers, Position, PositionRangeSet
 from ackwell.broker.batch_sizes import BatchSizes, Bounds
 from ackwell.broker.broker_settings import BrokerSettings
+from ackwell.broker.codes import codes
 from ackwell.broker.stats import SubscriptionStats, parse_stats
 from ackwell.diagnosis.checkup import Checkup, JudgedBroker
 from ackwell.diagnosis.doctor import Verdict, diagnose
@@ -246,7 +247,6 @@ def test_a_release_that_reads_batch_indexes_back_is_a_line_of_the_codes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from ackwell.broker import broker_settings
-    from ackwell.broker.codes import codes
 
     name = "batch-index-not-read-back"
     changed = {**codes(), name: replace(codes()[name], fixed_in=("4.2.9",))}
@@ -463,6 +463,7 @@ def test_properties_that_an_unreadable_cursor_ledger_cost_are_named_between_two_
     (note,) = (each for each in diagnose(back, before=before).notes if "26483" in each)
     assert "went back from 3:5 to 3:2" in note
     assert "CompactedTopicLedger" in note
+    assert all(issue in note for issue in codes()["properties-discarded"].issues)
     onward = replace(before, mark_delete_position=Position(3, 9), properties={})
     for now, then in ((onward, before), (before, before), (back, back), (back, None)):
         assert not any("26483" in each for each in diagnose(now, before=then).notes)

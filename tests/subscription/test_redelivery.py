@@ -18,7 +18,7 @@ from tests.subscription.helpers import FULL, deliver, opened
 
 
 def test_a_negative_acknowledgment_waits_longer_each_time() -> None:
-    subscription = opened("Shared", 1, nack_backoff=RedeliveryBackoff(100, 1000, 3))
+    subscription = opened("Shared", 1, nack_backoff=RedeliveryBackoff(min_ms=100, max_ms=1000, multiplier=3))
     now_ms, waits = 0, []
     for _ in range(4):
         assert deliver(subscription, now_ms) == {"a": [0]}

@@ -101,10 +101,9 @@ def _print_code(entry: Code) -> None:
             out.print(Text(f"{what}: {', '.join(values)}"))
     if entry.save:
         out.print(Text(f"save first: {entry.save}"))
-    if entry.do:
-        out.print(
-            Text("\n".join(["what helps:", *(f"  {line}" for line in entry.steps("TOPIC", "SUBSCRIPTION"))]))
-        )
+    steps = entry.steps("TOPIC", "SUBSCRIPTION")
+    lines = ["what helps:", *(f"  {line}" for line in steps)] if steps else ["no remedy is needed"]
+    out.print(Text("\n".join(lines)))
 
 
 @options.with_admin_options
