@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from ackwell.cli import app
 from ackwell.replay.events import Event, Kind, event_from_fields
-from ackwell.replay.history_check import RECEIPT, Rule, check_history
+from ackwell.replay.history_check import RECEIPT, HistoryChecker, Rule, check_history
 
 PUBLISHED = [{"kind": "publish", "entry_id": entry_id, "key": "k"} for entry_id in range(4)]
 OPEN = [{"kind": "consumer_open", "consumer": "a", "detail": "Key_Shared"}]
@@ -147,6 +147,50 @@ def test_the_command_says_what_is_wrong_and_exits_with_3(tmp_path: Path) -> None
         assert (result.exit_code, result.stdout.strip()) == (code, words)
     result = CliRunner().invoke(app, ["history", "--format", "json", "--at-rest", str(trace)])
     assert [each["rule"] for each in json.loads(result.stdout)] == ["overtaken", *["never-delivered"] * 3]
+    assert not result.stderr
+    trace.write_text("\n".join(lines))
+    result = CliRunner().invoke(app, ["history", str(trace)])
+    assert (result.exit_code, result.stdout) == (0, "nothing is wrong\n")
+    assert result.stderr == (
+        "the events contain no delivery (`dispatch`), so neither order nor redelivery is checked\n"
+    )
+    trace.write_text("\n".join([lines[-1], *(each.replace('"key"', '"other"') for each in whole)]))
+    result = CliRunner().invoke(app, ["history", str(trace)])
+    assert (result.exit_code, result.stdout) == (0, "nothing is wrong\n")
+    assert result.stderr == ("t s: the order of 2 deliveries is not checked: no earlier event has the key\n")
+
+
+def unchecked(*lines: dict[str, Any], in_flight_ms: int = 0) -> list[str]:
+    checker = HistoryChecker(in_flight_ms)
+    for event in events(*lines):
+        checker.feed(event)
+    return [*checker.unchecked()]
+
+
+def test_a_check_that_the_events_do_not_permit_is_a_sentence() -> None:
+    assert unchecked(*PUBLISHED, *OPEN, got(0), got(1)) == []
+    # Keys may arrive after the delivery, whose order is then unknown.
+    assert unchecked(*OPEN, got(0), got(1), *PUBLISHED, got(0)) == [
+        "t s: the order of 2 deliveries is not checked: no earlier event has the key"
+    ]
+    for kind in ("Shared", "Exclusive"):
+        assert unchecked({**OPEN[0], "detail": kind}, got(0)) == []
+    assert unchecked(
+        got(0, key="k"), {**OPEN[0], "detail": None}, got(1, key="k"), *OPEN, got(2, key="k")
+    ) == [
+        "t s: the order per key of 2 deliveries is not checked: "
+        "no earlier `consumer_open` event has the subscription type"
+    ]
+
+
+def test_times_that_go_back_are_named_if_deliveries_may_be_in_flight() -> None:
+    back = [got(0, time_ms=1_000), said("nack", 0, time_ms=999), got(0, time_ms=949), got(1, time_ms=1_000)]
+    lines: list[dict[str, Any]] = [*PUBLISHED, *OPEN, *back]
+    assert unchecked(*lines, in_flight_ms=50) == unchecked(*lines) == []
+    assert unchecked(*lines, in_flight_ms=49) == [
+        "t s: the times of the events go back by up to 50 ms, "
+        "so a violation may look like a delivery in flight"
+    ]
 
 
 CRASH = {"kind": "broker_restart", "detail": "crash"}
@@ -341,6 +385,10 @@ def test_after_a_crash_what_may_be_acknowledged_need_not_come_but_may() -> None:
     assert broken(*lines, got(1), got(2), got(3), at_rest=True) == []
     assert broken(*lines, got(0), said("nack", 0), got(1), at_rest=True)[0] == (Rule.OVERTAKEN, 1)
     assert (Rule.NEVER_DELIVERED, 0) in broken(*lines, got(0), said("nack", 0), at_rest=True)
+    # A cumulative acknowledgment includes its own entry, and entries whose delivery was not recorded.
+    for delivered in ([got(0), got(1)], []):
+        lines = [*delivered, said("ack_cumulative", 1), CRASH, got(2), got(3)]
+        assert broken(*lines, at_rest=True) == []
     # The consumer's pending messages wait.
     assert broken(got(0), got(1), CRASH, got(2)) == [(Rule.OVERTAKEN, 2)]
     # A graceful unload loses nothing.
@@ -367,6 +415,10 @@ def test_what_was_under_way_when_a_client_spoke_breaks_nothing() -> None:
     all_three = said("ack_cumulative", 2, time_ms=100)
     assert found(49, all_three) == []
     assert set(found(50, all_three)) == {Rule.ACKED_AGAIN}
+    # Before the first time, the time is 0.
+    for time_ms, rules in ((49, []), (50, [Rule.OVERTAKEN])):
+        history = events(*PUBLISHED, *OPEN, got(0), said("nack", 0), got(1, time_ms=time_ms))
+        assert [each.rule for each in check_history(history, in_flight_ms=50)] == rules
 
 
 def test_a_client_that_closed_counts_for_nobody_that_comes_after_it() -> None:
@@ -406,6 +458,9 @@ def test_keys_of_deliveries_are_used_if_the_events_of_publishing_have_none() -> 
     assert found(got(0), said("nack", 0), got(1)) == [(Rule.OVERTAKEN, 1)]
     assert found(got(1), got(0)) == [(Rule.OUT_OF_ORDER, 0)]
     assert found(got(0), said("nack", 0), got(0), got(1)) == []
+    # The later event of publishing may have the key.
+    lines = [*OPEN, got(0), said("nack", 0), *PUBLISHED, got(0), said("nack", 0), got(1)]
+    assert [each.rule for each in check_history(events(*lines))] == [Rule.OVERTAKEN]
     # A key in the event of publishing is not replaced.
     other = [{**each, "key": f"k{each['entry_id']}"} for each in published]
     lines = [got(0, key="x"), said("nack", 0), got(1, key="x")]

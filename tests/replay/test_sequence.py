@@ -392,6 +392,9 @@ def test_a_message_of_a_batch_that_nobody_has_measured_is_not_the_last_one() -> 
     acks: list[tuple[Kind, dict[str, Any]]] = [(Kind.ACK, {"batch_index": index}) for index in (0, 1, 70)]
     for count in range(1, len(acks) + 1):
         assert not followed(*DELIVERED, *acks[:count])._subscription.cursor.is_acked(3, 0)
+    # The set has the fewest words that contain the index.
+    sets = [followed(*DELIVERED, each)._subscription.cursor.batch_deleted[3, 0] for each in acks]
+    assert sets == [(-2,), (-3,), (-1, ~(1 << 6))]
     both = [(kind, fields | {"batch_size": 2}) for kind, fields in acks[:2]]
     assert followed(*DELIVERED, *both)._subscription.cursor.is_acked(3, 0)
 
@@ -417,6 +420,12 @@ def test_a_delivery_before_the_answer_of_an_abort_stays_pending() -> None:
     assert pending(followed(*DELIVERED, held, abort)) == [0]
     assert pending(followed(*DELIVERED, held, again, (Kind.COMMIT, {"transaction": "1:2"}))) == [0]
     assert not pending(followed(*DELIVERED, held, again, (Kind.CLIENT_CLOSED, {}), abort))
+
+
+def test_a_cleared_backlog_without_a_position_has_every_entry() -> None:
+    found = followed(*DELIVERED, (Kind.CLEAR_BACKLOG, {"ledger_id": None, "entry_id": None}))
+    assert pending(found) == [0]
+    assert found._subscription.cursor.mark_delete_position == (5, 4)
 
 
 def test_a_trimmed_ledger_moves_the_subscription_before_the_next_one() -> None:

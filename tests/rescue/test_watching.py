@@ -114,13 +114,21 @@ def test_a_seek_forward_after_the_load_is_refused() -> None:
 
 
 def test_an_old_observation_is_refused() -> None:
-    for age_ms, code in ((AGE_MS_MAX, None), (AGE_MS_MAX + 1, "snapshot-too-old")):
-        before, history = at_the_limit()
-        history.do("unload")
-        history.state.clock.advance(age_ms)
-        assert code_of(decide(before, history.snapshot())) == code
+    before, history = at_the_limit()
+    history.do("unload")
+    live = history.snapshot()
+    for age_ms in (AGE_MS_MAX, AGE_MS_MAX + 1, -AGE_MS_MAX, -AGE_MS_MAX - 1):
+        assert before.stats.time_ms is not None
+        later = replace(live, stats=replace(live.stats, time_ms=before.stats.time_ms + age_ms))
+        refusal = decide(before, later).refusal
+        assert (None if refusal is None else refusal.code) == (
+            None if abs(age_ms) == AGE_MS_MAX else "snapshot-too-old"
+        )
+    # The clock was set back since the observation.
+    assert refusal is not None
+    assert "is 15 min newer than the live state, and the limit of `rescue watch` is 15 min" in str(refusal)
     unknown = replace(before, stats=replace(before.stats, time_ms=None))
-    assert code_of(decide(unknown, history.snapshot())) == "snapshot-too-old"
+    assert code_of(decide(unknown, live)) == "snapshot-too-old"
 
 
 def test_fewer_unchanged_ranges_than_required_are_refused() -> None:
@@ -128,6 +136,9 @@ def test_fewer_unchanged_ranges_than_required_are_refused() -> None:
     for limit, code in ((RANGES_MIN - 1, None), (RANGES_MIN - 2, "few-ranges-kept")):
         before, history = at_the_limit(limit)
         history.do("unload")
+        # Ranges after the first missing entry do not count: consumers may acknowledge them again.
+        for entry_id in (35, 37, 39):
+            history.ack(Position(0, entry_id))
         assert code_of(decide(before, history.snapshot())) == code
 
 

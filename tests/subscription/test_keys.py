@@ -54,6 +54,16 @@ def test_a_consumer_that_returned_a_message_gets_none_while_it_is_at_its_limit(l
     assert third.reason is Undelivered.CONSUMER_BLOCKED
 
 
+@pytest.mark.parametrize("ignores", [True, False])
+def test_a_blocked_consumer_below_its_limit_gets_a_message_as_at_a_broker(ignores: bool) -> None:
+    subscription = opened("Key_Shared", 6, max_unacked_per_consumer=4, key_shared_ignores_blocked=ignores)
+    assert all(subscription.dispatch(3, each, now_ms=0, sticky_key_hash=each) for each in range(4))
+    for entry_id, left in ((4, 4), (5, 3)):
+        subscription.ack_many("a", [3] * (4 - left), [*range(4 - left)])
+        found = subscription.dispatch(3, entry_id, now_ms=0, sticky_key_hash=entry_id)
+        assert bool(found) == (ignores and left < 4)
+
+
 @pytest.mark.parametrize(
     ("permits", "unacked", "reads"),
     [(1, 9, True), (0, 9, False), (-1, 9, False), (1, 10, False), (1, 11, False)],
@@ -232,6 +242,18 @@ def test_recorded_deliveries_are_counted_while_a_key_drains() -> None:
     for entry_id in range(4):
         subscription.ack(None, 3, entry_id)
         subscription.validate()
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_recorded_delivery_to_another_consumer_blocks_its_key_only_in_key_order(waits: bool) -> None:
+    selector = ConsistentHashing()
+    subscription = opened("Key_Shared", selector=selector, allow_out_of_order_delivery=not waits)
+    subscription.add_consumer("b")
+    subscription.flow("b", 10)
+    theirs = next(each for each in range(1, SLOTS) if selector.select(each) == "b")
+    subscription.delivered("a", 3, 0, now_ms=0, sticky_key_hash=theirs)
+    found = subscription.dispatch(3, 1, now_ms=0, sticky_key_hash=theirs)
+    assert (found.consumer, found.reason) == ((None, Undelivered.KEY_WAITS) if waits else ("b", None))
 
 
 def test_after_a_seek_no_key_waits_for_queued_messages() -> None:

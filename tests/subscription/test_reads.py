@@ -169,16 +169,22 @@ def test_the_mean_size_of_an_entry_gives_each_read_a_tenth_of_the_weight() -> No
     assert means == pytest.approx([4, 4, 5, 4.6])
 
 
-@pytest.mark.parametrize("at_once", [True, False])
-def test_entries_of_one_size_have_that_mean(at_once: bool) -> None:
-    subscription = opened("Key_Shared", (0, 0), 20, at_once=at_once)
+def test_whole_reads_change_the_mean_size_of_their_consumer_only() -> None:
+    pair = Pair("Key_Shared", (0, 0), 20)
     for name in ("a", "b"):
-        subscription.add_consumer(name)
-        subscription.flow(name, 10_000)
-    hashes = np.full(50, next(each for each in range(1, 65_536) if owner_of(each) == "a"))
-    columns = {"batch_sizes": np.full(50, 5), "sticky_key_hashes": hashes}
-    subscription.dispatch_many(*subscription.next_reads_many(50, 0), 0, **columns)
-    assert [each.mean_batch_size for each in subscription._state.consumers] == [5, 0]
+        pair.do("add_consumer", name)
+        pair.do("flow", name, 10_000)
+    hashes = np.full(ENTRIES, next(each for each in range(1, 65_536) if owner_of(each) == "a"))
+    sizes = np.array([5] * 50 + [1] * 250 + [1, 3] * 1_850)
+    mean = 5.0
+    # Reads of entries with one size, of a new size, and of two sizes.
+    for limit, size, reads in ((50, 5, 1), (250, 1, 3), (50, 2, 1)):
+        pair.deliver(limit, sizes, hashes)
+        pair.check()
+        for _ in range(reads):
+            mean = mean * 0.9 + size * 0.1
+        means = [each.mean_batch_size for each in pair.both[0]._state.consumers]
+        assert means == pytest.approx([mean, 0])
 
 
 @pytest.mark.parametrize("version", ["4.0", "4.2", "5.0.0-M1", "5.0"])

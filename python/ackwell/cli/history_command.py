@@ -8,7 +8,7 @@ import typer
 from rich.text import Text
 
 from ackwell.cli import options  # Typer reads annotations
-from ackwell.cli.console import file_progress, out, print_json
+from ackwell.cli.console import file_progress, out, print_json, warn
 
 
 def history(
@@ -41,12 +41,20 @@ def history(
     Exit code: 0 without a violation, 3 with violations.
     """
     from ackwell.replay.files import event_files, read_events
-    from ackwell.replay.history_check import check_history
+    from ackwell.replay.history_check import HistoryChecker
 
+    checker = HistoryChecker(in_flight_ms)
     files = event_files(sources)
     with file_progress(files, "reading") as progress:
-        events = read_events(files, on_file=lambda _: progress.advance(progress.task_ids[0]))
-        found = check_history(events, at_rest=at_rest, in_flight_ms=in_flight_ms)
+        for event in read_events(files, on_file=lambda _: progress.advance(progress.task_ids[0])):
+            checker.feed(event)
+    if at_rest:
+        checker.check_rest()
+    found = checker.found
+    for sentence in checker.unchecked():
+        warn(sentence)
+    if not checker.deliveries:
+        warn("the events contain no delivery (`dispatch`), so neither order nor redelivery is checked")
     if output is options.OutputFormat.JSON:
         print_json([each.to_json() for each in found])
     elif not found:

@@ -123,12 +123,22 @@ class _History:
         self.topic = topic
         self.in_flight_ms = in_flight_ms
         self.now_ms = 0
-        self.by_key = False
+        self.set_back_ms = 0
+        """The largest step back in the times of the events."""
+        self.by_key: bool | None = None
+        """Whether the type is Key_Shared; None if it is unknown."""
+        self.deliveries = 0
+        self.of_unknown_type = 0
+        self.without_key = 0
+        """The deliveries on Key_Shared whose key no event has."""
         self.consumers = 0
-        self.begin(Position(-1, -1))
+        self.begin(())
 
-    def begin(self, acked_up_to: Position) -> None:
-        """Restart the history: everything up to a position is acknowledged, and nothing is delivered."""
+    def begin(self, acked_up_to: tuple[int, ...]) -> None:
+        """Restart the history: everything up to a position is acknowledged, and nothing is delivered.
+
+        The empty tuple is before every position.
+        """
         self.acked_up_to = self.durable_up_to = acked_up_to
         self.holder: dict[Position, str | None] = {}
         self.of_consumer: dict[str | None, set[Position]] = {}
@@ -162,10 +172,12 @@ class _History:
         if self.is_acked(position) and not crossed:
             yield Rule.RECEIPT_LOST if position in self.answered else Rule.ACKED_AGAIN, None
         count = event.redelivery_count or 0
-        if count < self.counts.get(position, 0):
+        if count < self.counts.get(position, count):
             yield Rule.COUNT_FELL, None
         self.counts[position] = count
         key = self.topic.keys.get(position)
+        self.deliveries += 1
+        self.of_unknown_type += self.by_key is None
         if self.by_key and key is not None:
             waiting = self.waiting.get(key)
             first = None if waiting is None else waiting.first(position, until_ms)
@@ -176,6 +188,8 @@ class _History:
                 if last > position:
                     yield Rule.OUT_OF_ORDER, last
                 self.first_deliveries[key] = max(last, position)
+        elif self.by_key:
+            self.without_key += 1
         self.remove(position)
         self.may_be_acked.discard(position)
         self.delivered.add(position)
@@ -206,7 +220,7 @@ class _History:
         self.counts.pop(position, None)
         self.remove(position)
 
-    def acknowledge_up_to(self, position: Position) -> None:
+    def acknowledge_up_to(self, position: tuple[int, ...]) -> None:
         self.acked_up_to = max(self.acked_up_to, position)
         for each in [each for each in self.delivered if each <= position]:
             self.counts.pop(each, None)
@@ -221,6 +235,25 @@ class _History:
         """Return all pending messages: the broker reads them again in order."""
         self.give_back([*self.holder])
         self.counts.clear()
+
+    def set_time(self, time_ms: int) -> None:
+        self.set_back_ms = max(self.set_back_ms, self.now_ms - time_ms)
+        self.now_ms = time_ms
+
+    def unchecked(self) -> Iterator[str]:
+        """Yield a sentence for each check that the events did not permit."""
+        if self.without_key:
+            yield f"the order of {self.without_key:,} deliveries is not checked: no earlier event has the key"
+        if self.of_unknown_type:
+            yield (
+                f"the order per key of {self.of_unknown_type:,} deliveries is not checked: "
+                "no earlier `consumer_open` event has the subscription type"
+            )
+        if self.set_back_ms > self.in_flight_ms > 0:
+            yield (
+                f"the times of the events go back by up to {self.set_back_ms:,} ms, "
+                "so a violation may look like a delivery in flight"
+            )
 
 
 def check_history(
@@ -254,7 +287,7 @@ def check_history(
     ...     print(each.position, each.rule, each.other)
     3:1 overtaken 3:0
     """
-    checker = _Checker(in_flight_ms)
+    checker = HistoryChecker(in_flight_ms)
     for event in events:
         checker.feed(event)
     if at_rest:
@@ -262,16 +295,18 @@ def check_history(
     return checker.found
 
 
-class _Checker:
-    """The check of a history: it applies each event to the subscriptions that the event concerns."""
+class HistoryChecker:
+    """The check of a history; see `check_history`."""
 
-    def __init__(self, in_flight_ms: int) -> None:
+    def __init__(self, in_flight_ms: int = 0) -> None:
         self.found: list[Violation] = []
+        """The violations of the events so far."""
         self._under_way_ms = in_flight_ms
         self._topics: dict[str, _PublishedEntries] = {}
         self._histories: dict[str, dict[str, _History]] = {}
 
     def feed(self, event: Event) -> None:
+        """Apply one event to the subscriptions that it concerns."""
         position = None
         if event.ledger_id is not None and event.entry_id is not None:
             position = Position(event.ledger_id, event.entry_id)
@@ -300,9 +335,22 @@ class _Checker:
                     if not history.is_accounted_for(position):
                         self.found.append(Violation(Rule.NEVER_DELIVERED, topic_name, name, position, 0))
 
+    @property
+    def deliveries(self) -> int:
+        """The number of deliveries so far."""
+        return sum(each.deliveries for histories in self._histories.values() for each in histories.values())
+
+    def unchecked(self) -> Iterator[str]:
+        """Yield a sentence for each check of a subscription that the events did not permit."""
+        for topic, histories in self._histories.items():
+            for name, history in histories.items():
+                for sentence in history.unchecked():
+                    yield f"{topic} {name}: {sentence}"
+
     def _apply(self, event: Event, history: _History, position: Position | None) -> None:
         kind = event.kind
-        history.now_ms = history.now_ms if event.time_ms is None else event.time_ms
+        if event.time_ms is not None:
+            history.set_time(event.time_ms)
         if kind is Kind.DISPATCH and position is not None:
             common = event.topic, event.subscription, position, event.sequence
             self.found += [
@@ -350,7 +398,7 @@ def _seek(history: _History, event: Event, position: Position) -> None:
     history.begin(Position(position.ledger_id, position.entry_id - 1))
 
 
-def _moved(history: _History, event: Event, position: Position) -> None:
+def _moved(history: _History, event: Event, position: tuple[int, ...]) -> None:
     history.acknowledge_up_to(position)
     history.durable_up_to = history.acked_up_to
 
@@ -385,7 +433,7 @@ def _restarted(history: _History, event: Event) -> None:
     if event.detail == "crash":
         history.acked -= history.unanswered
         history.may_be_acked |= history.unanswered
-        history.may_be_acked.update(each for each in history.delivered if each <= history.acked_up_to)
+        history.may_be_acked.update(each for each in history.topic.keys if each <= history.acked_up_to)
         history.acked_up_to = history.durable_up_to
         history.unanswered.clear()
     _all_left(history, event)

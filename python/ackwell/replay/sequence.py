@@ -199,7 +199,7 @@ class SubscriptionReplay:
     def _cleared(self, event: Event) -> None:
         if event.ledger_id is not None:
             self._expired(event)
-        elif self._ledgers.last_position is not None:
+        else:
             self._subscription.clear_backlog()
 
     def _expired(self, event: Event) -> None:
@@ -281,16 +281,14 @@ class TopicReplay:
     def feed(self, event: Event) -> None:
         """Apply one event of the topic or of one of its subscriptions."""
         names = [event.subscription] if event.subscription else list(self.subscriptions)
-        try:
-            self._note_entry(event)
-        except AckwellError as error:
-            self._fail(names, event, error)
+        self._note_entry(event)
         for name in names:
             if name not in self.errors:
                 try:
                     self._subscription(name).feed(event)
                 except (AckwellError, ValueError) as error:
-                    self._fail([name], event, error)
+                    where = f"{event.file}, sequence" if event.file else "sequence"
+                    self.fail(name, f"{where} {event.sequence}: {error}")
         last = self._ledgers.last_position
         if event.kind is Kind.TRIM and last is not None:
             self._ledgers.trim_before(min(_position(event).ledger_id, last.ledger_id))
@@ -306,11 +304,6 @@ class TopicReplay:
         size = event.batch_size or (0 if event.batch_index is None else event.batch_index + 1)
         if EFFECTS[event.kind].exists and size > self._sizes.get(position, 0):
             self._sizes[position] = size
-
-    def _fail(self, names: list[str], event: Event, error: Exception) -> None:
-        where = f"{event.file}, sequence" if event.file else "sequence"
-        for name in names:
-            self.fail(name, f"{where} {event.sequence}: {error}")
 
     def fail(self, name: str, error: str) -> None:
         """Stop the replay of a subscription with an error."""

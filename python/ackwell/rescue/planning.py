@@ -461,10 +461,11 @@ def _writes_ledgers(settings: BrokerSettings, counted: int, before: Snapshot, no
 
 
 def age_between(before: Snapshot, now: Snapshot) -> str:
-    """Return the time between two snapshots in words."""
+    """Return the time between two snapshots in words. After a clock was set back, it is negative."""
     if before.stats.time_ms is None or now.stats.time_ms is None:
         return "of unknown age"
-    return f"{age((now.stats.time_ms - before.stats.time_ms) / 1000)} old"
+    seconds = (now.stats.time_ms - before.stats.time_ms) / 1000
+    return f"{age(seconds)} old" if seconds >= 0 else f"{age(-seconds)} newer than the live state"
 
 
 def age(seconds: float) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ackwell.broker.stats import UnreadableSource
@@ -57,7 +58,8 @@ class WatchCounts:
     rounds: int = 0
     round_seconds: float = 0.0
     round_cpu_seconds: float = 0.0
-    round_ended_ms: int = 0
+    round_ended_s: float = -inf
+    """The end of the last round, by the monotonic clock in seconds."""
     complete_round_ms: int = 0
     """The end of the last round in which every requested topic was read."""
     topics: int = 0
@@ -131,8 +133,8 @@ class Watch:
         counts.pending = len(self._plans)
         counts.pending_entries = sum(each.missing.cardinality for each in self._plans.values())
         counts.rounds += 1
-        counts.round_ended_ms = _now_ms()
-        counts.round_seconds = time.monotonic() - began
+        counts.round_ended_s = time.monotonic()
+        counts.round_seconds = counts.round_ended_s - began
         counts.round_cpu_seconds = time.process_time() - began_cpu
 
     def _observe(self, one: _Round, answer: TopicAnswer) -> Iterator[Event]:
@@ -324,8 +326,9 @@ _REWRITE_MS: Final = 300_000
 
 
 def _is_old(before: dict[str, Snapshot], now: dict[str, Snapshot]) -> bool:
-    then = min((each.stats.time_ms or 0 for each in before.values()), default=0)
-    return max((each.stats.time_ms or 0 for each in now.values()), default=0) - then > _REWRITE_MS
+    """Return whether the times of two observations differ too much. A clock may have been set back."""
+    times = [each.stats.time_ms or 0 for each in (*before.values(), *now.values())]
+    return max(times, default=0) - min(times, default=0) > _REWRITE_MS
 
 
 def _now_ms() -> int:

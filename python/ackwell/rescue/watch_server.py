@@ -49,9 +49,9 @@ def watch_metrics(counts: WatchCounts, *, restores: bool) -> str:
     return prometheus_lines([*families, ("ackwell_watch_refused_total", text, refused)])
 
 
-def is_healthy(counts: WatchCounts, every_seconds: float, now_ms: int) -> bool:
-    """Return whether the last round is recent."""
-    return now_ms - counts.round_ended_ms <= ROUNDS_MISSED_MAX * (every_seconds + counts.round_seconds) * 1000
+def is_healthy(counts: WatchCounts, every_seconds: float, now_s: float) -> bool:
+    """Return whether the last round is recent, by the monotonic clock."""
+    return now_s - counts.round_ended_s <= ROUNDS_MISSED_MAX * (every_seconds + counts.round_seconds)
 
 
 @contextmanager
@@ -64,7 +64,7 @@ def watch_server(
         if path == "/metrics":
             return 200, watch_metrics(counts, restores=restores)
         if path == "/healthz":
-            healthy = is_healthy(counts, every_seconds, int(time.time() * 1000))
+            healthy = is_healthy(counts, every_seconds, time.monotonic())
             return (200, "ok\n") if healthy else (503, "no recent round\n")
         return 404, "only /metrics and /healthz\n"
 

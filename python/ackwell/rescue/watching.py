@@ -4,7 +4,8 @@
 not loaded again, a seek removed them, and they are not restored. After a load, every check of `plan` applies.
 Because no person reads the plan, two further checks apply:
 
-- The earlier snapshot is at most `AGE_MS_MAX` old.
+- The earlier snapshot is at most `AGE_MS_MAX` old. If a clock was set back, it may seem newer than the live
+  state by as much.
 - At least `RANGES_MIN` of its ranges still exist unchanged. A seek removes all ranges, so after a seek this
   is true only if consumers acknowledge exactly the same entries again. `unchanged_remaining` repeats this
   check before a restore.
@@ -93,7 +94,7 @@ def is_at_risk(now: Snapshot) -> bool:
 
 def _check_age(before: Snapshot, now: Snapshot) -> None:
     then_ms, now_ms = before.stats.time_ms, now.stats.time_ms
-    if then_ms is None or now_ms is None or now_ms - then_ms > AGE_MS_MAX:
+    if then_ms is None or now_ms is None or abs(now_ms - then_ms) > AGE_MS_MAX:
         raise RefusedError("snapshot-too-old", age=age_between(before, now), limit=age(AGE_MS_MAX / 1000))
 
 

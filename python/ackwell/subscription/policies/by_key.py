@@ -44,8 +44,6 @@ class ByKey(EqualByState):
         self.selector = selector
         self.in_key_order = in_key_order
         self._owners: NDArray[np.int16] | None = None
-        self._all_owned = False
-        """Whether each slot in `_owners` has an owner."""
         self.read: Read | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -215,17 +213,16 @@ class ByKey(EqualByState):
     def _owners_of(self, run: Run) -> Owners | None:
         """Return the owner of each entry's hash; `None` if a hash has no owner, or if any hash drains."""
         hashes = run.hashes
-        if hashes is None or self._consumers.draining.pending or hashes.min(initial=0) < 0:
+        if hashes is None or self._consumers.draining.pending or hashes.min() < 0:
             return None
         if self._owners is None:
             # Two bytes for each slot save a search for each message. A join or leave discards the table.
             self._owners = owners_of_slots(self.selector, [consumer.key for consumer in run.consumers])
-            self._all_owned = bool(self._owners.min() >= 0)
         try:
             owners = self._owners[hashes]
         except IndexError:
             return None
-        return owners if self._all_owned or owners.min(initial=0) >= 0 else None
+        return owners if owners.min() >= 0 else None
 
     def _reassign(self) -> None:
         self._owners = None
