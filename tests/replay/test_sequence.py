@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.request import Request, urlopen
 
 import pytest
 
-from ackwell import Ledgers, _native
+from ackwell import Ledgers, Position, _native
 from ackwell.devbroker import Broker, DevBrokerSettings
 from ackwell.errors import ProtocolError
 from ackwell.protocol.constants import CommandType, TxnAction
@@ -30,9 +30,6 @@ from tests.replay.histories import random_history
 from tests.replay.oracle import truths
 from tests.replay.test_fold import folded as folded_at_once
 from tests.replay.test_fold import rows_of, same_as_truth
-
-if TYPE_CHECKING:
-    from ackwell.position import Position
 
 pulsar = pytest.importorskip("pulsar")
 
@@ -308,9 +305,11 @@ def test_strict_raises_what_else_would_be_the_error_of_a_subscription() -> None:
                 assert row["error"] is not None
 
 
-def followed(*events: tuple[Kind, dict[str, Any]]) -> SubscriptionReplay:
+def followed(
+    *events: tuple[Kind, dict[str, Any]], sizes: Mapping[Position, int] | None = None
+) -> SubscriptionReplay:
     """Replay events of one subscription on a topic with two ledgers of five entries."""
-    found = SubscriptionReplay(Ledgers({3: 5, 5: 5}), {})
+    found = SubscriptionReplay(Ledgers({3: 5, 5: 5}), dict(sizes or {}))
     for kind, fields in events:
         found.feed(Event("t", "s", 0, kind, **{"ledger_id": 3, "entry_id": 0} | fields))
     return found
@@ -330,7 +329,7 @@ def test_what_a_broker_dispatched_is_not_delivered_once_more_when_a_client_has_i
 
 def test_an_entry_without_a_known_batch_size_is_one_message() -> None:
     assert followed(*DELIVERED).summary(0).unacked == 1
-    assert followed(DELIVERED[0], (Kind.DISPATCH, CLIENT | {"batch_size": 3})).summary(0).unacked == 3
+    assert followed(*DELIVERED, sizes={Position(3, 0): 3}).summary(0).unacked == 3
 
 
 def pending(found: SubscriptionReplay) -> list[int]:
@@ -420,6 +419,16 @@ def test_a_delivery_before_the_answer_of_an_abort_stays_pending() -> None:
     assert pending(followed(*DELIVERED, held, abort)) == [0]
     assert pending(followed(*DELIVERED, held, again, (Kind.COMMIT, {"transaction": "1:2"}))) == [0]
     assert not pending(followed(*DELIVERED, held, again, (Kind.CLIENT_CLOSED, {}), abort))
+
+
+@pytest.mark.parametrize("kind", ["Exclusive", "Failover", "Shared"])
+def test_a_cumulative_acknowledgment_moves_the_mark_delete_position_on_every_type(kind: str) -> None:
+    opened = (Kind.CONSUMER_OPEN, CLIENT | {"detail": kind})
+    whole = followed(opened, (Kind.ACK_CUMULATIVE, CLIENT | {"entry_id": 2}))._subscription.cursor
+    assert (whole.mark_delete_position, dict(whole.batch_deleted)) == ((3, 2), {})
+    part = (Kind.ACK_CUMULATIVE, CLIENT | {"entry_id": 2, "batch_index": 0, "batch_size": 2})
+    cursor = followed(opened, part)._subscription.cursor
+    assert (cursor.mark_delete_position, dict(cursor.batch_deleted)) == ((3, 1), {(3, 2): (2,)})
 
 
 def test_a_cleared_backlog_without_a_position_has_every_entry() -> None:

@@ -99,7 +99,7 @@ class SubscriptionReplay:
         key_hash = event.sticky_key_hash
         if key_hash is None:
             key_hash = 0 if event.key is None else sticky_key_hash(event.key)
-        size = max(self._sizes.get(position, 1), event.batch_size or 1)
+        size = self._sizes.get(position, 1)
         self._subscription.delivered(
             consumer, *position, now_ms=event.time_ms or 0, batch_size=size, sticky_key_hash=key_hash
         )
