@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import Enum
 from pathlib import Path
 from typing import Any, Final
@@ -77,16 +77,32 @@ def option_rows(command: Any) -> Iterator[str]:
         yield f"| {names} | {cell(parameter.help or '')} | {f'`{default}`' if has_default else ''} |"
 
 
+def connection_rows(tables: Iterable[list[str]]) -> list[str]:
+    """Return the rows that all commands with `--admin` have in common, in their order."""
+    connected = [rows for rows in tables if any(row.startswith("| `--admin`") for row in rows)]
+    return [row for row in connected[0] if all(row in rows for rows in connected)]
+
+
 def commands_page() -> str:
     """Return the page of all commands."""
+    found = list(commands())
+    tables = {name: list(option_rows(command)) for name, command in found}
+    shared = connection_rows(tables.values())
+    head = "| argument or option | meaning | default |\n|---|---|---|\n"
     parts = [
         "# Commands\n\nThis page contains the help of every command (`ackwell COMMAND --help`). Results are "
-        "printed to standard output, and notes, progress and errors to standard error.\n"
+        "printed to standard output, and notes, progress and errors to standard error.\n",
+        "\n## Connection options\n\nAll commands that connect to a cluster have these options:\n\n",
+        head,
+        *(f"{row}\n" for row in shared),
     ]
-    for name, command in commands():
+    for name, command in found:
+        rows = [row for row in tables[name] if row not in shared]
         parts.append(f"\n## ackwell {name}\n\n{(command.help or '').strip()}\n")
-        parts.append("\n| argument or option | meaning | default |\n|---|---|---|\n")
-        parts.append("".join(f"{row}\n" for row in option_rows(command)))
+        if rows:
+            parts += ["\n", head, *(f"{row}\n" for row in rows)]
+        if len(rows) < len(tables[name]):
+            parts.append("\nThe [connection options](#connection-options) select and access the cluster.\n")
         examples = re.sub(r"(?m)^    ", "", command.examples.rstrip())
         lines, _, notes = examples.partition("\n\n")
         parts.append(f"\n```console\n{re.sub(r'(?m)^(?=ackwell)', '$ ', lines)}\n```\n")
@@ -148,9 +164,9 @@ def releases_table() -> str:
     """Return the settings of the broker whose defaults differ between two known releases as a table."""
     columns = [defaults(release) for release in RELEASES]
     lines = [
-        "\n## Where releases differ\n\nEvery setting of the broker whose default is not the same in all "
-        "known releases, read from the broker's class by reflection. `(machine)` means that "
-        "the default depends on the machine, and absent means that the release does not have the setting.\n",
+        "\n## Where releases differ\n\nThis table lists every setting of the broker whose default differs "
+        "between the known releases. `(machine)` means that the default depends on the machine, and absent "
+        "means that the release does not have the setting.\n",
         f"| Pulsar's name | {' | '.join(RELEASES)} |",
         "|---" * (len(RELEASES) + 1) + "|",
     ]

@@ -120,7 +120,7 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
     (apache/pulsar#26474).
     """
     reader: BrokerSettings | None = None
-    """The broker that loads the topic next, if it is another one (see `read_by`)."""
+    """The settings of the broker that loads the topic next, if that is another broker (see `read_by`)."""
     writes_batch_indexes_alone: bool = False
     """Whether acknowledging only parts of batches writes the cursor, within
     `cursor_position_flush_seconds`: 5.0.0 and later (apache/pulsar#26498).
@@ -130,7 +130,8 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
     (apache/pulsar#26553).
     """
     releases_passed_messages: bool = True
-    """Whether consumers' counts drop messages that are skipped, cleared or expired: not in 4.0."""
+    """Whether a skip, clear or expiry removes its messages from the consumers' counts of unacknowledged
+    messages: not in 4.0."""
 
     @classmethod
     def of(cls, version: str) -> Self:

@@ -133,8 +133,8 @@ def admin_client(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="A file with the token. The default is the token of --client-conf, and $PULSAR_TOKEN if "
-            "that has no credentials.",
+            help="A file with the token. The default is the token of --client-conf, or $PULSAR_TOKEN if "
+            "the client.conf has no credentials.",
         ),
     ] = None,
     trust_host: Annotated[

@@ -536,12 +536,12 @@ def watch(
           --every 10s --listen 127.0.0.1:9464 --yes
 
     Each round observes the subscriptions that use 80 % or more of a limit.
-    After a topic was loaded anew, the lost acknowledgments are restored if the
-    checks of `rescue plan` exclude a seek. Otherwise the loss is refused, and
+    When a topic was loaded again, the lost acknowledgments are restored if
+    the checks of `rescue plan` exclude a seek. Otherwise the loss is only
     recorded in the folder. Without --yes the command only reports and writes
     plans. It runs until it is stopped.
 
-    A crash looks like a seek, so most losses of a crash are refused.
+    A crash looks like a seek, so most losses of a crash are not restored.
     Messages that are delivered before the restore are delivered twice.
     """
     from contextlib import nullcontext

@@ -48,7 +48,8 @@ def what_if(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="The output of this command with --format json before the move: check that it happened.",
+            help="Check that the move happened. FILE is the output of this command with --format json from "
+            "before the move.",
         ),
     ] = None,
     broker_version: options.BrokerVersion = None,

@@ -23,7 +23,7 @@ class CursorSettings:
     batch_index_acks: bool = True
     """Keep acknowledgments of parts of a batch, like a broker with `acknowledgmentAtBatchIndexLevelEnabled`.
 
-    Every preset enables it, although 4.0 brokers disable it by default.
+    Every preset enables this setting, although 4.0 brokers disable it by default.
     """
 
     replace_ack_sets: bool = False
@@ -34,8 +34,8 @@ class CursorSettings:
     """
 
     seek_keeps_empty_ack_set: bool = False
-    """A seek with an ack set without a bit leaves its entry unacknowledged, with an empty ack set. If off,
-    such a seek acknowledges the whole entry.
+    """A seek with an empty ack set (no bit is set) leaves its entry unacknowledged, with an empty ack set. If
+    off, such a seek acknowledges the whole entry.
     """
 
     merge_individual_properties: bool = True
@@ -44,7 +44,7 @@ class CursorSettings:
     keep_missing_positions: bool = False
     """A load keeps acknowledged positions that are in no ledger of the topic. If off, it drops them.
 
-    They never count in `backlog_entries`.
+    Such positions never count in `backlog_entries`.
     """
 
     refuse_cumulative_behind: bool = False

@@ -49,8 +49,8 @@ class EntrySettings:
 
     #: `persistentUnackedRangesWithMultipleEntriesEnabled`: if false, a state of any size is one entry.
     multiple_entries: bool = False
-    #: `persistentUnackedRangesMaxEntrySize`: a state of at least this size is split, and this is the size
-    #: of a chunk.
+    #: `persistentUnackedRangesMaxEntrySize`: a state of at least this size is split into chunks of
+    #: this size.
     max_entry_bytes: int = ENTRY_BYTES_MAX
     #: `cursorInfoCompressionType`: NONE, LZ4, ZLIB, ZSTD or SNAPPY. The ledger's metadata contains this name.
     compression: str = "NONE"

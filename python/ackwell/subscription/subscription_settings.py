@@ -78,8 +78,8 @@ class SubscriptionSettings:
     """The settings of the cursor."""
 
     max_unacked_per_consumer: int = 50_000
-    """`maxUnackedMessagesPerConsumer`: a consumer with this many messages is blocked until half of them are
-    acknowledged or it returns some."""
+    """`maxUnackedMessagesPerConsumer`: a consumer with this many unacknowledged messages is blocked until it
+    has acknowledged half of them, or returns some."""
 
     max_unacked_per_subscription: int = 200_000
     """`maxUnackedMessagesPerSubscription`: when this many messages are unacknowledged, no new entry is
@@ -93,16 +93,16 @@ class SubscriptionSettings:
     """`KeySharedMeta.allowOutOfOrderDelivery`: a message may overtake an older one of its key."""
 
     waiting_holds_key: bool = True
-    """On Key_Shared a negatively acknowledged message blocks later messages of its hash at once. If off, it
-    blocks them only when its wait has ended and it is queued for redelivery."""
+    """On Key_Shared, a negatively acknowledged message blocks later messages of its hash at once. If off, it
+    blocks them only from the end of its wait until its redelivery."""
 
     nack_holds_until_acked: bool = False
-    """`keySharedNegativeAckOrderingEnabled`: on Key_Shared a negatively acknowledged message blocks later
-    ones of its hash until it is acknowledged (PIP-493)."""
+    """`keySharedNegativeAckOrderingEnabled`: on Key_Shared, a negatively acknowledged message blocks
+    later messages of its hash until it is acknowledged (PIP-493)."""
 
     look_ahead_per_consumer: int = 2_000
-    """`keySharedLookAheadMsgInReplayThresholdPerConsumer`: reading of new entries stops when this many
-    entries per consumer wait for their key."""
+    """`keySharedLookAheadMsgInReplayThresholdPerConsumer`: no new entry is read while this many entries per
+    consumer wait for their key."""
 
     look_ahead_per_subscription: int = 20_000
     """`keySharedLookAheadMsgInReplayThresholdPerSubscription`: the same for all consumers together."""
@@ -181,10 +181,10 @@ class SubscriptionSettings:
     pending at it."""
 
     redelivery_drops_hash: bool = False
-    """On Key_Shared a request for redelivery queues entries without their hash.
+    """On Key_Shared, a request for redelivery queues entries without their hash.
 
-    The next read contains these entries even if their consumer cannot get them, and therefore fewer other
-    entries. The read restores the hash. If it delivers nothing, new entries are read next, and may overtake
+    The next read restores the hash. It contains these entries even if their consumer cannot get them, and
+    therefore fewer other entries. If the read delivers nothing, new entries are read next, and may overtake
     the returned entries of their hash.
     """
 
@@ -193,26 +193,26 @@ class SubscriptionSettings:
     another consumer."""
 
     cumulative_abort_rewinds: bool = True
-    """After the abort of a transaction with a cumulative acknowledgment, all unacknowledged messages are
-    read again. This does not apply to individual acknowledgments, whose abort always causes such a read on
-    Exclusive and Failover."""
+    """After the abort of a transaction with a cumulative acknowledgment, all unacknowledged messages are read
+    again. (On Exclusive and Failover, the abort of individual acknowledgments always causes such a read.)"""
 
     cumulative_hides_individual: bool = False
     """While any open transaction has a cumulative acknowledgment, the end of a transaction has no effect on
     the individual acknowledgments of the ended transaction: they stay pending."""
 
     plain_acks_conflict: bool = False
-    """A transaction cannot acknowledge a whole entry if a part of its batch is already acknowledged. The
-    part may be acknowledged without a transaction or in a committed one."""
+    """A transaction cannot acknowledge a whole entry if a part of its batch was acknowledged before, without
+    a transaction or in a committed one."""
 
     transactions_keep_parts: bool = False
     """Store the acknowledged parts of batches also outside the cursor, as a broker with
     `transactionCoordinatorEnabled` does. A delivery then leaves out acknowledged messages of a batch even if
-    the cursor has lost their acknowledgments. It is off in every preset, because it depends on a setting of
-    the broker, not on its version."""
+    the cursor has lost their acknowledgments. Every preset disables this setting, because it depends on a
+    setting of the broker, not on the broker's version."""
 
     expires_by_search: bool = False
-    """Expiry in the open ledger ends early if the newest entries are acknowledged (see `expiry`)."""
+    """If the newest entries are acknowledged, expiry in the open ledger ends before the requested entry (see
+    `expiry`)."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "lost_counts", LostCounts(self.lost_counts))
