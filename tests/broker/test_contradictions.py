@@ -200,6 +200,33 @@ def test_a_write_that_no_bookie_answers_shows_in_two_dumps(
     assert ("ackwell_subscription_cursor_unwritten_seconds{" in metrics) == not_written
 
 
+@pytest.mark.parametrize(("age_s", "most", "verdict"), [(5, 90, "unproven"), (122, 0, "fine")])
+def test_every_command_bounds_a_crash_while_a_bookie_may_delay_the_write(
+    age_s: int, most: int, verdict: str, tmp_path: Path
+) -> None:
+    source = tmp_path / "answer.json"
+    answer = no_cursor_ledger(state="Open", cursorLedger=8, cursorLedgerLastEntry=4) | {"t": 1_000_000_000}
+    consumer = answer["stats"]["subscriptions"]["s"]["consumers"][0]
+    consumer["lastAckedTimestamp"] = answer["t"] - 1_000 * age_s
+    source.write_text(json.dumps({"topic": "persistent://a/b/c", **answer}))
+    doctor = "doctor", "--broker-version", "4.2.4", "--broker-setting", "defaults", "--fail-on", "never"
+    (found,) = json.loads(command(*doctor, "--format", "json", source)[1])["subscriptions"]
+    crash, graceful = found["restarts"]["crash"], found["restarts"]["graceful"]
+    assert crash["verdict"] == verdict
+    assert crash["ackedMessagesLostBeforeFlush"] == {"min": 0, "max": most, "exact": not most}
+    assert graceful["verdict"] == "fine"
+    codes = [each["code"] for each in found["reasons"]]
+    assert codes == (["write-not-confirmed"] if most else [])
+    table = command(*doctor, source)[1]
+    assert (f"the last acknowledgment is {age_s} s old" in " ".join(table.split())) is bool(most)
+    metrics = command(*doctor, "--format", "prometheus", source)[1]
+    labels = '{topic="persistent://a/b/c",subscription="s",restart="crash"}'
+    assert f"acked_messages_lost_max{labels} {most}" in metrics
+    check = "upgrade-check", "--to", "5.0.1", "--from", "4.2.4", "--broker-setting", "defaults"
+    (upgraded,) = json.loads(command(*check, "--format", "json", source)[1])["subscriptions"]
+    assert upgraded["restartNow"]["ackedMessagesLost"]["crash"]["max"] == most
+
+
 @pytest.mark.parametrize(("mark_delete", "unknown"), [("3:1", frozenset()), ("3:4", {Part.ACKNOWLEDGMENTS})])
 def test_a_mark_delete_position_at_the_last_entry_is_compared_with_the_entries_to_the_read_position(
     mark_delete: str, unknown: frozenset[Part]

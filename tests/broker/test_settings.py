@@ -19,6 +19,7 @@ DEFAULTS: dict[str, int | bool] = {
     "managedLedgerUnackedRangesOpenCacheSetEnabled": True,
     "acknowledgmentAtBatchIndexLevelEnabled": True,
     "managedLedgerCursorPositionFlushSeconds": 60,
+    "bookkeeperClientTimeoutInSeconds": 30,
     "maxMessageSize": 5_242_880,
     "nettyMaxFrameSizeBytes": 5_253_120,
     "maxUnackedMessagesPerConsumer": 50_000,

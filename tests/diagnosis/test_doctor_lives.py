@@ -10,9 +10,14 @@ from __future__ import annotations
 
 import gzip
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from ackwell.diagnosis import unwritten
 from ackwell.releases import RELEASES
 from tests.pulsar.lives.case import Case
+
+if TYPE_CHECKING:
+    import pytest
 
 VECTORS = Path(__file__).parents[1] / "vectors"
 
@@ -43,3 +48,15 @@ def test_the_doctor_is_right_about_every_crash_while_the_store_failed() -> None:
     ]
     assert not wrong, "\n".join(wrong)
     assert sum(case.lost > 0 for case in cases) > len(cases) / 3
+
+
+def test_a_healthy_flush_interval_proves_no_write_while_a_bookie_does_not_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Without an acknowledgment between two dumps, a delayed write looks like a finished one.
+    cases = recorded("broken")
+    assert not any(case._replace(before=None).wrong_loss() for case in cases)
+    monkeypatch.setattr(unwritten, "ATTEMPTS", 0)
+    wrong = [case for case in cases if case.wrong_loss() is not None]
+    assert {case.version for case in wrong} == {"4.2.4", "5.0.1"}
+    assert len(wrong) > 10

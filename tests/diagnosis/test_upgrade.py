@@ -80,7 +80,7 @@ def test_an_upgrade_to_larger_limits_names_them_as_the_cause() -> None:
     old = {"managedLedgerPersistIndividualAckAsLongArray": "false"}
     found = upgrade_of(single(30_000), upgrade(**old))
     assert moved(found) == [19_999, 19_999]
-    assert (found.lost_now("crash"), found.lost_after("crash")) == (Bounds(19_999, 19_999), Bounds(0, 0))
+    assert (found.lost_now("crash"), found.lost_after("crash")) == (Bounds(19_999, 30_000), Bounds(0, 30_000))
     # The setting that was changed stays, and a default changes.
     assert found.changes[0].name == "managedLedgerMaxUnackedRangesToPersist"
     assert not found.upgrade.target.settings.persist_individual_ack_as_long_array

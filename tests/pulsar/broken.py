@@ -43,6 +43,7 @@ SETTINGS: Final = {
     "managedLedgerCursorMaxEntriesPerLedger": "4",
 }
 OF_THE_TEST: Final = {
+    "activeConsumerFailoverDelayTimeMillis": "0",
     "journalSyncData": "false",
     # The client answers pings only when it waits for an answer.
     "keepAliveIntervalSeconds": "600",
@@ -67,6 +68,8 @@ class BrokenLife(UpgradeLife):
         super().__init__(broker, seed)
         # The last state of a cursor without any acknowledgment is one of the cases.
         self._rounds = self._chance.choice((0, 1, 1, 6))
+        self.is_quiet = False
+        """Whether it acknowledges nothing between the two dumps."""
 
     def act(self) -> None:
         """Publish, receive, and acknowledge in as many rounds as the life has before the fault."""
@@ -91,10 +94,17 @@ class BrokenLife(UpgradeLife):
         self._client.settle()
 
 
-def broken(cluster: Cluster, fault: Fault, count: int, seed: int) -> Iterator[Case]:
-    """Play one fault on several subscriptions, and kill the broker; yield a case for each."""
+def broken(
+    cluster: Cluster, fault: Fault, count: int, seed: int, wait_s: float = FLUSH_S + 2
+) -> Iterator[Case]:
+    """Play one fault on several subscriptions, and kill the broker; yield a case for each.
+
+    Every second subscription acknowledges nothing in the `wait_s` seconds between the two dumps.
+    """
     (broker,) = cluster.brokers
     lives = [BrokenLife(broker, 1_000_000 * seed + number) for number in range(count)]
+    for life in lives[::2]:
+        life.is_quiet = True
     for life in lives:
         life.load()
         life.act()
@@ -105,8 +115,8 @@ def broken(cluster: Cluster, fault: Fault, count: int, seed: int) -> Iterator[Ca
     for _ in range(ROUNDS - 1):
         _acknowledge(lives)
     earlier = _answers(broker, lives)
-    _acknowledge(lives)
-    time.sleep(FLUSH_S + 2)
+    _acknowledge([life for life in lives if not life.is_quiet])
+    time.sleep(wait_s)
     now = _answers(broker, lives)
     states = [(life, life.acked()) for life in lives]
     broker.stop(crash=True)
@@ -183,6 +193,7 @@ def main() -> int:
     parser.add_argument("--lives", type=int, default=16, help="subscriptions of each fault")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--faults", nargs="+", choices=get_args(Fault), default=get_args(Fault))
+    parser.add_argument("--wait", type=float, default=FLUSH_S + 2, help="seconds between the two dumps")
     parser.add_argument("--record", type=Path, help="where to write the cases, a line each")
     asked = parser.parse_args()
     cases: list[Case] = []
@@ -192,7 +203,7 @@ def main() -> int:
             tempfile.TemporaryDirectory() as folder,
             running_cluster(Path(folder), asked.version, count=1, **OF_THE_TEST, **SETTINGS) as cluster,
         ):
-            found = list(broken(cluster, fault, asked.lives, 100 * asked.seed + number))
+            found = list(broken(cluster, fault, asked.lives, 100 * asked.seed + number, asked.wait))
         print(f"{asked.version}, {fault}: {table(found)}", flush=True)
         errors = [error for each in found if (error := each.wrong_loss()) is not None]
         print(*errors, sep="\n", flush=True)

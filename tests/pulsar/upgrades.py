@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ackwell import Position, PositionRangeSet
 from ackwell.cursor.ack_sets import from_words
+from ackwell.protocol.constants import SubscriptionType
 from tests.commands import ackwell
 from tests.pulsar.cluster import Cluster, ClusterBroker, running_cluster
 from tests.pulsar.lives.life import CONSUMER, MANY, Life
@@ -111,7 +112,7 @@ class ProtectedLife(UpgradeLife):
 
     def __init__(self, broker: ClusterBroker, seed: int) -> None:
         super().__init__(broker, seed)
-        self._sizes, self._shared = (None,), True
+        self._sizes, self._kind = (None,), SubscriptionType.SHARED
 
     def attach(self, broker: ClusterBroker) -> None:
         """Connect the consumer to the broker that serves the topic."""

@@ -79,6 +79,8 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
     """Whether acknowledgments of single messages of a batch are kept."""
     cursor_position_flush_seconds: int = _setting("managedLedgerCursorPositionFlushSeconds", 60)
     """The longest time that a change waits in memory if the write rate limit delays it."""
+    bookkeeper_client_timeout_seconds: int = _setting("bookkeeperClientTimeoutInSeconds", 30)
+    """The time after which a write that a bookie does not answer fails, or is sent to another bookie."""
     max_message_size_bytes: int = _setting("maxMessageSize", MAX_MESSAGE_BYTES)
     """The maximum size of a message in bytes, and of a state in one entry."""
     netty_max_frame_size_bytes: int = _setting(

@@ -49,6 +49,7 @@ ReasonCode = Literal[
     "batch-index-not-read-back",
     "batch-index-not-written",
     "cursor-not-written",
+    "write-not-confirmed",
     "settings-assumed",
     "properties-discarded",
 ]
@@ -467,6 +468,23 @@ def not_written_reason(messages: Bounds, sign: str) -> Reason:
         f"the broker could not write the cursor, or waits for the write: {sign}. {up_to.capitalize()} "
         "acknowledged messages may be in memory only",
     )
+
+
+def not_confirmed_reason(age_ms: int | None, proven_ms: int | None, state: str | None) -> Reason:
+    """Return the reason for acknowledgments whose write is not proven.
+
+    `age_ms` is the time since the last acknowledgment, and `proven_ms` the age at which its write is proven;
+    None if it is not proven in this state of the cursor.
+    """
+    if proven_ms is None:
+        text = f"the state of the cursor is {state}, in which no write of the last acknowledgments is proven"
+    else:
+        last = "of unknown age" if age_ms is None else f"{age_ms // 1_000:,} s old"
+        text = (
+            f"the last acknowledgment is {last}, and its write is proven after {proven_ms // 1_000:,} s: "
+            "the broker may delay it, and then a bookie may not answer"
+        )
+    return Reason("write-not-confirmed", text)
 
 
 def _too_large(size: int, limit: int) -> Reason:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from ackwell.broker.writes import Reason
 from ackwell.diagnosis.limits import BATCH_LIMIT, RANGE_LIMIT, counted_entries
 from ackwell.diagnosis.prediction import predicted_losses
+from ackwell.diagnosis.unwritten import ATTEMPTS, written_after_ms
 
 if TYPE_CHECKING:
     from ackwell.broker.broker_settings import BrokerSettings
@@ -25,6 +26,7 @@ VERSION: Final = "version"
 
 LONG_ARRAY: Final = "managedLedgerPersistIndividualAckAsLongArray"
 FLUSH_SECONDS: Final = "managedLedgerCursorPositionFlushSeconds"
+CLIENT_TIMEOUT: Final = "bookkeeperClientTimeoutInSeconds"
 TRANSACTIONS: Final = "transactionCoordinatorEnabled"
 
 _UNLIMITED: Final = "1000000000"
@@ -38,6 +40,7 @@ _EXTREMES: Final[dict[str, tuple[str, str]]] = {
     "acknowledgmentAtBatchIndexLevelEnabled": ("true", "false"),
     TRANSACTIONS: ("true", "false"),
     FLUSH_SECONDS: (_UNLIMITED, "0"),
+    CLIENT_TIMEOUT: (_UNLIMITED, "0"),
 }
 """The settings that decide the loss of a restart: the values with the greatest and with the least loss."""
 
@@ -155,8 +158,9 @@ def _condition(
         most = stats.backlog_entries if stats.batch_deleted is None else len(stats.batch_deleted)
         least = "the number of partly acknowledged batches" if most is None else f"{most:,}"
         return f"no batch index is lost for the limit if {name} ≥ {least}; the default is {default:,}"
-    if name == FLUSH_SECONDS and stats.quiet_ms is not None:
-        most = max(stats.quiet_ms // 1_000 - 2, 0)
+    if name in (FLUSH_SECONDS, CLIENT_TIMEOUT) and stats.quiet_ms is not None:
+        left_ms = stats.quiet_ms - written_after_ms(closes[0].with_values([f"{name}=0"])) - 1
+        most = max(left_ms, 0) // (1_000 if name == FLUSH_SECONDS else ATTEMPTS * 1_000)
         return f"the last acknowledgments are written if {name} ≤ {most:,}; the default is {default:,}"
     return f"it also depends on {name}; the default is {str(default).lower()}"
 

@@ -123,11 +123,8 @@ class Diagnosis:
         hidden = {"batch-index-hidden", "settings-assumed"} | (
             {"batch-index-not-written"} if not self.stats.batch_deleted else set()
         )
-        spoken_for = any(
-            not {reason.code for reason in loss.reasons} <= hidden
-            or (loss.reasons and _shows_parts(self.stats))
-            for loss in open_losses
-        )
+        found = [{reason.code for reason in loss.reasons} - {"write-not-confirmed"} for loss in open_losses]
+        spoken_for = any(codes and (not codes <= hidden or _shows_parts(self.stats)) for codes in found)
         return Verdict.AT_RISK if spoken_for else Verdict.UNPROVEN
 
     def to_json(self) -> dict[str, Any]:
@@ -321,11 +318,6 @@ def _notes(
     usage: Sequence[LimitUsage],
 ) -> Iterator[str]:
     yield from (loss_beyond(stats, settings, each) for each in usage if each.is_near and each.share <= 1)
-    if any(loss.messages_before_flush != loss.messages for loss in losses):
-        yield (
-            "a crash may happen before the last acknowledgments are written, which takes up to "
-            f"{settings.cursor_position_flush_seconds} s; the source does not show whether they are written"
-        )
     if stats.batch_sizes.each is None and any(loss.entries or loss.partial_entries for loss in losses):
         yield (
             "the source does not prove the number of messages in an entry, so the number of messages is an "

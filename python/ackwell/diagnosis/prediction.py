@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from ackwell.broker.batch_sizes import Bounds
 from ackwell.broker.contradictions import Part
 from ackwell.broker.restart import RestartLoss, restart_loss
-from ackwell.broker.writes import Restart, not_written_reason
+from ackwell.broker.writes import Restart, not_confirmed_reason, not_written_reason
 from ackwell.cursor.cursor_state import CursorState
 from ackwell.diagnosis.hidden import hidden_parts
-from ackwell.diagnosis.unwritten import Withheld, unwritten, withheld
+from ackwell.diagnosis.unwritten import Withheld, unwritten, withheld, written_after_ms
 
 if TYPE_CHECKING:
     from ackwell.broker.broker_settings import BrokerSettings
@@ -51,7 +51,8 @@ def with_withheld(
     losses: Sequence[RestartLoss], held_back: Withheld, stats: SubscriptionStats, settings: BrokerSettings
 ) -> tuple[RestartLoss, ...]:
     """Add the acknowledgments that may be in memory only to the losses of `written_losses`."""
-    return tuple(_with_withheld(loss, held_back, stats, settings) for loss in losses)
+    found = tuple(_with_withheld(loss, held_back, stats, settings) for loss in losses)
+    return found if held_back.sign else tuple(_with_unconfirmed(loss, stats, settings) for loss in found)
 
 
 def predict(
@@ -124,6 +125,16 @@ def _with_withheld(
         messages_before_flush=loss.messages_before_flush.or_else(messages),
         reasons=reasons,
     )
+
+
+def _with_unconfirmed(loss: RestartLoss, stats: SubscriptionStats, settings: BrokerSettings) -> RestartLoss:
+    """Add the reason for a loss that is greater if the last acknowledgments are not written."""
+    if loss.messages_before_flush == loss.messages:
+        return loss
+    is_open = stats.cursor_state in (None, "Open")
+    proven_ms = written_after_ms(settings) if is_open else None
+    reason = not_confirmed_reason(stats.quiet_ms, proven_ms, stats.cursor_state)
+    return replace(loss, reasons=(*loss.reasons, reason))
 
 
 def _has_no_unwritten_parts(stats: SubscriptionStats, settings: BrokerSettings, restart: Restart) -> bool:

@@ -1,10 +1,14 @@
 """Upper bounds of the number of acknowledgments that a broker has not written yet.
 
-A broker writes a cursor within `managedLedgerCursorPositionFlushSeconds`, if it can. `NoLedger` is the
-state of a cursor that was only read since the topic was loaded. It is also the state of a cursor whose
-ledger cannot be created or written: its acknowledgments are then in memory only. The counters of the
-delivery distinguish these two cases. A write that the bookies do not answer is visible only in two dumps: the
-cursor ledger does not grow after an acknowledgment.
+A broker sends an acknowledgment to the cursor ledger within `managedLedgerCursorPositionFlushSeconds`. No
+answer of the admin API shows whether the bookies have confirmed that write. A bookie that does not answer
+delays it for `bookkeeperClientTimeoutInSeconds`; then another bookie replaces the first one, or the write
+fails and the state is not `Open`. The write is therefore proven only by that time after the acknowledgment.
+
+`NoLedger` is the state of a cursor that was only read since the topic was loaded. It is also the state of a
+cursor whose ledger cannot be created or written: its acknowledgments are then in memory only. The counters of
+the delivery distinguish these two cases. Two dumps show a delayed write: the cursor ledger does not grow
+after an acknowledgment.
 """
 
 from __future__ import annotations
@@ -25,20 +29,23 @@ if TYPE_CHECKING:
 WRITE_MS: Final = 1_000
 """A cursor is written at most once a second."""
 
+ATTEMPTS: Final = 2
+"""The timeouts of one write: one at a bookie of the ledger, and one at the bookie that replaces it."""
+
 
 def unwritten(
     stats: SubscriptionStats, settings: BrokerSettings, before: SubscriptionStats | None
 ) -> int | None:
     """Return the maximum number of entries whose acknowledgment is not written yet; None if unbounded.
 
-    Acknowledgments older than the flush interval are written. Without an acknowledgment in that time, the
-    bound is 0. Otherwise it is the number of entries acknowledged since a dump that is older than the
-    interval. This requires that all states since then were within the limits, and that the cursor did not
-    move back (which closes the consumers).
+    Acknowledgments older than `written_after_ms` are written. Without an acknowledgment in that time, the
+    bound is 0. Otherwise it is the number of entries acknowledged since a dump that is older than that time.
+    This requires that all states since then were within the limits, and that the cursor did not move back
+    (which closes the consumers).
     """
     if stats.cursor_state not in (None, "Open") or Part.WRITES in stats.unknown:
         return None
-    waits_ms = _waits_ms(settings)
+    waits_ms = written_after_ms(settings)
     quiet_ms = stats.quiet_ms
     if quiet_ms is not None and quiet_ms > waits_ms:
         return 0
@@ -66,8 +73,13 @@ def unwritten(
     return acked if acked >= 0 and most <= settings.max_unacked_ranges_to_persist else None
 
 
-def _waits_ms(settings: BrokerSettings) -> int:
-    """Return the time within which a broker writes an acknowledgment."""
+def written_after_ms(settings: BrokerSettings) -> int:
+    """Return the time after an acknowledgment at which it is written if the state is still `Open`."""
+    return _sent_after_ms(settings) + ATTEMPTS * 1_000 * settings.bookkeeper_client_timeout_seconds
+
+
+def _sent_after_ms(settings: BrokerSettings) -> int:
+    """Return the time within which a broker sends an acknowledgment to the cursor ledger."""
     return settings.cursor_position_flush_seconds * 1_000 + WRITE_MS
 
 
@@ -126,13 +138,13 @@ def withheld(
         unwritten_ms = _switching_ms(before, stats)
         sign = _sign_between(before, stats) or (
             f"the cursor has been switching ledgers for at least {unwritten_ms // 1_000:,} s"
-            if unwritten_ms is not None and unwritten_ms > _waits_ms(settings)
+            if unwritten_ms is not None and unwritten_ms > _sent_after_ms(settings)
             else ""
         )
         return Withheld(_acked(stats, settings), sign, unwritten_ms=unwritten_ms) if sign else NOTHING
     if stats.cursor_ledger == "open":
         quiet_ms = stats.quiet_ms
-        is_overdue = quiet_ms is not None and quiet_ms > _waits_ms(settings)
+        is_overdue = quiet_ms is not None and quiet_ms > _sent_after_ms(settings)
         shows_writes = stats.cursor_ledger_last_entry is not None
         sign = _sign_between(before, stats) if is_overdue and shows_writes else ""
         return Withheld(_acked(stats, settings), sign, unwritten_ms=quiet_ms) if sign else NOTHING

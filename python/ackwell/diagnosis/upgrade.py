@@ -250,11 +250,13 @@ def _worst(found: Iterable[Diagnosis]) -> Verdict:
 def _lost(found: Sequence[Diagnosis], restart: Restart) -> Bounds:
     """Return the narrowest bounds that contain the number of messages that each diagnosis loses.
 
-    Assume that the broker has written the latest acknowledgments.
+    The latest acknowledgments may not be written when a broker crashes.
     """
     if any(not each.is_known for each in found):
         return Bounds(0, None)
-    losses = [loss.messages for each in found for loss in each.restarts if loss.restart == restart]
+    losses = [
+        loss.messages_before_flush for each in found for loss in each.restarts if loss.restart == restart
+    ]
     return reduce(Bounds.or_else, losses) if losses else Bounds(0, 0)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.pulsar import kit
 from tests.pulsar.lives.case import Case, summary
-from tests.pulsar.lives.examine import SETTINGS, examined
+from tests.pulsar.lives.examine import IDLE_S, PAUSES_S, SETTINGS, examined
 
 
 def main() -> int:
@@ -20,6 +20,7 @@ def main() -> int:
     parser.add_argument("--lives", type=int, default=20, help="subscriptions at once")
     parser.add_argument("--processes", type=int, default=4, help="broker processes, one after the other")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--idle", action="store_true", help="the consumers are idle before each restart")
     parser.add_argument("--record", type=Path, help="where to write the cases, a line each, compressed")
     asked = parser.parse_args()
     cases: list[Case] = []
@@ -28,7 +29,8 @@ def main() -> int:
         gzip.open(asked.record or os.devnull, "wt") as sink,
         kit.running_broker(Path(folder), asked.version, **SETTINGS) as broker,
     ):
-        for case in examined(broker, asked.lives, asked.processes, asked.seed):
+        pauses_s = (IDLE_S,) if asked.idle else PAUSES_S
+        for case in examined(broker, asked.lives, asked.processes, asked.seed, pauses_s):
             cases.append(case)
             sink.write(case.to_json() + "\n")
             wrong = case.wrong()

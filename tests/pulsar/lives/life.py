@@ -43,7 +43,7 @@ class Life:
         self.seed = seed
         self.settings = {name: self._chance.choice(values) for name, values in LIMITS.items()}
         self._sizes = self._chance.choice(((None,), (None,), (10,), (1,), (None, 3, 10), (2, 5, 100)))
-        self._shared = self._chance.random() < 0.5
+        self._kind = self._chance.choice(tuple(SubscriptionType))
         namespace = f"life{seed}-{uuid.uuid4().hex[:8]}"
         broker.create_namespace(namespace)
         self._name = f"public/{namespace}/topic"
@@ -64,10 +64,6 @@ class Life:
     def _configure(self) -> None:
         """Apply the life's settings to the topics that the broker loads next."""
         self._broker.configure(**self.settings)
-
-    @property
-    def _kind(self) -> SubscriptionType:
-        return SubscriptionType.SHARED if self._shared else SubscriptionType.EXCLUSIVE
 
     def leave(self) -> None:
         """Disconnect without a word."""
@@ -156,7 +152,7 @@ class Life:
             ("holes", "holes", "stripes", "parts", "parts", "both", "cumulative", "nothing")
         )
         if style == "cumulative":
-            if not self._shared:
+            if self._kind in (SubscriptionType.EXCLUSIVE, SubscriptionType.FAILOVER):
                 self._cumulative(client, chance.choice(positions))
             return
         whole = {
