@@ -120,7 +120,8 @@ def test_events_that_cannot_be_replayed_are_named_with_the_remedy(tmp_path: Path
     done = ackwell("events", "check", "--format", "json", str(bad))
     (problem,) = json.loads(done.out)
     assert done.code == 3
-    assert problem["problem"]
+    assert problem["source"] == f"{bad}, line 1"
+    assert str(bad) not in problem["problem"]
     assert problem["remedy"]
     shown = ackwell("events", "check", str(bad))
     where = ": ".join(part for part in (problem["source"], problem["column"]) if part)

@@ -213,7 +213,7 @@ def test_a_violation_in_words_and_as_json() -> None:
     assert str(found) == "t s: event 7, 3:0 acked-again"
     assert found.to_json()["other"] is None
     (found,) = check_history(events(*PUBLISHED[:1], *OPEN), at_rest=True)
-    assert str(found) == "t s: event 0, 3:0 never-delivered"
+    assert str(found) == "t s: 3:0 never-delivered"
 
 
 def test_the_least_that_waits_is_the_one_that_is_overtaken() -> None:

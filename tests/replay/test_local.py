@@ -128,6 +128,7 @@ def test_rows_and_damaged_files_are_named(tmp_path: Path) -> None:
     assert problem.source == "t, b"
     done = ackwell("events", "check", str(path))
     assert (done.code, done.out.splitlines()[0]) == (3, f"t, b: {problem.problem}")
+    assert done.out.count("t, b") == 1
     path.write_bytes(b"PAR1 and no more")
     (problem,) = check_events([path])
     assert (problem.source, problem.remedy) == (str(path), "write the file again")

@@ -305,6 +305,10 @@ def test_the_journal_of_another_subscription_is_not_released(there: Cluster) -> 
     Path("j").write_text(json.dumps(with_sha256(journal | {"subscription": "other"})))
     done = ackwell("rescue", "unload", TOPIC, NAME, *arguments)
     assert (done.code, "refused (other-journal)" in done.err) == (3, True)
+    short = TOPIC.removeprefix("persistent://")
+    for names, code in (((short, NAME), 3), ((f"{short}-2",), 3), ((short,), 0), ((TOPIC, "other"), 0)):
+        done = ackwell("rescue", "release", *names, *arguments[:-1])
+        assert (done.code, "refused (other-journal)" in done.err) == (code, code == 3), names
     assert len(there.rates) == 1
     assert Path("j").exists()
 

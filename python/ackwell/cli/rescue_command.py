@@ -639,10 +639,10 @@ def release(
     connection: Connection,
     journal: Annotated[Path, typer.Option(metavar="FILE", help="The journal of the hold.")],
     topic: Annotated[
-        str | None, typer.Argument(metavar="[TOPIC]", help="Not needed; the journal names it.")
+        str | None, typer.Argument(metavar="[TOPIC]", help="Refuse a journal of another topic.")
     ] = None,
     subscription: Annotated[
-        str | None, typer.Argument(metavar="[SUBSCRIPTION]", help="Not needed; the journal names it.")
+        str | None, typer.Argument(metavar="[SUBSCRIPTION]", help="Refuse a journal of another subscription.")
     ] = None,
     yes: Yes = False,
 ) -> None:
@@ -658,7 +658,7 @@ def release(
     from ackwell.rescue import release as release_delivery
     from ackwell.rescue.holding import read_journal
 
-    found = read_journal(journal, topic, subscription)
+    found = read_journal(journal, None if topic is None else _full_topic_name(topic), subscription)
     with connection:
         if not yes:
             change = "remove the rate" if found["before"] is None else f"set {found['before']} again"

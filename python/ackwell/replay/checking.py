@@ -57,7 +57,7 @@ def _columns(path: AnyPath) -> Iterator[Problem]:
                 return
             schema = pq.read_schema(source)
     except EventError as error:
-        yield Problem(str(path), "", str(error).removeprefix(f"{path}: "), "write the file again")
+        yield Problem(str(path), "", error.reason, "write the file again")
         return
     names = Counter(name.lower() for name in schema.names)
     known, constants = table_schemas.EVENT_TYPES, path_columns(path)
@@ -94,7 +94,13 @@ def _rows(files: list[AnyPath]) -> Iterator[Problem]:
     errors: dict[tuple[str, str], str] = {}
     try:
         replay_files(files, errors=errors)
+    except EventError as error:
+        place = error.file or ""
+        if error.line is not None:
+            place = f"{place}, line {error.line}"
+        yield Problem(place, "", error.reason, _REMEDY)
     except AckwellError as error:
         yield Problem("", "", str(error), _REMEDY)
-    for (topic, subscription), message in errors.items():
-        yield Problem(f"{topic}, {subscription}", "", message, _REMEDY)
+    for names, message in errors.items():
+        source = ", ".join(names)
+        yield Problem(source, "", message.removeprefix(f"{source}: "), _REMEDY)

@@ -64,7 +64,8 @@ class Violation(NamedTuple):
 
     def __str__(self) -> str:
         of = "" if self.other is None else f" {self.other}"
-        return f"{self.topic} {self.subscription}: event {self.sequence}, {self.position} {self.rule}{of}"
+        event = "" if self.rule is Rule.NEVER_DELIVERED else f"event {self.sequence}, "
+        return f"{self.topic} {self.subscription}: {event}{self.position} {self.rule}{of}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields, positions as text."""

@@ -136,7 +136,7 @@ def read_journal(journal: Path, topic: str | None = None, subscription: str | No
     """Read a journal; `StatsError` for another file, `RefusedError` for another subscription."""
     found = read_with_sha256(journal, SourceKind.JOURNAL, _JOURNAL_VERSION, key="before")
     name = found["topic"], found["subscription"]
-    if topic is not None and name != (topic, subscription):
+    if topic not in (None, name[0]) or subscription not in (None, name[1]):
         raise RefusedError("other-journal", journal=journal, topic=name[0], subscription=name[1])
     return found
 
