@@ -107,6 +107,17 @@ def test_end_names_a_subscription_whose_topic_was_closed_twice(there: Cluster) -
     assert parts(there) == []
 
 
+def test_begin_again_after_a_close_keeps_parts_in_the_next_close(there: Cluster) -> None:
+    batch = fill(there)
+    before = there.acked()
+    for _ in range(3):
+        # No consumer connects after the close.
+        rescue(there, "begin")
+        there.unload()
+    assert "lost" not in rescue(there, "end", "window")
+    assert (parts(there), there.acked(), there.rates) == ([batch], before, {})
+
+
 def test_begin_names_a_subscription_with_too_few_ranges_for_the_cursor_ledger(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

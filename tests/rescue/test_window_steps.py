@@ -178,7 +178,7 @@ def west() -> Fake:
 
 def test_every_hold_is_set_before_the_last_snapshots(calls: list[Any]) -> None:
     made = window(A, B)
-    assert list(begin(of(Fake()), made)) == [Result(A), Result(B)]
+    assert list(begin(of(Fake()), made)) == [Result(A, parts="lost"), Result(B, parts="lost")]
     assert {each[0] for each in calls[-2:]} == {"take"}
     for name in "ab":
         assert [each[0] for each in calls if each[1] == name] == ["take", "check", "hold", "take"]
@@ -188,7 +188,7 @@ def test_every_hold_is_set_before_the_last_snapshots(calls: list[Any]) -> None:
     # An interrupted run is repeated without the subscriptions that are done.
     made.report(A).write_text("")
     calls.clear()
-    assert list(begin(of(Fake()), made)) == [Result(B)]
+    assert list(begin(of(Fake()), made)) == [Result(B, parts="lost")]
     assert calls == [("take", "b"), ("hold", "b"), ("take", "b")]
 
 
@@ -230,7 +230,7 @@ def test_a_snapshot_is_kept_if_the_topic_was_loaded_since_and_lost_acknowledgmen
     first = made.snapshot(A).read_bytes()
     later = taken("a", ranges, ledgers, time_ms=2_000_000)
     monkeypatch.setattr(windows, "take", lambda *_: later)
-    assert list(begin(of(Fake()), made)) == [Result(A)]
+    assert list(begin(of(Fake()), made)) == [Result(A, parts="lost")]
     assert (made.snapshot(A).read_bytes() != first) is is_replaced
 
 
@@ -298,6 +298,7 @@ def test_a_window_without_a_snapshot_restores_nothing(calls: list[Any], is_held:
         "missing": 0,
         "ack_sets": 0,
         "waiting": 0,
+        "lost_parts": False,
     }
 
 

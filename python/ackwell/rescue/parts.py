@@ -19,6 +19,7 @@ from ackwell.rescue.planning import attachable_type, is_loaded_anew
 from ackwell.rescue.restoring import send
 
 if TYPE_CHECKING:
+    from ackwell.protocol.constants import SubscriptionType
     from ackwell.rescue.connection import Connection
     from ackwell.rescue.snapshot import Snapshot
 
@@ -53,15 +54,16 @@ def lost_parts(before: Snapshot, live: Snapshot) -> bool:
     )
 
 
-def keep_parts(connection: Connection, live: Snapshot) -> bool:
+def keep_parts(connection: Connection, live: Snapshot, before: Snapshot | None = None) -> bool:
     """Open the cursor ledger if the next close would lose parts of batches without it; return whether it did.
 
-    If no helper can attach, the ledger stays as it is.
+    `before` is an earlier snapshot. It has the type if no consumer has connected since the load. If no helper
+    can attach, the ledger stays as it is.
     """
     if live.stats.cursor_ledger == "open" or parts_after_close(live) == "kept" or not _has_ledger_form(live):
         return False
     try:
-        _repeat_acknowledgment(connection, live)
+        _repeat_acknowledgment(connection, live.name, attachable_type(live, before))
         for _ in range(_OPEN_ATTEMPTS_MAX):
             if connection.read_live(*live.name).stats.cursor_ledger == "open":
                 return True
@@ -72,16 +74,16 @@ def keep_parts(connection: Connection, live: Snapshot) -> bool:
     return False
 
 
-def _repeat_acknowledgment(connection: Connection, live: Snapshot) -> None:
+def _repeat_acknowledgment(connection: Connection, name: tuple[str, str], kind: SubscriptionType) -> None:
     """Acknowledge an entry that is acknowledged."""
-    with connection.attached(*live.name, attachable_type(live)):
+    with connection.attached(*name, kind):
         # A seek disconnects the helper, so its acknowledgment cannot follow a seek.
-        stats = connection.read_live(*live.name).stats
+        stats = connection.read_live(*name).stats
         first = next(existing(stats.individually_deleted, stats.ledgers).positions(), None)
         if first is not None:
             entry = PositionRangeSet()
             entry.add(*first)
-            send(connection, live.name, entry, {})
+            send(connection, name, entry, {})
 
 
 def _has_ledger_form(live: Snapshot) -> bool:

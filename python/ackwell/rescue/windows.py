@@ -211,10 +211,10 @@ def _hold(connection: Connection, window: Window, name: Name) -> Result:
 
 def _snapshot(connection: Connection, window: Window, name: Name) -> Result:
     try:
-        answer, live = take(connection.admin, *name)
-        if keep_parts(connection, live):
-            answer, live = take(connection.admin, *name)
         before = window.read_snapshot(name)
+        answer, live = take(connection.admin, *name)
+        if keep_parts(connection, live, before):
+            answer, live = take(connection.admin, *name)
         if before is None or not _has_lost_acks(before, live):
             _save(connection, window, answer, live)
     except AckwellError as error:
