@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.pulsar import kit
 from tests.pulsar.live import runs
-from tests.pulsar.live.operations import Sequence, drawn
+from tests.pulsar.live.operations import Sequence, drawn, drawn_returned
 from tests.pulsar.live.play import Played, Playing
 
 GROUP = 20
@@ -23,6 +23,7 @@ def main() -> int:
     parser.add_argument("--sequences", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--transactions", action="store_true")
+    parser.add_argument("--returned", action="store_true", help="Key_Shared with many returned entries")
     parser.add_argument("--no-restarts", dest="restarts", action="store_false")
     parser.add_argument("--shrink", type=int, default=0, help="how many differences to shrink")
     parser.add_argument("--case", type=Path, help="a saved sequence")
@@ -33,7 +34,12 @@ def main() -> int:
         sequences = [Sequence.from_json(asked.case.read_text())]
     else:
         seeds = range(asked.seed, asked.seed + asked.sequences)
-        sequences = [drawn(each, transactions=asked.transactions, restarts=asked.restarts) for each in seeds]
+        sequences = [
+            drawn_returned(each)
+            if asked.returned
+            else drawn(each, transactions=asked.transactions, restarts=asked.restarts)
+            for each in seeds
+        ]
     player: Callable[[kit.Broker, Sequence], Playing] = Played
     if asked.client:
         from tests.pulsar.official.play import PlayedByClient as player  # noqa: N813

@@ -30,6 +30,18 @@ WEIGHTS = {
     "unload": 2,
 }
 MIXED = {"nack": 5, "change_type": 2, "unsubscribe": 1, "publish_chunks": 2, "publish_soon": 1}
+RETURNED = {
+    "publish": 14,
+    "subscribe": 6,
+    "close": 2,
+    "flow": 26,
+    "ack": 12,
+    "ack_part": 4,
+    "redeliver": 22,
+    "redeliver_all": 8,
+    "nack": 5,
+    "unload": 1,
+}
 IN_TRANSACTIONS = {"transaction_ack": 8, "transaction_cumulative": 2, "transaction_end": 5}
 
 
@@ -89,3 +101,16 @@ def drawn(seed: int, *, transactions: bool, restarts: bool = True) -> Sequence:
     operations = tuple(Operation(kind, chance.getrandbits(32)) for kind in kinds)
     partition = chance.choice((None, None, 0, 1, 3))
     return Sequence(seed, type, settings, transactions, operations, partition)
+
+
+def drawn_returned(seed: int) -> Sequence:
+    """Draw a Key_Shared sequence in which many entries are returned, for the order of the reads."""
+    base = drawn(seed, transactions=False)
+    chance = random.Random(seed * 7 + 1)
+    kinds = ["subscribe", "subscribe", "publish", "flow", "flow"]
+    kinds += chance.choices(list(RETURNED), list(RETURNED.values()), k=chance.randint(40, 90))
+    settings = dict(base.settings)
+    if chance.random() < 0.6:
+        settings |= {"maxUnackedMessagesPerConsumer": 50_000, "maxUnackedMessagesPerSubscription": 200_000}
+    operations = tuple(Operation(kind, chance.getrandbits(32)) for kind in kinds)
+    return base._replace(type="Key_Shared", settings=settings, operations=operations)

@@ -518,8 +518,8 @@ class Ours:
                     state.replay.add(*position, key_hash)
         read_from, read_to = state.unread.position, tuple(dump["cursor"]["readPosition"])
         for position, entry in self.log.items():
-            unseen = state.replay.is_unseen(*position)
-            read = (unseen or read_from <= position < read_to) and position not in queued
+            read = read_from <= position < read_to or state.replay.contains(*position)
+            read = read and position not in queued
             if state.delayed is not None and read and entry.deliver_at_ms > self.now_ms:
                 state.replay.discard(*position)
                 if self._waits(position):

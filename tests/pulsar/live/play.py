@@ -374,6 +374,9 @@ class Played(Playing):
             return "read before"
         if self._was_blocked and ahead and isinstance(what, UNBLOCKING):
             return "unblocked"
+        left = [each.position for each in predicted if each not in came]
+        if came and late and all(p < read_to and p not in self._queued for p in left):
+            return "read later"
         return ""
 
     def _read_before(self, read_to: Position) -> bool:
