@@ -125,12 +125,16 @@ class SubscriptionReplay:
         index = event.batch_index
         if event.ack_set is not None or index is None:
             return event.ack_set or ()
-        size = max(self._sizes.get(_position(event), 0), event.batch_size or 0)
+        size = self._batch_size(event)
         if size <= index:
             # The batch size is unknown, so the set is filled up to whole words.
             size = (index // 64 + 1) * 64
         mask = mask_without(index) if event.kind is Kind.ACK else mask_after(index)
         return to_words(mask_to_size(mask, size))
+
+    def _batch_size(self, event: Event) -> int:
+        """Return the batch size of an event's entry; 0 if it is unknown."""
+        return max(self._sizes.get(_position(event), 0), event.batch_size or 0)
 
     def _hold(self, event: Event, name: str) -> None:
         """Acknowledge a message in a transaction, so that it is not delivered before the transaction ends."""
@@ -139,9 +143,8 @@ class SubscriptionReplay:
         try:
             if transaction is None or consumer is None or kind is None:
                 raise ProtocolError(f"{name} is not a client's transaction")
-            position = _position(event)
-            size = max(self._sizes.get(position, 0), event.batch_size or 0) or None
-            message = MessageId(*position, ack_set=self._ack_set(event), batch_size=size)
+            size = self._batch_size(event) or None
+            message = MessageId(*_position(event), ack_set=self._ack_set(event), batch_size=size)
             self._subscription.handle(consumer, CommandAck(0, kind, (message,), transaction=transaction))
         except ProtocolError:
             # The broker refused it as well, or the recording lacks an earlier event.
