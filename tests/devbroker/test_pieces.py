@@ -68,6 +68,29 @@ def test_timers_run_once_in_the_order_of_their_times() -> None:
     assert called[5:] == ["jump"]
 
 
+def test_a_machine_whose_clock_is_set_back_delays_timers_and_loses_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    machine = SimpleNamespace(ms=10_000_000)
+    monkeypatch.setattr(
+        "ackwell.devbroker.clock.time", SimpleNamespace(time_ns=lambda: machine.ms * 1_000_000)
+    )
+    clock, called = Clock(), list[int]()
+    clock.call_at(10_000_100, lambda: called.append(clock.now_ms()))
+    machine.ms -= 3_600_000
+    clock.advance(100)
+    assert (called, clock.now_ms()) == ([], 6_400_100)
+    clock.advance(hours=1)
+    assert called == [10_000_100]
+    # A frozen clock does not depend on that of the machine, and continues from its own time.
+    clock.freeze()
+    machine.ms -= 3_600_000
+    assert clock.now_ms() == 10_000_100
+    clock.resume()
+    machine.ms += 1
+    assert clock.now_ms() == 10_000_101
+
+
 def test_time_does_not_go_back_and_has_an_end() -> None:
     clock = frozen()
     for ms in (-1, TIME_MAX_MS - 1_000_000 + 1):

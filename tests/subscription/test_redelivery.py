@@ -113,6 +113,21 @@ def test_a_message_not_acknowledged_in_time_is_redelivered_and_never_early() -> 
     subscription.validate()
 
 
+def test_times_before_earlier_ones_delay_redeliveries_and_lose_none() -> None:
+    backoff = RedeliveryBackoff(1_000, 1_000)
+    subscription = opened("Shared", 4, ack_timeout_ms=5_000, ack_timeout_tick_ms=1_000, nack_backoff=backoff)
+    for entry_id, now_ms in enumerate((9_000, 2_000, 9_000, 2_000)):
+        assert subscription.dispatch(3, entry_id, now_ms=now_ms).consumer == "a"
+    # A back-off has its own end. An ack timeout ends with the latest one before it.
+    assert subscription.nack("a", 3, 2, now_ms=9_000)
+    assert subscription.nack("a", 3, 3, now_ms=2_000)
+    assert [subscription.advance(now_ms) for now_ms in (3_000, 2_000, 9_999, 10_000)] == [1, 0, 0, 1]
+    assert [subscription.advance(now_ms) for now_ms in (7_000, 13_999, 14_000)] == [0, 0, 2]
+    subscription.validate()
+    assert deliver(subscription, 1_000) == {"a": [0, 1, 2, 3]}
+    assert [subscription.redelivery_count(3, each) for each in range(4)] == [1, 1, 1, 1]
+
+
 @pytest.mark.parametrize("kind", ["Shared", "Key_Shared"])
 def test_messages_of_one_read_that_are_not_acknowledged_in_time_are_redelivered(kind: str) -> None:
     subscription = opened(kind, 3, ack_timeout_ms=5_000, ack_timeout_tick_ms=1_000)
