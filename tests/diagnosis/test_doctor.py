@@ -13,6 +13,7 @@ from ackwell.broker.batch_sizes import BatchSizes, Bounds
 from ackwell.broker.broker_settings import BrokerSettings
 from ackwell.broker.codes import codes
 from ackwell.broker.stats import SubscriptionStats, parse_stats
+from ackwell.broker.writes import Restart
 from ackwell.diagnosis.checkup import Checkup, JudgedBroker
 from ackwell.diagnosis.doctor import Verdict, diagnose
 from ackwell.errors import StatsError
@@ -493,3 +494,21 @@ def test_properties_that_an_unreadable_cursor_ledger_cost_are_named_between_two_
     onward = replace(before, mark_delete_position=Position(3, 9), properties={})
     for now, then in ((onward, before), (before, before), (back, back), (back, None)):
         assert not any("26483" in each for each in diagnose(now, before=then).notes)
+
+
+def test_a_verdict_that_a_load_of_the_topic_made_worse_is_explained() -> None:
+    before = replace(
+        subscription(holes(1_500), batchDeletedIndexes={"3:0": [1]}), batch_sizes=BatchSizes(each=10)
+    )
+    loaded = replace(before, cursor_ledger="read-only")
+    found = []
+    cases: list[tuple[SubscriptionStats, Restart]] = [
+        (before, "graceful"),
+        (loaded, "graceful"),
+        (loaded, "crash"),
+    ]
+    for now, restart in cases:
+        diagnosis = diagnose(now, BrokerSettings.of("4.2.4"), restarts=(restart,))
+        found.append([each for each in diagnosis.notes if "since the topic was loaded" in each])
+    assert list(map(len, found)) == [0, 1, 0]
+    assert found[1][0].endswith("a graceful restart redelivers 0")

@@ -8,7 +8,7 @@ the subscription delivers, comes from `ackwell.diagnosis.delivery`.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,7 +19,7 @@ from ackwell.broker.writes import RESTARTS, Reason, Restart
 from ackwell.diagnosis.assumptions import over_assumed
 from ackwell.diagnosis.delivery import DeliveryDiagnosis, delivery_of
 from ackwell.diagnosis.limits import NODE_LIMIT, LimitUsage, limit_usage, loss_beyond
-from ackwell.diagnosis.prediction import weight, with_withheld, written_losses
+from ackwell.diagnosis.prediction import predict, weight, with_withheld, written_losses
 from ackwell.diagnosis.remedies import (
     STATE_THE_SETTINGS,
     WRITE_FIRST,
@@ -193,7 +193,10 @@ def diagnose(
     held_back = withheld(stats, settings, before)
     written = written_losses(stats, settings, restarts, before, later)
     losses = with_withheld(written, held_back, stats, settings)
-    notes = tuple(_notes(stats, settings, losses, usage := tuple(limit_usage(stats, settings, later))))
+    notes = (
+        *_notes(stats, settings, losses, usage := tuple(limit_usage(stats, settings, later))),
+        *_reloaded(stats, settings, written),
+    )
     losses, reason = over_assumed(stats, settings, restarts, before, assumed, losses, later)
     return Diagnosis(
         stats=stats,
@@ -322,4 +325,20 @@ def _notes(
         yield (
             "the source does not prove the number of messages in an entry, so the number of messages is an "
             "interval; --messages-per-entry N narrows it if every batch holds N messages"
+        )
+
+
+def _reloaded(
+    stats: SubscriptionStats, settings: BrokerSettings, losses: Sequence[RestartLoss]
+) -> Iterator[str]:
+    """Yield a note if a graceful restart loses more because the topic was loaded since the last write."""
+    closes = [loss for loss in losses if loss.restart == "graceful"]
+    if stats.cursor_ledger != "read-only" or not closes:
+        return
+    opened = predict(replace(stats, cursor_ledger="open"), settings, "graceful")
+    if weight(opened.messages) < weight(closes[0].messages):
+        yield (
+            "no entry was acknowledged since the topic was loaded, so a close writes the cursor to the "
+            "metadata store, and not to a cursor ledger as before. After the next acknowledgment of an "
+            f"entry, a graceful restart redelivers {opened.messages}"
         )
