@@ -388,12 +388,12 @@ def test_what_a_client_held_and_committed_is_the_subscription_s_own_transaction(
 
 
 def test_a_message_of_a_batch_that_nobody_has_measured_is_not_the_last_one() -> None:
-    acks: list[tuple[Kind, dict[str, Any]]] = [(Kind.ACK, {"batch_index": index}) for index in (0, 1, 70)]
+    acks: list[tuple[Kind, dict[str, Any]]] = [(Kind.ACK, {"batch_index": index}) for index in (0, 1, 63, 64)]
     for count in range(1, len(acks) + 1):
         assert not followed(*DELIVERED, *acks[:count])._subscription.cursor.is_acked(3, 0)
     # The set has the fewest words that contain the index.
     sets = [followed(*DELIVERED, each)._subscription.cursor.batch_deleted[3, 0] for each in acks]
-    assert sets == [(-2,), (-3,), (-1, ~(1 << 6))]
+    assert sets == [(-2,), (-3,), (2**63 - 1,), (-1, -2)]
     both = [(kind, fields | {"batch_size": 2}) for kind, fields in acks[:2]]
     assert followed(*DELIVERED, *both)._subscription.cursor.is_acked(3, 0)
 
@@ -404,6 +404,9 @@ def test_what_an_abort_has_ended_no_commit_brings_back() -> None:
         ends = [(kind, {"transaction": name}) for kind in (Kind.ABORT, Kind.COMMIT)]
         assert not followed(*DELIVERED, held, *ends)._subscription.cursor.is_acked(3, 0)
         assert followed(*DELIVERED, held, ends[1])._subscription.cursor.is_acked(3, 0)
+        # A deleted subscription has no transactions.
+        gone = (Kind.UNSUBSCRIBE, CLIENT)
+        assert not followed(*DELIVERED, held, gone, ends[1])._subscription.cursor.is_acked(3, 0)
 
 
 def test_a_delivery_before_the_answer_of_an_abort_stays_pending() -> None:
