@@ -221,8 +221,10 @@ def test_the_position_of_a_new_subscription_is_requested_before_its_client_gets_
         of(Kind.CONSUMER_OPEN, detail="Key_Shared"),
     ]
     assert wire.recording.known_subscriptions == {(ORDERS, "s")}
-    # The proxy's request is answered once.
+    # The proxy's request is answered once. Its ids begin above those of clients.
     assert wire.position(question, (0, 4)) == []
+    assert len(wire.broker(CommandType.SUCCESS, request_id=2**62 - 1)) == 1
+    assert wire.broker(CommandType.SUCCESS, request_id=2**62) == []
     assert wire.took() == []
 
 

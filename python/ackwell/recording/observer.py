@@ -284,8 +284,8 @@ class ConnectionObserver:
         consumer = self._consumers.get(command.consumer_id)
         if consumer is None:
             return
-        position = position_of(command.message_id) if command.HasField("message_id") else (-1, -1)
-        if min(position) < 0 or max(position) >= 2**62:
+        position = position_of(command.message_id)
+        if not command.HasField("message_id") or min(position) < 0 or max(position) >= 2**62:
             # A seek to a time or to an end: request the position when the consumer subscribes again.
             self._on_success[command.request_id] = partial(
                 self._recording.known_subscriptions.discard, (consumer.topic, consumer.subscription)
