@@ -90,7 +90,8 @@ class ConnectionObserver:
         """Maps a request id to the call that records its success."""
         self._held: dict[int, tuple[ObservedConsumer, Frame | None]] = {}
         """Maps a request id of the proxy to the consumer and the held answer to its SUBSCRIBE."""
-        self._opening: dict[int, tuple[int, ObservedConsumer]] = {}
+        self._opening: dict[int, tuple[int, partial[ObservedConsumer]]] = {}
+        """Maps the request id of a SUBSCRIBE to the consumer's id and the consumer without its number."""
         self._questions = FIRST_OWN_REQUEST_ID
         self._is_unreadable = False
 
@@ -215,15 +216,17 @@ class ConnectionObserver:
     # Consuming
 
     def _subscribe(self, command: Any, _: bytes) -> None:
-        consumer = ObservedConsumer(
-            full_name(command.topic),
-            command.subscription,
-            command.consumer_name or f"consumer-{command.consumer_id}",
-            _type_of(command.subType),
-            0,
-            command.durable,
+        self._opening[command.request_id] = (
+            command.consumer_id,
+            partial(
+                ObservedConsumer,
+                full_name(command.topic),
+                command.subscription,
+                command.consumer_name or f"consumer-{command.consumer_id}",
+                _type_of(command.subType),
+                durable=command.durable,
+            ),
         )
-        self._opening[command.request_id] = command.consumer_id, consumer
 
     def _message(self, command: Any, data: bytes) -> None:
         consumer = self._consumers.get(command.consumer_id)
@@ -338,9 +341,9 @@ class ConnectionObserver:
             note()
         if (opened := self._opening.pop(message.request_id, None)) is None:
             return [given]
-        consumer_id, consumer = opened
+        consumer_id, numbered = opened
         self._recording.consumers += 1
-        consumer = consumer._replace(number=self._recording.consumers)
+        consumer = numbered(number=self._recording.consumers)
         if not consumer.durable:
             # A client may open a consumer again without closing it.
             self._recording.readers[consumer.topic, consumer.subscription].add((self, consumer_id))
