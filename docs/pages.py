@@ -24,7 +24,7 @@ from ackwell.cli import program
 from ackwell.cursor.cursor_settings import CursorSettings
 from ackwell.devbroker.admin.route_table import Route, routes
 from ackwell.devbroker.devbroker_settings import DevBrokerSettings
-from ackwell.devbroker.policies import POLICIES
+from ackwell.devbroker.namespace_policies import POLICIES
 from ackwell.releases import RELEASES
 from ackwell.saving.chunks import EntrySettings
 from ackwell.subscription import RedeliveryBackoff, SubscriptionSettings

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -109,6 +110,18 @@ def test_a_room_imports_only_what_is_above_it(typing: bool) -> None:
         "import only what is above in the table of docs/architecture.md, or pass it as an argument"
     )
     assert seen > 100
+
+
+def test_each_class_and_each_module_has_its_own_name() -> None:
+    modules = Counter(path.stem for path in files() if not path.stem.startswith("__"))
+    assert [name for name, count in modules.items() if count > 1] == []
+    classes = Counter(
+        node.name
+        for path in files()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+    )
+    assert [name for name, count in classes.items() if count > 1] == []
 
 
 def test_up_to_the_subscription_there_is_no_clock_no_file_and_no_thread() -> None:

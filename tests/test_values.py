@@ -36,6 +36,7 @@ STATE = {
 }
 """Mutable classes; all others are values."""
 BY_NAME = {
+    "AcceptedCredentials",
     "BatchSizes",
     "Blockage",
     "BrokerFacts",
@@ -45,7 +46,6 @@ BY_NAME = {
     "Code",
     "ConnectedConsumer",
     "ConsumerStats",
-    "Credentials",
     "CursorSettings",
     "Decision",
     "DeliveryDiagnosis",
@@ -61,7 +61,7 @@ BY_NAME = {
     "LoadedCursor",
     "LoadedTopic",
     "MemoryState",
-    "Outcome",
+    "MoveEffect",
     "Plan",
     "Producer",
     "Report",

@@ -10,7 +10,7 @@ import pytest
 
 from ackwell.broker.batch_sizes import Bounds
 from ackwell.broker.broker_settings import BrokerSettings
-from ackwell.broker.contradictions import Part
+from ackwell.broker.contradictions import DumpPart
 from ackwell.broker.stats import SubscriptionStats, from_answer, parse_stats
 from ackwell.diagnosis.checkup import Checkup, JudgedBroker
 from ackwell.diagnosis.doctor import Diagnosis, Verdict, diagnose
@@ -137,7 +137,7 @@ def test_a_range_over_the_end_of_a_ledger_is_split_there() -> None:
     assert str(found.individually_deleted) == "[(5:47..5:49],(7:-1..7:1]]"
     assert (found.split_ranges, found.backlog_entries, found.contradictions) == (1, 8 + 8, ())
     beyond = {**OVER_AN_END, "cursors": cursor("5:39", "7:10", "[(5:57..7:1]]")}
-    assert stats_of(beyond).unknown == {Part.ACKNOWLEDGMENTS, Part.LEDGERS}
+    assert stats_of(beyond).unknown == {DumpPart.ACKNOWLEDGMENTS, DumpPart.LEDGERS}
 
 
 @pytest.mark.parametrize("state", ["NoLedger", "Closed"])
@@ -227,9 +227,11 @@ def test_every_command_bounds_a_crash_while_a_bookie_may_delay_the_write(
     assert upgraded["restartNow"]["ackedMessagesLost"]["crash"]["max"] == most
 
 
-@pytest.mark.parametrize(("mark_delete", "unknown"), [("3:1", frozenset()), ("3:4", {Part.ACKNOWLEDGMENTS})])
+@pytest.mark.parametrize(
+    ("mark_delete", "unknown"), [("3:1", frozenset()), ("3:4", {DumpPart.ACKNOWLEDGMENTS})]
+)
 def test_a_mark_delete_position_at_the_last_entry_is_compared_with_the_entries_to_the_read_position(
-    mark_delete: str, unknown: frozenset[Part]
+    mark_delete: str, unknown: frozenset[DumpPart]
 ) -> None:
     shown = cursor(
         mark_delete,
@@ -240,7 +242,7 @@ def test_a_mark_delete_position_at_the_last_entry_is_compared_with_the_entries_t
     )
     ledgers = {"ledgers": [{"ledgerId": 3, "entries": 5}], "lastConfirmedEntry": "3:4"}
     found = stats_of({**ledgers, "entriesAddedCounter": 5, "cursors": shown})
-    assert found.unknown & {Part.ACKNOWLEDGMENTS} == unknown
+    assert found.unknown & {DumpPart.ACKNOWLEDGMENTS} == unknown
     assert found.backlog_entries == (None if unknown else 3)
 
 
@@ -282,10 +284,10 @@ def test_no_recorded_dump_of_a_healthy_broker_contradicts_itself() -> None:
 
 @pytest.mark.parametrize(
     ("counted", "unknown"),
-    [({"totalNonContiguousDeletedMessagesRange": 1}, ()), ({}, (Part.ACKNOWLEDGMENTS,))],
+    [({"totalNonContiguousDeletedMessagesRange": 1}, ()), ({}, (DumpPart.ACKNOWLEDGMENTS,))],
 )
 def test_another_number_of_ranges_in_stats_is_a_change_if_the_cursor_proves_its_ranges(
-    counted: dict[str, int], unknown: tuple[Part, ...]
+    counted: dict[str, int], unknown: tuple[DumpPart, ...]
 ) -> None:
     told = {
         "numberOfEntries": 10,
@@ -300,10 +302,11 @@ def test_another_number_of_ranges_in_stats_is_a_change_if_the_cursor_proves_its_
 
 
 @pytest.mark.parametrize(
-    ("consumed", "unknown"), [(3, ()), ("3", (Part.ACKNOWLEDGMENTS,)), (None, (Part.ACKNOWLEDGMENTS,))]
+    ("consumed", "unknown"),
+    [(3, ()), ("3", (DumpPart.ACKNOWLEDGMENTS,)), (None, (DumpPart.ACKNOWLEDGMENTS,))],
 )
 def test_a_backlog_that_only_stats_contradicts_is_unknown_if_a_counter_is_damaged(
-    consumed: object, unknown: tuple[Part, ...]
+    consumed: object, unknown: tuple[DumpPart, ...]
 ) -> None:
     told = {
         "numberOfEntries": 10,

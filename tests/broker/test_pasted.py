@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackwell.broker.contradictions import Part
+from ackwell.broker.contradictions import DumpPart
 from ackwell.broker.pasted import clean_pasted
 from ackwell.broker.stats import SubscriptionStats, UnreadableSource, parse_each
 from ackwell.diagnosis.doctor import diagnose
@@ -93,13 +93,13 @@ def test_a_list_that_was_cut_short_is_not_taken_for_the_whole(text: str, said: s
 @pytest.mark.parametrize(
     ("text", "unknown"),
     [
-        (INTERNAL.replace('"[]"', "..."), {Part.ACKNOWLEDGMENTS}),
-        (INTERNAL.replace('"[]"', '"[(5:4..5:5],(5:6..."'), {Part.ACKNOWLEDGMENTS}),
-        (INTERNAL.replace('"[]"', '"[(5:4..5:5],...,(5:7..5:8]]"'), {Part.ACKNOWLEDGMENTS}),
-        (INTERNAL.replace("[\n  {", "[ ...,\n  {"), {Part.LEDGERS, Part.BATCH_SIZES}),
+        (INTERNAL.replace('"[]"', "..."), {DumpPart.ACKNOWLEDGMENTS}),
+        (INTERNAL.replace('"[]"', '"[(5:4..5:5],(5:6..."'), {DumpPart.ACKNOWLEDGMENTS}),
+        (INTERNAL.replace('"[]"', '"[(5:4..5:5],...,(5:7..5:8]]"'), {DumpPart.ACKNOWLEDGMENTS}),
+        (INTERNAL.replace("[\n  {", "[ ...,\n  {"), {DumpPart.LEDGERS, DumpPart.BATCH_SIZES}),
     ],
 )
-def test_a_cut_costs_the_numbers_and_not_the_delivery_verdict(text: str, unknown: set[Part]) -> None:
+def test_a_cut_costs_the_numbers_and_not_the_delivery_verdict(text: str, unknown: set[DumpPart]) -> None:
     blocked = {"consumerName": "a", "availablePermits": 0, "unackedMessages": 3}
     stats = json.dumps({"publishers": [], "subscriptions": {"sub": SUBSCRIPTION | {"consumers": [blocked]}}})
     (found,) = parse_each(f"{text}\n{stats}".encode(), "pasted.json")

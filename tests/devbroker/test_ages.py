@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ackwell.devbroker import Broker, DevBrokerSettings
-from ackwell.devbroker.policies import Retention
+from ackwell.devbroker.namespace_policies import Retention
 from ackwell.protocol.constants import CommandType
 from ackwell.replay.events import Kind
 from tests.devbroker.raw import RawClient

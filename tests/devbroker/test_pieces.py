@@ -16,7 +16,7 @@ from ackwell.devbroker.clock import TIME_MAX_MS, Clock
 from ackwell.devbroker.compaction import CompactedLog
 from ackwell.devbroker.cursor_writes import CursorWrites, RateLimit
 from ackwell.devbroker.faults import NAMES, Faults
-from ackwell.devbroker.policies import unacked_limits
+from ackwell.devbroker.namespace_policies import unacked_limits
 from ackwell.devbroker.recorder import EVENT_RUN_MAX, Recorder
 from ackwell.position import Position
 from ackwell.protocol import messages

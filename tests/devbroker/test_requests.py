@@ -21,7 +21,7 @@ from ackwell.devbroker.admin.route_table import RESOURCES, routes
 from ackwell.devbroker.admin.server import dispatch
 from ackwell.devbroker.admin.topic_routes import _partitions
 from ackwell.devbroker.compatibility import STRATEGIES, can_read, compatible
-from ackwell.devbroker.policies import POLICIES, Policy
+from ackwell.devbroker.namespace_policies import POLICIES, NamespacePolicy
 from ackwell.devbroker.refused_commands import CommandRefusedError
 from ackwell.integers import INT64_MAX
 from ackwell.protocol import messages
@@ -696,7 +696,7 @@ SET_WHOLE = [each for each in POLICIES if each.name not in SET_OTHERWISE]
 
 
 @pytest.mark.parametrize("policy", SET_WHOLE, ids=lambda each: each.name or each.topic)
-def test_every_policy_is_set_read_and_removed(broker: Offline, policy: Policy) -> None:
+def test_every_policy_is_set_read_and_removed(broker: Offline, policy: NamespacePolicy) -> None:
     """Each policy of the table has the routes of the real broker, and its JSON form is that of 4.2.4."""
     broker.topics("PUT", "orders")
     example: dict[str, Any] = {

@@ -11,7 +11,7 @@ from ackwell import Position, PositionRangeSet
 from ackwell.broker.batch_sizes import BatchSizes
 from ackwell.broker.broker_settings import BrokerSettings
 from ackwell.broker.codes import codes
-from ackwell.broker.contradictions import Contradiction, Part
+from ackwell.broker.contradictions import Contradiction, DumpPart
 from ackwell.broker.dispatch import HOLD, ConsumerStats, DispatchStats
 from ackwell.broker.stats import SubscriptionOverview
 from ackwell.diagnosis.delivery import DeliveryDiagnosis, DeliveryFacts, DeliveryVerdict, delivery_of
@@ -22,7 +22,7 @@ from tests.diagnosis.test_delivery import subscription_of, told
 if TYPE_CHECKING:
     from ackwell.broker.stats import SubscriptionStats
 
-WRONG = Contradiction("ledgers", "the ledgers are wrong", frozenset({Part.LEDGERS}))
+WRONG = Contradiction("ledgers", "the ledgers are wrong", frozenset({DumpPart.LEDGERS}))
 OF_DISPATCH = {field.name for field in fields(DispatchStats)}
 SETTINGS = BrokerSettings()
 HOLES = PositionRangeSet.parse("[(3:1..3:2]]")

@@ -141,7 +141,7 @@ DEVBROKER = [
     "tests/devbroker/test_key_order.py",
     "tests/devbroker/test_pulsar_store.py",
     "tests/devbroker/test_quotas_and_rates.py",
-    "tests/devbroker/test_credentials.py",
+    "tests/devbroker/test_accepted_credentials.py",
 ]
 
 RECORDING = [
@@ -334,7 +334,7 @@ JUDGES: dict[str, list[str]] = {
     "python/ackwell/rescue/": RESCUE,
     "python/ackwell/rescue/acks.py": [*RESCUE, "tests/rescue/test_rescue.py"],
     "python/ackwell/rescue/audit.py": ["tests/rescue/test_operations.py", "tests/rescue/test_rescue.py"],
-    "python/ackwell/rescue/parts.py": ["tests/rescue/test_parts.py"],
+    "python/ackwell/rescue/batch_parts.py": ["tests/rescue/test_batch_parts.py"],
     "python/ackwell/rescue/restoring.py": [*RESCUE, "tests/rescue/test_rescue.py"],
     "python/ackwell/rescue/watch.py": WATCH,
     "python/ackwell/rescue/watch_folder.py": WATCH,

@@ -21,7 +21,7 @@ from ackwell.broker.stats import SubscriptionStats, from_answer
 from ackwell.cluster.admin import Admin
 from ackwell.cluster.endpoint import Endpoint
 from ackwell.cursor.rules import acknowledged, existing
-from ackwell.diagnosis.what_if import EARLIEST, LATEST, Move, MoveKind, Outcome, what_if
+from ackwell.diagnosis.what_if import EARLIEST, LATEST, Move, MoveEffect, MoveKind, what_if
 from tests.pulsar import kit
 from tests.pulsar.lives.examine import SETTINGS
 from tests.pulsar.lives.life import SUBSCRIPTION, Life
@@ -109,7 +109,7 @@ class Mover:
         }
         return Move(kind, position), command, body
 
-    def _wrong(self, predicted: Outcome, messages: dict[Position, int]) -> str | None:
+    def _wrong(self, predicted: MoveEffect, messages: dict[Position, int]) -> str | None:
         after = self.stats()
         now = acknowledged(after.ledgers, after.mark_delete_position, after.individually_deleted)
         expected = existing(predicted.after, after.ledgers)

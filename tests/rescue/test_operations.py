@@ -161,9 +161,11 @@ def test_a_key_shared_subscription_is_woken_if_anything_was_sent() -> None:
 
 
 def test_a_report_says_what_was_done() -> None:
-    def said(**numbers: int) -> str:
-        whole = {"sent": 1_234, "missing": 0, "ack_sets": 0, "waiting": 0} | numbers
-        return str(Report(topic="t", subscription="s", **whole))
+    def said(sent: int = 1_234, missing: int = 0, ack_sets: int = 0, waiting: int = 0) -> str:
+        report = Report(
+            topic="t", subscription="s", sent=sent, missing=missing, ack_sets=ack_sets, waiting=waiting
+        )
+        return str(report)
 
     assert said() == "'s' of t: 1,234 acknowledgments restored, 0 are still missing"
     assert said(sent=0, ack_sets=2, waiting=3) == "'s' of t: nothing is missing"

@@ -25,7 +25,7 @@ from ackwell.rescue.plans import read_plans
 from ackwell.rescue.refusals import RefusedError
 from ackwell.rescue.restoring import Report
 from ackwell.rescue.snapshot import Snapshot, snapshots_of
-from ackwell.rescue.watch import Event, Watch, WatchCounts
+from ackwell.rescue.watch import Watch, WatchCounts, WatchEvent
 from ackwell.rescue.watch_folder import WatchFolder
 from ackwell.rescue.watch_server import is_healthy, watch_metrics, watch_server
 from ackwell.rescue.watching import RANGES_MIN, both_losses, decide
@@ -595,4 +595,4 @@ def servers_of(found: list[object]) -> Callable[[ThreadingHTTPServer], None]:
 
 
 def test_an_event_is_no_error_by_default() -> None:
-    assert not Event(NAME, "text").is_error
+    assert not WatchEvent(NAME, "text").is_error

@@ -16,8 +16,8 @@ from ackwell.rescue.refusals import RefusedError
 from ackwell.rescue.watching import (
     AGE_MS_MAX,
     RANGES_MIN,
-    Change,
     Decision,
+    Transition,
     decide,
     is_at_risk,
     unchanged_remaining,
@@ -53,7 +53,7 @@ def watched(seed: int) -> Counter[str]:
         decision = decide(before, now)
         counted[str(decision.change)] += 1
         counted["rounds with a loss"] += bool(len(lost))
-        if decision.change is Change.LOST:
+        if decision.change is Transition.LOST:
             assert decision.plan is not None
             left, parts = unchanged_remaining(decision.plan, history.snapshot(connected=True))
             wrong = left - history.truth
@@ -81,12 +81,12 @@ def test_a_loss_is_restored_and_a_seek_is_not() -> None:
     before, history = at_the_limit()
     history.do("unload")
     decision = decide(before, history.snapshot())
-    assert (decision.change, decision.missing) == (Change.LOST, 11)
+    assert (decision.change, decision.missing) == (Transition.LOST, 11)
     assert decision.plan is not None
     assert decision.plan.missing == before.acked - history.snapshot().acked
     before, history = at_the_limit()
     history.subscription.seek(Position(0, 0))
-    assert decide(before, history.snapshot()).change is Change.MOVED
+    assert decide(before, history.snapshot()).change is Transition.MOVED
 
 
 def test_a_seek_and_a_load_between_two_observations_are_refused() -> None:
@@ -94,7 +94,7 @@ def test_a_seek_and_a_load_between_two_observations_are_refused() -> None:
     history.subscription.seek(Position(0, 0))
     history.do("unload")
     decision = decide(before, history.snapshot())
-    assert decision.change is Change.REFUSED
+    assert decision.change is Transition.REFUSED
     assert decision.refusal is not None
     assert decision.refusal.code == "first-range-gone"
 
@@ -147,7 +147,7 @@ def test_a_new_subscription_and_a_new_topic_of_the_same_name_restore_nothing() -
         before, history = at_the_limit()
         history.do(name)
         history.do("unload")
-        assert decide(before, history.snapshot()).change in (Change.NONE, Change.REFUSED), name
+        assert decide(before, history.snapshot()).change in (Transition.NONE, Transition.REFUSED), name
 
 
 def test_a_subscription_is_at_risk_from_most_of_a_limit_on() -> None:

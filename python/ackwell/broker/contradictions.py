@@ -50,7 +50,7 @@ CLOCK_SKEW_MS: Final = 1_000
 """Times of one broker may differ by the duration of a request."""
 
 
-class Part(StrEnum):
+class DumpPart(StrEnum):
     """A part of a dump that a contradiction makes unknown."""
 
     LEDGERS = "ledgers"
@@ -72,7 +72,7 @@ class Contradiction:
     name: str
     """The name of the invariant."""
     text: str
-    unknown: frozenset[Part]
+    unknown: frozenset[DumpPart]
     """The parts that are unknown; empty if the contradiction affects a counter only."""
 
     def __str__(self) -> str:
@@ -195,7 +195,7 @@ class DumpFields:
         return [each for each in self.stats.get("consumers") or () if isinstance(each, dict)]
 
 
-Found: TypeAlias = "tuple[str, tuple[Part, ...]]"
+Found: TypeAlias = "tuple[str, tuple[DumpPart, ...]]"
 """The text of a contradiction, and the parts that are unknown because of it."""
 
 
@@ -205,7 +205,7 @@ def _sum_of_ledgers(fields: DumpFields) -> Found | None:
         return None
     return (
         f"numberOfEntries is {counted:,}, and the ledgers have {fields.entries:,} entries",
-        (Part.LEDGERS, Part.BATCH_SIZES),
+        (DumpPart.LEDGERS, DumpPart.BATCH_SIZES),
     )
 
 
@@ -218,14 +218,14 @@ def _sum_of_sizes(fields: DumpFields) -> Found | None:
     summed = sum(sizes) + (0 if sizes[-1] else fields.number(fields.internal, "currentLedgerSize") or 0)
     if total == summed:
         return None
-    return f"totalSize is {total:,}, and the ledgers have {summed:,} bytes", (Part.LEDGERS,)
+    return f"totalSize is {total:,}, and the ledgers have {summed:,} bytes", (DumpPart.LEDGERS,)
 
 
 def _order_of_ledgers(fields: DumpFields) -> Found | None:
     listed = [each["ledgerId"] for each in fields.internal["ledgers"]]
     if all(first < second for first, second in pairwise(listed)):
         return None
-    return "the ids of the ledgers do not grow", (Part.ACKNOWLEDGMENTS, Part.LEDGERS)
+    return "the ids of the ledgers do not grow", (DumpPart.ACKNOWLEDGMENTS, DumpPart.LEDGERS)
 
 
 def _last_confirmed_entry(fields: DumpFields) -> Found | None:
@@ -242,7 +242,7 @@ def _last_confirmed_entry(fields: DumpFields) -> Found | None:
     if confirmed == fields.last or trimmed or before:
         return None
     where = "no ledger has an entry" if fields.last is None else f"the last entry is {fields.last}"
-    return f"lastConfirmedEntry is {confirmed}, and by the ledgers {where}", (Part.LEDGERS,)
+    return f"lastConfirmedEntry is {confirmed}, and by the ledgers {where}", (DumpPart.LEDGERS,)
 
 
 def _open_ledger(fields: DumpFields) -> Found | None:
@@ -252,7 +252,7 @@ def _open_ledger(fields: DumpFields) -> Found | None:
         return None
     return (
         f"currentLedgerEntries is {current:,}, and the newest ledger has {newest:,} entries",
-        (Part.LEDGERS,),
+        (DumpPart.LEDGERS,),
     )
 
 
@@ -263,7 +263,7 @@ def _added_entries(fields: DumpFields) -> Found | None:
         return None
     return (
         f"entriesAddedCounter is {added:,}, and the open ledger alone has {current:,} entries",
-        (Part.BATCH_SIZES,),
+        (DumpPart.BATCH_SIZES,),
     )
 
 
@@ -278,13 +278,13 @@ def _mark_delete_in_a_ledger(fields: DumpFields) -> Found | None:
         is_old = fields.ledgers_are_proven and ledger_id < max(fields.sizes)
         return (
             f"markDeletePosition is {fields.mark_delete}, in a ledger that is not listed",
-            () if is_old else (Part.ACKNOWLEDGMENTS, Part.LEDGERS),
+            () if is_old else (DumpPart.ACKNOWLEDGMENTS, DumpPart.LEDGERS),
         )
     if entry_id < size + fields.changes_within(ONE_ANSWER_SECONDS):
         return None
     return (
         f"markDeletePosition is {fields.mark_delete}, and ledger {ledger_id} has {size:,} entries",
-        (Part.ACKNOWLEDGMENTS, Part.LEDGERS),
+        (DumpPart.ACKNOWLEDGMENTS, DumpPart.LEDGERS),
     )
 
 
@@ -296,7 +296,7 @@ def _mark_delete_before_the_ranges(fields: DumpFields) -> Found | None:
         return None
     return (
         f"markDeletePosition is {fields.mark_delete}, and {passed:,} entries in ranges are not after it",
-        (Part.ACKNOWLEDGMENTS,),
+        (DumpPart.ACKNOWLEDGMENTS,),
     )
 
 
@@ -323,9 +323,9 @@ def _ranges_in_ledgers(fields: DumpFields) -> Found | None:
         f"individuallyDeletedMessages has ranges in ledgers that are not listed: {names}",
         ()
         if fields.ledgers_are_proven
-        else (Part.LEDGERS,)
+        else (DumpPart.LEDGERS,)
         if fields.counters_agree
-        else (Part.ACKNOWLEDGMENTS, Part.LEDGERS),
+        else (DumpPart.ACKNOWLEDGMENTS, DumpPart.LEDGERS),
     )
 
 
@@ -340,7 +340,7 @@ def _ranges_end_in_their_ledger(fields: DumpFields) -> Found | None:
         return None
     return (
         f"{beyond:,} entries in ranges are after the last entry of their ledger",
-        (Part.ACKNOWLEDGMENTS, Part.LEDGERS),
+        (DumpPart.ACKNOWLEDGMENTS, DumpPart.LEDGERS),
     )
 
 
@@ -356,7 +356,7 @@ def _number_of_ranges(fields: DumpFields) -> Found | None:
     if counted is not None and abs(counted - shown) > fields.changes_within(ONE_ANSWER_SECONDS):
         return (
             f"totalNonContiguousDeletedMessagesRange is {counted:,}, and {has_ranges}",
-            (Part.ACKNOWLEDGMENTS,),
+            (DumpPart.ACKNOWLEDGMENTS,),
         )
     of_stats = fields.number(fields.stats, "nonContiguousDeletedMessagesRanges")
     # An answer of `stats` alone has no ledgers, and its ranges are unknown.
@@ -366,7 +366,7 @@ def _number_of_ranges(fields: DumpFields) -> Found | None:
         return (
             f"nonContiguousDeletedMessagesRanges is {of_stats:,}, and {has_ranges}: "
             "one of them is wrong, or the topic changed between the two answers",
-            (Part.ACKNOWLEDGMENTS,) if counted is None else (),
+            (DumpPart.ACKNOWLEDGMENTS,) if counted is None else (),
         )
     return None
 
@@ -388,7 +388,7 @@ def _counted_backlog(fields: DumpFields) -> Found | None:
     return (
         f"entriesAddedCounter - messagesConsumedCounter is {counted:,}, and the cursor has a backlog of "
         f"{backlog:,} entries",
-        (Part.ACKNOWLEDGMENTS, Part.BATCH_SIZES) if is_possible else (Part.BATCH_SIZES,),
+        (DumpPart.ACKNOWLEDGMENTS, DumpPart.BATCH_SIZES) if is_possible else (DumpPart.BATCH_SIZES,),
     )
 
 
@@ -405,7 +405,7 @@ def _shown_backlog(fields: DumpFields) -> Found | None:
     return (
         f"msgBacklog is {shown:,}, and the cursor has a backlog of {backlog:,} entries: "
         "the counter is off, or the topic changed between the two answers",
-        (Part.ACKNOWLEDGMENTS,) if fields.has_damaged_counters else (),
+        (DumpPart.ACKNOWLEDGMENTS,) if fields.has_damaged_counters else (),
     )
 
 
@@ -424,7 +424,7 @@ def _entries_up_to_the_read_position(fields: DumpFields) -> Found | None:
     return (
         f"numberOfEntriesSinceFirstNotAckedMessage is {counted:,}, and {entries:,} entries are between "
         f"markDeletePosition {fields.mark_delete} and readPosition {read}",
-        (Part.ACKNOWLEDGMENTS, Part.DELIVERY),
+        (DumpPart.ACKNOWLEDGMENTS, DumpPart.DELIVERY),
     )
 
 
@@ -435,12 +435,12 @@ def _read_position(fields: DumpFields) -> Found | None:
     if read <= fields.mark_delete:
         return (
             f"readPosition {read} is not after markDeletePosition {fields.mark_delete}",
-            (Part.ACKNOWLEDGMENTS, Part.DELIVERY),
+            (DumpPart.ACKNOWLEDGMENTS, DumpPart.DELIVERY),
         )
     size = fields.sizes.get(read.ledger_id)
     if size is None or read.entry_id <= size + fields.changes_within(ONE_ANSWER_SECONDS):
         return None
-    return f"readPosition is {read}, and ledger {read.ledger_id} has {size:,} entries", (Part.DELIVERY,)
+    return f"readPosition is {read}, and ledger {read.ledger_id} has {size:,} entries", (DumpPart.DELIVERY,)
 
 
 def _state_and_cursor_ledger(fields: DumpFields) -> Found | None:
@@ -449,13 +449,13 @@ def _state_and_cursor_ledger(fields: DumpFields) -> Found | None:
     if state is None:
         return None
     if state not in STATES:
-        return f"state is {state!r}, which is not a state of a cursor", (Part.WRITES,)
+        return f"state is {state!r}, which is not a state of a cursor", (DumpPart.WRITES,)
     if state == "Open" and ledger is not None and ledger < 0:
-        return f"state is Open, and cursorLedger is {ledger}", (Part.WRITES,)
+        return f"state is Open, and cursorLedger is {ledger}", (DumpPart.WRITES,)
     if state == "Open" and ledger is not None and last is not None and last < 0:
-        return f"state is Open, and cursorLedgerLastEntry is {last}", (Part.WRITES,)
+        return f"state is Open, and cursorLedgerLastEntry is {last}", (DumpPart.WRITES,)
     if ledger is not None and last is not None and ledger < 0 <= last:
-        return f"cursorLedger is {ledger}, and cursorLedgerLastEntry is {last}", (Part.WRITES,)
+        return f"cursorLedger is {ledger}, and cursorLedgerLastEntry is {last}", (DumpPart.WRITES,)
     return None
 
 
@@ -465,7 +465,7 @@ def _times(fields: DumpFields) -> Found | None:
         for name in names:
             time_ms, now_ms = fields.number(values, name), fields.time_ms
             if time_ms is not None and now_ms is not None and time_ms > now_ms + CLOCK_SKEW_MS:
-                return f"{name} is {time_ms}, after the time of the answer, {now_ms}", (Part.WRITES,)
+                return f"{name} is {time_ms}, after the time of the answer, {now_ms}", (DumpPart.WRITES,)
     return None
 
 
@@ -476,7 +476,7 @@ def _last_acknowledgment(fields: DumpFields) -> Found | None:
         return None
     return (
         f"lastAckedTimestamp is {shown}, and the latest of the consumers is {max(acked)}",
-        (Part.WRITES,),
+        (DumpPart.WRITES,),
     )
 
 
@@ -485,13 +485,13 @@ def _counted_messages(fields: DumpFields) -> Found | None:
     if counted is None or entries is None:
         return None
     if counted < entries:
-        return f"the counted backlog has {counted:,} messages in {entries:,} entries", (Part.BATCH_SIZES,)
+        return f"the counted backlog has {counted:,} messages in {entries:,} entries", (DumpPart.BATCH_SIZES,)
     unacked = sum(fields.number(each, "unackedMessages") or 0 for each in fields.consumers)
     if unacked <= counted + fields.changes_within(TWO_ANSWERS_SECONDS):
         return None
     return (
         f"the counted backlog has {counted:,} messages, and the consumers have {unacked:,} of them",
-        (Part.BATCH_SIZES,),
+        (DumpPart.BATCH_SIZES,),
     )
 
 
@@ -501,14 +501,14 @@ def _one_message_per_entry(fields: DumpFields) -> Found | None:
     means = [fields.number(each, "avgMessagesPerEntry") or 0 for each in fields.consumers]
     counts = "msgInCounter and entriesAddedCounter are equal: one message per entry"
     if max(means, default=0) > 1:
-        return f"{counts}, and avgMessagesPerEntry of a consumer is {max(means)}", (Part.BATCH_SIZES,)
+        return f"{counts}, and avgMessagesPerEntry of a consumer is {max(means)}", (DumpPart.BATCH_SIZES,)
     unacked = fields.number(fields.stats, "unackedMessages") or 0
     slack = fields.changes_within(TWO_ANSWERS_SECONDS)
     if fields.sizes and unacked > fields.backlog_entries + slack:
         return (
             f"{counts}, and the consumers have {unacked:,} unacknowledged messages in a backlog of "
             f"{fields.backlog_entries:,} entries",
-            (Part.BATCH_SIZES, Part.DELIVERY),
+            (DumpPart.BATCH_SIZES, DumpPart.DELIVERY),
         )
     return None
 
@@ -526,7 +526,7 @@ def _bytes_per_message(fields: DumpFields) -> Found | None:
         return None
     return (
         f"a published message has {means[0]:,.0f} bytes on average, and a delivered one {means[1]:,.0f}",
-        (Part.BATCH_SIZES, Part.WRITES),
+        (DumpPart.BATCH_SIZES, DumpPart.WRITES),
     )
 
 
@@ -540,12 +540,12 @@ def _sums_of_consumers(fields: DumpFields) -> Found | None:
     if unacked is not None and None not in of_each and abs(unacked - total) > slack:
         return (
             f"unackedMessages is {unacked:,}, and its consumers have {total:,}",
-            () if min(unacked, total) < 0 else (Part.WRITES,),
+            () if min(unacked, total) < 0 else (DumpPart.WRITES,),
         )
     delivered = fields.number(fields.stats, "msgOutCounter")
     received = sum(fields.number(each, "msgOutCounter") or 0 for each in fields.consumers)
     if delivered is not None and received > delivered + slack:
-        return f"msgOutCounter is {delivered:,}, and its consumers received {received:,}", (Part.WRITES,)
+        return f"msgOutCounter is {delivered:,}, and its consumers received {received:,}", (DumpPart.WRITES,)
     return None
 
 

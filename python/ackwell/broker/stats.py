@@ -23,7 +23,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from ackwell.broker.batch_sizes import BatchSizes
-from ackwell.broker.contradictions import Contradiction, DumpFields, Part, contradictions_of
+from ackwell.broker.contradictions import Contradiction, DumpFields, DumpPart, contradictions_of
 from ackwell.broker.dispatch import DispatchStats, dispatch_of
 from ackwell.broker.documents import HOW_TO, LongRanges, documents_of
 from ackwell.broker.fields import (
@@ -136,24 +136,24 @@ class SubscriptionStats(CursorState):
     """The source if only the overview of the broker was read; `shows_cursor` is then False."""
 
     @property
-    def unknown(self) -> frozenset[Part]:
+    def unknown(self) -> frozenset[DumpPart]:
         """The parts of the dump that are missing or contradictory."""
-        missing: tuple[Part, ...] = ()
+        missing: tuple[DumpPart, ...] = ()
         if not self.shows_cursor:
-            missing = (Part.LEDGERS, Part.ACKNOWLEDGMENTS, Part.WRITES)
+            missing = (DumpPart.LEDGERS, DumpPart.ACKNOWLEDGMENTS, DumpPart.WRITES)
         elif self.persisted_only:
-            missing = (Part.LEDGERS, Part.WRITES)
+            missing = (DumpPart.LEDGERS, DumpPart.WRITES)
         return frozenset(missing).union(*(each.unknown for each in self.contradictions))
 
     @property
     def shows_acknowledgments(self) -> bool:
         """Whether the mark-delete position and the ranges are known."""
-        return Part.ACKNOWLEDGMENTS not in self.unknown
+        return DumpPart.ACKNOWLEDGMENTS not in self.unknown
 
     @property
     def shows_ledgers(self) -> bool:
         """Whether it is known which entries exist."""
-        return Part.LEDGERS not in self.unknown
+        return DumpPart.LEDGERS not in self.unknown
 
     def required(self) -> Self:
         """Return `self` if the entries and acknowledgments of the subscription are known.
@@ -536,8 +536,8 @@ def _checked(answer: Answer, name: str, cursor: Mapping[str, Any]) -> Subscripti
     cut = [
         Contradiction(f"{part} are cut off", f"the text of the {part} is cut off", frozenset(unknown))
         for part, is_cut, unknown in (
-            ("ranges", _is_cut_off(cursor.get("individuallyDeletedMessages")), (Part.ACKNOWLEDGMENTS,)),
-            ("ledgers", answer.ledgers_are_cut, (Part.LEDGERS, Part.BATCH_SIZES)),
+            ("ranges", _is_cut_off(cursor.get("individuallyDeletedMessages")), (DumpPart.ACKNOWLEDGMENTS,)),
+            ("ledgers", answer.ledgers_are_cut, (DumpPart.LEDGERS, DumpPart.BATCH_SIZES)),
         )
         if is_cut
     ]
@@ -559,7 +559,7 @@ def _checked(answer: Answer, name: str, cursor: Mapping[str, Any]) -> Subscripti
     )
     # A check of a part that is cut off would report the cut once more.
     contradictions = tuple(cut or contradictions_of(fields))
-    if any(Part.BATCH_SIZES in each.unknown for each in contradictions):
+    if any(DumpPart.BATCH_SIZES in each.unknown for each in contradictions):
         found = replace(found, batch_sizes=BatchSizes(each=None))
     return replace(found, contradictions=contradictions) if contradictions else found
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import ssl
 
     from ackwell.devbroker import DevBrokerSettings
-    from ackwell.devbroker.credentials import Credentials
+    from ackwell.devbroker.accepted_credentials import AcceptedCredentials
 
 
 def dev_broker(
@@ -155,7 +155,9 @@ def _settings(
         raise typer.BadParameter(str(error), param_hint="--broker-setting") from None
 
 
-def _credentials(conf: tuple[str, ...], users: list[str], token_key: str | None) -> Credentials | None:
+def _credentials(
+    conf: tuple[str, ...], users: list[str], token_key: str | None
+) -> AcceptedCredentials | None:
     from ackwell.devbroker.broker_conf import credentials_of
 
     named = dict(each.split(":", 1) for each in users if ":" in each)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ackwell.broker.writes import Restart
     from ackwell.cluster.admin import Admin
     from ackwell.rescue import Connection, Plan, RefusedError, Report
-    from ackwell.rescue.watch import Event
+    from ackwell.rescue.watch import WatchEvent
     from ackwell.rescue.windows import Endangered, Result
     from ackwell.sources import SourceKind
 
@@ -583,7 +583,7 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-def _print_event(event: Event) -> None:
+def _print_event(event: WatchEvent) -> None:
     """Print an event with its time; an error goes to standard error."""
     topic, subscription = event.name
     name = f"{subscription!r} of {topic}" if subscription else topic

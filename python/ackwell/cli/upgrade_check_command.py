@@ -25,7 +25,7 @@ from ackwell.cli.subscription_table import Row, print_subscriptions
 if TYPE_CHECKING:
     from ackwell.broker.stats import SubscriptionStats, UnreadableSource
     from ackwell.cluster.admin import Admin, BrokerFacts
-    from ackwell.diagnosis.upgrade import BrokerUpgrade, Change, SubscriptionUpgrade, UpgradeCheck
+    from ackwell.diagnosis.upgrade import BrokerUpgrade, SubscriptionUpgrade, UpgradeChange, UpgradeCheck
 
 
 @options.with_admin_options
@@ -240,7 +240,7 @@ def _changes(check: UpgradeCheck) -> Iterator[str]:
         yield f"{others} other changes have no effect on these subscriptions; --format json lists them"
 
 
-def _change(change: Change) -> str:
+def _change(change: UpgradeChange) -> str:
     return change.text or f"{change.name}: {change.before} becomes {change.after}"
 
 

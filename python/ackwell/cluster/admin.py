@@ -28,7 +28,7 @@ from ackwell.errors import StatsError
 from ackwell.position import Position
 
 if TYPE_CHECKING:
-    from ackwell.cluster.endpoint import Answer, Endpoint
+    from ackwell.cluster.endpoint import Endpoint, Response
 
 PARTITIONS_MAX: Final = 100_000
 """The most partitions of a topic that are read."""
@@ -494,7 +494,7 @@ class Admin:
                 return found
         return {}
 
-    def _statistics(self, path: str, source: str) -> tuple[Answer, dict[str, Any], dict[str, Any]]:
+    def _statistics(self, path: str, source: str) -> tuple[Response, dict[str, Any], dict[str, Any]]:
         """Request `stats-internal` and `stats`; request them again if the acknowledgments changed in between.
 
         Return the HTTP answer of `stats-internal`, its JSON object, and the JSON object of `stats`.
@@ -509,7 +509,7 @@ class Admin:
                 break
         return answer, internal, stats
 
-    def _owner(self, topic: str, answer: Answer) -> str:
+    def _owner(self, topic: str, answer: Response) -> str:
         """Return the broker that owns a topic.
 
         A broker redirects to the owner, or is the owner. A proxy does not redirect, so the owner is looked
@@ -566,10 +566,10 @@ class Admin:
     def _json(self, path: str) -> Any:
         return self._parse(self._get(path), self.endpoint.address(path))
 
-    def _parse(self, answer: Answer, source: str) -> Any:
+    def _parse(self, answer: Response, source: str) -> Any:
         return json_document(answer.body, source)
 
-    def _get(self, path: str) -> Answer:
+    def _get(self, path: str) -> Response:
         return self.endpoint.get(path, self._cluster_hosts)
 
     def _cluster_hosts(self) -> frozenset[str]:

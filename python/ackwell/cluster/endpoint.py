@@ -62,8 +62,8 @@ _STATUS: Final = {
 }
 
 
-class Answer(NamedTuple):
-    """The body of an HTTP answer, and its time by the broker's clock (None without a date)."""
+class Response(NamedTuple):
+    """An HTTP response: its body, and its time by the broker's clock (None without a date)."""
 
     body: bytes
     time_ms: int | None
@@ -169,7 +169,7 @@ class Endpoint:
 
     def get(
         self, path: str, cluster_hosts: Callable[[], frozenset[str]], *, retries: int = _RETRIES
-    ) -> Answer:
+    ) -> Response:
         """Send a GET request; retry temporary failures, and double the pause after each.
 
         `cluster_hosts` is called if a redirect leads to another host. Raises `StatsError`, which names the
@@ -179,7 +179,7 @@ class Endpoint:
 
     def change(
         self, method: str, path: str, body: bytes | None, cluster_hosts: Callable[[], frozenset[str]]
-    ) -> Answer:
+    ) -> Response:
         """Send a request that changes the cluster. It must be idempotent: it is retried like `get`."""
         return self._repeated(method, path, body, cluster_hosts)
 
@@ -190,7 +190,7 @@ class Endpoint:
         body: bytes | None,
         cluster_hosts: Callable[[], frozenset[str]],
         retries: int = _RETRIES,
-    ) -> Answer:
+    ) -> Response:
         for attempt in range(retries + 1):
             try:
                 return self._ask_any(method, path, body, cluster_hosts)
@@ -202,7 +202,7 @@ class Endpoint:
 
     def _ask_any(
         self, method: str, path: str, body: bytes | None, cluster_hosts: Callable[[], frozenset[str]]
-    ) -> Answer:
+    ) -> Response:
         """Send the request to one host after another, without a pause, until a host can be reached."""
         for left in range(len(self._urls) - 1, -1, -1):
             asked = self._current[0]
@@ -226,7 +226,7 @@ class Endpoint:
         cluster_hosts: Callable[[], frozenset[str]],
         *,
         renews: bool = True,
-    ) -> Answer:
+    ) -> Response:
         """Send one request. If the credentials are refused and can be renewed, send it again."""
         address = self.address(path)
         headers = {"Accept": "application/json"} | (
@@ -263,7 +263,7 @@ class Endpoint:
         if len(answer) > BODY_BYTES_MAX:
             raise StatsError(f"an answer of more than {BODY_BYTES_MAX >> 20} MiB", address)
         redirected = bool(redirects.owner)
-        return Answer(answer, _time_ms_of(received.get("Date")), received, host, redirected)
+        return Response(answer, _time_ms_of(received.get("Date")), received, host, redirected)
 
     def connect(self, address: tuple[str, int], timeout: float, *source: Any) -> socket.socket:
         """Connect to a host, or to its address in `reach`.

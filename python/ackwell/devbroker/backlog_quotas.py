@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ackwell.devbroker.policies import BACKLOG_QUOTA, EVICTION, EXCEPTION, HOLD, QUOTA_OF_AGE, QUOTA_OF_SIZE
+from ackwell.devbroker.namespace_policies import (
+    BACKLOG_QUOTA,
+    EVICTION,
+    EXCEPTION,
+    HOLD,
+    QUOTA_OF_AGE,
+    QUOTA_OF_SIZE,
+)
 from ackwell.devbroker.refused_commands import CommandRefusedError
 from ackwell.errors import ErrorCode
 from ackwell.position import Position

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.broker.broker_settings import boolean, integer
-from ackwell.devbroker.credentials import Credentials, secret_key
+from ackwell.devbroker.accepted_credentials import AcceptedCredentials, secret_key
 from ackwell.devbroker.devbroker_settings import DevBrokerSettings
 from ackwell.integers import INT64_MAX
 
@@ -68,7 +68,7 @@ def settings_of(assignments: Iterable[str], **fields: Any) -> DevBrokerSettings:
 
 def credentials_of(
     assignments: Iterable[str], users: Mapping[str, str], token_key: str | None
-) -> Credentials | None:
+) -> AcceptedCredentials | None:
     """Return the credentials that a broker accepts; None if it does not authenticate clients.
 
     Raises `OSError` or `ValueError` for a key that cannot be read.
@@ -77,7 +77,7 @@ def credentials_of(
     if not (_is_on(values, "authenticationEnabled") or users or token_key):
         return None
     source = token_key or values.get("tokenSecretKey")
-    return Credentials(
+    return AcceptedCredentials(
         users=users,
         token_key=None if source is None else secret_key(source),
         anonymous_role=values.get("anonymousUserRole"),

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 from ackwell.devbroker import backlog_quotas
 from ackwell.devbroker.content import TopicContent
 from ackwell.devbroker.coordinator import Coordinator
+from ackwell.devbroker.namespace_policies import AGES_CHECKED_MS, AUTO_TOPICS, COMPACTION, COMPATIBILITY, TTL
 from ackwell.devbroker.persistent_map import PersistentMap
-from ackwell.devbroker.policies import AGES_CHECKED_MS, AUTO_TOPICS, COMPACTION, COMPATIBILITY, TTL
 from ackwell.devbroker.pump import deliver
 from ackwell.devbroker.refused_commands import CommandRefusedError
 from ackwell.devbroker.restarts import RestartReport, surviving_state

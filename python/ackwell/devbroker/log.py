@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from ackwell.devbroker.broker_file import BrokerFile
     from ackwell.devbroker.entry import LogEntry
-    from ackwell.devbroker.policies import Retention
+    from ackwell.devbroker.namespace_policies import Retention
     from ackwell.devbroker.shared import Shared
 
     Ledger = list[LogEntry] | LoadedLedger

@@ -6,8 +6,8 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ackwell.devbroker.namespace_policies import MAX_PRODUCERS
 from ackwell.devbroker.persistent_map import PersistentMap
-from ackwell.devbroker.policies import MAX_PRODUCERS
 from ackwell.devbroker.refused_commands import CommandRefusedError
 from ackwell.errors import ErrorCode
 from ackwell.integers import UINT64_MAX

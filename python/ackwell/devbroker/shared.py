@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.devbroker.faults import Faults
+from ackwell.devbroker.namespace_policies import DEDUPLICATION
 from ackwell.devbroker.persistent_map import PersistentMap
-from ackwell.devbroker.policies import DEDUPLICATION
 from ackwell.devbroker.recorder import Recorder
 from ackwell.devbroker.refused_commands import CommandRefusedError
 from ackwell.errors import ErrorCode
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ackwell.devbroker.client_connection import ClientConnection
     from ackwell.devbroker.clock import Clock
     from ackwell.devbroker.devbroker_settings import DevBrokerSettings
-    from ackwell.devbroker.policies import Policy
+    from ackwell.devbroker.namespace_policies import NamespacePolicy
     from ackwell.protocol.topic_name import TopicName
 
 LEDGERS_OF_MEMORY: Final = 16
@@ -73,12 +73,12 @@ class Shared:
         self.counters[series] = number = self.counters.get(series, -1) + 1
         return number
 
-    def policy(self, topic: TopicName, policy: Policy) -> Any:
+    def policy(self, topic: TopicName, policy: NamespacePolicy) -> Any:
         """Return a policy of a topic, otherwise of its namespace; None if neither has it."""
         of_topic, of_namespace = self.stored(topic, policy)
         return of_namespace if of_topic is None else of_topic
 
-    def stored(self, topic: TopicName, policy: Policy) -> tuple[Any, Any]:
+    def stored(self, topic: TopicName, policy: NamespacePolicy) -> tuple[Any, Any]:
         """Return the value of a policy for the topic and for its namespace; None for a missing value."""
         return self.of_topic(topic).get(policy.topic), self.policies.get(topic.in_namespace, {}).get(
             policy.field
@@ -88,7 +88,7 @@ class Shared:
         """Return the policies of a topic and all its partitions, without the policies of its namespace."""
         return self.topic_policies.get(str(topic.partitioned), {}) if self.topic_policies else {}
 
-    def check_limit(self, topic: TopicName, policy: Policy, present: int, what: str) -> None:
+    def check_limit(self, topic: TopicName, policy: NamespacePolicy, present: int, what: str) -> None:
         """Raise `CommandRefusedError` if a topic has reached the limit of a policy; 0 means unlimited."""
         limit = self.policy(topic, policy)
         if limit and present >= limit:

@@ -14,7 +14,7 @@ from ackwell.delayed import DelayedDeliveryTracker
 from ackwell.devbroker.broker_file import SavedCursor
 from ackwell.devbroker.cursor_writes import CursorWrites
 from ackwell.devbroker.keys import key_bytes
-from ackwell.devbroker.policies import (
+from ackwell.devbroker.namespace_policies import (
     DELAYED,
     MAX_CONSUMERS_OF_SUBSCRIPTION,
     PER_CONSUMER,

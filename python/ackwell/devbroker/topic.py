@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from ackwell.cursor import Cursor
 from ackwell.devbroker.content import TopicContent
-from ackwell.devbroker.policies import DISPATCH_RATE, MAX_SUBSCRIPTIONS, PUBLISH_RATE, RETENTION, Retention
+from ackwell.devbroker.namespace_policies import (
+    DISPATCH_RATE,
+    MAX_SUBSCRIPTIONS,
+    PUBLISH_RATE,
+    RETENTION,
+    Retention,
+)
 from ackwell.devbroker.producers import Producers
 from ackwell.devbroker.refused_commands import CommandRefusedError
 from ackwell.devbroker.subscriptions import TopicSubscription

@@ -15,7 +15,7 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.broker.codes import Code, codes, with_names
-from ackwell.broker.contradictions import Part
+from ackwell.broker.contradictions import DumpPart
 from ackwell.broker.dates import date_of
 from ackwell.diagnosis.assumptions import TRANSACTIONS
 from ackwell.diagnosis.holes import holder_of, oldest_unacked
@@ -237,7 +237,7 @@ class DeliveryFacts:
     def unread(self) -> bool:
         """Whether unacknowledged entries exist after the read position."""
         stats = self._stats
-        if stats.backlog_entries is None or Part.DELIVERY in stats.unknown:
+        if stats.backlog_entries is None or DumpPart.DELIVERY in stats.unknown:
             dispatch = self.dispatch
             known = dispatch.unacked + dispatch.delayed + (dispatch.in_replay or 0)
             return (dispatch.backlog_messages or 0) > known

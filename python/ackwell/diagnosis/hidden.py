@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ackwell.broker.batch_sizes import Bounds
-from ackwell.broker.contradictions import Part
+from ackwell.broker.contradictions import DumpPart
 from ackwell.broker.writes import entries_up_to
 from ackwell.protocol.constants import SubscriptionType
 
@@ -27,7 +27,7 @@ def hidden_parts(stats: SubscriptionStats, settings: BrokerSettings) -> Bounds:
         return Bounds(0, 0)
     most = stats.batch_sizes.most_hidden(stats.backlog_entries)
     dispatch, counted = stats.dispatch, _backlog_messages(stats)
-    if stats.backlog_entries is None or Part.DELIVERY in stats.unknown:
+    if stats.backlog_entries is None or DumpPart.DELIVERY in stats.unknown:
         return Bounds(0, most)
     if dispatch is None or counted is None or not _counts_unacked(stats, dispatch, settings):
         return Bounds(0, most)
@@ -51,7 +51,7 @@ def _acknowledged_nothing(stats: SubscriptionStats) -> bool:
     return (
         dispatch is not None
         and bool(dispatch.consumers)
-        and not {Part.WRITES, Part.DELIVERY, Part.LEDGERS} & stats.unknown
+        and not {DumpPart.WRITES, DumpPart.DELIVERY, DumpPart.LEDGERS} & stats.unknown
         and stats.cursor_ledger == "none"
         and _is_covered(stats)
         and dispatch.messages_out == sum(each.messages_out or 0 for each in dispatch.consumers)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ackwell.broker.batch_sizes import Bounds
-from ackwell.broker.contradictions import Part
+from ackwell.broker.contradictions import DumpPart
 from ackwell.broker.restart import RestartLoss, restart_loss
 from ackwell.broker.writes import Restart, not_confirmed_reason, not_written_reason
 from ackwell.cursor.cursor_state import CursorState
@@ -68,7 +68,7 @@ def predict(
     state = stats if stats.shows_ledgers else CursorState.of(stats.to_position_info())
     if stats.batch_deleted is None:
         state = replace(state, batch_deleted=None)
-    unsure = Part.WRITES in stats.unknown or stats.cursor_state is None
+    unsure = DumpPart.WRITES in stats.unknown or stats.cursor_state is None
     ledgers: tuple[CursorLedger, ...] = ("open", "read-only", "none") if unsure else (stats.cursor_ledger,)
     hidden = hidden_parts(stats, settings)
     loss, *others = (

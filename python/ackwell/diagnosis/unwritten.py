@@ -17,7 +17,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ackwell.broker.batch_sizes import Bounds
-from ackwell.broker.contradictions import Part
+from ackwell.broker.contradictions import DumpPart
 from ackwell.broker.writes import entries_up_to
 from ackwell.cursor.rules import acknowledged, existing
 
@@ -43,7 +43,7 @@ def unwritten(
     This requires that all states since then were within the limits, and that the cursor did not move back
     (which closes the consumers).
     """
-    if stats.cursor_state not in (None, "Open") or Part.WRITES in stats.unknown:
+    if stats.cursor_state not in (None, "Open") or DumpPart.WRITES in stats.unknown:
         return None
     waits_ms = written_after_ms(settings)
     quiet_ms = stats.quiet_ms

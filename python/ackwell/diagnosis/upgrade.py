@@ -40,7 +40,7 @@ _EMPTY: Final = {"(empty)": "", "null": ""}
 """Maps special values in the table of defaults to the text that a broker reports for them."""
 
 
-class Change(NamedTuple):
+class UpgradeChange(NamedTuple):
     """A rule or a default that the upgrade changes."""
 
     attribute: str
@@ -118,7 +118,7 @@ class BrokerUpgrade:
         return full_release(self.source.version) == self.target.version
 
     @cached_property
-    def changes(self) -> tuple[Change, ...]:
+    def changes(self) -> tuple[UpgradeChange, ...]:
         """Every rule and setting in `BrokerSettings` that the upgrade changes."""
         names = {each.name: each.metadata.get("name") for each in fields(BrokerSettings)}
         names["cursor_info_compression"] = "managedCursorInfoCompressionType"
@@ -127,7 +127,7 @@ class BrokerUpgrade:
             before, after = (getattr(each.settings, attribute) for each in (self.source, self.target))
             if before != after:
                 text = "" if name else RULES[attribute][after]
-                found.append(Change(attribute, name or attribute, _shown(before), _shown(after), text))
+                found.append(UpgradeChange(attribute, name or attribute, _shown(before), _shown(after), text))
         return tuple(found)
 
     @cached_property
@@ -143,7 +143,7 @@ class BrokerUpgrade:
             if hasattr(new, attribute) and getattr(old, attribute) != getattr(new, attribute)
         )
 
-    def without(self, change: Change) -> BrokerSettings:
+    def without(self, change: UpgradeChange) -> BrokerSettings:
         """Return the settings after the upgrade, with one change undone."""
         before = getattr(self.source.settings, change.attribute)
         return replace(self.target.settings, **{change.attribute: before})
@@ -181,7 +181,7 @@ class SubscriptionUpgrade:
     after: tuple[Diagnosis, Diagnosis]
     """The restarts of the new broker, if the rolling restart lost nothing: with an acknowledgment since the
     topic was loaded, and without one."""
-    changes: tuple[Change, ...]
+    changes: tuple[UpgradeChange, ...]
     """The changes that affect the prediction."""
 
     @property
@@ -305,7 +305,7 @@ def upgrade_of(stats: SubscriptionStats, upgrade: BrokerUpgrade, *, moves: int =
 
 def _changes_that_matter(
     stats: SubscriptionStats, loaded: SubscriptionStats, upgrade: BrokerUpgrade
-) -> tuple[Change, ...]:
+) -> tuple[UpgradeChange, ...]:
     """Return the changes that affect a restart or the delivery after the upgrade."""
     if stats.overview is not None or not stats.durable or not stats.shows_acknowledgments:
         return ()
@@ -382,7 +382,7 @@ class UpgradeCheck:
         return Verdict.worst(each.verdict for each in self.subscriptions)
 
     @property
-    def changes(self) -> Mapping[Change, int]:
+    def changes(self) -> Mapping[UpgradeChange, int]:
         """Every rule and default that changes, and the number of subscriptions for which it matters."""
         found = {change: 0 for upgrade in self.upgrades for change in upgrade.changes}
         for each in self.subscriptions:

@@ -55,7 +55,7 @@ class Move(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class MoveEffect:
     """The effect of a move; `before` and `after` are the wholly acknowledged entries."""
 
     topic: str
@@ -102,7 +102,7 @@ class Outcome:
         }
 
 
-def what_if(stats: SubscriptionStats, move: Move, version: str = "4.2") -> Outcome:
+def what_if(stats: SubscriptionStats, move: Move, version: str = "4.2") -> MoveEffect:
     """Predict the effect of a move on a subscription of a broker of `version`; O(ranges + ledgers).
 
     Raises `ValueError` for a version without a preset, and `StatsError` if the source does not show which
@@ -132,7 +132,7 @@ def what_if(stats: SubscriptionStats, move: Move, version: str = "4.2") -> Outco
     # one message of a partly acknowledged batch.
     drops_ack_sets = move.kind in SEEKS and cursor.backlog_entries > returned.cardinality
     again = sizes.acked(returned.cardinality).plus_up_to(hidden if drops_ack_sets else 0)
-    return Outcome(
+    return MoveEffect(
         topic=stats.topic,
         subscription=stats.subscription,
         move=move,
@@ -210,7 +210,7 @@ class MoveResult(StrEnum):
 
 
 def check_prediction(predicted: Mapping[str, Any], stats: SubscriptionStats) -> tuple[MoveResult, list[str]]:
-    """Compare a prediction (`Outcome.to_json`) with the subscription after the move.
+    """Compare a prediction (`MoveEffect.to_json`) with the subscription after the move.
 
     Return the result, and sentences with the numbers of entries. Check soon after the move. If consumers have
     already acknowledged all returned entries again, the comparison wrongly reports that the move did not

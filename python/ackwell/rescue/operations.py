@@ -13,9 +13,9 @@ from ackwell.cluster.admin import quoted, topic_path
 from ackwell.errors import StatsError
 from ackwell.protocol.constants import SubscriptionType
 from ackwell.regular_files import write_file
+from ackwell.rescue.batch_parts import keep_parts
 from ackwell.rescue.checksums import with_sha256
 from ackwell.rescue.holding import held
-from ackwell.rescue.parts import keep_parts
 from ackwell.rescue.planning import attachable_type, known_settings, refuse_internal
 from ackwell.rescue.refusals import RefusedError
 from ackwell.rescue.restoring import Report, restore_after_unload, send

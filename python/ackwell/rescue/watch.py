@@ -24,8 +24,8 @@ from ackwell.rescue.refusals import RefusedError
 from ackwell.rescue.restoring import Report, restore
 from ackwell.rescue.snapshot import Snapshot, settings_of, snapshots_of
 from ackwell.rescue.watching import (
-    Change,
     Decision,
+    Transition,
     both_losses,
     decide,
     is_at_risk,
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 _RESTORES_AT_ONCE: Final = 8
 
 
-class Event(NamedTuple):
+class WatchEvent(NamedTuple):
     """An event of a round, printed as one line."""
 
     name: Name
@@ -98,7 +98,7 @@ class Watch:
         """The number of subscriptions at risk by topic."""
         self.counts = WatchCounts()
 
-    def round(self) -> Iterator[Event]:
+    def round(self) -> Iterator[WatchEvent]:
         """Observe every watched topic once and restore lost acknowledgments; yield the events."""
         began, began_cpu = time.monotonic(), time.process_time()
         # The version and the settings of a broker change with a restart, so each round asks again.
@@ -112,14 +112,16 @@ class Watch:
                 elif counts.rounds:
                     # No round can judge it; the first one reports it.
                     continue
-                yield Event((answer.topic or answer.source, ""), f"not read: {answer.reason}", is_error=True)
+                yield WatchEvent(
+                    (answer.topic or answer.source, ""), f"not read: {answer.reason}", is_error=True
+                )
             else:
                 counts.topics += 1
                 try:
                     yield from self._observe(one, answer)
                 except AckwellError as error:
                     counts.unread += 1
-                    yield Event((answer.topic, ""), f"not judged: {error}", is_error=True)
+                    yield WatchEvent((answer.topic, ""), f"not judged: {error}", is_error=True)
         if not counts.unread:
             for topic in self._before.keys() - one.listed:
                 self._forget(topic)
@@ -137,18 +139,18 @@ class Watch:
         counts.round_seconds = counts.round_ended_s - began
         counts.round_cpu_seconds = time.process_time() - began_cpu
 
-    def _observe(self, one: _Round, answer: TopicAnswer) -> Iterator[Event]:
+    def _observe(self, one: _Round, answer: TopicAnswer) -> Iterator[WatchEvent]:
         topic, now = answer.topic, {}
         for found in one.snapshots(answer):
             if isinstance(found, UnreadableSource):
                 self.counts.unread += 1
-                yield Event((topic, ""), f"not read: {found.reason}", is_error=True)
+                yield WatchEvent((topic, ""), f"not read: {found.reason}", is_error=True)
             elif found.stats.durable and not is_internal(found.stats.subscription):
                 now[found.stats.subscription] = found
         before = self._before.get(topic, {})
         for subscription, live in now.items():
             name = topic, subscription
-            decision = Decision(change=Change.NONE)
+            decision = Decision(change=Transition.NONE)
             if subscription in before:
                 brokers = one.brokers if _has_new_ledger(before[subscription], live) else ()
                 decision = decide(before[subscription], live, brokers)
@@ -174,7 +176,7 @@ class Watch:
             del self._written[topic]
             self._folder.remove_observation(topic)
 
-    def _decided(self, one: _Round, name: Name, decision: Decision, live: Snapshot) -> Iterator[Event]:
+    def _decided(self, one: _Round, name: Name, decision: Decision, live: Snapshot) -> Iterator[WatchEvent]:
         earlier, made = self._plans.get(name), decision.plan
         if earlier is not None:
             if made is None or not len(made.missing - earlier.missing):
@@ -187,37 +189,37 @@ class Watch:
                     made = both_losses(earlier, made, live)
                 except RefusedError as refusal:
                     yield self._refused_plan(earlier, refusal)
-        if decision.change is Change.MOVED:
+        if decision.change is Transition.MOVED:
             self.counts.moves += 1
-            yield Event(name, f"moved back: {decision.missing:,} entries are no longer acknowledged")
-        elif decision.change is Change.LOST:
+            yield WatchEvent(name, f"moved back: {decision.missing:,} entries are no longer acknowledged")
+        elif decision.change is Transition.LOST:
             assert made is not None
             self.counts.losses += 1
             self._folder.write_plan(made, _now_ms())
             self._plans[name] = made
             one.checked.add(name)
             what = "" if self._restores else "; --yes restores them"
-            yield Event(name, f"loaded anew: {decision.missing:,} acknowledgments are lost{what}")
-        elif decision.change is Change.REFUSED:
+            yield WatchEvent(name, f"loaded anew: {decision.missing:,} acknowledgments are lost{what}")
+        elif decision.change is Transition.REFUSED:
             assert decision.refusal is not None
             self.counts.refused[decision.refusal.code] += 1
             file = self._folder.keep_refused(name, _now_ms())
             yield self._refused(name, decision.refusal, file)
 
-    def _check_plan(self, one: _Round, plan: Plan, live: Snapshot) -> Iterator[Event]:
+    def _check_plan(self, one: _Round, plan: Plan, live: Snapshot) -> Iterator[WatchEvent]:
         """Remove an earlier plan if it is carried out or does not match the live state; yield the events."""
         try:
             left, parts = remaining(plan, live)
             if not len(left) and not parts:
                 self._remove(plan)
-                yield Event(plan.name, "nothing is missing any longer")
+                yield WatchEvent(plan.name, "nothing is missing any longer")
                 return
             unchanged_remaining(plan, live)
             one.checked.add(plan.name)
         except RefusedError as refusal:
             yield self._refused_plan(plan, refusal)
 
-    def _restore(self, one: _Round) -> Iterator[Event]:
+    def _restore(self, one: _Round) -> Iterator[WatchEvent]:
         plans = [plan for name, plan in self._plans.items() if name in one.checked]
         with ThreadPoolExecutor(min(len(plans), _RESTORES_AT_ONCE) or 1) as pool:
             results = pool.map(lambda plan: _restored(one.connection, plan), plans)
@@ -225,15 +227,15 @@ class Watch:
                 if isinstance(result, RefusedError):
                     yield self._refused_plan(plan, result)
                 elif isinstance(result, AckwellError):
-                    yield Event(plan.name, f"not restored yet: {result}", is_error=True)
+                    yield WatchEvent(plan.name, f"not restored yet: {result}", is_error=True)
                 elif result.missing:
                     text = f"not restored yet: {result.missing:,} of {result.sent:,} are still missing"
-                    yield Event(plan.name, text, is_error=True)
+                    yield WatchEvent(plan.name, text, is_error=True)
                 else:
                     self.counts.restored += 1
                     self.counts.restored_entries += result.sent
                     self._remove(plan)
-                    yield Event(plan.name, f"restored {result.sent:,} acknowledgments")
+                    yield WatchEvent(plan.name, f"restored {result.sent:,} acknowledgments")
         # The next load must not lose the restored acknowledgments.
         for topic in sorted({plan.topic for plan in plans if plan.name not in self._plans}):
             for answer in one.admin.answers([topic]):
@@ -244,14 +246,14 @@ class Watch:
         del self._plans[plan.name]
         self._folder.remove_plan(plan.name)
 
-    def _refused_plan(self, plan: Plan, refusal: RefusedError) -> Event:
+    def _refused_plan(self, plan: Plan, refusal: RefusedError) -> WatchEvent:
         self.counts.refused[refusal.code] += 1
         del self._plans[plan.name]
         return self._refused(plan.name, refusal, self._folder.refuse_plan(plan.name, _now_ms()))
 
-    def _refused(self, name: Name, refusal: RefusedError, file: Path | None) -> Event:
+    def _refused(self, name: Name, refusal: RefusedError, file: Path | None) -> WatchEvent:
         kept = "" if file is None else f" ({file})"
-        return Event(name, f"not restored ({refusal.code}): {refusal}{kept}", is_error=True)
+        return WatchEvent(name, f"not restored ({refusal.code}): {refusal}{kept}", is_error=True)
 
 
 class _Round:

@@ -39,7 +39,7 @@ RANGES_MIN: Final = 8
 """The fewest unchanged ranges. A broker keeps 10,000 by default."""
 
 
-class Change(StrEnum):
+class Transition(StrEnum):
     """The change between two observations of a subscription."""
 
     NONE = "none"
@@ -56,7 +56,7 @@ class Change(StrEnum):
 class Decision:
     """The decision about one subscription."""
 
-    change: Change
+    change: Transition
     missing: int = 0
     """The existing entries that are no longer acknowledged."""
     plan: Plan | None = None
@@ -72,16 +72,16 @@ def decide(before: Snapshot, now: Snapshot, brokers: Sequence[BrokerSettings | N
     """
     missing = (existing(before.acked, now.stats.ledgers) - now.acked).cardinality
     if not missing:
-        return Decision(change=Change.NONE)
+        return Decision(change=Transition.NONE)
     if not is_loaded_anew(before, now):
-        return Decision(change=Change.MOVED, missing=missing)
+        return Decision(change=Transition.MOVED, missing=missing)
     try:
         _check_age(before, now)
         made = plan(before, now, brokers=brokers)
         _check_unchanged_ranges(before.stats, now.stats, made.missing)
     except RefusedError as refusal:
-        return Decision(change=Change.REFUSED, missing=missing, refusal=refusal)
-    return Decision(change=Change.LOST, missing=missing, plan=made)
+        return Decision(change=Transition.REFUSED, missing=missing, refusal=refusal)
+    return Decision(change=Transition.LOST, missing=missing, plan=made)
 
 
 def is_at_risk(now: Snapshot) -> bool:

@@ -29,9 +29,9 @@ from ackwell.diagnosis.checkup import Checkup, JudgedBroker
 from ackwell.errors import AckwellError, StatsError
 from ackwell.protocol.constants import SubscriptionType
 from ackwell.regular_files import write_file
+from ackwell.rescue.batch_parts import Parts, keep_parts, lost_parts, parts_after_close
 from ackwell.rescue.checksums import read_with_sha256, with_sha256
 from ackwell.rescue.holding import check_holdable, hold, release
-from ackwell.rescue.parts import Parts, keep_parts, lost_parts, parts_after_close
 from ackwell.rescue.planning import attachable_type, is_loaded_anew, plan, refuse_other_cluster
 from ackwell.rescue.refusals import RefusedError
 from ackwell.rescue.restoring import Report, restore

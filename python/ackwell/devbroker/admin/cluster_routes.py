@@ -9,7 +9,7 @@ from ackwell.broker.broker_settings import dynamic_settings
 from ackwell.devbroker.admin.namespace_routes import bundle_of, existing_tenant
 from ackwell.devbroker.admin.requests import NO_CONTENT, OK, STORED_ONLY, HttpError, Raw
 from ackwell.devbroker.admin.topic_stats import stats
-from ackwell.devbroker.policies import BUNDLE_NAMES, CLUSTER
+from ackwell.devbroker.namespace_policies import BUNDLE_NAMES, CLUSTER
 
 if TYPE_CHECKING:
     from ackwell.devbroker.admin.requests import Request

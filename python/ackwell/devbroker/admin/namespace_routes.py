@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from ackwell.devbroker.admin.requests import HttpError
-from ackwell.devbroker.policies import (
+from ackwell.devbroker.namespace_policies import (
     ANTI_AFFINITY,
     BUNDLE_NAMES,
     BUNDLES,

@@ -1,4 +1,4 @@
-"""Requests for the policies of a namespace or a topic, by the table of `ackwell.devbroker.policies`."""
+"""Requests for the policies of a namespace or a topic, by the table of `namespace_policies`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ackwell.devbroker.admin.namespace_routes import existing_namespace
 from ackwell.devbroker.admin.requests import NO_CONTENT, OK, STORED_ONLY, HttpError, Raw
 from ackwell.devbroker.admin.topic_routes import with_partitions
 from ackwell.devbroker.broker_state import parse_topic_name
-from ackwell.devbroker.policies import (
+from ackwell.devbroker.namespace_policies import (
     BACKLOG_QUOTA,
     HOLD,
     NO_PERMISSIONS,
@@ -22,7 +22,7 @@ from ackwell.devbroker.policies import (
     QUOTA_TYPES,
     SUBSCRIPTION_RATE,
     TYPES,
-    Policy,
+    NamespacePolicy,
     RefusedPolicyError,
     applied_default,
     checked,
@@ -69,14 +69,14 @@ def _store(request: Request, key: str, value: Any) -> None:
         request.state.set_policy(request.namespace, key, value)
 
 
-def _key(request: Request, policy: Policy) -> str:
+def _key(request: Request, policy: NamespacePolicy) -> str:
     """Return the key under which a policy is stored; add a header if the dev broker does not apply it."""
     if not policy.enforced:
         request.notes |= STORED_ONLY
     return policy.topic if _is_topic(request) else policy.field
 
 
-def _get(request: Request, *, policy: Policy) -> Any:
+def _get(request: Request, *, policy: NamespacePolicy) -> Any:
     """Return a policy. With `applied`, return the policy of the namespace if the topic has none."""
     found = _stored(request).get(_key(request, policy))
     if not _is_topic(request):
@@ -101,7 +101,7 @@ UNSET: Final = {"subscriptionTypesEnabled": [], "schemaValidationEnforced": Fals
 """The answers for a topic without a policy, unless they are empty."""
 
 
-def _set(request: Request, *, policy: Policy) -> Raw | None:
+def _set(request: Request, *, policy: NamespacePolicy) -> Raw | None:
     value = request.body.decode("utf-8", "replace") or None if _is_text(policy) else request.json()
     if value is None:
         # Two policies of topics have their value in the query; a flag without a body is set.
@@ -111,11 +111,11 @@ def _set(request: Request, *, policy: Policy) -> Raw | None:
     return OK if policy.name == "replication" and not _is_topic(request) else None
 
 
-def _is_text(policy: Policy) -> bool:
+def _is_text(policy: NamespacePolicy) -> bool:
     return policy.example == "" and not policy.choices
 
 
-def _checked(policy: Policy, value: Any) -> Any:
+def _checked(policy: NamespacePolicy, value: Any) -> Any:
     """Return a value in Pulsar's JSON form; 400 or 412 for an invalid value."""
     try:
         return checked(policy, value)
@@ -124,7 +124,7 @@ def _checked(policy: Policy, value: Any) -> Any:
         raise HttpError(status, str(error)) from None
 
 
-def _remove(request: Request, *, policy: Policy) -> None:
+def _remove(request: Request, *, policy: NamespacePolicy) -> None:
     _store(request, _key(request, policy), None)
 
 

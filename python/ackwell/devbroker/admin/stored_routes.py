@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ackwell.devbroker.admin.namespace_routes import existing_bundle, existing_namespace
 from ackwell.devbroker.admin.requests import OK, STORED_ONLY, HttpError, Raw
-from ackwell.devbroker.policies import CLUSTER, RESOURCE_GROUP
+from ackwell.devbroker.namespace_policies import CLUSTER, RESOURCE_GROUP
 
 if TYPE_CHECKING:
     from ackwell.devbroker.admin.requests import Request

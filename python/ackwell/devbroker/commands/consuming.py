@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ackwell.devbroker.commands.enums import enum_of
-from ackwell.devbroker.policies import MAX_CONSUMERS
+from ackwell.devbroker.namespace_policies import MAX_CONSUMERS
 from ackwell.devbroker.refused_commands import CommandRefusedError
 from ackwell.devbroker.subscriptions import ConnectedConsumer
 from ackwell.errors import ErrorCode, FrameError

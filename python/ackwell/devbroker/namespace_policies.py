@@ -40,7 +40,7 @@ AGES_CHECKED_MS: Final = 300_000
 """Brokers expire old messages every five minutes (`messageExpiryCheckIntervalInMinutes`)."""
 
 
-class Policy(NamedTuple):
+class NamespacePolicy(NamedTuple):
     """One policy: its paths, its field of the namespace's JSON, its effect and its JSON type."""
 
     name: str
@@ -66,7 +66,7 @@ class Policy(NamedTuple):
 
 _TABLE: Final = (files("ackwell.devbroker") / "policies.json").read_text(encoding="ascii")
 
-POLICIES: Final = tuple(Policy(*row) for row in loads(_TABLE))
+POLICIES: Final = tuple(NamespacePolicy(*row) for row in loads(_TABLE))
 OF_NAMESPACES: Final = {each.name: each for each in POLICIES if each.name}
 OF_TOPICS: Final = {each.topic: each for each in POLICIES if each.topic}
 
@@ -108,7 +108,7 @@ class RefusedPolicyError(ValueError):
         self.is_shape = is_shape
 
 
-def checked(policy: Policy, value: Any) -> Any:
+def checked(policy: NamespacePolicy, value: Any) -> Any:
     """Return a value in Pulsar's JSON form, or None to remove the policy. Raises `RefusedPolicyError`."""
     name = policy.name or policy.topic
     if value is None:
@@ -132,7 +132,7 @@ _REFUSALS: Final = {"subscriptionExpirationTime": "Invalid value for subscriptio
 """The errors of a Pulsar broker that clients compare."""
 
 
-def applied_default(policy: Policy, settings: DevBrokerSettings) -> Any:
+def applied_default(policy: NamespacePolicy, settings: DevBrokerSettings) -> Any:
     """Return the value that applies if neither the topic nor its namespace has the policy."""
     match policy.topic:
         case "delayedDelivery":

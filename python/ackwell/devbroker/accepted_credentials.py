@@ -17,7 +17,7 @@ _ALGORITHMS: Final = ("HS256", "HS384", "HS512")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Credentials:
+class AcceptedCredentials:
     """The credentials that a broker accepts; use it as the `authenticate` of a broker."""
 
     users: Mapping[str, str] = field(default_factory=dict, repr=False)

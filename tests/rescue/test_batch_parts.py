@@ -13,7 +13,7 @@ from ackwell.devbroker.entry import LogEntry
 from ackwell.errors import StatsError
 from ackwell.protocol.constants import SubscriptionType
 from ackwell.rescue import Connection
-from ackwell.rescue.parts import parts_after_close
+from ackwell.rescue.batch_parts import parts_after_close
 from tests.commands import ackwell
 from tests.rescue.cluster import NAME, TOPIC, Cluster, cluster
 from tests.rescue.test_rescue import with_type

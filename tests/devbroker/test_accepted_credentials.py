@@ -22,8 +22,8 @@ from typer.testing import CliRunner
 
 from ackwell.cli import app
 from ackwell.devbroker import Broker, DevBrokerSettings
+from ackwell.devbroker.accepted_credentials import AcceptedCredentials, secret_key, subject_of
 from ackwell.devbroker.broker_conf import credentials_of, settings_of
-from ackwell.devbroker.credentials import Credentials, secret_key, subject_of
 from ackwell.errors import ErrorCode
 from tests.devbroker.offline import Offline
 from tests.recording.test_tls import certificate  # noqa: F401  # a fixture
@@ -80,7 +80,7 @@ def test_a_token_that_is_not_signed_with_the_key_is_refused(wrong: str, why: str
 
 
 def test_each_method_needs_its_credentials() -> None:
-    given = Credentials(users={"admin": "123"}, token_key=KEY, anonymous_role="anonymous")
+    given = AcceptedCredentials(users={"admin": "123"}, token_key=KEY, anonymous_role="anonymous")
     assert given("basic", b"admin:123") == "admin"
     assert given("token", token({"sub": "writer"}).encode()) == "writer"
     assert given("tls", b"client") == "client"
@@ -95,7 +95,7 @@ def test_each_method_needs_its_credentials() -> None:
     ):
         with pytest.raises(PermissionError):
             given(method, data)
-    nothing = Credentials()
+    nothing = AcceptedCredentials()
     for method in ("", "basic", "token", "tls"):
         with pytest.raises(PermissionError, match="no credentials"):
             nothing(method, b"")
@@ -167,12 +167,12 @@ def test_credentials_are_required_if_a_setting_or_an_option_asks_for_them() -> N
     assert credentials_of([], {}, None) is None
     assert credentials_of(["authenticationEnabled=false"], {}, None) is None
     required = credentials_of(["authenticationEnabled=true", "anonymousUserRole=anyone"], {}, None)
-    assert required == Credentials(anonymous_role="anyone")
+    assert required == AcceptedCredentials(anonymous_role="anyone")
     encoded = b64encode(KEY).decode()
-    assert credentials_of([], {"a": "b"}, None) == Credentials(users={"a": "b"})
-    assert credentials_of([], {}, encoded) == Credentials(token_key=KEY)
+    assert credentials_of([], {"a": "b"}, None) == AcceptedCredentials(users={"a": "b"})
+    assert credentials_of([], {}, encoded) == AcceptedCredentials(token_key=KEY)
     enabled = ["authenticationEnabled=true", f"tokenSecretKey=data:;base64,{encoded}"]
-    assert credentials_of(enabled, {}, None) == Credentials(token_key=KEY)
+    assert credentials_of(enabled, {}, None) == AcceptedCredentials(token_key=KEY)
 
 
 # Permissions
