@@ -207,8 +207,8 @@ def admin_page() -> str:
     parts = [
         "# The admin API of the dev broker\n\n"
         "The [dev broker](test-your-consumer.md) is a Pulsar broker for tests. Its admin API has the "
-        f"{len(found)} routes of Pulsar 4.2.4 and 5.0.1, as annotated in the broker's classes. "
-        f"{done} of them are implemented. The others answer 501 and the name of the operation.\n"
+        f"{len(found)} routes of Pulsar 4.2.4 and 5.0.1. {done} of them are implemented. The others answer "
+        "501 and the name of the operation.\n"
         "\n## Policies\n\nA client can set, read and delete every policy. An *enforced* policy has the same "
         "effect as in Pulsar. A policy that is *stored only* has no effect, and its answers have the header "
         "`X-Ackwell-Policy`.\n\n| policy of a namespace | of a topic | effect |\n"
