@@ -405,6 +405,19 @@ def test_hidden_ack_sets_without_a_range_may_not_have_been_written() -> None:
     assert [reason.code for reason in loss.reasons] == ["batch-index-hidden"]
 
 
+@pytest.mark.parametrize(("version", "limit", "most"), [("5.0.1", 9, 0), ("5.0.1", 8, 36), ("4.2.4", 9, 36)])
+def test_a_close_of_5_0_keeps_hidden_ack_sets_without_a_range(version: str, limit: int, most: int) -> None:
+    settings = BrokerSettings.of(version).with_values([f"managedLedgerMaxBatchDeletedIndexToPersist={limit}"])
+    loss = restart_loss(
+        acknowledged((3, 4), PositionRangeSet(), None, ledgers=Ledgers({3: 9})),
+        settings,
+        "graceful",
+        batch_sizes=BatchSizes(each=10),
+    )
+    # Four entries may have ack sets, and five before them may have had ack sets at the last write.
+    assert (loss.place, loss.messages) == ("metadata store", Bounds(0, most))
+
+
 @pytest.mark.parametrize(("mark_delete", "at_least"), [((3, -1), 8), ((3, 0), 0)])
 def test_a_cursor_before_the_first_entry_has_written_no_ledger(
     mark_delete: tuple[int, int], at_least: int

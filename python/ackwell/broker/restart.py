@@ -161,7 +161,8 @@ def restart_loss(
         hidden = hidden_acks(held, settings, sizes)
     written = restart == "graceful" and unwritten_entries == 0
     if hidden.at_most != 0 and not all(
-        keeps_hidden_ack_sets(held, each, then, hidden, written=written) for each, then in kept
+        keeps_hidden_ack_sets(held, each, then, hidden, closes=restart == "graceful", written=written)
+        for each, then in kept
     ):
         loses = any(loses_hidden_ack_sets(each, restart, ledger, then) for each, then in kept)
         surely = hidden.at_least if loses else 0

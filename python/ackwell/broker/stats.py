@@ -198,7 +198,8 @@ class SubscriptionStats(CursorState):
         if dispatch.messages_out is None or dispatch.messages_out != sum(each or 0 for each in received):
             return None
         acked = [each.last_acked_ms for each in dispatch.consumers]
-        if not all(acked):
+        # A consumer that has acknowledged nothing, such as the second one of a Failover subscription, has 0.
+        if None in acked or not any(acked):
             return None
         return max(self.time_ms - max(self.mark_delete_moved_ms or 0, *(each or 0 for each in acked)), 0)
 

@@ -367,12 +367,20 @@ def hidden_acks(state: MemoryState, settings: BrokerSettings, sizes: BatchSizes)
 
 
 def keeps_hidden_ack_sets(
-    state: MemoryState, settings: BrokerSettings, persisted: Persisted, hidden: Bounds, *, written: bool
+    state: MemoryState,
+    settings: BrokerSettings,
+    persisted: Persisted,
+    hidden: Bounds,
+    *,
+    closes: bool,
+    written: bool,
 ) -> bool:
     """Return whether all ack sets that the source does not show are read back.
 
-    Each of these ack sets has at least one acknowledged message. With `written`, every acknowledgment is
-    already written. Otherwise, ack sets at or before the mark-delete position may count for the limit, too.
+    Each of these ack sets has at least one acknowledged message. If the broker `closes` the cursor, it writes
+    them; before a crash, it is certain to have written them only if there is a range. With `written`, every
+    acknowledgment is already written. Otherwise, ack sets at or before the mark-delete position may count for
+    the limit, too.
     """
     entries = unacked_entries(state)
     if entries is None or state.ledgers is None:
@@ -382,7 +390,7 @@ def keeps_hidden_ack_sets(
     return (
         settings.batch_indexes_are_read
         and (persisted.place == "cursor ledger" or settings.batch_indexes_return)
-        and len(state.individually_deleted) > 0
+        and (closes or len(state.individually_deleted) > 0)
         and sets + covered <= settings.max_batch_deleted_index_to_persist
     )
 

@@ -140,8 +140,8 @@ def _with_unconfirmed(loss: RestartLoss, stats: SubscriptionStats, settings: Bro
 def _has_no_unwritten_parts(stats: SubscriptionStats, settings: BrokerSettings, restart: Restart) -> bool:
     """Return whether the restart keeps all ack sets, if no consumer connected since the topic's load."""
     if stats.cursor_ledger == "none":
-        # The broker loaded no ack sets.
-        return not settings.reads_batch_indexes_back
+        # If the broker reads ack sets back from the metadata store, a crash leaves them there.
+        return restart == "crash" or not settings.reads_batch_indexes_back
     # A crash leaves the ack sets of the ledger; a close writes elsewhere.
     return stats.cursor_ledger == "read-only" and restart == "crash"
 
