@@ -272,4 +272,7 @@ def test_it_is_quiet_since_the_last_acknowledgment_that_shows() -> None:
     assert quiet(100) is None
     # One that left has acknowledged who knows when.
     assert quiet(100, CONSUMER, out=4) is None
-    assert quiet(100, CONSUMER, CONSUMER | {"lastAckedTimestamp": 0}) is None
+    # A consumer that has acknowledged nothing has 0.
+    assert quiet(100, CONSUMER, CONSUMER | {"lastAckedTimestamp": 0}) == 95
+    assert quiet(100, CONSUMER | {"lastAckedTimestamp": 0}) is None
+    assert quiet(100, CONSUMER, CONSUMER | {"lastAckedTimestamp": None}) is None
