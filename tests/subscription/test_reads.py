@@ -213,6 +213,36 @@ def test_an_acknowledged_entry_keeps_its_place_in_a_brokers_queue(version: str) 
     assert served(9) == [6, 7]
 
 
+@pytest.mark.parametrize(("drops", "delivered_entries"), [(True, [0, 1, 2, 4]), (False, [0, 1, 2])])
+@pytest.mark.parametrize("version", ["4.0", "4.2", "5.0"])
+def test_an_acknowledged_entry_without_its_hash_takes_no_place_of_its_consumer(
+    version: str, drops: bool, delivered_entries: list[int]
+) -> None:
+    """Seen live on 4.0.7: the first read takes 0 to 5 and delivers two of them, and 3 leaves the queue."""
+    settings = SubscriptionSettings.pulsar(
+        version, redelivery_drops_hash=drops, max_unacked_per_consumer=10, max_unacked_per_subscription=20
+    )
+    subscription = Subscription("Key_Shared", Ledgers({3: 10}), settings=settings)
+    subscription.add_consumer("a")
+    sizes = np.array([1, 1, 50, 3, 10, 1, 10, 1, 1, 3])
+
+    def served(permits: int) -> list[int]:
+        subscription.flow("a", permits)
+        found: list[int] = []
+        while True:
+            ledger_ids, entry_ids = subscription.next_reads_many(10, 0)
+            columns = {"batch_sizes": sizes[entry_ids], "sticky_key_hashes": entry_ids + 1}
+            deliveries = subscription.dispatch_many(ledger_ids, entry_ids, 0, **columns)
+            if not deliveries:
+                return found
+            found += [entry_id for each in deliveries for entry_id in each.entry_ids.tolist()]
+
+    assert served(77) == [*range(10)]
+    subscription.redeliver("a")
+    subscription.ack("a", 3, 3)
+    assert served(10) == delivered_entries
+
+
 @pytest.mark.parametrize(("drops", "delivered_entries"), [(True, [2]), (False, [2, 3])])
 @pytest.mark.parametrize("all_of_them", [True, False])
 def test_returned_entries_of_another_consumer_take_places_in_a_read(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ackwell.cursor.ack_sets import WHOLE, all_messages, to_words
@@ -291,38 +292,51 @@ class Dispatcher:
         acknowledged positions take places in the read. On Key_Shared, also return how many entries each
         consumer may get. A read of only acknowledged positions is skipped.
         """
+        policy, replay = self._state.policy, self._state.replay
         rows = zip(read.ledger_ids.tolist(), read.entry_ids.tolist(), strict=True)
-        hashes = [0] * read.entries if read.hashes is None else read.hashes.tolist()
-        queued = dict(zip((Position(*row) for row in rows), hashes, strict=True))
-        place_of = {position: place for place, position in enumerate(queued, 1)}
-        gone = self._state.replay.acknowledged
+        positions = [Position(*row) for row in rows]
+        queued = {position: replay.hash_of(position) for position in positions}
+        place_of = {position: place for place, position in enumerate(positions, 1)}
+        gone = replay.acknowledged
         gone.remove_up_to(self._state.cursor.mark_delete_position)
         while True:
-            found, used = self._first_places({**queued, **gone.positions()}, size)
+            left = {position: known or None for position, known in gone.positions().items()}
+            found, used = self._first_places({**queued, **left}, size)
             taken = [position for position in found if position not in queued]
             for position in taken:
                 gone.discard(*position)
             kept = [place_of[position] for position in found if position in queued]
             if kept or not taken:
                 break
+        if not policy.by_key:
+            return max(kept, default=1), None
+        assert read.hashes is not None
         allowed = {key: sum(position in queued for position in mine) for key, mine in used.items()}
-        return max(kept, default=1), allowed if self._state.policy.by_key else None
+        most = Read(self._state.consumers, 1, 1)
+        for place in kept:
+            if queued[positions[place - 1]] is None:
+                consumer = policy.choose(int(read.hashes[place - 1]), new=False)
+                if not isinstance(consumer, Undelivered):
+                    counted = allowed.get(consumer.key, 0) + 1
+                    allowed[consumer.key] = min(counted, most.allows(consumer))
+        return max(kept, default=1), allowed
 
     def _first_places(
-        self, queue: Mapping[Position, int], size: int
+        self, queue: Mapping[Position, int | None], size: int
     ) -> tuple[list[Position], dict[ConsumerKey, list[Position]]]:
         """Return the positions that a broker's next read takes from its queue.
 
-        On Key_Shared, also return them by consumer.
+        On Key_Shared also by consumer. A position without a known hash takes a place in the read, and none of
+        the places of its consumer.
         """
         policy = self._state.policy
         places = Read(self._state.consumers, 1, 1)
         found: list[Position] = []
         used: dict[ConsumerKey, list[Position]] = {}
-        for position, sticky_key_hash in sorted(queue.items()):
+        for position, sticky_key_hash in sorted(queue.items(), key=itemgetter(0)):
             if len(found) == size:
                 break
-            if policy.by_key:
+            if policy.by_key and sticky_key_hash is not None:
                 consumer = policy.choose(sticky_key_hash, new=False)
                 if isinstance(consumer, Undelivered):
                     continue
@@ -339,7 +353,7 @@ class Dispatcher:
         if state.policy.stall(new=False) is not None:
             return
         for position, sticky_key_hash in state.replay.acknowledged.positions().items():
-            if not state.policy.by_key or not isinstance(
+            if not (state.policy.by_key and sticky_key_hash) or not isinstance(
                 state.policy.choose(sticky_key_hash, new=False), Undelivered
             ):
                 state.replay.acknowledged.discard(*position)
