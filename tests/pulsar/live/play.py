@@ -9,6 +9,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Literal
 
 from ackwell import Position
+from ackwell.broker.codes import codes
 from ackwell.releases import release_number
 from tests.pulsar.live import compare, restarts
 from tests.pulsar.live.actions import (
@@ -299,7 +300,7 @@ class Played(Playing):
                     self._rests = True
                     break
             if same >= 2 and not agreed and late > RESTS_ON_S:
-                raced = self._race(what, predicted, came, read_to)
+                raced = self._race(what, predicted, came, read_to, dump)
                 if raced:
                     how = f"{shown(predicted)}, the broker {shown(came)}"
                     missed += self._follow_race(f"{step} {what}: {raced}; {how}", dump)
@@ -344,7 +345,12 @@ class Played(Playing):
             self.ours.subscription = before
 
     def _race(
-        self, what: object, predicted: list[Delivered], came: list[Delivered], read_to: Position
+        self,
+        what: object,
+        predicted: list[Delivered],
+        came: list[Delivered],
+        read_to: Position,
+        dump: dict[str, Any],
     ) -> str:
         """Name the race that explains why the broker delivered otherwise; see the README.
 
@@ -359,10 +365,8 @@ class Played(Playing):
         if late and (self._rests or self._idle or waits):
             self._rests = True
             return "rests"
-        due = {each.position for each in predicted}
-        if self.ours.type == "Key_Shared" and ahead and self.ours.given_back & due:
-            # It waits without its hash, and is read whether its consumer may have it or not.
-            return "without hash"
+        if by_key := self._race_of_keys(predicted, dump, late=late, ahead=ahead):
+            return by_key
         if isinstance(what, Redeliver) and self._got_more(what, predicted, came):
             return "withheld permits"
         if self._makes_tracker(predicted, came):
@@ -377,6 +381,23 @@ class Played(Playing):
         left = [each.position for each in predicted if each not in came]
         if came and late and all(p < read_to and p not in self._queued for p in left):
             return "read later"
+        return ""
+
+    def _race_of_keys(
+        self, predicted: list[Delivered], dump: dict[str, Any], *, late: bool, ahead: bool
+    ) -> str:
+        """Name the race of a broker of Key_Shared that looked ahead."""
+        if self.ours.type != "Key_Shared":
+            return ""
+        if ahead and self.ours.given_back & {each.position for each in predicted}:
+            # It waits without its hash, and is read whether its consumer may have it or not.
+            return "without hash"
+        last, read_position = self.ours.last, Position(*dump["cursor"]["readPosition"])
+        at_end = last is not None and last < read_position
+        if late and at_end and codes()["look-ahead-parked"].has(self._version):
+            # It waits for an entry (apache/pulsar#26236).
+            self._rests = True
+            return "waits at the end"
         return ""
 
     def _read_before(self, read_to: Position) -> bool:
