@@ -119,102 +119,141 @@ def draw(figure: Figure, record: dict[str, Any]) -> str:
 AREAS: Final = {
     "replay": (
         "Replay of Parquet files, one thread",
-        """ackwell and DuckDB read the same files, with one event per row. A row of the table names the
-events:
+        """ackwell and DuckDB read the same files, with one event per row. The first column names the events:
 
-- *plain*: entries without batches. *plain columns*: the same without Parquet's dictionary encoding.
-- *file column*: events of eight recorded files, with the column `file`.
-- *batches left open*: batches of ten messages. At the end, 27 % of them are acknowledged in part and 10 %
-  not at all. Both sides also return the open batches.
-- *dispatch, receive*: an additional event for each delivery. *seek*: one seek in the middle of the
-  events.
-- *transactions*: acknowledgments in transactions of 100. One transaction in 50 stays open.
-- *default fleet*: 200 subscriptions with all kinds of acknowledgment, 25 % of the messages delayed.
-- *5000 mixed*, *100000 mixed*: this number of subscriptions of equal size, with their events in the order
-  of time.
-- *batches*: batches of ten messages, 60 % of them acknowledged in a random order. *shuffled*: events of
-  different subscriptions mixed within 20 s. *in order*: 97 % of the messages acknowledged, mostly in
-  order.
-- *batches of N*: one subscription with batches of N messages, 90 % of them acknowledged one by one.
-- *ack sets of N*: entries acknowledged by ack sets of N words of 64 bits. *one in twenty*: 5 % of the
-  entries.
-- *mixed kinds*: acknowledgments by batch index and by ack set.
+| name | events |
+|---|---|
+| *plain* | entries without batches |
+| *plain columns* | the same without Parquet's dictionary encoding |
+| *file column* | the events of eight recorded files, with the column `file` |
+| *dispatch, receive* | as *plain*, with an additional event for each delivery |
+| *seek* | as *plain*, with one seek in the middle |
+| *transactions* | acknowledgments in transactions of 100; one transaction in 50 stays open |
+| *default fleet* | 200 subscriptions with all kinds of acknowledgment, 25 % of the messages delayed |
+| *N mixed* | N subscriptions of equal size, with their events in the order of time |
+| *batches* | batches of ten messages, 60 % of them acknowledged in a random order |
+| *batches shuffled* | the same, with the events of different subscriptions mixed within 20 s |
+| *batches in order* | batches of ten messages, 97 % of them acknowledged, mostly in order |
+| *batches left open* | batches of ten messages, 27 % of them acknowledged in part, 10 % not at all |
+| *batches of N* | one subscription with batches of N messages, 90 % of them acknowledged one by one |
+| *ack sets of N* | entries acknowledged by ack sets of N words of 64 bits |
+| *ack sets, one in twenty* | the same for 5 % of the entries |
+| *mixed kinds* | acknowledgments by batch index and by ack set |
+
+In the row *batches left open*, both sides also return the partly acknowledged batches.
 """,
     ),
     "spark": (
         "The pipeline on Spark",
-        """A row names the events, or the measured step. *SQL words* counts acknowledged entries in Spark
-SQL, in words of 64 bits; *by name* groups by the names instead of their hashes. *SQL windows*
-finds the ranges of acknowledged entries by window functions. *SQL with batches* also supports
-batches. *scan* reads the columns without a query. DuckDB and Polars run the same queries:
-*words* counts entries, *ranges* finds ranges.
+        """The first column names the events, or the measured step:
 
-- *files*: the strategy `files`, on subscriptions of different sizes. *ackwell (rows)*: the strategy
-  `rows`.
-- *every kind of acknowledgment*: generated events, some of them in batches. *recorded traffic*: the
-  events of a client that publishes in batches. *batches left open*: batches of ten messages, of which 27 %
-  are acknowledged in part and 10 % not at all.
-- *finish of the hot subscription*: the merge of the partials of the largest subscription.
-- *critical path*: the longest task of each stage. *even data*: the same for subscriptions of equal size.
-- *copies*: the events of *files* several times, under different names. *small files*: the events in many
-  files.
-- *N mixed*: N subscriptions of equal size, with their events in the order of time.
-- *no JVM*: `ackwell replay`, without Spark. *worker*: the peak memory of a Python worker of Spark.
+| name | events or step |
+|---|---|
+| *files* | the strategy `files`, on subscriptions of different sizes |
+| *every kind of acknowledgment* | generated events, some of them in batches |
+| *recorded traffic* | the events of a client that publishes in batches |
+| *batches left open* | batches of ten messages, 27 % of them acknowledged in part, 10 % not at all |
+| *finish of the hot subscription* | the merge of the partials of the largest subscription |
+| *critical path* | the longest task of each stage, added up |
+| *copies* | the events of *files* several times, under different names |
+| *small files* | events in many files |
+| *N mixed* | N subscriptions of equal size, with their events in the order of time |
+| *no JVM* | `ackwell replay`, without Spark |
+| *worker* | the peak memory of a Python worker of Spark |
+
+The peers are:
+
+| name | peer |
+|---|---|
+| *ackwell (rows)* | the strategy `rows` |
+| *SQL words* | a query in Spark SQL that counts acknowledged entries, in words of 64 bits |
+| *SQL words by name* | the same, grouped by the names instead of their hashes |
+| *SQL windows* | a query in Spark SQL that finds the acknowledged ranges by window functions |
+| *SQL with batches* | a query in Spark SQL that also supports batches |
+| *scan* | Spark reads the columns without a query |
+| *even data* | ackwell, on subscriptions of equal size |
+| *words*, *ranges* of DuckDB and Polars | the queries *SQL words* and *SQL windows* |
 """,
     ),
     "pending_acks": (
         "Pending acknowledgments",
-        """The map of unacknowledged deliveries. *hash-map plan* is the structure that
+        """These rows measure the map of unacknowledged deliveries. *hash-map plan* is the structure that
 apache/pulsar#26024 proposes. The peers in Java hold a lock, which costs about 8 ns of each
 call; ackwell's values are without a lock.
 
-- `LxE`: a map with L ledgers and E entries in total, which are consecutive in each ledger.
-- *in order*, *at random*: the order in which the calls name the entries.
-- *remaining*: the number of unacknowledged messages of an entry.
-- *populate*: build the whole map. *for each*: visit every entry of it. *remove half*: remove the older
-  half.
-- *equal values*: the entries have the same hash and count. *hashes of 32 mixed bits*: every hash is
-  different.
-- *every tenth entry*: the other entries of the ledger are not in the map.
-- *from Python*: the calls through the Python class. *bare call*: a native call that does nothing.
+| name | meaning |
+|---|---|
+| `LxE` | a map with L ledgers and E entries in total, which are consecutive in each ledger |
+| *in order*, *at random* | the order in which the calls name the entries |
+| *remaining* | the number of unacknowledged messages of an entry |
+| *populate* | build the whole map |
+| *for each* | visit every entry of the map |
+| *remove half* | remove the older half of the entries |
+| *equal values* | all entries have the same hash and count |
+| *hashes of 32 mixed bits* | every hash is different |
+| *every tenth entry* | the other entries of the ledger are not in the map |
+| *from Python* | the calls through the Python class |
+| *bare call* | a native call that does nothing |
 """,
     ),
     "range_set": (
         "Acknowledged positions",
-        """The set of acknowledged positions, with one million ranges (*every second entry*) or with 70 %
-of two million entries, added in a random order (*7 of 10*). *Pulsar (open set)* and *Pulsar
-(default set)* are the two sets of 4.2.4: bitmaps, and a tree of ranges.
+        """These rows measure the set of acknowledged positions.
+
+| name | meaning |
+|---|---|
+| *every second entry* | a set with one million ranges |
+| *7 of 10* | a set with 70 % of two million entries, added in a random order |
+| *Pulsar (open set)* | the set of 4.2.4 that consists of bitmaps |
+| *Pulsar (default set)* | the set of 4.2.4 that is a tree of ranges |
 """,
     ),
     "position_info": (
         "Persisted states",
-        """A cursor's state is encoded to bytes, and decoded from them. *1 M ranges*: every second entry
-is acknowledged. *2 M entries*: 70 % of them are acknowledged, at random. *long array* is the
-form with bitmaps, and the other rows use the form with ranges. *recover* adds the creation of
-the broker's set. *protobuf* is Google's library for Python.
+        """The state of a cursor is encoded to bytes, and decoded from them.
+
+| name | meaning |
+|---|---|
+| *1 M ranges* | every second entry is acknowledged |
+| *2 M entries* | 70 % of the entries are acknowledged, at random |
+| *long array* | the form with bitmaps; all other rows use the form with ranges |
+| *recover* | also create the broker's set of ranges |
+| *protobuf* | Google's library for Python |
 """,
     ),
     "delayed": (
         "Delayed messages",
-        """*flat heap* is a Java heap on arrays of integers, *tracker* is Pulsar's tracker of delayed
-messages.
+        """These rows measure the structures for delayed messages.
 
-- *bulk add + pop all, N*: add N messages to a `TripleLongHeap`, then remove all. *interleaved*: add up to
-  1,000 and remove 500, in turn. *steady state*: the same, with about 10,000 messages in the heap.
-- `(x,y)`: 10 million messages in the order of the log, x of them due per millisecond; the lower y bits of
-  the times are cut off. `(rand,t)`: 10 million messages with random times in seven days, rounded to t ms.
-- *buckets*: `TimeBuckets`. *wheel*: `TimeWheel` with ticks of 2^y or t ms. *exact wheel*: `TimeWheel`
-  with ticks of 1 ms.
-- *while filling*: the memory after all messages were added. *drain*: remove all messages.
-- *from Python*: one call of the Python class. *bare call*: a native call that does nothing.
+| name | meaning |
+|---|---|
+| *flat heap* | a Java heap on arrays of integers |
+| *tracker* | Pulsar's tracker of delayed messages |
+| *bulk add + pop all, N* | add N messages to a `TripleLongHeap`, then remove all |
+| *interleaved* | add up to 1,000 messages and remove 500, in turn |
+| *steady state* | the same, with about 10,000 messages in the heap |
+| `(x,y)` | 10 million messages in log order, x due per ms; the lower y bits of the times are cut off |
+| `(rand,t)` | 10 million messages with random times in seven days, rounded to t ms |
+| *buckets* | `TimeBuckets` |
+| *wheel* | `TimeWheel` with ticks of 2^y or t ms |
+| *exact wheel* | `TimeWheel` with ticks of 1 ms |
+| *while filling* | the memory after all messages were added |
+| *drain* | remove all messages |
+| *from Python* | one call of the Python class |
+| *bare call* | a native call that does nothing |
 """,
     ),
     "long_map": (
         "The hash map",
-        """`LongMap` with 50,000 entries, compared with itself. The peer *random* is the same call with
-random keys, *fresh* a map without earlier changes. *miss* looks for a key that is not in the
-map. *equal low bits*: keys that differ only in their higher bits. A *cycle* removes the
-oldest key and inserts another one.
+        """These rows compare `LongMap` with 50,000 entries with other cases of itself.
+
+| name | meaning |
+|---|---|
+| *random* (peer) | the same call with random keys |
+| *fresh* (peer) | a map without earlier changes |
+| *miss* | a search for a key that is not in the map |
+| *equal low bits* | keys that differ only in their higher bits |
+| *cycle* | a removal of the oldest key and an insertion of another one |
 """,
     ),
 }
@@ -226,8 +265,8 @@ the unit of the row. *target* is the limit for ackwell's value, in bold if ackwe
 table has no targets: its ratio is bold if ackwell takes more CPU time than DuckDB. The *fastest peer* is
 the peer with the least CPU time in that row.
 
-All values of a row were measured in turn on one machine, and times are CPU time (CPU-s: seconds of it).
-Compare values only within a row.
+All values of a row were measured in turn on one machine. Times are CPU time; *CPU-s* is a second of CPU
+time. Compare values only within a row.
 [`benches/record`](https://github.com/ackwell/ackwell/tree/main/benches/record) lists other measured
 values, and explains how to repeat the measurements.
 """
