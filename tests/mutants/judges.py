@@ -355,6 +355,7 @@ JUDGES: dict[str, list[str]] = {
     "python/ackwell/replay/files.py": ["tests/replay/test_states.py", "tests/replay/test_files.py"],
     "python/ackwell/replay/fold.py": ["tests/replay/test_fold.py", "tests/replay/test_states.py"],
     "python/ackwell/replay/parquet.py": ["tests/hostile/test_found.py", "tests/replay/test_files.py"],
+    "python/ackwell/replay/parquet_footer.py": ["tests/replay/test_parquet_footer.py"],
     "python/ackwell/replay/resets.py": ["tests/replay/test_fold.py", "tests/replay/test_states.py"],
     "python/ackwell/replay/sequence.py": [
         "tests/replay/test_sequence.py",

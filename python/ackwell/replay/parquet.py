@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import quote
 
 import numpy as np
@@ -20,10 +20,10 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from ackwell.errors import EventError, SchemaError
-from ackwell.integers import INT64_MAX
 from ackwell.object_paths import ObjectPath, any_path
 from ackwell.replay import table_schemas
 from ackwell.replay.columns import COLUMNS, BatchReader, array_of, texts_of, with_columns
+from ackwell.replay.parquet_footer import Chunk, FooterError, RowGroup, row_groups_of
 from ackwell.replay.resets import RESETTING
 
 if TYPE_CHECKING:
@@ -49,7 +49,6 @@ _OFTEN_CONSTANT: Final = ("ledger_id", "batch_index", "batch_size")
 
 _ENCODED: Final = (*_NAMES, "kind", "transaction", "file")
 _OPTIONAL: Final = ("batch_index", "batch_size", "ack_set", "transaction", "detail", "file")
-_DICTIONARY_ENCODINGS: Final = {"PLAIN", "PLAIN_DICTIONARY", "RLE", "RLE_DICTIONARY", "BIT_PACKED"}
 _REQUIRED: Final = tuple(c.name for c in table_schemas.EVENTS if c.required and c.name != "sequence")
 _TYPES: Final = {name: kind for name, kind in table_schemas.EVENT_TYPES.items() if name in COLUMNS}
 
@@ -89,7 +88,7 @@ def errors_naming(path: str) -> Iterator[None]:
         if error.file is not None:
             raise
         raise EventError(error.reason, file=path, line=error.line, flaw=error.flaw) from None
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError, FooterError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise EventError(f"unreadable: {' '.join(str(error).split())}", file=path) from None
@@ -111,15 +110,18 @@ class ParquetEvents:
         self._source = open_anywhere(path)
         self._path = path
         self.constants = dict(constants or {})
+        self._groups: list[RowGroup] = []
         if not self._source.size():
             self._parquet = None
             return
         try:
             with errors_naming(path):
                 metadata = pq.read_metadata(self._source)
-                encoded = _dictionaries(metadata)
+                footer = _read_footer(self._source, metadata)
+                self._groups = row_groups_of(footer)
+                encoded = _dictionaries(metadata, self._groups)
                 if _is_misread(metadata, encoded):
-                    metadata = _without_arrow_schema(self._source)
+                    metadata = _without_arrow_schema(footer)
                 self._parquet = pq.ParquetFile(
                     self._source,
                     metadata=metadata,
@@ -147,27 +149,19 @@ class ParquetEvents:
         """Read the footer, and the dictionaries of `kind`."""
         if self._parquet is None:
             return Survey((), False, {}, is_empty=True)
-        metadata = self._parquet.metadata
-        groups = range(metadata.num_row_groups)
-        sizes = tuple(self._bytes(metadata.row_group(index)) for index in groups)
+        sizes = tuple(map(self._bytes, self._groups))
         fields = {field.name: str(_plain(field.type)) for field in self._parquet.schema_arrow}
         return Survey(sizes, self._has_resets(), fields)
 
-    def _bytes(self, group: pq.RowGroupMetaData) -> int:
+    def _bytes(self, group: RowGroup) -> int:
         read = set(self._choose_columns(group, lean=True).read.values())
-        chunks = map(group.column, range(group.num_columns))
         return sum(
-            chunk.total_uncompressed_size
-            for chunk in chunks
-            if chunk.path_in_schema.partition(".")[0] in read
+            chunk.uncompressed_bytes for path, chunk in group.items() if path.partition(".")[0] in read
         )
 
     def _has_resets(self) -> bool:
-        assert self._parquet is not None
-        metadata = self._parquet.metadata
         own = self._columns.get("transaction")
-        groups = map(metadata.row_group, range(metadata.num_row_groups))
-        has_transactions = own is not None and not all(_is_null(group, own) for group in groups)
+        has_transactions = own is not None and not all(_is_null(group, own) for group in self._groups)
         return has_transactions or bool(self.kinds() & RESETTING)
 
     def kinds(
@@ -190,7 +184,7 @@ class ParquetEvents:
         if kind is None:
             known = self.constants.get("kind")
             return frozenset() if known is None else frozenset([known])
-        groups = range(self._parquet.metadata.num_row_groups) if indexes is None else indexes
+        groups = range(len(self._groups)) if indexes is None else indexes
         found: set[str] = set()
         for index in groups:
             for batch in self.batches([index], [kind], rows=1 if dictionaries_only else _SLICE_VALUES):
@@ -214,7 +208,7 @@ class ParquetEvents:
         """
         if self._parquet is None:
             return []
-        indexes = tuple(range(self._parquet.metadata.num_row_groups))
+        indexes = tuple(range(len(self._groups)))
         size = -(-len(indexes) // (most if self.has_sequence else 1)) or 1
         return [indexes[start : start + size] for start in range(0, len(indexes), size)]
 
@@ -222,8 +216,7 @@ class ParquetEvents:
         """Read the rows of some kinds. Row groups without such rows are skipped."""
         if self._parquet is None:
             return
-        count = self._parquet.metadata.num_row_groups
-        indexes = [index for index in range(count) if self.kinds([index]) & kinds]
+        indexes = [index for index in range(len(self._groups)) if self.kinds([index]) & kinds]
         for columns in self.columns(indexes if self.has_sequence else None):
             if len(rows := columns.rows_of(kinds)):
                 yield columns.take(rows)
@@ -240,9 +233,8 @@ class ParquetEvents:
             return
         check_columns(self._parquet.schema_arrow, self._path, self.constants)
         reader, row = BatchReader(), 0
-        metadata = self._parquet.metadata
-        for index in range(metadata.num_row_groups) if indexes is None else indexes:
-            group = metadata.row_group(index)
+        for index in range(len(self._groups)) if indexes is None else indexes:
+            group = self._groups[index]
             chosen = self._choose_columns(group, lean=lean and not self._may_name(group, ordered))
             names = list(chosen.read.values())
             if not names:
@@ -282,19 +274,19 @@ class ParquetEvents:
             columns["file"] = pa.DictionaryArray.from_arrays(codes, texts_of([self._path]))
         return with_columns(batch, columns)
 
-    def _may_name(self, group: pq.RowGroupMetaData, topics: Sequence[str]) -> bool:
+    def _may_name(self, group: RowGroup, topics: Sequence[str]) -> bool:
         """Return whether a row group can contain events of the given topics, which are sorted."""
         if not topics:
             return False
         if "topic" in self.constants:
             return self.constants["topic"] in topics
-        bounds = _text_bounds(_statistics(group, self._columns["topic"]))
+        bounds = _text_bounds(_chunk(group, self._columns["topic"]))
         if bounds is None:
             return True
         first = bisect_left(topics, bounds[0])
         return first < len(topics) and topics[first] <= bounds[1]
 
-    def _choose_columns(self, group: pq.RowGroupMetaData, *, lean: bool) -> _Choice:
+    def _choose_columns(self, group: RowGroup, *, lean: bool) -> _Choice:
         """Choose the columns to read from a row group. A column that its statistics determine is not read."""
         read: dict[str, str] = {}
         constant: dict[str, str | int | None] = dict(self.constants)
@@ -302,7 +294,7 @@ class ParquetEvents:
             own = self._columns.get(name)
             if own is None or (name in _OPTIONAL and _is_null(group, own)):
                 continue
-            one_value = _one_value(name, _statistics(group, own))
+            one_value = _one_value(name, _chunk(group, own))
             if one_value is None:
                 read[name] = own
             else:
@@ -311,7 +303,7 @@ class ParquetEvents:
         # nothing else.
         if lean and "detail" not in read:
             read.pop("file", None)
-            if "sequence" in read and _is_count(_statistics(group, read["sequence"])):
+            if "sequence" in read and _is_count(_chunk(group, read["sequence"])):
                 del read["sequence"]
         return _Choice(read, constant)
 
@@ -376,30 +368,24 @@ def _plain(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
-def _dictionaries(metadata: pq.FileMetaData) -> list[str]:
+def _dictionaries(metadata: pq.FileMetaData, groups: Sequence[RowGroup]) -> list[str]:
     """Return the columns that can be read as dictionaries because of their encodings."""
-    encodings: dict[str, set[str]] = {}
-    for index in range(metadata.num_row_groups):
-        group = metadata.row_group(index)
-        for number in range(group.num_columns):
-            chunk = group.column(number)
-            encodings.setdefault(chunk.path_in_schema, set()).update(chunk.encodings)
+    paths = (metadata.schema.column(number).path for number in range(metadata.num_columns))
     return [
-        name
-        for name, found in encodings.items()
-        if name.lower() in _ENCODED
-        and found <= _DICTIONARY_ENCODINGS
-        and not (name.lower() in _NAMES and _is_mostly_plain(metadata, name))
+        path
+        for path in paths
+        if path.lower() in _ENCODED
+        and all(path not in group or _is_encoded(path, group[path]) for group in groups)
     ]
 
 
-def _is_mostly_plain(metadata: pq.FileMetaData, name: str) -> bool:
-    """Return whether a column stores most texts plainly, because the writer's dictionaries were full."""
-    for index in range(metadata.num_row_groups):
-        chunk = _chunk(metadata.row_group(index), name)
-        if chunk is not None and chunk.total_uncompressed_size > _CODE_BYTES_MAX * chunk.num_values:
-            return True
-    return False
+def _is_encoded(name: str, chunk: Chunk) -> bool:
+    """Return whether to read a chunk as a dictionary.
+
+    A writer whose dictionary was full stores most names plainly. A dictionary of them does not pay.
+    """
+    is_mostly_plain = chunk.uncompressed_bytes > _CODE_BYTES_MAX * chunk.values
+    return chunk.is_dictionary and not (name.lower() in _NAMES and is_mostly_plain)
 
 
 def _is_misread(metadata: pq.FileMetaData, encoded: list[str]) -> bool:
@@ -412,73 +398,58 @@ _ARROW_SCHEMA: Final = b"\x18\x0cARROW:schema"
 """The footer's key of the writer's Arrow schema, in Thrift's encoding."""
 
 
-def _without_arrow_schema(source: pa.NativeFile) -> pq.FileMetaData:
-    """Read the footer without the writer's Arrow schema. The Parquet types are sufficient."""
-    source.seek(source.size() - 8)
-    length = int.from_bytes(source.read(4), "little")
-    source.seek(source.size() - 8 - length)
-    before, key, after = source.read(length + 8).rpartition(_ARROW_SCHEMA)
+_SIGNATURE_BYTES: Final = 28
+"""A signature can follow the footer of a file with encrypted columns."""
+
+
+def _read_footer(source: pa.NativeFile, metadata: pq.FileMetaData) -> bytes:
+    """Return the bytes of the footer. Read them at once, because each read of an object store is slow."""
+    size = min(source.size(), metadata.serialized_size + _SIGNATURE_BYTES + 8)
+    end: bytes = source.read_at(size, source.size() - size)
+    length = int.from_bytes(end[-8:-4], "little")
+    return end[-8 - length : -8]
+
+
+def _without_arrow_schema(footer: bytes) -> pq.FileMetaData:
+    """Read a footer without the writer's Arrow schema. The Parquet types are sufficient."""
+    before, key, after = footer.rpartition(_ARROW_SCHEMA)
     hidden = key[:2] + key[2:].lower()
-    return pq.read_metadata(pa.BufferReader(b"PAR1" + before + hidden + after))
+    ending = len(footer).to_bytes(4, "little") + b"PAR1"
+    return pq.read_metadata(pa.BufferReader(b"PAR1" + before + hidden + after + ending))
 
 
-def _chunk(group: pq.RowGroupMetaData, name: str) -> pq.ColumnChunkMetaData | None:
-    for number in range(group.num_columns):
-        chunk = group.column(number)
-        if chunk.path_in_schema.partition(".")[0] == name:
-            return chunk
-    return None
+def _chunk(group: RowGroup, name: str) -> Chunk | None:
+    """Return the first chunk of a column, which may be nested."""
+    if name in group:
+        return group[name]
+    return next((chunk for path, chunk in group.items() if path.partition(".")[0] == name), None)
 
 
-def _statistics(group: pq.RowGroupMetaData, name: str) -> Any:
-    chunk = _chunk(group, name)
-    return None if chunk is None else chunk.statistics
-
-
-def _is_null(group: pq.RowGroupMetaData, name: str) -> bool:
+def _is_null(group: RowGroup, name: str) -> bool:
     """Return whether a row group's statistics show that all values of a column are null."""
     chunk = _chunk(group, name)
-    statistics = None if chunk is None else chunk.statistics
-    if chunk is None or statistics is None or not statistics.has_null_count:
-        return False
-    return bool(statistics.null_count == chunk.num_values)
+    return chunk is not None and chunk.nulls == chunk.values
 
 
-def _one_value(name: str, statistics: Any) -> str | int | None:
+def _one_value(name: str, chunk: Chunk | None) -> str | int | None:
     """Return the value of a column if its statistics show that all rows have this value, else None."""
+    if chunk is None or chunk.nulls != 0 or chunk.least != chunk.greatest:
+        return None
     if name in _NAMES:
-        return _one_name(statistics)
-    if name not in _OFTEN_CONSTANT or not _is_count(statistics) or statistics.min != statistics.max:
-        return None
-    # A larger value is read, and reported with its column.
-    return statistics.min if isinstance(statistics.min, int) and statistics.min <= INT64_MAX else None
+        return chunk.least if isinstance(chunk.least, str) else None
+    return chunk.least if name in _OFTEN_CONSTANT and _is_count(chunk) else None
 
 
-def _one_name(statistics: Any) -> str | None:
-    """Return the text of a column if its statistics show that all rows have this text, else None."""
-    if statistics is None or not statistics.has_null_count or statistics.null_count:
-        return None
-    bounds = _text_bounds(statistics)
-    return bounds[0] if bounds is not None and bounds[0] == bounds[1] else None
-
-
-def _text_bounds(statistics: Any) -> tuple[str, str] | None:
+def _text_bounds(chunk: Chunk | None) -> tuple[str, str] | None:
     """Return the least and the greatest text of a column from its statistics, or None."""
-    if statistics is None or not statistics.has_min_max:
+    if chunk is None or not isinstance(chunk.least, str) or not isinstance(chunk.greatest, str):
         return None
-    try:
-        least, greatest = statistics.min, statistics.max
-    except UnicodeDecodeError:
-        # Reading the column reports the error and its place.
-        return None
-    return (least, greatest) if isinstance(least, str) else None
+    return chunk.least, chunk.greatest
 
 
-def _is_count(statistics: Any) -> bool:
+def _is_count(chunk: Chunk | None) -> bool:
     """Return whether the statistics show that all values of a column are integers of at least 0."""
-    if statistics is None or not statistics.has_null_count or statistics.null_count:
-        return False
-    return bool(statistics.has_min_max and isinstance(statistics.min, int) and statistics.min >= 0)
+    return chunk is not None and chunk.nulls == 0 and isinstance(chunk.least, int) and chunk.least >= 0
 
 
 def uri(path: str) -> str:

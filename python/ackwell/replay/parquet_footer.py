@@ -1,0 +1,200 @@
+"""The column chunks in the footer of a Parquet file, read without PyArrow.
+
+PyArrow's `RowGroupMetaData.column` and `statistics` end the process if a damaged footer has level histograms
+or statistics of wrong sizes. The footer is a struct of Thrift's compact protocol. Parquet's `parquet.thrift`
+defines its fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+_BOOLS: Final = (1, 2)
+_BYTE, _INT32, _INT64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = 3, 5, 6, 7, 8, 9, 10, 11, 12
+_INTEGERS: Final = (4, _INT32, _INT64)
+_SIZES: Final = {**dict.fromkeys(_BOOLS, 0), _BYTE: 1, _DOUBLE: 8}
+"""The bytes of a field of a fixed size."""
+
+_PHYSICAL_INTEGERS: Final = (1, 2)
+_PHYSICAL_TEXT: Final = 6
+_DICTIONARY_ENCODINGS: Final = frozenset([0, 2, 3, 4, 8])
+"""PLAIN, PLAIN_DICTIONARY, RLE, BIT_PACKED and RLE_DICTIONARY."""
+
+
+class Chunk(NamedTuple):
+    """A column of a row group. Statistics that a reader cannot use are None."""
+
+    values: int
+    uncompressed_bytes: int
+    is_dictionary: bool
+    """Whether PyArrow can read the values as a dictionary."""
+    nulls: int | None
+    least: str | int | None
+    greatest: str | int | None
+
+
+RowGroup = dict[str, Chunk]
+"""Path of the column (`ack_set.list.element`) → its chunk."""
+
+
+class FooterError(ValueError):
+    """A footer is damaged."""
+
+
+def row_groups_of(footer: bytes) -> list[RowGroup]:
+    """Return the column chunks of each row group."""
+    try:
+        groups: list[RowGroup] = _struct(footer, 0, _FILE)[0]
+    except (LookupError, RecursionError):
+        raise FooterError("the footer of the Parquet file is damaged") from None
+    return groups
+
+
+Fields = dict[int, Any]
+"""Number of a field → its value."""
+
+
+class _Form(NamedTuple):
+    """The wanted fields of a struct, each with its type, and a function that converts them."""
+
+    kinds: Mapping[int, int]
+    forms: Mapping[int, _Form | int]
+    """The form of a field that is a struct; the form or the type of the elements of a list."""
+    build: Callable[[Fields], Any]
+
+
+def _struct(data: bytes, at: int, form: _Form) -> tuple[Any, int]:
+    """Read a struct; return its converted fields and its end. Fields of an unexpected type are ignored."""
+    fields: Fields = {}
+    number = 0
+    while head := data[at]:
+        at += 1
+        kind = head & 15
+        if head > 15:
+            number += head >> 4
+        else:
+            number, at = _integer(data, at)
+        if form.kinds.get(number) == kind:
+            fields[number], at = _value(data, at, kind, form.forms.get(number))
+        else:
+            at = _skip(data, at, kind)
+    return form.build(fields), at + 1
+
+
+def _value(data: bytes, at: int, kind: int, form: _Form | int | None) -> tuple[Any, int]:
+    if isinstance(form, _Form) and kind == _STRUCT:
+        return _struct(data, at, form)
+    if kind == _LIST:
+        # As Arrow does, read the elements as the specification has them, not as the list declares them.
+        count, _, at = _list_head(data, at)
+        kind, inner = (_STRUCT, form) if isinstance(form, _Form) else (form or _BYTE, None)
+        elements = []
+        for _ in range(count):
+            element, at = _value(data, at, kind, inner)
+            elements.append(element)
+        return elements, at
+    if kind == _BINARY:
+        size, at = _varint(data, at)
+        return data[at : at + size], _within(data, at + size)
+    return _integer(data, at)
+
+
+def _skip(data: bytes, at: int, kind: int) -> int:
+    """Return the end of a value."""
+    if kind in _INTEGERS:
+        return _varint(data, at)[1]
+    if kind == _BINARY:
+        size, at = _varint(data, at)
+        return _within(data, at + size)
+    if kind == _STRUCT:
+        return _struct(data, at, _IGNORED)[1]
+    if kind in (_LIST, _SET):
+        count, kind, at = _list_head(data, at)
+        return _skip_elements(data, at, count, (kind,))
+    if kind == _MAP:
+        count, at = _varint(data, at)
+        return _skip_elements(data, at + 1, count, (data[at] >> 4, data[at] & 15)) if count else at
+    return _within(data, at + _SIZES[kind])
+
+
+def _skip_elements(data: bytes, at: int, count: int, kinds: tuple[int, ...]) -> int:
+    """Return the end of `count` elements. An element that is a boolean is a byte, unlike such a field."""
+    kinds = tuple(_BYTE if kind in _BOOLS else kind for kind in kinds)
+    for _ in range(count):
+        for kind in kinds:
+            at = _skip(data, at, kind)
+    return at
+
+
+def _list_head(data: bytes, at: int) -> tuple[int, int, int]:
+    """Return the number of elements, their type, and the start of the first."""
+    head = data[at]
+    if head >> 4 < 15:
+        return head >> 4, head & 15, at + 1
+    count, at = _varint(data, at + 1)
+    return count, head & 15, at
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while (byte := data[at]) > 127:
+        value |= (byte & 127) << shift
+        shift += 7
+        at += 1
+    return value | byte << shift, at + 1
+
+
+def _integer(data: bytes, at: int) -> tuple[int, int]:
+    value, at = _varint(data, at)
+    return value >> 1 ^ -(value & 1), at
+
+
+def _within(data: bytes, at: int) -> int:
+    """Return the end of a value. Raise if it is outside the footer."""
+    if at > len(data):
+        raise IndexError
+    return at
+
+
+def _chunk(fields: Fields) -> tuple[str, Chunk] | None:
+    """Convert the fields of a `ColumnMetaData`."""
+    statistics = fields.get(12, {})
+    least, greatest = (_bound(fields.get(1), statistics.get(number)) for number in (6, 5))
+    if 3 not in fields:
+        return None
+    return ".".join(each.decode(errors="replace") for each in fields[3]), Chunk(
+        values=fields.get(5, -1),
+        uncompressed_bytes=max(0, fields.get(6, 0)),
+        is_dictionary=_DICTIONARY_ENCODINGS.issuperset(fields.get(2, [-1])),
+        nulls=statistics.get(3),
+        least=least,
+        greatest=greatest,
+    )
+
+
+def _bound(physical: int | None, value: bytes | None) -> str | int | None:
+    """Convert the least or the greatest value of a column, or return None."""
+    if value is None:
+        return None
+    if physical in _PHYSICAL_INTEGERS:
+        return int.from_bytes(value, "little", signed=True) if len(value) == 4 * physical else None
+    if physical == _PHYSICAL_TEXT:
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            # Reading the column reports the error and its place.
+            return None
+    return None
+
+
+_IGNORED: Final = _Form({}, {}, dict)
+_STATISTICS: Final = _Form({3: _INT64, 5: _BINARY, 6: _BINARY}, {}, dict)
+_COLUMN: Final = _Form(
+    {1: _INT32, 2: _LIST, 3: _LIST, 5: _INT64, 6: _INT64, 12: _STRUCT},
+    {2: _INT32, 3: _BINARY, 12: _STATISTICS},
+    _chunk,
+)
+_CHUNK: Final = _Form({3: _STRUCT}, {3: _COLUMN}, lambda fields: fields.get(3))
+_GROUP: Final = _Form({1: _LIST}, {1: _CHUNK}, lambda fields: dict(filter(None, fields.get(1, []))))
+_FILE: Final = _Form({4: _LIST}, {4: _GROUP}, lambda fields: fields.get(4, []))
