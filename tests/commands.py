@@ -1,4 +1,4 @@
-"""The command line in this process: what it answers, and what a refusal must be."""
+"""The command line, run in this process: the answer of a command, and the form of a refusal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CODES = {0, ERROR, USAGE, 3, 4, 5}
 
 
 class Answer(NamedTuple):
-    """What a command did."""
+    """The result of a command."""
 
     code: int
     out: str
@@ -29,7 +29,7 @@ class Answer(NamedTuple):
 
 
 def ackwell(*arguments: str, stdin: bytes = b"") -> Answer:
-    """Run a command; any exception that it lets through is the test's."""
+    """Run a command. An exception that the command does not handle fails the test."""
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
     given = io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8")
     code: object = 0
@@ -50,7 +50,7 @@ def ackwell(*arguments: str, stdin: bytes = b"") -> Answer:
 
 
 def command(*arguments: object, stdin: bytes = b"") -> tuple[int, str]:
-    """Run a command; return its exit code and what it wrote to standard output."""
+    """Run a command; return its exit code and its standard output."""
     answer = ackwell(*map(str, arguments), stdin=stdin)
     return answer.code, answer.out
 
@@ -70,7 +70,7 @@ def held(answer: Answer) -> Answer:
 
 @contextmanager
 def limited() -> Iterator[None]:
-    """Raise if the CPU time runs out: what takes so long has no end."""
+    """Raise an error if the block uses too much CPU time, because it then probably does not end."""
 
     def end(_signal: int, _frame: FrameType | None) -> None:
         raise AssertionError(f"took more than {CPU_SECONDS_MAX} s of CPU")

@@ -47,7 +47,7 @@ class Server:
         return answer
 
     def _refusal(self, authorization: str) -> tuple[str, str] | None:
-        """Return what S3 answers to a wrong key, region or right."""
+        """Return the answer of S3 to a wrong key, a wrong region or a missing permission."""
         scope = re.search(r"Credential=([^/]*)/\d+/([^/]*)/s3/", authorization)
         key, region = scope.groups() if scope else ("", "")
         if key == "DENIED":

@@ -1,4 +1,4 @@
-"""The synthetic fleet: what each chunk draws, without a session."""
+"""The synthetic fleet: the events that each chunk draws, without a Spark session."""
 
 from __future__ import annotations
 

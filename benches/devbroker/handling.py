@@ -36,7 +36,7 @@ class Nowhere(asyncio.Transport):
         """Do nothing."""
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Say who is at the other end."""
+        """Return an invented address for `peername`."""
         return ("127.0.0.1", 1) if name == "peername" else default
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:

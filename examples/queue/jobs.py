@@ -185,7 +185,7 @@ class JobQueue:
             self.ledgers.trim_before(number)
 
     def _dispatch(self) -> list[Job]:
-        """Decide who gets which job; the result is handed out after the save."""
+        """Choose the worker of each job; the jobs are handed out after the save."""
         jobs, now = [], now_ms()
         positions = self.subscription.next_reads(100, now)
         for position in positions:

@@ -1,4 +1,4 @@
-"""Dumps whose fields contradict each other: what contradicts is named, and unknown in every command."""
+"""Dumps whose fields contradict each other: every command names them and treats them as unknown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The HTML report: one page, no network, small, safe from what names contain, and drawn by a real browser."""
+"""The HTML report: one small page without network access, safe for any names, drawn by a real browser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dry runs of what moves a cursor, and whether it happened afterwards."""
+"""Predictions of moves of a cursor, and the check that the move happened."""
 
 from __future__ import annotations
 

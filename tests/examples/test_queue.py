@@ -1,4 +1,4 @@
-"""The queue of `examples/queue`: what its page promises, in one process."""
+"""The queue of `examples/queue` keeps the promises of its page, in one process."""
 
 from __future__ import annotations
 

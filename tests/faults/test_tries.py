@@ -80,7 +80,7 @@ def work(folder: Path, name: str, poison: frozenset[int], flaky: frozenset[int])
 
 
 def check(run: Run, *, ordered: bool) -> Counter[str]:
-    """Check a run; return what happened in it."""
+    """Check a run; return its events."""
     dead = {(int(job), int(count)) for word, job, count in of(run, "dead")}
     assert dead == {(job, TRIES) for job in run.poison}, f"{dead} are dead letters, not {run.poison}"
     starts = [(int(job), int(number)) for _, job, number, _ in of(run, "start")]

@@ -76,7 +76,7 @@ class Server:
         self.selector.register(connection, selectors.EVENT_READ, name)
 
     def receive(self, name: str, connection: socket.socket) -> None:
-        """Apply what a worker reports; remove it if its process has ended."""
+        """Apply the report of a worker; remove the worker if its process has ended."""
         try:
             data = connection.recv(1 << 16)
         except ConnectionError:

@@ -235,7 +235,10 @@ def wire_fields(command: CommandAck) -> list[bytes]:
 
 
 def check_against_protobuf(data: bytes) -> None:
-    """Check that we read the content that protobuf reads, and refuse at an offset what protobuf refuses."""
+    """Check that our decoder and protobuf give the same content and refuse the same bytes.
+
+    The error of our decoder must have an offset.
+    """
     theirs = read_by_protobuf(data)
     offset = 0
     try:

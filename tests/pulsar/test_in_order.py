@@ -62,7 +62,7 @@ class Found(NamedTuple):
 
 
 class Session:
-    """A broker, a proxy before it, and what passed."""
+    """A broker, a proxy in front of it, and the frames that passed."""
 
     def __init__(self, broker: kit.Broker) -> None:
         self.broker = broker

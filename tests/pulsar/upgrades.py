@@ -132,7 +132,7 @@ class Prediction(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The redelivered messages of one state, and what was predicted."""
+    """The number of redelivered messages of one state, and the prediction."""
 
     what: str
     predicted: dict[str, Any]

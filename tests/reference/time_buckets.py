@@ -103,7 +103,7 @@ class TimeBuckets(DelayedList):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> TimeBuckets:
-        """Restore what `to_bytes` of either engine saved; `CorruptStateError` for anything else."""
+        """Restore the index from bytes of `to_bytes` of either engine; `CorruptStateError` for others."""
         reader = FrameReader(data, MAGIC, "TimeBuckets")
         bits, mode = reader.byte(), reader.byte()
         if bits > BITS_MAX or mode >= len(MODES):

@@ -58,7 +58,7 @@ class TimeWheel(DelayedList):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> TimeWheel:
-        """Restore what `to_bytes` of either engine saved; `CorruptStateError` for anything else."""
+        """Restore the index from bytes of `to_bytes` of either engine; `CorruptStateError` for others."""
         reader = FrameReader(data, MAGIC, "TimeWheel")
         tick_ms = reader.natural()
         if tick_ms < 1:

@@ -1,4 +1,4 @@
-"""Runs of a few entries are decided on as long ones are, so that small cases show what columns decide."""
+"""Short runs of entries are decided in columns, like long runs, so that small cases test that code."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def opened(
 def deliver(
     subscription: Subscription, now_ms: int = 0, *, limit: int = 10**4, **values: int
 ) -> dict[ConsumerKey, list[int]]:
-    """Deliver what can be delivered; return the entries that each consumer got."""
+    """Deliver all deliverable entries; return the entries that each consumer got."""
     got: dict[ConsumerKey, list[int]] = {}
     for position in subscription.next_reads(limit, now_ms):
         outcome = subscription.dispatch(position, now_ms=now_ms, **{"sticky_key_hash": 0, **values})

@@ -119,7 +119,7 @@ class Model:
         return self.acked.get(position, 0) == self.log[position].bits
 
     def held_bits(self, position: Position) -> int:
-        """Return what transactions hold of an entry."""
+        """Return the messages of an entry that transactions hold."""
         bits = 0
         for entries in self.held.values():
             bits |= entries.get(position, 0)
@@ -159,7 +159,7 @@ class Model:
     def answered(
         self, position: Position, answer: object, now_ms: int, *, read_position: Position | None = None
     ) -> None:
-        """Take what `dispatch` answered for an entry, and where reading goes on after it."""
+        """Apply the answer of `dispatch` for an entry, and the position at which reading continues."""
         if isinstance(answer, str):
             self.delivered(position, answer, now_ms)
         elif answer is Undelivered.DEAD_LETTER:

@@ -81,7 +81,7 @@ class Side:
         return (1, 1, 2, 4)[number % 4] if self.sized else 1, key_hash, deliver_at_ms
 
     def do(self, name: str, *values: Any) -> object:
-        """Do an operation; return what it answers, or the code of the refusal."""
+        """Perform an operation; return its result, or the code of the refusal."""
         try:
             return getattr(self, name)(*values)
         except ProtocolError as error:

@@ -48,7 +48,7 @@ def opened(engine: Engine | None, entries: int, permits: int = 0, **settings: An
 def deliver(
     subscription: Subscription, now_ms: int = 0, *, others: frozenset[int] = frozenset()
 ) -> list[int]:
-    """Deliver what can be; return the entries. Those in `others` have another key."""
+    """Deliver all deliverable entries and return them. The entries in `others` have another key."""
     found = []
     for position in subscription.next_reads(100, now_ms):
         key = OTHER if position.entry_id in others else KEY

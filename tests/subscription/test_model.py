@@ -236,7 +236,7 @@ class SharedSubscription(RuleBasedStateMachine):
 
 
 class KeySharedSubscription(SharedSubscription):
-    """Key_Shared: what Shared does, and order per key whoever comes and goes."""
+    """Key_Shared: the rules of Shared, and order per key while consumers join and leave."""
 
     type: ClassVar[str] = "Key_Shared"
 

@@ -1,4 +1,4 @@
-"""Hash ranges and selectors, against what Pulsar 4.2.4 itself reported."""
+"""Hash ranges and selectors, compared with the reports of Pulsar 4.2.4."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ class Publish(NamedTuple):
 
 
 class Subscribe(NamedTuple):
-    """A consumer comes."""
+    """A consumer subscribes."""
 
     consumer_id: int
     name: str
@@ -75,14 +75,17 @@ class Redeliver(NamedTuple):
 
 
 class Nack(NamedTuple):
-    """A client's message waits out its back-off; the broker hears of it when that is over (`Redeliver`)."""
+    """A client negatively acknowledges a message.
+
+    It requests the redelivery after the back-off (`Redeliver`).
+    """
 
     consumer_id: int
     position: Position
 
 
 class Seek(NamedTuple):
-    """The subscription goes to a position, with an ack set into a batch."""
+    """The subscription seeks to a position, or with an ack set to a message of a batch."""
 
     consumer_id: int
     position: Position
@@ -119,7 +122,7 @@ class Wait(NamedTuple):
 
 
 class ChangeType(NamedTuple):
-    """The consumers that come next have another type; none is here."""
+    """The next consumers have another subscription type. No consumer is connected."""
 
     type: str
 

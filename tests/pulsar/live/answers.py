@@ -1,7 +1,7 @@
 """Scripts for rules that random sequences do not cover, run on the broker and on our model.
 
-`tests/vectors/answers.json` keeps what Pulsar 4.2.4 answered. What depends on a name that the broker chose
-is compared by that name.
+`tests/vectors/answers.json` contains the answers of Pulsar 4.2.4. Our model gets the names that the broker
+chose, so that answers that depend on a name can be compared.
 """
 
 from __future__ import annotations

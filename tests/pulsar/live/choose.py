@@ -1,4 +1,4 @@
-"""From an operation to an action: everything is chosen from our state, which is the broker's too."""
+"""Convert an operation to an action; all choices depend on our model's state, which is the broker's."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def _acked(
 
 
 def _is_answered(ours: Ours, position: Position, transaction: actions.Transaction | None) -> bool:
-    """Return whether a broker answers the acknowledgment of an entry, and counts it right; see the README."""
+    """Return whether a broker answers the acknowledgment of an entry and counts it correctly (see README)."""
     held_bits = ours.held_by_transactions(position)
     if held_bits == WHOLE:
         return False

@@ -1,4 +1,4 @@
-"""A client of the binary protocol with nothing between a test and the broker.
+"""A client of the binary protocol, whose commands the test chooses.
 
 One connection for the producer and all consumers, so the broker's frames arrive in the order in which it
 decided. The client sends no permits, acknowledgments or timers by itself.
@@ -27,7 +27,7 @@ AckSet = tuple[int, ...]
 
 
 class RefusedError(Exception):
-    """An error answer: the protocol's code, and the broker's words."""
+    """An error answer: the protocol's code, and the broker's message."""
 
     def __init__(self, code: int, words: str) -> None:
         super().__init__(f"{ErrorCode(code).name}: {words}")
@@ -94,7 +94,7 @@ class Client:
         chunk: tuple[int, int] | None = None,
         transaction: tuple[int, int] | None = None,
     ) -> Position:
-        """Publish one entry: a plain message, a batch of `size`, or a chunk: its number of how many."""
+        """Publish one entry: a plain message, a batch of `size` messages, or a chunk `(number, count)`."""
         self._sequence_id += 1
         metadata = messages.MessageMetadata(
             producer_name=self.producer_name, sequence_id=self._sequence_id, publish_time=1, partition_key=key
@@ -265,7 +265,7 @@ class Client:
             raise RefusedError(answer.error, answer.message)
 
     def redeliver(self, consumer_id: int, positions: Iterable[Position], *, epoch: int | None = None) -> None:
-        """Ask for these entries again, or for all that the consumer has."""
+        """Request the redelivery of these entries, or of all entries of the consumer."""
         named: dict[str, Any] = {} if epoch is None else {"consumer_epoch": epoch}
         self._send(
             CommandType.REDELIVER_UNACKNOWLEDGED_MESSAGES,

@@ -1,4 +1,4 @@
-"""One state of a subscription, whoever holds it, and what differs between two."""
+"""The state of a subscription, in the broker or in our model, and the differences between two states."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ConsumerState(NamedTuple):
 
 
 class State(NamedTuple):
-    """Everything that both sides must agree on."""
+    """The part of a subscription's state that must be equal on both sides."""
 
     next_unacknowledged: Position
     """The mark-delete position by the entries it covers: the position after it."""
@@ -70,7 +70,7 @@ def joined(
 
 
 def of_broker(dump: dict[str, Any], ledgers: Ledgers, *, individual: bool) -> State:
-    """Read a state from the side door."""
+    """Read the state from a dump of the broker's memory."""
     cursor, dispatcher = dump["cursor"], dump["dispatcher"]
     mark_delete = Position(*cursor["markDelete"])
     ranges = sorted((ledger_id, lower, upper) for _, lower, ledger_id, upper in cursor["ranges"])
@@ -109,7 +109,7 @@ def of_broker(dump: dict[str, Any], ledgers: Ledgers, *, individual: bool) -> St
 
 
 def _is_acked(cursor: dict[str, Any], ledger_id: int, entry_id: int) -> bool:
-    """Return whether an entry is acknowledged for the broker's cursor."""
+    """Return whether an entry is acknowledged in the broker's cursor."""
     position = [ledger_id, entry_id]
     return position <= cursor["markDelete"] or any(
         [lower_ledger_id, lower] < position <= [upper_ledger_id, upper]

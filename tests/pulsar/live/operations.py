@@ -1,8 +1,8 @@
 """The parts of a sequence: settings, and operations that are drawn before the run.
 
-An operation is a kind and a seed: what exactly it does (which consumer, which entries) is chosen when it is
-played, from the state then. So a sequence with operations left out is a sequence too, which is what makes
-shrinking simple.
+An operation is a kind and a seed. Its consumer and its entries are chosen when it is played, from the state
+at that moment. A sequence without some of its operations is therefore still a sequence, so it can be shrunk
+by removing operations.
 """
 
 from __future__ import annotations

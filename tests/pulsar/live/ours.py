@@ -120,7 +120,7 @@ class Ours:
 
     @property
     def individual(self) -> bool:
-        """Whether the type tracks what each consumer has."""
+        """Whether the subscription type tracks the pending entries of each consumer."""
         return self.type in ("Shared", "Key_Shared")
 
     @property
@@ -140,7 +140,7 @@ class Ours:
         self.recover(Cursor(self.ledgers, settings=self.cursor_settings, engine=self.engine))
 
     def start_again(self, dump: dict[str, Any]) -> None:
-        """Be the new subscription of the topic, which begins at its first entry."""
+        """Become the new subscription of the topic, which begins at the first entry."""
         self.look(dump)
         mark_delete = self.engine.PositionInfo(*dump["cursor"]["markDelete"])
         cursor = Cursor.from_position_info(
@@ -163,7 +163,7 @@ class Ours:
         )
 
     def look(self, dump: dict[str, Any]) -> None:
-        """Learn of new and of trimmed ledgers."""
+        """Add new ledgers and remove trimmed ones."""
         known = dict(self.ledgers)
         ids = sorted(map(int, dump["cursor"]["ledgers"]))
         for ledger_id in ids:
@@ -184,7 +184,7 @@ class Ours:
         number: int,
         deliver_at_ms: int = 0,
     ) -> None:
-        """Take an entry into the log."""
+        """Add an entry to the log."""
         if position.ledger_id not in dict(self.ledgers):
             for ledger_id, _ in list(self.ledgers):
                 if self.ledgers.state(ledger_id) == "open":
@@ -268,7 +268,7 @@ class Ours:
             self.subscription = before
 
     def answers_otherwise(self, action: Action) -> bool:
-        """Return whether ours is going to answer on purpose otherwise than the broker; see the README."""
+        """Return whether our model intentionally answers an action differently (see README)."""
         if isinstance(action, actions.AckCumulative):
             if self.individual:
                 return True
@@ -292,7 +292,7 @@ class Ours:
         )
 
     def _ends_behind(self, action: actions.EndTransaction) -> bool:
-        """Return whether a commit is of a cumulative acknowledgment that the mark-delete position passed."""
+        """Return whether an action commits a cumulative acknowledgment before the mark-delete position."""
         transaction = self.subscription._state.transactions.open.get(TransactionId(*action.transaction))
         if not action.commit or transaction is None or transaction.cumulative is None:
             return False
@@ -451,7 +451,10 @@ class Ours:
         return found
 
     def plain(self, delivered: list[Delivered]) -> list[Delivered]:
-        """Return deliveries without ack sets that name every message of a batch: they say what none says."""
+        """Return deliveries without the ack sets that contain every message of a batch.
+
+        Such an ack set means the same as no ack set.
+        """
         found = []
         for each in delivered:
             entry = self.log.get(each.position)
@@ -460,7 +463,7 @@ class Ours:
         return found
 
     def predicted(self) -> tuple[list[Delivered], Subscription]:
-        """Return what ours delivers now until it rests, in its order, and the subscription after that."""
+        """Return the deliveries that our model makes now, in order, and the subscription after them."""
         before = self.subscription
         self.subscription = copy.deepcopy(before, {id(self.ledgers): self.ledgers})
         try:
@@ -546,7 +549,7 @@ class Ours:
 
     @property
     def full(self) -> set[int]:
-        """The consumers that have as many messages as they may."""
+        """The consumers that have reached their limit of unacknowledged messages."""
         consumers = self.subscription._state.consumers
         return {each for each in self.consumers if consumers.is_full(consumers[each])}
 
@@ -556,7 +559,7 @@ class Ours:
         return {each for each in self.consumers if self.subscription._state.consumers[each].withheld}
 
     def may_wait(self, unseen: set[int]) -> bool:
-        """Return whether a broker may leave what ours would deliver to these consumers until it is woken."""
+        """Return whether a broker may delay the deliveries to these consumers until an event wakes it."""
         return self._looks_ahead() or not self.would_deliver(but_to=unseen | self.blocked)
 
     def _looks_ahead(self) -> bool:
@@ -575,7 +578,7 @@ class Ours:
         )
 
     def would_deliver(self, *, but_to: Collection[int] = ()) -> list[Position]:
-        """Return what ours would deliver now to others than these consumers."""
+        """Return the entries that our model would deliver now to consumers other than these."""
         dispatcher = self.subscription._dispatcher
         found, hashes = [], set()
         for position in self.subscription.next_reads(MANY, self.now_ms):
@@ -593,7 +596,7 @@ class Ours:
         return found
 
     def state(self) -> State:
-        """Return the state as both sides have it."""
+        """Return the state in the form in which both sides are compared."""
         cursor, everybody = self.subscription.cursor, self.subscription._state.consumers
         consumers = {}
         for consumer_id in self.consumers:

@@ -103,7 +103,7 @@ class Playing(ABC):
         return restarts.Prediction(self.theirs.state(), self.ours, self.sequence, self._version)
 
     def _reload(self, step: int, kind: Restart, prediction: restarts.Prediction) -> dict[str, Any]:
-        """Take over the cursor that the broker loaded, which has to be the predicted one."""
+        """Adopt the cursor that the broker loaded, after a check that it equals the predicted one."""
         dump = self.theirs.state()
         self.history.append(f"{step} reloaded after {kind}")
         self.played[f"reloaded after {kind}"] += 1
@@ -118,7 +118,7 @@ class Playing(ABC):
         return dump
 
     def _settle(self, step: int, what: object) -> None:
-        """Follow the broker until both sides are the same; `DifferenceError` if they never are."""
+        """Follow the broker until both states are equal; `DifferenceError` if they do not become equal."""
         start = time.monotonic()
         deadline = start + PATIENCE_S
         resting = False
@@ -268,7 +268,7 @@ class Played(Playing):
         )
 
     def _settled(self, step: int, what: object) -> tuple[list[int], list[Delivered], dict[str, Any], str]:
-        """Wait until the broker has delivered what ours predicts, and both sides are the same."""
+        """Wait until the broker has made the predicted deliveries and both states are equal."""
         closed = self._left()
         predicted, after = self.ours.predicted()
         read_to = self.ours.read_position
@@ -401,7 +401,7 @@ class Played(Playing):
         return ""
 
     def _read_before(self, read_to: Position) -> bool:
-        """Return whether the broker's queue contains entries that ours did not read."""
+        """Return whether the broker's queue contains entries that our model did not read."""
         return any(read_to <= position for position in self._queued)
 
     def _came_first(self, predicted: list[Delivered], came: list[Delivered]) -> bool:
@@ -463,7 +463,7 @@ class Played(Playing):
         return bool(taken), self.ours.take(taken)
 
     def _wakes_nobody(self, action: object) -> bool:
-        """Return whether the broker reads nothing after an action, whoever could have more."""
+        """Return whether the broker reads nothing after an action, even if a consumer has permits."""
         if isinstance(action, Subscribe):
             return self.ours.individual
         if not isinstance(action, (Close, Redeliver)):

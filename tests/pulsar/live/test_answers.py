@@ -1,4 +1,4 @@
-"""A broker and ours give the same answers to the scripts of `answers.py`; `ANSWERS=1` keeps the broker's."""
+"""A broker and our model answer the scripts of `answers.py` equally; `ANSWERS=1` stores the answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The broker's side: an action as frames and admin calls, and its state through the side door."""
+"""The broker's side: an action as frames and admin requests, and the state in the broker's memory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FORGED_LEDGER = 1 << 40
 
 
 class Theirs:
-    """A topic of the broker's, with one subscription."""
+    """A topic of the broker, with one subscription."""
 
     def __init__(self, broker: kit.Broker, sequence: Sequence) -> None:
         self._broker = broker
@@ -55,7 +55,7 @@ class Theirs:
             self._subscribed = True
 
     def disconnect(self) -> None:
-        """Leave without a word."""
+        """Close the connection without closing consumers first."""
         self.client.close()
 
     def apply(self, action: Action) -> ErrorCode | None:
@@ -80,7 +80,7 @@ class Theirs:
         return self.client.take()
 
     def closed(self) -> list[int]:
-        """Return the consumers that the broker closed since the call before."""
+        """Return the consumers that the broker closed since the previous call."""
         closed, self.client.closed = self.client.closed, []
         return closed
 

@@ -168,7 +168,7 @@ def _replayed(ours: Ours, step: Step, transcript: Transcript) -> list[str]:
 
 
 def differences(ours: Ours, dump: dict[str, Any]) -> list[str]:
-    """Name what differs between ours and a state of the broker's."""
+    """Return the differences between our model and a state of the broker."""
     theirs = compare.of_broker(dump, ours.ledgers, individual=ours.individual)
     return compare.differences(ours.state(), theirs)
 

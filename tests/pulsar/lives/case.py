@@ -57,7 +57,7 @@ class Case(NamedTuple):
 
     @property
     def is_decided(self) -> bool:
-        """Whether the verdict says what happens."""
+        """Whether the verdict predicts one outcome."""
         return self.diagnosis().verdict in (Verdict.FINE, Verdict.LOSING)
 
     @property
@@ -100,7 +100,7 @@ def _subscription(answer: dict[str, Any]) -> SubscriptionStats:
 
 
 def summary(cases: Iterable[Case]) -> str:
-    """Return how often the doctor was exact, gave an interval, or did not know an upper bound."""
+    """Return how often the doctor's prediction was exact, an interval, or without an upper bound."""
     kinds: Counter[str] = Counter()
     snapshots: list[DeliveryVerdict] = []
     for case in cases:

@@ -66,7 +66,7 @@ class Life:
         self._broker.configure(**self.settings)
 
     def leave(self) -> None:
-        """Disconnect without a word."""
+        """Close the connection without closing consumers first."""
         if self._client is not None:
             self._client.close()
             self._client = None

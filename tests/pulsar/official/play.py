@@ -48,7 +48,7 @@ RECONNECTED_S = 0.6
 
 
 class Lenient(Ours):
-    """Ours, where permits that pass the deliveries on their way are not held against them."""
+    """Our model, which accepts deliveries that cross permits on their way."""
 
     def _can_take(self, consumer_id: int) -> bool:
         return True

@@ -20,7 +20,10 @@ class Seen(NamedTuple):
 
 
 class Tap:
-    """Listens on a free port. A frame is listed before it goes on, so an answer comes after its question."""
+    """A tap on a free port.
+
+    A frame is listed before it is forwarded, so an answer is listed after its request.
+    """
 
     def __init__(self, broker_port: int) -> None:
         self._broker_port = broker_port
@@ -32,7 +35,7 @@ class Tap:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def taken(self) -> list[Seen]:
-        """Return what passed since the call before."""
+        """Return the frames since the previous call."""
         with self._order:
             seen, self._seen = self._seen, []
         return seen

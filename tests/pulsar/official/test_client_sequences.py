@@ -1,4 +1,4 @@
-"""Whatever the official Python client does, ours is in the broker's state after every step.
+"""After each step of the official Python client, our model is in the same state as the broker.
 
 `make lab-test-pulsar CLIENTS=60 SEED=7 VERSIONS="4.2.4 5.0.0-M1"`;
 `python -m tests.pulsar.live --client` plays one version.

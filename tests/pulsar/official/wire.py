@@ -21,7 +21,7 @@ ASKED = (CommandType.SUBSCRIBE, CommandType.CLOSE_CONSUMER, CommandType.SEEK)
 
 
 class Wire:
-    """Follows one connection; a request takes effect with its answer."""
+    """The observer of one connection. It applies a request when the answer arrives."""
 
     def __init__(self, ours: Ours) -> None:
         self._ours = ours

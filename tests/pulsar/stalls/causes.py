@@ -139,7 +139,7 @@ CAUSES: Final[list[Cause]] = []
 def cause(
     code: str, *, before: tuple[str, str] | None = None, **settings: Any
 ) -> Callable[[Callable[[Scene], None]], Callable[[Scene], None]]:
-    """Register a function as what makes a cause."""
+    """Register a function that produces a cause of a stall."""
 
     def register(make: Callable[[Scene], None]) -> Callable[[Scene], None]:
         CAUSES.append(Cause(code, make.__name__, make, settings, before))
