@@ -1032,7 +1032,7 @@ class TimeBuckets(_DelayedIndex):
         """The number of low bits that are dropped from each delivery time."""
     @property
     def mode(self) -> _BucketMode:
-        """"round_down", "round_up" or "bucket_end"."""
+        """The mode: "round_down", "round_up" or "bucket_end"."""
     @property
     def bucket_count(self) -> int:
         """The number of buckets that hold a message."""

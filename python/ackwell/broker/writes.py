@@ -318,7 +318,7 @@ def _persist_ack_sets(persisted: Persisted, state: MemoryState, settings: Broker
 
 
 def _mark_uncertain(persisted: Persisted, state: MemoryState, settings: BrokerSettings) -> None:
-    """Mark the ack sets as uncertain that are kept only if older ack sets do not count for the limit.
+    """Mark the last kept ack sets as uncertain, because older ack sets may have used up the limit.
 
     The older ack sets are those at or before the mark-delete position.
     """
@@ -375,7 +375,7 @@ def keeps_hidden_ack_sets(
     closes: bool,
     written: bool,
 ) -> bool:
-    """Return whether all ack sets that the source does not show are read back.
+    """Return whether a restart keeps every ack set that the source does not show.
 
     Each of these ack sets has at least one acknowledged message. If the broker `closes` the cursor, it writes
     them; before a crash, it is certain to have written them only if there is a range. With `written`, every
@@ -398,7 +398,7 @@ def keeps_hidden_ack_sets(
 def loses_hidden_ack_sets(
     settings: BrokerSettings, restart: Restart, ledger: CursorLedger, persisted: Persisted
 ) -> bool:
-    """Return whether none of the ack sets that the source does not show is read back."""
+    """Return whether a restart loses every ack set that the source does not show."""
     if not settings.batch_indexes_are_read:
         return True
     if restart == "crash":
@@ -423,7 +423,7 @@ def unacked_entries(state: MemoryState) -> int | None:
 
 
 def entries_up_to(ledgers: Ledgers, position: Position, after: tuple[int, int] | None = None) -> int:
-    """Count the existing entries up to `position`; with `after`, only those after that position."""
+    """Count the existing entries after `after`, by default from the first one, up to `position`."""
     first = ledgers.first_position
     if first is None:
         return 0

@@ -49,7 +49,7 @@ BrokerSetting = Annotated[
 
 
 class OutputFormat(StrEnum):
-    """How a command prints its result."""
+    """The formats of a command's result."""
 
     TABLE = "table"
     JSON = "json"

@@ -258,7 +258,7 @@ class CursorRules(Drawn):
         return self.ack_part(ledger_id, entry_id, ack_set) >= 0
 
     def ack_part(self, ledger_id: int, entry_id: int, ack_set: Iterable[int]) -> int:
-        """Do the same as `ack_batch`; return the number of unacknowledged messages, -1 without a change."""
+        """Do the same as `ack_batch`; return the number of unacknowledged messages, or -1 if unchanged."""
         if self._settings.batch_index_acks:
             if self._ledgers.contains(ledger_id, entry_id) and not self.is_acked(ledger_id, entry_id):
                 left = self._ack_sets.intersect(ledger_id, entry_id, ack_set)

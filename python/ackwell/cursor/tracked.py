@@ -119,7 +119,7 @@ class Tracked:
     def _values(
         self, positions: set[Position] | None, value_of: Callable[[Position], int | None]
     ) -> dict[Position, int] | None:
-        """Return the changed values by position; None if the changes cannot be written as such a dictionary.
+        """Return the changed values by position; None if a dictionary of values cannot express the changes.
 
         This is the case if the changed positions are unknown, or if an unacknowledged entry lost its value.
         """

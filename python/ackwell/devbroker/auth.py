@@ -70,7 +70,7 @@ class Service:
 
 
 def common_name(transport: BaseTransport | None) -> bytes:
-    """Return the common name of a client's certificate, which TLS has verified; empty without one."""
+    """Return the common name of a client's verified certificate; empty if the client has none."""
     certificate = transport.get_extra_info("peercert") if transport is not None else None
     names = [
         value for part in (certificate or {}).get("subject", ()) for key, value in part if key == "commonName"

@@ -34,7 +34,7 @@ STRATEGIES: Final = (
 
 
 def compatible(new: bytes, versions: list[bytes], strategy: str) -> bool:
-    """Return whether an Avro or JSON schema is compatible with versions of it; False for invalid JSON."""
+    """Return whether an Avro or JSON schema is compatible with the versions; False for invalid JSON."""
     if strategy == "ALWAYS_COMPATIBLE" or not versions:
         return True
     if strategy == "ALWAYS_INCOMPATIBLE":

@@ -92,7 +92,7 @@ class TopicContent:
         return Position(self.log.end.ledger_id, self.log.end.entry_id + 1)
 
     def last_message(self, *, compacted: bool = False) -> Position:
-        """Return the position of the last message, optionally of the compacted view; -1:-1 without one."""
+        """Return the position of the last message, optionally of the compacted view; -1:-1 if none exists."""
         position = self.log.last_position
         while position.entry_id >= 0 and (
             self.log.read(*position).marker or (compacted and self.is_compacted_out(position))

@@ -188,9 +188,9 @@ class Faults:
 
     @property
     def unused(self) -> list[str]:
-        """The injected faults that have had no occasion yet, such as `lose_acks for orders`.
+        """The injected faults whose scope no event has matched yet, such as `lose_acks for orders`.
 
-        A fault for a misspelt topic, subscription or consumer never has one.
+        If the topic, subscription or consumer of a fault is misspelt, no event ever matches the scope.
         """
         return [
             " ".join([name, *(["for", *filter(None, rule.scope)] if any(rule.scope) else [])])

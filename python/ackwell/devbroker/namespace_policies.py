@@ -151,7 +151,10 @@ def applied_default(policy: NamespacePolicy, settings: DevBrokerSettings) -> Any
 
 
 def _shaped(name: str, example: Any, value: Any) -> Any:  # noqa: C901 - one case for each JSON type
-    """Convert a JSON value to the types of an example, with its defaults; a text may be a number."""
+    """Convert a JSON value to the types of an example value.
+
+    A missing field gets the value of the example. A text of digits is accepted for a number.
+    """
     match example, value:
         case None, _:
             return value

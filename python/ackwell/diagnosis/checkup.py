@@ -65,10 +65,10 @@ class JudgedBroker:
     def of(
         cls, version: str | None, assignments: Iterable[str] = (), *, others_are_defaults: bool = False
     ) -> JudgedBroker:
-        """Return a broker that reported nothing, with settings as `name=value`.
+        """Return a broker that reported nothing; `assignments` contains known settings as `name=value`.
 
-        All other settings are assumed, unless `others_are_defaults`. If the version is None, it is assumed,
-        too.
+        All other settings are unknown, and their defaults are assumed. With `others_are_defaults`, all others
+        are known to be defaults. If the version is None, it is assumed, too.
         """
         named = version or BrokerSettings.DEFAULT_VERSION
         assignments = list(assignments)

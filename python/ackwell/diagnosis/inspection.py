@@ -55,7 +55,7 @@ class Inspection:
 
     @property
     def form(self) -> str | None:
-        """The form of the acknowledged positions; None without any."""
+        """The form of the acknowledged positions; None if there are none."""
         if self.info is None or not len(self.info.individually_deleted):
             return None
         # The metadata store holds only ranges.

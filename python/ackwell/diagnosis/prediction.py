@@ -50,7 +50,7 @@ def written_losses(
 def with_withheld(
     losses: Sequence[RestartLoss], held_back: Withheld, stats: SubscriptionStats, settings: BrokerSettings
 ) -> tuple[RestartLoss, ...]:
-    """Add the acknowledgments that may be in memory only to the losses of `written_losses`."""
+    """Add to the losses of `written_losses` the acknowledgments that may not be on disk."""
     found = tuple(_with_withheld(loss, held_back, stats, settings) for loss in losses)
     return found if held_back.sign else tuple(_with_unconfirmed(loss, stats, settings) for loss in found)
 
@@ -102,7 +102,7 @@ def predict(
 def _with_withheld(
     loss: RestartLoss, held_back: Withheld, stats: SubscriptionStats, settings: BrokerSettings
 ) -> RestartLoss:
-    """Add the acknowledgments that may be in memory only to one loss.
+    """Add to one loss the acknowledgments that may not be on disk.
 
     A graceful restart writes them to the metadata store at the close. They change its loss only if there is a
     sign that writes fail.

@@ -3,7 +3,8 @@
 A broker sends an acknowledgment to the cursor ledger within `managedLedgerCursorPositionFlushSeconds`. No
 answer of the admin API shows whether the bookies have confirmed that write. A bookie that does not answer
 delays it for `bookkeeperClientTimeoutInSeconds`; then another bookie replaces the first one, or the write
-fails and the state is not `Open`. The write is therefore proven only by that time after the acknowledgment.
+fails and the state is not `Open`. The write is therefore proven only when that time has passed after the
+acknowledgment.
 
 `NoLedger` is the state of a cursor that was only read since the topic was loaded. It is also the state of a
 cursor whose ledger cannot be created or written: its acknowledgments are then in memory only. The counters of
@@ -38,10 +39,10 @@ def unwritten(
 ) -> int | None:
     """Return the maximum number of entries whose acknowledgment is not written yet; None if unbounded.
 
-    Acknowledgments older than `written_after_ms` are written. Without an acknowledgment in that time, the
-    bound is 0. Otherwise it is the number of entries acknowledged since a dump that is older than that time.
-    This requires that all states since then were within the limits, and that the cursor did not move back
-    (which closes the consumers).
+    Acknowledgments older than `written_after_ms` are written. If no acknowledgment arrived within that time,
+    the result is 0. Otherwise it is the number of entries acknowledged since a dump that is older than that
+    time. This requires that all states since then were within the limits, and that the cursor did not move
+    back (which closes the consumers).
     """
     if stats.cursor_state not in (None, "Open") or DumpPart.WRITES in stats.unknown:
         return None
@@ -74,12 +75,12 @@ def unwritten(
 
 
 def written_after_ms(settings: BrokerSettings) -> int:
-    """Return the time after an acknowledgment at which it is written if the state is still `Open`."""
+    """Return the time in ms after which an acknowledgment is written if the state is still `Open`."""
     return _sent_after_ms(settings) + ATTEMPTS * 1_000 * settings.bookkeeper_client_timeout_seconds
 
 
 def _sent_after_ms(settings: BrokerSettings) -> int:
-    """Return the time within which a broker sends an acknowledgment to the cursor ledger."""
+    """Return the time in ms within which a broker sends an acknowledgment to the cursor ledger."""
     return settings.cursor_position_flush_seconds * 1_000 + WRITE_MS
 
 

@@ -89,10 +89,10 @@ class BrokerUpgrade:
     ) -> BrokerUpgrade:
         """Return the upgrade of a broker to a release.
 
-        `configured` contains the settings that the broker reports, or that are known otherwise. `assignments`
-        contains settings of the new broker, as `name=value`. A setting that is assumed for the old broker is
-        also assumed for the new one, unless it is in `assignments`. With `others_are_defaults`, no setting is
-        assumed. Raises `ValueError` for an unknown release or setting.
+        `configured` contains the known settings of the old broker. `assignments` contains settings of the new
+        broker, as `name=value`. If the value of a setting is unknown for the old broker, it is also unknown
+        for the new one, unless `assignments` contains it or `others_are_defaults` is true. Raises
+        `ValueError` for an unknown release or setting.
         """
         target_settings = BrokerSettings.of(to)
         changed = _changed(configured or {}, source.version)
@@ -250,7 +250,7 @@ def _worst(found: Iterable[Diagnosis]) -> Verdict:
 def _lost(found: Sequence[Diagnosis], restart: Restart) -> Bounds:
     """Return the narrowest bounds that contain the number of messages that each diagnosis loses.
 
-    The latest acknowledgments may not be written when a broker crashes.
+    When a broker crashes, the latest acknowledgments may be unwritten.
     """
     if any(not each.is_known for each in found):
         return Bounds(0, None)

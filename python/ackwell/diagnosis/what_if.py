@@ -149,7 +149,7 @@ def what_if(stats: SubscriptionStats, move: Move, version: str = "4.2") -> MoveE
 def _last_to_expire(ledgers: Ledgers, to: Position) -> Position | None:
     """Return the last entry at or before a position; None if the broker expires nothing.
 
-    It expires nothing if the position is before the first entry, and refuses a position after the last one.
+    A broker expires nothing if the position is before the first entry, and refuses a position after the last.
     """
     last = ledgers.last_position
     return None if last is None or to > last else last_existing(ledgers, to)

@@ -238,7 +238,7 @@ class AckColumns(NamedTuple):
         )
 
     def first(self, rows: int) -> Self:
-        """Return the command with the first rows of its message ids."""
+        """Return the command with only its first `rows` message ids."""
         return self.with_message_ids(self.message_ids()[:rows])
 
     def position(self, row: int) -> Position:

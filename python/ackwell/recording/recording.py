@@ -55,7 +55,7 @@ def _drop_older_half(noted: dict[Any, Any]) -> None:
 
 
 class Recording:
-    """A recording. It numbers events for `write`, and passes each entry's bytes to `keep` once."""
+    """A recording: numbers events and passes them to `write`, and passes each entry's bytes to `keep`."""
 
     def __init__(
         self,

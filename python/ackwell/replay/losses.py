@@ -126,7 +126,7 @@ class AckSetColumns(CountedAckSets):
         return dict(zip(part, sets, strict=True))
 
     def to_json(self) -> dict[str, tuple[int, ...]]:
-        """Return the ack sets by the texts of their positions."""
+        """Return the ack sets by position, with each position as text."""
         keys, rows = self._columns["keys"], slice(self._start, self._end + 1)
         text_ends, word_ends = keys["offsets"][rows], self._columns["word_offsets"][rows]
         text = bytes(keys["data"][text_ends[0] : text_ends[-1]]).decode()

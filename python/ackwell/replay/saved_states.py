@@ -51,7 +51,7 @@ def ledger_name(topic: str, subscription: str) -> str:
 
 
 def _require_own_logs(path: Path) -> None:
-    """Raise `StoreError` if the folder is missing, or if a log or witness file exists without its file."""
+    """Raise `StoreError` if the folder is missing, or a log or witness file has no SQLite file."""
     if not path.parent.is_dir():
         raise StoreError(f"{path.parent}: no such folder")
     if (not path.exists() or not path.stat().st_size) and confirmed_writes(path):

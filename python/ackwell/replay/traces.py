@@ -149,7 +149,7 @@ def _unless_null(values: NDArray[np.int64]) -> NDArray[np.int64] | None:
 
 
 def chunks(file: IO[bytes]) -> Iterator[tuple[bytes, int]]:
-    """Yield parts of a file, each with the offset in it after the last complete line.
+    """Yield parts of a file, each with the number of bytes up to the end of its last complete line.
 
     The last line of the file may have no line end.
     """

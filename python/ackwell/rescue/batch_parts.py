@@ -42,9 +42,10 @@ def parts_after_close(live: Snapshot) -> Parts:
 
 
 def lost_parts(before: Snapshot, live: Snapshot) -> bool:
-    """Return whether a broker loaded a cursor without the acknowledged parts of batches of a snapshot.
+    """Return whether a load of the topic may have lost acknowledged parts of batches.
 
-    The result is True if there may have been such parts. An acknowledgment after the load hides the answer.
+    The result is also True if the snapshot `before` only may have had such parts. It is False once an entry
+    was acknowledged after the load.
     """
     return (
         live.stats.cursor_ledger == "none"
@@ -55,10 +56,10 @@ def lost_parts(before: Snapshot, live: Snapshot) -> bool:
 
 
 def keep_parts(connection: Connection, live: Snapshot, before: Snapshot | None = None) -> bool:
-    """Open the cursor ledger if the next close would lose parts of batches without it; return whether it did.
+    """Open the cursor ledger if the next close would otherwise lose acknowledged parts of batches.
 
-    `before` is an earlier snapshot. It has the type if no consumer has connected since the load. If no helper
-    can attach, the ledger stays as it is.
+    Return whether this opened the ledger. `before` is an earlier snapshot, which contains the subscription
+    type if no consumer has connected since the load. If no helper can attach, the ledger stays as it is.
     """
     if live.stats.cursor_ledger == "open" or parts_after_close(live) == "kept" or not _has_ledger_form(live):
         return False

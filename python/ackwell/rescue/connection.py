@@ -59,10 +59,10 @@ class BrokerError(AckwellError):
 class Connection:
     """The admin API of a cluster, and a binary connection to the broker that owns a topic.
 
-    `broker` is the address of the owner or of a Pulsar proxy; by default the admin API names it. `audit`
-    is called before each change with its kind, the topic, the subscription, the number of positions and
-    their digest. `progress` receives the commands of a long acknowledgment, of up to 1,000 positions each,
-    and yields them.
+    `broker` is the address of the owner or of a Pulsar proxy; by default the admin API names it. `audit` is
+    called before each change with its kind, the topic, the subscription, the number of positions and their
+    digest. A long acknowledgment is sent as commands of up to 1,000 positions each; `progress` receives and
+    yields these commands.
     """
 
     def __init__(

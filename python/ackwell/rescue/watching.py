@@ -4,8 +4,8 @@
 not loaded again, a seek removed them, and they are not restored. After a load, every check of `plan` applies.
 Because no person reads the plan, two further checks apply:
 
-- The earlier snapshot is at most `AGE_MS_MAX` old. If a clock was set back, it may seem newer than the live
-  state by as much.
+- The earlier snapshot is at most `AGE_MS_MAX` old. If a clock was set back, the snapshot may be newer than
+  the live state, by at most the same time.
 - At least `RANGES_MIN` of its ranges still exist unchanged. A seek removes all ranges, so after a seek this
   is true only if consumers acknowledge exactly the same entries again. `unchanged_remaining` repeats this
   check before a restore.

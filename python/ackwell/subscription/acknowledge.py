@@ -312,8 +312,8 @@ class Acknowledgments:
     def _end(self, transaction: TransactionId) -> Transaction:
         """Close a transaction and return its content.
 
-        With `cumulative_hides_individual`, a transaction that acknowledged cumulatively loses only that part
-        while any transaction is cumulative.
+        With `cumulative_hides_individual`, and while any open transaction has acknowledged cumulatively,
+        close only the cumulative part. The individual acknowledgments then stay open.
         """
         transactions = self._state.transactions
         if self._state.settings.cumulative_hides_individual and transactions.cumulative:

@@ -217,9 +217,9 @@ class Dispatcher:
     ) -> list[Delivery]:
         """Dispatch entries in reads of a broker's size, while any consumer may get entries.
 
-        If entries are in the replay queue, a broker reads the queue next. The loop therefore stops before the
-        next read if the queue has entries and this call delivered or delayed an entry. If new entries
-        follow, it also stops after a read of the queue if a broker reads them next.
+        A broker reads its replay queue before new entries. If the queue has entries, and this call delivered
+        or delayed an entry, the loop therefore stops before the next read. If `new_follow`, the loop also
+        stops after a read of the queue after which a broker reads new entries.
         """
         state = self._state
         policy = state.policy

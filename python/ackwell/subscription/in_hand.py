@@ -1,15 +1,16 @@
 """The entries that a consumer has in hand: those it works on. Its other entries are only prefetched.
 
-If an entry crashes its consumer, this must count as a try, so that a poison message becomes a dead letter. A
-broker cannot distinguish the entry that a lost consumer worked on from its prefetched entries. Therefore a
-consumer reports its work in one of two ways. It declares its concurrency N, and its N oldest unacknowledged
-deliveries are in hand. Or it reports each entry that it starts. This module implements `LostCounts.IN_HAND`:
+If an entry crashes its consumer, its redelivery count must increase, so that a poison message becomes a dead
+letter. A broker cannot distinguish the entry that a lost consumer worked on from its prefetched entries.
+Therefore a consumer reports its work in one of two ways. Either it declares its concurrency N, and its N
+oldest unacknowledged deliveries are in hand. Or it reports each entry that it starts. This module implements
+`LostCounts.IN_HAND`, which increases the redelivery counts of entries in hand by one (a *try*):
 
-- If a consumer is lost, its entries in hand count one try. Its other entries keep their counts.
-- The entries in hand are part of the saved state. After a load they count one try.
-- If the ack timeout of a reporting consumer ends, only its entries in hand count one try.
+- If a consumer is lost, a try is counted for its entries in hand, and not for its other entries.
+- The entries in hand are part of the saved state. A load counts a try for them.
+- If the ack timeout of a reporting consumer ends, a try is counted only for its entries in hand.
 
-An entry for which a try was counted in this way is a *suspect*, which `quarantine` delivers alone.
+An entry with a try counted in this way is a *suspect*. `quarantine` delivers suspects alone.
 """
 
 from __future__ import annotations

@@ -43,8 +43,8 @@ def check_places(state: State) -> None:
 def _places(state: State) -> dict[str, PositionRangeSet]:
     """Return the positions of each place except unread and delayed.
 
-    An entry is in "in a transaction" if the cursor does not have it as acknowledged, but transactions
-    acknowledge all its messages.
+    An entry has the place "in a transaction" if it is not acknowledged, but open transactions acknowledged
+    all its messages.
     """
     new = state.structures.position_range_set
     pending = new()

@@ -1,4 +1,4 @@
-"""Quarantine: a suspect is delivered alone, so that another crash counts no try for other entries.
+"""Quarantine: a suspect is delivered alone, so that another crash is not counted for other entries.
 
 A suspect is an entry that a consumer had in hand when the consumer was lost (`in_hand`). It goes to a
 consumer without pending entries. That consumer gets no other entry until it has acknowledged or returned the

@@ -23,7 +23,7 @@ class Redelivery:
     def remove_consumer(self, consumer: Consumer) -> int:
         """Remove a consumer; return the number of its entries.
 
-        Its entries in hand count one more redelivery.
+        The redelivery count of each entry in hand increases by one.
         """
         state = self._state
         count_tries(state, consumer)
@@ -156,7 +156,8 @@ class Redelivery:
     def _time_out(self, consumer: Consumer, due: Sequence[Position]) -> int:
         """Queue the entries whose ack timeout ended; return their number.
 
-        If the consumer reports its entries in hand, its prefetched entries count no redelivery.
+        If the consumer reports its entries in hand, the redelivery counts of its prefetched entries do not
+        change.
         """
         if not due or consumer.in_hand is None:
             return sum(self._release(position, consumer) for position in due)

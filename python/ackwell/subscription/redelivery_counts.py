@@ -118,7 +118,7 @@ class RedeliveryCounts:
         self._dead.clear()
 
     def suspect(self, positions: Iterable[Position], *, counted: bool = True) -> None:
-        """Make entries suspects, and count one more redelivery of each if `counted` is true."""
+        """Make entries suspects. If `counted`, increase the redelivery count of each by one."""
         for position in positions:
             if counted:
                 self.increment(*position)

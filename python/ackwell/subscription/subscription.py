@@ -259,10 +259,11 @@ ActiveChange(consumer='a', active=True)])
     def remove_consumer(self, consumer: ConsumerKey) -> Removal:
         """Remove a consumer; return the number of its entries to redeliver, and the notifications to send.
 
-        The entries that it had in hand count one more redelivery (see `in_hand`) and are then delivered
-        alone. Its other entries keep their counts. If a consumer leaves in an orderly way, first return its
-        entries by `redeliver(consumer, counted=False)`. On Exclusive and Failover the next active consumer
-        starts at the first unacknowledged message. The receipts of this consumer are dropped.
+        The redelivery counts of the entries that it had in hand increase by one (see `in_hand`), and these
+        entries are then delivered alone. The counts of its other entries do not change. If a consumer leaves
+        in an orderly way, first return its entries by `redeliver(consumer, counted=False)`. On Exclusive and
+        Failover the next active consumer starts at the first unacknowledged message. The receipts of this
+        consumer are dropped.
         """
         who, before = self._state.consumers[consumer], self._state.policy.active
         entries = self._redelivery.remove_consumer(who)
@@ -446,8 +447,8 @@ ActiveChange(consumer='a', active=True)])
     def in_hand(self, consumer: ConsumerKey) -> list[Position]:
         """Return the entries that a consumer has in hand; an empty list if it does not report them.
 
-        If the consumer is lost now, or the process dies after the next save, each of them counts one more
-        redelivery with `LostCounts.IN_HAND`. O(entries in hand).
+        With `LostCounts.IN_HAND`, their redelivery counts increase by one if the consumer is lost now, or if
+        the process dies after the next save. O(entries in hand).
 
         >>> from ackwell import Ledgers, Subscription
         >>> jobs = Subscription("Shared", Ledgers({3: 10}))
@@ -670,8 +671,8 @@ ActiveChange(consumer='a', active=True)])
         """Redeliver a message as `nack` does, and then the consumer's later messages with the same key.
 
         Returns these later messages. The consumer must not process them, because they are no longer pending.
-        They count no redelivery. The list is empty on other types than Key_Shared, and if the message is not
-        pending at this consumer. O(entries).
+        Their redelivery counts do not change. The list is empty on other types than Key_Shared, and if the
+        message is not pending at this consumer. O(entries).
 
         >>> from ackwell import Ledgers, Subscription
         >>> jobs = Subscription("Key_Shared", Ledgers({3: 3}))
@@ -815,9 +816,9 @@ ActiveChange(consumer='a', active=True)])
         """Return the subscription of the newest state in a store, or a new one if none was saved.
 
         No consumer is connected. Everything that is neither acknowledged nor held by an open transaction is
-        unread. Entries that were in hand at the save count one more redelivery. `options` are those of
-        `Subscription`. Errors and `take_older` are those of `Cursor.load`. `recovery` describes how the state
-        was found.
+        unread. The redelivery counts of entries that were in hand at the save increase by one. `options` are
+        those of `Subscription`. Errors and `take_older` are those of `Cursor.load`. `recovery` describes how
+        the state was found.
         """
         settings: SubscriptionSettings = options.get("settings") or SubscriptionSettings()
         engine = options.get("engine")

@@ -1,8 +1,8 @@
 """The settings of a subscription.
 
-The defaults are the limits and delays of Pulsar 4.2. They differ only in cases in which a broker loses or
-repeats messages, or forgets counts. `SubscriptionSettings.pulsar` returns settings that behave like a broker
-of a given version in all cases.
+The defaults are the limits and delays of Pulsar 4.2. They differ from Pulsar's only in cases in which a
+broker loses or repeats messages, or forgets redelivery counts. `SubscriptionSettings.pulsar` returns settings
+that behave like a broker of a given version in all cases.
 """
 
 from __future__ import annotations
@@ -125,8 +125,10 @@ class SubscriptionSettings:
     """The redeliveries after which a message becomes a dead letter; `None` for no limit."""
 
     lost_counts: LostCounts = LostCounts.IN_HAND
-    """The unacknowledged messages that count one redelivery when their consumer dies: none (`"never"`), those
-    on which it worked, if it reports them (`"in hand"`), or all (`"every delivery"`)."""
+    """The unacknowledged messages whose redelivery count increases when their consumer is lost: none
+    (`"never"`), the messages on which it worked, if it reports them (`"in hand"`), or all (`"every
+    delivery"`).
+    """
 
     pause_above_ranges: int | None = None
     """`managedLedgerMaxUnackedRangesToPersist`: no unread entry is read while there are more ranges, as on a

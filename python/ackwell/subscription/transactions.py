@@ -93,11 +93,11 @@ class Transactions(EqualByState):
         return self._bits.get(position, 0)
 
     def left_out(self, position: Position) -> int:
-        """Return the messages of an entry that deliveries leave out although the cursor has them, as bits."""
+        """Return the unacknowledged messages of an entry that deliveries leave out, as bits."""
         return self._bits.get(position, 0) | self.kept.get(position, 0)
 
     def holds_all(self, position: Position, unacked_bits: int | None) -> bool:
-        """Return whether deliveries leave out the whole entry, given its `unacked_bits` in the cursor."""
+        """Return whether deliveries leave out the whole entry. `unacked_bits` are its bits in the cursor."""
         bits = self.left_out(position)
         if bits in (0, WHOLE):
             return bits == WHOLE

@@ -61,7 +61,7 @@ class Unread(EqualByState):
         return len(ledger_ids) > 0 and (int(ledger_ids[0]), int(entry_ids[0])) == (ledger_id, entry_id)
 
     def held_before(self, place: tuple[int, int]) -> list[Position]:
-        """Return the entries from the read position to before `place` that transactions hold whole."""
+        """Return the entries at or after the read position, before `place`, that transactions hold whole."""
         held = (position for position, _ in self._transactions.held() if self.position <= position < place)
         return sorted(
             each for each in held if not (self._cursor.is_acked(*each) or self.needs_delivery(*each))

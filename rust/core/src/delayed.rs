@@ -127,10 +127,10 @@ pub(crate) const RESTORED_MAX: u64 = 1 << 32;
 
 /// An index of delayed messages. It has no clock; times are arguments.
 pub trait DelayedIndex {
-    /// Whether the index accepts negative ledger and entry ids. [`check_positions`] refuses them.
+    /// Whether the index accepts negative ledger and entry ids. If not, [`check_positions`] refuses them.
     const TAKES_ANY_IDS: bool = false;
 
-    /// Whether [`DelayedIndex::add_many`] sorts its messages. Then a message costs less in a larger batch.
+    /// Whether [`DelayedIndex::add_many`] sorts its messages. If so, a message costs less in a larger batch.
     const SORTS_BATCHES: bool = false;
 
     /// Adds a message; returns whether it was new. In a heap every message is new, because duplicates are separate.

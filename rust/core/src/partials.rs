@@ -5,9 +5,9 @@
 //! files and tasks, and twice. The mark-delete position, the ranges and the encoded bytes are computed from the merged
 //! state ([`Partials::cursor`]).
 //!
-//! A seek is the exception: it voids the earlier acknowledgments. So a subscription stores its last seek, and the order
-//! of its first and last acknowledgment. If a seek is merged later, it precedes all acknowledgments and voids none, or
-//! follows all and voids all. If it is between them, it is a [`Flaw`] of the subscription.
+//! A seek is the exception: it voids the earlier acknowledgments. So a subscription stores its last seek, and the place
+//! ([`Order`]) of its first and last acknowledgment. A seek that is merged later either precedes all acknowledgments
+//! and voids none, or follows all and voids all. A seek between acknowledgments is a [`Flaw`] of the subscription.
 //!
 //! Representation: flat arrays. Each (topic, subscription) has a number, and each of its ledgers has a number. The
 //! ledger of a row is found by one look-up, for any number of subscriptions. The caller stores the names, and numbers
@@ -64,7 +64,7 @@ pub struct Order {
     pub sequence: i64,
 }
 
-/// An order before every event.
+/// A place before every event.
 const FIRST: Order = Order { file: 0, sequence: NULL };
 
 /// The reason why a subscription has no cursor.
@@ -80,7 +80,7 @@ pub enum Flaw {
     Negative = 3,
     /// A batch index, batch size or ack set beyond the limit.
     BatchTooLarge = 4,
-    /// A seek that is between acknowledgments in order, but was folded after them.
+    /// A seek between two acknowledgments that was folded after both.
     SeekBetween = 5,
     /// A cleared backlog without a position, in events that were folded without the events before it.
     ClearedBlindly = 6,
@@ -141,7 +141,7 @@ struct Pair {
     ledgers: Vec<u32>,
     /// The id and the number of the ledger used last: most subscriptions stay in one ledger for a long time.
     last_ledger: (i64, u32),
-    /// The order of the first and the last acknowledgment.
+    /// The places of the first and the last acknowledgment.
     acked: Option<(Order, Order)>,
     rare: Rare,
 }
@@ -368,8 +368,8 @@ impl Partials {
         }
     }
 
-    /// Returns the order of the seek that voids an event at `order`, if there is one. A start state voids no event,
-    /// because all events follow it, including those without an order.
+    /// Returns the place of the seek that voids an event at the place `order`, if there is one. A start state voids no
+    /// event, because all events follow it, including those without a place.
     fn voiding_seek(&self, known: &Pair, order: Order) -> Option<Order> {
         let (seek, _) = known.rare.seek?;
         (seek != FIRST && self.compare(order, seek) != Ordering::Greater).then_some(seek)
@@ -481,7 +481,7 @@ impl Partials {
         self.pairs[pair as usize].rare.directory = Some(ledgers);
     }
 
-    /// Returns the flaw of a pair, and the order of its event.
+    /// Returns the flaw of a pair, and the place of the event that caused it.
     #[must_use]
     pub fn flaw(&self, pair: u32) -> Option<(Order, Flaw)> {
         self.pairs[pair as usize].rare.flaw

@@ -85,7 +85,7 @@ delayed_index! {
             self.0.locked(py).bits()
         }
 
-        /// "round_down", "round_up" or "bucket_end".
+        /// The mode: "round_down", "round_up" or "bucket_end".
         #[getter]
         fn mode(&self, py: Python<'_>) -> &'static str {
             mode(self.0.locked(py).rounding())

@@ -129,7 +129,7 @@ class Bucket:
     def oldest_event_ms(self) -> int | None:
         """Return the time of the last event of the subscription that is idle longest, in ms.
 
-        None without any.
+        Return None if there are no subscriptions.
         """
         return min(self._last_events().values(), default=None)
 

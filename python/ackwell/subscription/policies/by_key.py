@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 class ByKey(EqualByState):
     """The policy of Key_Shared: each sticky-key hash has one consumer as its owner.
 
-    With `in_key_order`, a hash with a new owner is not delivered while the old owner has pending messages of
-    it: the hash *drains*.
+    With `in_key_order`, messages of a hash with a new owner are not delivered while the old owner has pending
+    messages of the hash: the hash *drains*.
     """
 
     individual = True
@@ -51,7 +51,7 @@ class ByKey(EqualByState):
         return {**self.__dict__, "_owners": None}
 
     def join(self, consumer: Consumer, hash_ranges: Sequence[HashRange]) -> bool:
-        """Assign slots to the consumer. Their hashes that are pending at other consumers drain first."""
+        """Assign slots to the consumer. A hash with pending messages at another consumer drains first."""
         self.selector.add(consumer.key, hash_ranges, name=consumer.name)
         self._reassign()
         return False

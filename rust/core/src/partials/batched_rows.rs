@@ -22,12 +22,12 @@ const UP_TO: u8 = 4;
 const OWNED: u8 = 8;
 const OTHER: u8 = 16;
 
-/// The order of the first and the last acknowledgment, if there are any.
+/// The places ([`Order`]) of the first and the last acknowledgment, if there are any.
 type Span = Option<(Order, Order)>;
 
 /// The effects of each kind, and memory that is reused for each run.
 pub(super) struct BatchedRows {
-    /// The effects by the code of the kind, as flags.
+    /// The effects of each kind, as flags. The index is the code of the kind.
     does: Vec<u8>,
     /// The rows that prove that an entry exists, and the rows that acknowledge an entry.
     rows: [Vec<u32>; 2],
@@ -144,8 +144,8 @@ impl Partials {
         }
     }
 
-    /// Returns the order of the first and the last acknowledgment of a run, if it has any. Returns an error if the rows
-    /// are of several files.
+    /// Returns the places of the first and the last acknowledgment of a run, if it has any. Returns an error if the
+    /// rows are of several files.
     fn acked_in(rows: &Rows<'_>, batched: &BatchedRows, run: Range<usize>) -> Result<Span, ()> {
         let file = rows.order(run.start).file;
         let (mut least, mut greatest) = (i64::MAX, i64::MIN);

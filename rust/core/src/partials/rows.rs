@@ -172,7 +172,7 @@ impl Partials {
     }
 }
 
-/// Reused memory of a batch of rows, because allocating costs more than writing.
+/// The memory for a batch of rows. It is reused, because allocating costs more than writing.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Memory {
     /// The pair of each row.

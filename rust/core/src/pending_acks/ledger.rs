@@ -12,8 +12,8 @@ use super::sparse::Sparse;
 use super::value::PendingAck;
 use super::window::{Window, split};
 
-/// The number of pages that a window may have in addition to one for each entry. A hash map is not worth it for a
-/// handful of entries.
+/// A window may have one page for each entry plus this number of pages. A hash map is not worth it for a handful of
+/// entries.
 const SPARE_PAGES: u64 = 8;
 /// The number of entries for each page at which a sparse ledger becomes a window again.
 const DENSE_ENTRIES_A_PAGE: usize = 4;

@@ -20,7 +20,7 @@ const PACKED_MAX: usize = 24;
 /// The number of remaining entries at which a dense page is packed again. It is a third of [`PACKED_MAX`], so that no
 /// page switches back and forth.
 const PACKED_AGAIN: u32 = 8;
-/// The number of places, in addition to two for each entry, that a packed page may have before it releases places.
+/// A packed page releases places if it has more than two for each entry plus this number.
 const SPARE_MAX: usize = 6;
 
 #[derive(Debug, Clone)]

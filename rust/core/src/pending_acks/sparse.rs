@@ -10,7 +10,7 @@ use crate::bit_set::{BitSet, LIMIT_DEFAULT};
 use crate::error::{Validity, invariant};
 use crate::long_map::LongMap;
 
-/// The number of index words that a ledger may have in addition to two for each entry.
+/// The index of a ledger may have two words for each entry plus this number of words.
 const INDEX_WORDS_MIN: usize = 64;
 const WORD_BITS: usize = 64;
 

@@ -45,7 +45,7 @@ impl Form {
 /// A form by name, or the rule that chooses one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FormChoice {
-    /// This form.
+    /// A given form.
     Form(Form),
     /// The smaller of Pulsar's forms that a broker of this major version reads, at most as large as an entry may be.
     PulsarAuto {

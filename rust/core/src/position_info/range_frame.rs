@@ -12,7 +12,7 @@ use super::wire::varint_length;
 /// for the end.
 pub(super) const WINDOW: usize = 64;
 
-/// Entry ids are below this number, so that both of a range fit into one word with four bytes each.
+/// Entry ids are below this number, so that both entry ids of a range fit into one word.
 const ENTRY_LIMIT: u64 = 1 << 28;
 
 /// A mask of the low seven bits of each of four bytes.

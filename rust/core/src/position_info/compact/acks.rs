@@ -92,7 +92,7 @@ fn before_acks(runs: &[HolesAndAcks]) -> impl Iterator<Item = u64> + Clone + '_ 
 
 /// The encoding of one ledger's entries.
 enum Plan {
-    /// `Runs` after the first, with the codes for gaps and lengths.
+    /// The kind `Runs`, with the codes for the gaps and lengths of the runs after the first.
     RangeBuilder(Code, Code),
     Holes(Code),
     Acks(Code),
