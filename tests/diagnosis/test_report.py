@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ackwell import Position
+from ackwell import Ledgers, Position, PositionRangeSet
 from ackwell.broker.batch_sizes import BatchSizes
 from ackwell.broker.broker_settings import BrokerSettings
 from ackwell.broker.stats import UnreadableSource, parse_stats
@@ -308,6 +308,7 @@ def test_a_history_has_times_if_every_dump_has_one() -> None:
     # Dumps of one day have dates too, not only times of day.
     formats = axis.formatter.properties_with_values()
     assert formats["hours"] == formats["minutes"] == "%d %b %H:%M"
+    assert formats["seconds"] == formats["minsec"] == "%H:%M:%S"
     for mixed in ([*timed, unknown], [unknown, unknown]):
         assert [type(each).__name__ for each in history_figure(mixed).xaxis] == ["LinearAxis"]
 
@@ -339,3 +340,16 @@ def test_the_number_of_messages_is_explained_only_if_it_is_an_interval_of_someth
     assert notes(each=None, ranges=12_000)
     assert not notes(each=1, ranges=12_000)
     assert not notes(each=None, ranges=5)
+
+
+def test_a_source_without_entries_has_no_map() -> None:
+    alone = replace(
+        subscription(holes(3)),
+        topic="persistent://shop/eu/orders",
+        ledgers=Ledgers(),
+        mark_delete_position=Position(0, -1),
+        individually_deleted=PositionRangeSet(),
+    )
+    html = page([alone, subscription(holes(12_000))])
+    assert len(names_of(html)) == 2
+    assert html.count('class="figure" id="map-') == 1

@@ -175,8 +175,9 @@ def _of_delivery(now: Diagnosis) -> Iterator[str]:
 def _figures(subscriptions: Sequence[_Subscription]) -> dict[str, Any]:
     """Draw the maps and histories of the worst subscriptions; return the figures by name.
 
-    At most `FIGURES` subscriptions that are not fine have a map; if all are fine, only the first one. A map
-    is detailed as long as the budget of `DETAIL_RUNS` runs suffices.
+    At most `FIGURES` subscriptions that are not fine have a map; if all are fine, only the first one. A
+    subscription without entries after the mark-delete position in its source has none. A map is detailed as
+    long as the budget of `DETAIL_RUNS` runs suffices.
     """
     from bokeh.embed import json_item
 
@@ -186,7 +187,8 @@ def _figures(subscriptions: Sequence[_Subscription]) -> dict[str, Any]:
 
     figures: dict[str, Any] = {}
     left = DETAIL_RUNS
-    drawn = [found for found in subscriptions if found.now.verdict.severity][:FIGURES] or subscriptions[:1]
+    shown = [found for found in subscriptions if found.blocks]
+    drawn = [found for found in shown if found.now.verdict.severity][:FIGURES] or shown[:1]
     for number, found in enumerate(drawn):
         ranges = found.now.stats.individually_deleted
         needed = len(ranges)

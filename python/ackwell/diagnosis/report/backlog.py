@@ -125,9 +125,15 @@ def history_figure(history: Sequence[Diagnosis]) -> Figure:
         plot.scatter(x, y, fill_color=colour, line_color=None, size=7)
     plot.yaxis.formatter = NumeralTickFormatter(format="0,0")
     if timed:
-        time = "%d %b %H:%M"
+        time, second = "%d %b %H:%M", "%H:%M:%S"
         plot.xaxis.formatter = DatetimeTickFormatter(
-            minutes=time, hourmin=time, hours=time, days="%d %b %Y", months="%b %Y"
+            seconds=second,
+            minsec=second,
+            minutes=time,
+            hourmin=time,
+            hours=time,
+            days="%d %b %Y",
+            months="%b %Y",
         )
     else:
         plot.xaxis.axis_label = "dump"
