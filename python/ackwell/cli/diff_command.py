@@ -62,7 +62,7 @@ def diff(
         ackwell diff before.json a/b/orders --admin http://broker:8080
         ackwell diff --format json before.stats.json.gz cursor-ledger-entry.bin
 
-    Exit code: 0 when both are the same, 3 when they differ, 5 when a part of
+    Exit code: 0 if both are the same, 3 if they differ, 5 if a part of
     a folder could not be read.
     """
     from ackwell.diagnosis.difference import difference, differences, read_state

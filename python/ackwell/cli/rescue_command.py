@@ -120,8 +120,8 @@ def snapshot(
         ackwell rescue snapshot --admin http://broker:8080 TOPIC billing \
           -o before.json
 
-    Take it while a consumer is connected: an idle topic does not show the
-    type of its subscriptions. Only GET requests are sent.
+    Take the snapshot while a consumer is connected: an idle topic does not
+    show the type of its subscriptions. Only GET requests are sent.
     """
     from ackwell.rescue.snapshot import snapshot_texts
 
@@ -653,7 +653,7 @@ def release(
         ackwell rescue release --admin http://broker:8080 \
           --journal billing.journal --yes
 
-    If another rate was set since the hold, it is not changed.
+    A dispatch rate that was set since the hold is not changed.
     """
     from ackwell.rescue import release as release_delivery
     from ackwell.rescue.holding import read_journal

@@ -47,7 +47,7 @@ def upgrade_check(
         typer.Option(
             "--from",
             metavar="VERSION",
-            help="The present release. Without it, the one that the broker reports, else 4.2.",
+            help="The present release; by default the one that the broker reports, or 4.2.",
         ),
     ] = None,
     broker_setting: options.BrokerSetting = None,
