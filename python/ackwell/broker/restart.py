@@ -208,7 +208,10 @@ def restart_loss(
 
 
 def acked_within(stats: SubscriptionStats) -> int | None:
-    """Return the maximum of acknowledged messages in partly acknowledged batches; None if unbounded."""
+    """Return the maximum number of acknowledged messages in partly acknowledged batches.
+
+    Return None if no bound is known.
+    """
     if stats.batch_deleted is not None:
         return stats.batch_sizes.acked(0, stats.batch_deleted).at_most
     return stats.batch_sizes.most_hidden(stats.backlog_entries)

@@ -378,9 +378,9 @@ def keeps_hidden_ack_sets(
     """Return whether a restart keeps every ack set that the source does not show.
 
     Each of these ack sets has at least one acknowledged message. If the broker `closes` the cursor, it writes
-    them; before a crash, it is certain to have written them only if there is a range. With `written`, every
-    acknowledgment is already written. Otherwise, ack sets at or before the mark-delete position may count for
-    the limit, too.
+    these ack sets. Before a crash, it has certainly written them only if there is a range. With `written`,
+    every acknowledgment is already written. Otherwise, ack sets at or before the mark-delete position may
+    count for the limit, too.
     """
     entries = unacked_entries(state)
     if entries is None or state.ledgers is None:

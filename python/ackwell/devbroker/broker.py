@@ -242,8 +242,8 @@ class AsyncBroker:
         Without `messages`, all unacknowledged entries of the consumer are redelivered. In that case, and on
         Exclusive and Failover, the broker closes the consumer and returns once its client has subscribed
         again. Without the close, the client would keep the unread messages in its queue and receive them
-        twice: it drops them only if it requests the redelivery itself. Raises `KeyError` if no consumer of
-        that name has a subscription of the given name.
+        twice. A client empties its queue only if it requests the redelivery itself. Raises `KeyError` if no
+        consumer of that name has a subscription of the given name.
         """
         taken = await tester.take_back(self.state, consumer, messages, subscription)
         # A client drops its unread messages when the answer to its subscribe command arrives.

@@ -382,7 +382,8 @@ def _dictionaries(metadata: pq.FileMetaData, groups: Sequence[RowGroup]) -> list
 def _is_encoded(name: str, chunk: Chunk) -> bool:
     """Return whether to read a chunk as a dictionary.
 
-    A writer whose dictionary was full stores most names plainly. A dictionary of them does not pay.
+    If the writer's dictionary was full, most names are stored plainly. Reading them as a dictionary is then
+    not faster.
     """
     is_mostly_plain = chunk.uncompressed_bytes > _CODE_BYTES_MAX * chunk.values
     return chunk.is_dictionary and not (name.lower() in _NAMES and is_mostly_plain)
@@ -403,7 +404,7 @@ _SIGNATURE_BYTES: Final = 28
 
 
 def _read_footer(source: pa.NativeFile, metadata: pq.FileMetaData) -> bytes:
-    """Return the bytes of the footer. Read them at once, because each read of an object store is slow."""
+    """Return the bytes of the footer, with one read, because each read of an object store is slow."""
     size = min(source.size(), metadata.serialized_size + _SIGNATURE_BYTES + 8)
     end: bytes = source.read_at(size, source.size() - size)
     length = int.from_bytes(end[-8:-4], "little")

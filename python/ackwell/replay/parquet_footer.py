@@ -119,7 +119,7 @@ def _skip(data: bytes, at: int, kind: int) -> int:
 
 
 def _skip_elements(data: bytes, at: int, count: int, kinds: tuple[int, ...]) -> int:
-    """Return the end of `count` elements. An element that is a boolean is a byte, unlike such a field."""
+    """Return the end of `count` elements. A boolean element takes a byte, a boolean field none."""
     kinds = tuple(_BYTE if kind in _BOOLS else kind for kind in kinds)
     for _ in range(count):
         for kind in kinds:
@@ -151,7 +151,7 @@ def _integer(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _within(data: bytes, at: int) -> int:
-    """Return the end of a value. Raise if it is outside the footer."""
+    """Return the end of a value; raise an error if the end is outside the footer."""
     if at > len(data):
         raise IndexError
     return at

@@ -326,8 +326,8 @@ class Dispatcher:
     ) -> tuple[list[Position], dict[ConsumerKey, list[Position]]]:
         """Return the positions that a broker's next read takes from its queue.
 
-        On Key_Shared also by consumer. A position without a known hash takes a place in the read, and none of
-        the places of its consumer.
+        On Key_Shared, also return them by consumer. A position without a known hash takes a place in the
+        read, but not a place of its consumer.
         """
         policy = self._state.policy
         places = Read(self._state.consumers, 1, 1)

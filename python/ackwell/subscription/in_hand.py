@@ -214,9 +214,10 @@ def outstanding(state: State, limit: int | None = None) -> list[Position]:
 
 
 def count_tries(state: State, consumer: Consumer) -> None:
-    """Count one try for the entries that a lost consumer had in hand; with `EVERY_DELIVERY`, for all entries.
+    """Count one try for the entries that a lost consumer had in hand.
 
-    Call it before the entries are taken from the consumer.
+    With `EVERY_DELIVERY`, count it for all entries of the consumer. Call this function before the
+    entries are taken from the consumer.
     """
     if state.settings.lost_counts is not LostCounts.EVERY_DELIVERY:
         state.counts.suspect(in_hand_of(state, consumer))

@@ -1,9 +1,9 @@
 """The saved state of a subscription: cursor, redelivery counts, open transactions in a `PositionInfo`.
 
 The `compact` form has a field for the counts. Open transactions, the entries in hand and the subscription
-type are unknown Protobuf fields, which every form and every reader preserves. Their field numbers are far
-from those of Pulsar. Other pending entries are not saved: after a restart no consumer is connected, and
-unacknowledged messages are redelivered.
+type are stored in Protobuf fields that Pulsar does not define. Every form and every reader preserves such
+fields. Their numbers are far from the field numbers of Pulsar. Other pending entries are not saved: after a
+restart no consumer is connected, and unacknowledged messages are redelivered.
 """
 
 from __future__ import annotations
