@@ -392,7 +392,7 @@ class UpgradeCheck:
 
     @property
     def removed(self) -> Mapping[str, str]:
-        """The settings that the new release does not have and that differ from their defaults."""
+        """The values that differ from the defaults, of settings that the new release does not have."""
         return {name: value for upgrade in self.upgrades for name, value in upgrade.removed.items()}
 
     @property

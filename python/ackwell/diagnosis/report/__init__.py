@@ -2,7 +2,8 @@
 
 The page needs the extra `ackwell[report]` (Bokeh, which includes its JavaScript, and Jinja). The first maps
 of the table are drawn in full detail, as long as a budget of bytes suffices. The others are drawn coarsely,
-so that the page opens quickly. The page shows the detail of each map. It supports phones and dark mode.
+so that the page opens quickly. The page shows for each map whether it is detailed. It supports phones and
+dark mode.
 """
 
 from __future__ import annotations
