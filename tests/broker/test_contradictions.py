@@ -252,6 +252,34 @@ def test_an_answer_of_stats_alone_does_not_contradict_ranges_that_it_does_not_ha
     assert (found.shows_cursor, found.contradictions) == (False, ())
 
 
+@pytest.mark.parametrize(
+    ("closed", "changes", "unknown"),
+    [
+        (49, {}, {DumpPart.ACKNOWLEDGMENTS, DumpPart.LEDGERS}),
+        (50, {}, frozenset()),
+        (50, {"cursors": cursor("5:50", "7:10", "[]")}, {DumpPart.ACKNOWLEDGMENTS, DumpPart.LEDGERS}),
+        (50, {"cursors": cursor("5:39", "5:51", "[]")}, {DumpPart.DELIVERY}),
+    ],
+)
+def test_a_closed_ledger_does_not_grow_while_the_broker_answers(
+    closed: int, changes: dict[str, Any], unknown: frozenset[DumpPart]
+) -> None:
+    ledgers = [{"ledgerId": 5, "entries": closed}, {"ledgerId": 7, "entries": 0}]
+    shown = {
+        "ledgers": ledgers,
+        "pendingAddEntriesCount": 100,
+        "cursors": cursor("5:39", "7:10", "[(5:44..5:49]]"),
+    }
+    assert stats_of({**OVER_AN_END, **shown, **changes}).unknown == unknown
+    # The newest ledger may grow.
+    newest = {
+        "ledgers": ledgers,
+        "pendingAddEntriesCount": 100,
+        "cursors": cursor("5:39", "7:10", "[(7:4..7:10]]"),
+    }
+    assert not stats_of({**OVER_AN_END, **newest}).unknown
+
+
 def test_a_counter_that_is_off_is_named_and_changes_no_number() -> None:
     answer = no_cursor_ledger(state="Open", cursorLedger=8, cursorLedgerLastEntry=4)
     right = stats_of(answer)

@@ -132,6 +132,13 @@ class DumpFields:
         )
         return ceil(rate * seconds) + max(self.number(self.internal, "pendingAddEntriesCount") or 0, 0)
 
+    def added_to(self, ledger_id: int) -> int:
+        """Return the maximum number of entries that the broker adds to a ledger while it writes one answer.
+
+        It adds entries to the newest ledger only.
+        """
+        return self.changes_within(ONE_ANSWER_SECONDS) if ledger_id == max(self.sizes, default=None) else 0
+
     @cached_property
     def sizes(self) -> dict[int, int]:
         """The number of entries of each ledger."""
@@ -280,7 +287,7 @@ def _mark_delete_in_a_ledger(fields: DumpFields) -> Found | None:
             f"markDeletePosition is {fields.mark_delete}, in a ledger that is not listed",
             () if is_old else (DumpPart.ACKNOWLEDGMENTS, DumpPart.LEDGERS),
         )
-    if entry_id < size + fields.changes_within(ONE_ANSWER_SECONDS):
+    if entry_id < size + fields.added_to(ledger_id):
         return None
     return (
         f"markDeletePosition is {fields.mark_delete}, and ledger {ledger_id} has {size:,} entries",
@@ -330,11 +337,11 @@ def _ranges_in_ledgers(fields: DumpFields) -> Found | None:
 
 
 def _ranges_end_in_their_ledger(fields: DumpFields) -> Found | None:
-    slack = fields.changes_within(ONE_ANSWER_SECONDS)
     ranges = fields.ranges.copy()
-    for ledger_id in ranges.ledger_ids():
-        if int(ledger_id) in fields.sizes:
-            ranges.remove_range(ledger_id, fields.sizes[int(ledger_id)] - 1 + slack, INT64_MAX)
+    for ledger_id in map(int, ranges.ledger_ids()):
+        if ledger_id in fields.sizes:
+            last = fields.sizes[ledger_id] - 1 + fields.added_to(ledger_id)
+            ranges.remove_range(ledger_id, last, INT64_MAX)
     beyond = fields.ranges.cardinality - ranges.cardinality
     if not beyond:
         return None
@@ -438,7 +445,7 @@ def _read_position(fields: DumpFields) -> Found | None:
             (DumpPart.ACKNOWLEDGMENTS, DumpPart.DELIVERY),
         )
     size = fields.sizes.get(read.ledger_id)
-    if size is None or read.entry_id <= size + fields.changes_within(ONE_ANSWER_SECONDS):
+    if size is None or read.entry_id <= size + fields.added_to(read.ledger_id):
         return None
     return f"readPosition is {read}, and ledger {read.ledger_id} has {size:,} entries", (DumpPart.DELIVERY,)
 
