@@ -202,7 +202,7 @@ def _unzipped(data: bytes, source: str) -> bytes:
 def _heading(text: str, start: int) -> tuple[str | None, int]:
     """Return the heading of the next JSON document, and the offset of the document.
 
-    The heading is the last line before the document that names a topic; None without one.
+    The heading is the last line before the document that names a topic, or None if no line does.
     """
     found = _JSON_BEGINS.search(text, start)
     if text[start] == "{" or found is None:

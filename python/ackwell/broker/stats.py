@@ -768,7 +768,7 @@ def _cursor_ledger(cursor: Mapping[str, Any]) -> CursorLedger:
 
 
 def _ack_sets(memory: Mapping[str, Any]) -> AckSetMapping | None:
-    """Return the ack sets in a memory dump; None without a dump, because the admin API shows no ack sets."""
+    """Return the ack sets in a memory dump; None if there is no dump: the admin API shows no ack sets."""
     if "batchDeletedIndexes" in memory:
         shown = object_of(memory, "batchDeletedIndexes")
         return {_position(position): to_words(from_words(words(shown, position))) for position in shown}
@@ -856,7 +856,7 @@ _MANAGED_LEDGER: Final = re.compile(r"pulsar/managed-ledger=base64:([A-Za-z0-9+/
 
 
 def topic_of(internal: Mapping[str, Any]) -> str | None:
-    """Return the topic in the metadata of a ledger (`stats-internal --metadata`); None without metadata."""
+    """Return the topic in the metadata of a ledger (`stats-internal --metadata`); None if it is missing."""
     for info in internal["ledgers"]:
         found = _MANAGED_LEDGER.search(text(info, "metadata") or "")
         if found:

@@ -265,7 +265,7 @@ def listen_address(text: str) -> tuple[str, int]:
 
 
 def server_tls(cert: Path | None, key: Path | None) -> ssl.SSLContext | None:
-    """Return the TLS context of a server for `--tls-cert` and `--tls-key`; None without a certificate."""
+    """Return the TLS context of a server for `--tls-cert` and `--tls-key`; None if none is given."""
     import ssl
 
     from ackwell.regular_files import require_regular

@@ -186,7 +186,7 @@ def manifests_of(sources: Sequence[str]) -> list[AnyPath]:
 
 
 def collected_facts(manifests: Sequence[AnyPath], owner: str | None = None) -> BrokerFacts | None:
-    """Return the facts of a broker from the first undamaged manifest; None without one.
+    """Return the facts of a broker from the first undamaged manifest; None if there is none.
 
     `owner` is the broker that owns a topic. If a manifest does not contain this broker, the facts of the
     queried broker are returned.

@@ -38,9 +38,9 @@ class Service:
     """Returns whether a role has the permission for an action on a topic; None permits everything."""
 
     def authenticate(self, method: str, data: bytes, transport: BaseTransport | None = None) -> str | None:
-        """Return the role of a client; None without authentication.
+        """Return the role of a client; None if the broker does not authenticate.
 
-        A wrong one raises `CommandRefusedError`.
+        Wrong credentials raise `CommandRefusedError`.
         """
         if self.authenticate_by is None:
             return None

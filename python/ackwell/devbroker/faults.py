@@ -162,7 +162,7 @@ class Faults:
         return self._matching("duplicate_messages", *_of(consumer)) is not None
 
     def delay_ms(self) -> float:
-        """Return the delay of the next write in milliseconds; 0 without a fault."""
+        """Return the delay of the next write in milliseconds; 0 if no fault delays it."""
         rule = self._matching("delay_frames")
         return 0 if rule is None else rule.value
 

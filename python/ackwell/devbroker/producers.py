@@ -107,7 +107,7 @@ class Producers:
             each.connection.close_producer(each)
 
     def last_sequence_id(self, name: str) -> int:
-        """Return the highest stored sequence id of a producer; -1 without deduplication."""
+        """Return the highest stored sequence id of a producer; -1 if the topic does not deduplicate."""
         return self.last_sequence_ids.get(name, -1) if self.deduplicates() else -1
 
     def is_duplicate(self, name: str, sequence_id: int) -> bool:

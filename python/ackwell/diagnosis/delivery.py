@@ -295,7 +295,7 @@ class DeliveryFacts:
 
     @property
     def _pause_rule(self) -> str:
-        """Return the code for a pause of reads until acknowledgments are written; empty without a pause."""
+        """Return the code for a pause of reads until acknowledgments are written; empty if there is none."""
         if not self.unread or self.pending_read or self.cursor_reads:
             return ""
         if self._may_pause_on_batch_indexes:

@@ -79,7 +79,7 @@ class Inspection:
 
     @property
     def oldest_unacked(self) -> Position | None:
-        """The entry after the mark-delete position; None without a state.
+        """The entry after the mark-delete position; None if there is no state.
 
         If the mark-delete position is the last entry of its ledger, the oldest unacknowledged entry is in the
         next ledger. The bytes do not show this.

@@ -211,7 +211,7 @@ def _acked(stats: SubscriptionStats, settings: BrokerSettings) -> Bounds:
 
 
 def _sign(stats: SubscriptionStats) -> str:
-    """Describe the proof that an entry was wholly acknowledged since the topic's load; empty without one."""
+    """Describe the proof that an entry was wholly acknowledged since the topic's load; empty if unproven."""
     if stats.mark_delete_moved_ms is not None:
         return "the mark-delete position has moved since the topic was loaded"
     consumers = () if stats.dispatch is None else stats.dispatch.consumers
@@ -256,7 +256,7 @@ def _is_same_ledger(before: SubscriptionStats, now: SubscriptionStats) -> bool:
 def _sign_between(before: SubscriptionStats | None, now: SubscriptionStats) -> str:
     """Describe the proof that an entry was acknowledged between two dumps without a write of the cursor.
 
-    The result is empty without a proof.
+    The result is empty if there is no proof.
     """
     if before is None or not (before.shows_acknowledgments and now.shows_acknowledgments):
         return ""

@@ -79,7 +79,7 @@ class WatchFolder:
         self._plan(name).unlink(missing_ok=True)
 
     def keep_refused(self, name: Name, time_ms: int) -> Path | None:
-        """Keep a topic's last observation for an operator; return the file, None without an observation."""
+        """Keep a topic's last observation for an operator; return its file, or None if there is none."""
         observation = self._observation(name[0])
         if not observation.exists():
             return None

@@ -77,7 +77,7 @@ class Recovery:
 
     @property
     def saved_as(self) -> str | None:
-        """The object that saved the state: a subscription's type or `cursor`; None without a state."""
+        """The object that saved the state: a subscription's type or `cursor`; None if there is no state."""
         if self.position_info is None:
             return None
         for field in Reader(self.position_info.unknown_fields).fields():

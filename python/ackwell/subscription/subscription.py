@@ -646,7 +646,7 @@ ActiveChange(consumer='a', active=True)])
         return bool(self._state.transactions.held_bits(arguments.position(position, entry_id)))
 
     def cumulative_ack(self, transaction: TransactionId) -> Position | None:
-        """Return the position up to which an open transaction acknowledged; None without such an ack."""
+        """Return the position up to which an open transaction acknowledged cumulatively, or None."""
         content = self._state.transactions.open.get(arguments.transaction(transaction))
         held = None if content is None else content.cumulative
         return None if held is None else held.position

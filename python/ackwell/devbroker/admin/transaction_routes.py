@@ -36,7 +36,7 @@ def get_coordinator_stats(request: Request) -> Any:
 
 
 def _coordinator(request: Request) -> str | None:
-    """Return the coordinator id in the query; None without one, 404 for an unknown one."""
+    """Return the coordinator id in the query; None if the query has none, 404 if it is unknown."""
     wanted = request.query.get("coordinatorId")
     if wanted not in (None, "0"):
         raise HttpError(HTTPStatus.NOT_FOUND, f"Transaction coordinator not found! coordinator id : {wanted}")
