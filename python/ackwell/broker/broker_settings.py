@@ -58,7 +58,8 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
     max_unacked_ranges_to_persist_in_metadata_store: int = _setting(
         "managedLedgerMaxUnackedRangesToPersistInMetadataStore", 1_000
     )
-    """The maximum number of ranges that are written to the metadata store instead of a cursor ledger."""
+    """A close writes a cursor with at most this many ranges to the metadata store, and a larger one to its
+    open cursor ledger."""
     max_unacked_ranges_to_persist_in_zookeeper: int = _setting(
         "managedLedgerMaxUnackedRangesToPersistInZooKeeper", -1
     )

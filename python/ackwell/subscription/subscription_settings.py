@@ -87,7 +87,7 @@ class SubscriptionSettings:
     below the limit."""
 
     round_robin_batch_size: int = 20
-    """`dispatcherMaxRoundRobinBatchSize`: the entries that a Shared consumer gets in one turn."""
+    """`dispatcherMaxRoundRobinBatchSize`: the number of entries that a Shared consumer gets in one turn."""
 
     allow_out_of_order_delivery: bool = False
     """`KeySharedMeta.allowOutOfOrderDelivery`: a message may overtake an older one of its key."""
@@ -122,7 +122,7 @@ class SubscriptionSettings:
     """The precision of `ack_timeout_ms`. A timeout ends up to one tick late, and never early."""
 
     max_redeliver_count: int | None = None
-    """The redeliveries after which a message becomes a dead letter; `None` for no limit."""
+    """The number of redeliveries after which a message becomes a dead letter; `None` for no limit."""
 
     lost_counts: LostCounts = LostCounts.IN_HAND
     """The unacknowledged messages whose redelivery count increases when their consumer is lost: none
