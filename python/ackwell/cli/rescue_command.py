@@ -369,11 +369,12 @@ def begin(
         ackwell rescue begin --admin http://broker:8080 --owner broker-0:8080
         ackwell rescue begin --admin http://broker:8080 --yes tenant/namespace
 
-    Without --yes the command reports the messages that the restart would
-    redeliver. An unknown loss counts as a loss. The command does not hold
-    subscriptions that may lose only what a rescue cannot restore, such as
-    acknowledgments inside batches. It names them. After an interruption, run
-    the same command again. After the restarts, run `ackwell rescue end`.
+    Without --yes, the command reports the messages that the restart would
+    redeliver. An unknown loss counts as a loss. If a subscription may lose
+    only acknowledgments that a rescue cannot restore, such as those inside
+    batches, the command names the subscription and does not hold it. After
+    an interruption, run the same command again. After the restarts, run
+    `ackwell rescue end`.
 
     Exit code: 0 all acknowledgments that can be restored are protected, 3
     some are refused, 5 a source could not be read, 1 an error, 2 a wrong
