@@ -22,6 +22,7 @@ from ackwell.cluster.admin import Admin
 from ackwell.cluster.endpoint import Endpoint
 from ackwell.cursor.rules import acknowledged, existing
 from ackwell.diagnosis.what_if import EARLIEST, LATEST, Move, MoveEffect, MoveKind, what_if
+from ackwell.errors import StatsError
 from tests.pulsar import kit
 from tests.pulsar.lives.examine import SETTINGS
 from tests.pulsar.lives.life import SUBSCRIPTION, Life
@@ -46,6 +47,8 @@ class Mover:
         self.life = Life(broker, seed)
         self._path = f"persistent/{self.life.topic.removeprefix('persistent://')}/subscription/{SUBSCRIPTION}"
         self._times_ms: list[int] = []
+        self.unknown = 0
+        """The number of moves without a prediction."""
 
     def again(self) -> None:
         """Publish and acknowledge more messages; afterwards no consumer is connected."""
@@ -78,11 +81,19 @@ class Mover:
             move, path, body = Move(kind), "skip_all", None
         else:
             move, path, body = self._to(kind, before)
-        predicted = what_if(before, move, self._broker.version)
+        try:
+            predicted = what_if(before, move, self._broker.version)
+        except StatsError:
+            # After a seek on 4.0.7, the counter contradicts the acknowledgments, so they are unknown.
+            predicted = None
+            self.unknown += 1
         with suppress(HTTPError):
             # Asked to expire nothing, a broker may answer with a conflict.
             self._broker.admin("POST", f"{self._path}/{path}", body)
         deadline = time.monotonic() + PATIENCE_S
+        if predicted is None:
+            time.sleep(PATIENCE_S / 2)
+            return move, None
         while (wrong := self._wrong(predicted, messages)) and time.monotonic() < deadline:
             # An expiry goes on after its answer.
             time.sleep(0.2)
@@ -132,6 +143,7 @@ def test_a_move_does_what_was_predicted(
     version: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made: Counter[str] = Counter()
+    unknown = 0
     wrong = []
     with kit.running_broker(tmp_path, version, **SETTINGS) as broker:
         for number in range(-(-MOVES // MOVES_A_LIFE)):
@@ -141,6 +153,9 @@ def test_a_move_does_what_was_predicted(
                 move, said = mover.move()
                 made[move.kind] += 1
                 wrong += [said] if said else []
+            unknown += mover.unknown
     with capsys.disabled():
-        print(f"\n{version}: {made.total()} moves, {len(wrong)} wrong: {dict(made)}")
+        print(f"\n{version}: {made.total()} moves, {unknown} not predicted, {len(wrong)} wrong: {dict(made)}")
+    assert not unknown or version.startswith("4.0")
+    assert unknown < made.total() / 2
     assert not wrong, "\n".join(wrong)
