@@ -141,6 +141,15 @@ def test_what_is_not_a_setting_is_refused_with_an_example(given: str) -> None:
     assert repr(given) in str(caught.value)
 
 
+def test_the_rate_of_writes_is_a_number() -> None:
+    name = "managedLedgerDefaultMarkDeleteRateLimit"
+    assert BrokerSettings.of("5.0.1").cursor_writes_per_second == 1
+    assert BrokerSettings().with_values([f"{name}=0.25"]).cursor_writes_per_second == 0.25
+    for wrong in ("", "x", "nan", "inf"):
+        with pytest.raises(ValueError, match=f"{name} is a number, not {wrong!r}"):
+            BrokerSettings().with_values([f"{name}={wrong}"])
+
+
 def test_a_setting_that_does_not_matter_here_is_passed_over_and_one_that_is_none_is_not() -> None:
     assert BrokerSettings().with_values(["brokerDeduplicationEnabled=true"]) == BrokerSettings()
     with pytest.raises(ValueError, match="no broker setting is called 'nothingLikeIt'"):

@@ -398,10 +398,13 @@ def quiet(last_acked_ms: int, *, out: int = 5) -> SubscriptionStats:
         ({}, 121_000),
         ({"bookkeeperClientTimeoutInSeconds": 5}, 71_000),
         ({"managedLedgerCursorPositionFlushSeconds": 2}, 63_000),
+        ({"managedLedgerDefaultMarkDeleteRateLimit": "0.1"}, 130_000),
+        ({"managedLedgerDefaultMarkDeleteRateLimit": 0}, 121_000),
+        ({"managedLedgerDefaultMarkDeleteRateLimit": 10.0}, 121_000),
     ],
 )
 def test_an_acknowledgment_is_written_after_the_flush_interval_and_two_timeouts_of_the_bookies(
-    values: dict[str, int], age_ms: int
+    values: dict[str, object], age_ms: int
 ) -> None:
     settings = BrokerSettings().with_values(f"{name}={value}" for name, value in values.items())
     written = diagnose(quiet(200_000 - age_ms - 1), settings, restarts=("crash",))

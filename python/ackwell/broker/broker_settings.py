@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
+from math import isfinite, nan
 from typing import Any, ClassVar, Final, Self
 
 from ackwell.broker.codes import codes
@@ -110,6 +111,8 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
     (apache/pulsar#25548), 0 in 5.0. It depends on the version of the broker alone."""
     cursor_info_compression: str = "NONE"
     """`managedCursorInfoCompressionType`: the compression of the record in the metadata store."""
+    cursor_writes_per_second: float = 1.0
+    """`managedLedgerDefaultMarkDeleteRateLimit`: the maximum rate of writes of a cursor; 0 for no limit."""
     metadata_node_bytes: int = (1 << 20) - 1
     """The maximum size of a value in the metadata store: ZooKeeper's `jute.maxbuffer`."""
     has_open_cache_set: bool = True
@@ -329,6 +332,16 @@ def integer(name: str, value: str) -> int:
         raise ValueError(f"{name} is a whole number, not {value!r}") from None
 
 
+def _rate(name: str, value: str) -> float:
+    try:
+        rate = float(value)
+    except ValueError:
+        rate = nan
+    if not isfinite(rate):
+        raise ValueError(f"{name} is a number, not {value!r}")
+    return rate
+
+
 def boolean(name: str, value: str) -> bool:
     """Parse the value `true` or `false` of a setting; raises `ValueError` for any other text."""
     # A broker reads every other text as false, so a misspelt value is refused here.
@@ -345,8 +358,9 @@ def _compression(name: str, value: str) -> str:
 
 _COMPRESSIONS: Final = ("NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY")
 
-_KNOWN_SETTINGS: Final[dict[str, tuple[str, Callable[[str, str], int | bool | str]]]] = {
-    "managedCursorInfoCompressionType": ("cursor_info_compression", _compression)
+_KNOWN_SETTINGS: Final[dict[str, tuple[str, Callable[[str, str], float | bool | str]]]] = {
+    "managedCursorInfoCompressionType": ("cursor_info_compression", _compression),
+    "managedLedgerDefaultMarkDeleteRateLimit": ("cursor_writes_per_second", _rate),
 } | {
     entry.metadata["name"]: (entry.name, boolean if entry.type == "bool" else integer)
     for entry in fields(BrokerSettings)

@@ -15,6 +15,7 @@ after an acknowledgment.
 from __future__ import annotations
 
 from itertools import accumulate
+from math import ceil
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ackwell.broker.batch_sizes import Bounds
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from ackwell.cursor.cursor_state import CursorState
 
 WRITE_MS: Final = 1_000
-"""A cursor is written at most once a second."""
+"""By default, a cursor is written at most once a second. A higher rate does not shorten this time."""
 
 ATTEMPTS: Final = 2
 """The timeouts of one write: one at a bookie of the ledger, and one at the bookie that replaces it."""
@@ -81,7 +82,9 @@ def written_after_ms(settings: BrokerSettings) -> int:
 
 def _sent_after_ms(settings: BrokerSettings) -> int:
     """Return the time in ms within which a broker sends an acknowledgment to the cursor ledger."""
-    return settings.cursor_position_flush_seconds * 1_000 + WRITE_MS
+    rate = settings.cursor_writes_per_second
+    write_ms = max(ceil(1_000 / rate), WRITE_MS) if rate > 0 else WRITE_MS
+    return settings.cursor_position_flush_seconds * 1_000 + write_ms
 
 
 def _unmoved(before: SubscriptionStats, now: SubscriptionStats) -> bool:
