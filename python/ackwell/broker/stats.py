@@ -580,7 +580,7 @@ def _without_cuts(cursor: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _shown(answer: Answer, subscription: str) -> Mapping[str, Any]:
-    """Return the part of a subscription in the answer of `stats`; empty if it is missing."""
+    """Return the statistics of a subscription from `stats`; an empty mapping if they do not list it."""
     return object_of(object_of(answer.stats, "subscriptions"), subscription)
 
 

@@ -121,7 +121,9 @@ def whole_save(data: bytes) -> tuple[bytes, str]:
 
 
 def cut(save: Save, first_id: int, part_bytes_max: int) -> list[bytes]:
-    """Return the entries of a save from id `first_id`, each with up to `part_bytes_max` bytes of the body.
+    """Split a save into entries, each with at most `part_bytes_max` bytes of its body.
+
+    The entries have consecutive ids; the first one is `first_id`.
 
     >>> [len(entry) for entry in cut(Save(b"abcde"), 0, 2)]
     [17, 17, 16]

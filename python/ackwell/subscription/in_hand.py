@@ -246,7 +246,10 @@ def encode_in_hand(state: State) -> bytes:
 
 
 def restore_in_hand(state: State, unknown_fields: bytes) -> None:
-    """Count one try for each entry that was in hand at the save, and restore the other suspects."""
+    """Count one try for each entry that was in hand at the save, and restore the saved suspects.
+
+    Each entry with a new try is a suspect, too.
+    """
     if state.settings.lost_counts is not LostCounts.IN_HAND:
         return
     cursor = state.cursor

@@ -1,4 +1,4 @@
-"""The classes of an engine from which a subscription creates its structures."""
+"""The structures of a subscription: the classes of the chosen engine that it instantiates."""
 
 from __future__ import annotations
 

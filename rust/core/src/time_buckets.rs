@@ -50,7 +50,7 @@ struct LedgerEntries {
 /// The number of pieces that causes the first run-optimisation. It doubles each time.
 const PIECES_LIMIT: u32 = 16;
 
-/// The run that is being filled. Its ids `first..=last` are counted, but not in `buckets` yet.
+/// The run that is being filled. `length` includes its ids `first..=last`, and `buckets` does not contain them yet.
 #[derive(Debug, Clone, Copy)]
 struct OpenRun {
     bucket: i64,

@@ -37,10 +37,10 @@ use slot::Slot;
 const SLOT_MS_BITS: u32 = 22;
 /// The least bits of a slot in ticks. So a slot spans several ticks even if a tick takes hours.
 const SLOT_BITS_MIN: u32 = 6;
-/// The most messages of a slot that is always opened without a split. 4,096 runs take 224 KiB.
+/// The largest number of messages of a slot that is always opened without a split. 4,096 runs take 224 KiB.
 const OPEN_MAX: u64 = 4096;
-/// The most messages, 14 MiB, of a slot that is opened without a split if its times are scattered. A split would write
-/// each message once more.
+/// The largest number of messages of a slot with scattered times that is opened without a split. They take 14 MiB. A
+/// split would write each message once more.
 const WHOLE_MAX: u64 = 1 << 18;
 /// The number of stream bytes per message from which times count as scattered.
 const SCATTERED_BYTES: u64 = 2;

@@ -51,7 +51,11 @@ class ByKey(EqualByState):
         return {**self.__dict__, "_owners": None}
 
     def join(self, consumer: Consumer, hash_ranges: Sequence[HashRange]) -> bool:
-        """Assign slots to the consumer. A hash with pending messages at another consumer drains first."""
+        """Assign slots to the consumer.
+
+        If another consumer has pending messages of a hash, the hash is blocked until they are acknowledged or
+        returned.
+        """
         self.selector.add(consumer.key, hash_ranges, name=consumer.name)
         self._reassign()
         return False
