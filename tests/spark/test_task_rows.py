@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -58,7 +59,8 @@ def test_events_become_rows_some_at_a_time(monkeypatch: pytest.MonkeyPatch, tmp_
     assert list(source_rows.to_batches([])) == []
     path = tmp_path / "a.jsonl"
     path.write_text('{"kind":"publish","topic":"t","sequence":9,"ledger_id":3,"entry_id":0}\n')
-    (row,) = rows_of(source_rows.event_batches(str(path)))
+    read = source_rows.ReadParts(source_rows.__name__, "event_batches", ["no such file", str(path)])
+    (row,) = rows_of(read([pa.RecordBatch.from_pydict({"id": [1]})]))
     assert (row["topic"], row["kind"], row["sequence"], row["file"]) == ("t", "publish", 9, str(path))
     path.write_text("{")
     with pytest.raises(EventError, match="not JSON"):
@@ -222,6 +224,12 @@ def test_the_moment_0_is_a_moment_and_holds_up_no_other() -> None:
     assert followed(rows, 0, 1) == [("t", "s", 0, 0), ("t", "s", 1, 1), ("t", "s", None, 2)]
 
 
+def test_a_transaction_is_applied_at_the_moment_of_its_commit() -> None:
+    rows = [event_row(0, "publish", 0, subscription=""), event_row(1, "ack", 0, transaction="(1,2)")]
+    rows.append(event_row(2, "commit", transaction="(1,2)"))
+    assert [each[2:] for each in followed(rows, 1, 2)] == [(1, -1), (2, 0), (None, 0)]
+
+
 def test_a_repeated_row_counts_once_and_topics_follow_one_another() -> None:
     rows = []
     for topic in "ab":
@@ -316,6 +324,11 @@ def test_a_bad_row_is_the_error_of_its_subscription_alone() -> None:
     assert "no position" in bad[3]
     unnumbered = followed([*rows[:2], event_row(None, "ack", 0, subscription="odd")])
     assert "no sequence" in next(each[3] for each in unnumbered if each[1] == "odd")
+    # The fold does not read a redelivery count, so only the replay of consumers reports it, with its file.
+    for file, place in (("f", "f, line 3: "), ("", "")):
+        wrong = event_row(3, "dispatch", 0, subscription="good", redelivery_count=-1, file=file)
+        (found,) = followed([*rows[:2], wrong])
+        assert (found[1], found[3]) == ("good", f"{place}redelivery_count is -1; it is at least 0")
     trimmed = followed([*rows[:2], event_row(3, "trim", None, subscription="")])
     assert [(each[1], "sequence 3: no position" in each[3]) for each in trimmed] == [("good", True)]
     with pytest.raises(EventError, match="topic is null") as error:
@@ -445,6 +458,8 @@ def test_sorted_rows_are_measured_by_subscription_across_batches() -> None:
 
 def test_the_entropy_bound_is_that_of_the_delays_and_of_the_tick() -> None:
     assert index_sizes.entropy_bound_bytes(np.full(10_000, 5_000), 1) == 0
+    # Two delays: each neighbourhood is both, so the density is 2 / 20 ms.
+    assert index_sizes.entropy_bound_bytes(np.array([0, 10]), 1) == pytest.approx(np.log2(20) / 8)
     week = np.random.default_rng(1).integers(0, 7 * 86_400_000, 100_000)
     to_the_ms = index_sizes.entropy_bound_bytes(week, 1)
     assert to_the_ms == pytest.approx(3.65, abs=0.03)
@@ -482,6 +497,17 @@ def test_an_archive_is_unpacked_once_and_becomes_the_package(
     assert made.WHAT == "shipped"
     for name in ("ackwell", "ackwell.part"):
         sys.modules.pop(name)
+
+
+def test_python_imports_the_package_of_an_archive(tmp_path: Path) -> None:
+    path = archive(tmp_path)
+    with ZipFile(path, "a") as packed:
+        packed.write(str(unpacking.__file__), "ackwell/__init__.py")
+    script = f"import sys; sys.path.insert(0, {str(path)!r}); import ackwell; print(ackwell.WHAT)"
+    run = subprocess.run(
+        [sys.executable, "-S", "-c", script], capture_output=True, text=True, check=True, env={}
+    )
+    assert run.stdout == "shipped\n"
 
 
 def test_another_worker_may_be_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -551,6 +577,18 @@ def test_a_bucket_writes_its_young_blob_and_says_when_it_last_heard() -> None:
     assert (again.oldest_event_ms(), again.changed()) == (None, {0: None})
 
 
+def test_a_full_young_blob_keeps_only_the_ledgers_that_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    bucket = buckets.Bucket({})
+    many = [event_row(n, "ack", 0, subscription=f"s{n}") for n in range(100)]
+    bucket.join([folded(*many)], 50)
+    monkeypatch.setattr(buckets, "YOUNG_BYTES_MAX", bucket._tables[0].nbytes)
+    bucket.join([folded(event_row(200, "ack", 0, subscription="new"))], 70)
+    assert {number: table.num_rows for number, table in bucket._tables.items()} == {0: 1, 1: 100}
+    # A micro-batch that fills the young blob alone is not young.
+    bucket.join([folded(*many, event_row(201, "ack", 0, subscription="new"))], 90)
+    assert {number: table.num_rows for number, table in bucket._tables.items()} == {0: 0, 1: 100, 2: 101}
+
+
 def test_a_bucket_without_a_clock_has_heard_of_nobody_since_the_beginning() -> None:
     bucket = buckets.Bucket({})
     bucket.join([folded(event_row(0, "publish", 0, subscription=""), event_row(1, "ack", 0))], None)
@@ -571,7 +609,8 @@ def test_a_subscription_without_published_entries_has_its_own_times() -> None:
 
 
 def test_the_sizes_of_what_is_written_at_once_are_as_documented() -> None:
-    assert (buckets.YOUNG_BYTES_MAX, merging._RANGES) == (262_144, 65_536)
+    assert (buckets.YOUNG_BYTES_MAX, merging._RANGES, source_rows._ROWS) == (262_144, 65_536, 65_536)
+    assert (audit_rows._ROWS, merging._ROWS, moment_rows._ROWS, moment_rows._EVENTS) == (64, 256, 64, 4_096)
 
 
 def test_a_save_in_several_entries_is_named_by_its_last_file(tmp_path: Path) -> None:

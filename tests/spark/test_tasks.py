@@ -51,6 +51,14 @@ def test_shares_of_row_groups_fold_to_the_truth(tmp_path: Path, count: int) -> N
     same_as_truth(events, {(row["topic"], row["subscription"]): row for row in rows})
 
 
+def test_an_event_that_belongs_to_no_subscription_fails_the_task(tmp_path: Path) -> None:
+    events = [Event("t", "", 1, Kind.PUBLISH, ledger_id=3, entry_id=0), Event("t", "", 2, Kind.ACK)]
+    layouts.small_row_groups(events, tmp_path)
+    task = FoldFiles(shares_of(tmp_path, 1), resets_of([]), ordered=False, strict=False)
+    with pytest.raises(EventError, match="no subscription"):
+        list(task([pa.RecordBatch.from_pydict({"id": [0]})]))
+
+
 def test_shares_have_as_many_bytes_each_and_no_more_than_are_worth_it() -> None:
     groups = [(RowGroups(f"file-{n // 10}", (n % 10,)), 8 * 2**20) for n in range(40)]
     shares = pack(groups, 2)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +35,7 @@ _LAST_EVENT: Final = pa.field("last_event_ms", pa.int64())
 _YOUNG: Final = 0
 
 Name = tuple[str, str]
+Key = TypeVar("Key")
 
 
 class FoldBuckets:
@@ -80,7 +81,7 @@ class Bucket:
     def join(self, payloads: Iterable[bytes], last_event_ms: int | None) -> None:
         """Merge the partials of a micro-batch into the young blob."""
         arrived = pa.concat_tables(_unpacked(payload) for payload in payloads)
-        self._touched |= _names(arrived)
+        self._touched.update(_names(arrived))
         times = pa.array([last_event_ms] * arrived.num_rows, pa.int64())
         arrived = arrived.append_column(_LAST_EVENT, times)
         young = self._tables.get(_YOUNG)
@@ -102,13 +103,8 @@ class Bucket:
         topics = {topic for topic, subscription in self._touched if not subscription}
         fold = Fold()
         for table in self._tables.values():
-            names = _name_arrays(table)
             wanted = np.array(
-                [
-                    not name[1] or name[0] in topics or name in self._touched
-                    for name in zip(*names, strict=True)
-                ],
-                bool,
+                [not name[1] or name[0] in topics or name in self._touched for name in _names(table)], bool
             )
             for batch in table.select(PARTIAL_SCHEMA.names).filter(pa.array(wanted)).to_batches():
                 merge_rows(fold, batch)
@@ -121,7 +117,7 @@ class Bucket:
         if not gone:
             return
         for number, table in self._tables.items():
-            kept = [name not in gone for name in zip(*_name_arrays(table), strict=True)]
+            kept = [name not in gone for name in _names(table)]
             if not all(kept):
                 self._tables[number] = table.filter(pa.array(kept, pa.bool_()))
                 self._changed.add(number)
@@ -139,12 +135,7 @@ class Bucket:
         An event of a topic counts for all its subscriptions. The time of a topic is the latest time of its
         subscriptions, because their acknowledgments need the entries of the topic.
         """
-        latest: dict[Name, int] = {}
-        for table in self._tables.values():
-            for name, at_ms in zip(
-                zip(*_name_arrays(table), strict=True), table.column("last_event_ms").to_pylist(), strict=True
-            ):
-                latest[name] = max(latest.get(name, 0), at_ms or 0)
+        latest = _latest(self._tables.values(), _names)
         of_topics = {topic: at_ms for (topic, name), at_ms in latest.items() if not name}
         last: dict[str, int] = {}
         for (topic, _), at_ms in latest.items():
@@ -173,30 +164,38 @@ def _merge_rows(tables: list[pa.Table], last_event_ms: int | None) -> pa.Table:
     merged = pa.Table.from_batches(partial_batches(fold), PARTIAL_SCHEMA)
     if last_event_ms is None:
         return merged.append_column(_LAST_EVENT, pa.nulls(merged.num_rows, pa.int64()))
-    latest: dict[Any, int] = {}
+    latest = _latest(tables, _ledgers)
+    times = [latest.get(key, last_event_ms) for key in _ledgers(merged)]
+    return merged.append_column(_LAST_EVENT, pa.array(times, pa.int64()))
+
+
+def _latest(tables: Iterable[pa.Table], keys_of: Callable[[pa.Table], list[Key]]) -> dict[Key, int]:
+    """Return the time of the last event of each key in the tables, in ms; 0 if it is unknown."""
+    latest: dict[Key, int] = {}
     for table in tables:
-        keys = zip(*_name_arrays(table), table.column("ledger_id").to_pylist(), strict=True)
-        for key, at_ms in zip(keys, table.column("last_event_ms").to_pylist(), strict=True):
+        for key, at_ms in zip(keys_of(table), table.column(_LAST_EVENT.name).to_pylist(), strict=True):
             latest[key] = max(latest.get(key, 0), at_ms or 0)
-    keys = zip(*_name_arrays(merged), merged.column("ledger_id").to_pylist(), strict=True)
-    return merged.append_column(
-        _LAST_EVENT, pa.array([latest.get(key, last_event_ms) for key in keys], pa.int64())
-    )
+    return latest
 
 
 def _among(rows: pa.Table, others: pa.Table) -> pa.Array:
     """Return for each row whether its (topic, subscription, ledger) is in `others`."""
-    keys = set(zip(*_name_arrays(others), others.column("ledger_id").to_pylist(), strict=True))
-    own = zip(*_name_arrays(rows), rows.column("ledger_id").to_pylist(), strict=True)
-    return pa.array([key in keys for key in own], pa.bool_())
+    keys = set(_ledgers(others))
+    return pa.array([key in keys for key in _ledgers(rows)], pa.bool_())
 
 
-def _names(table: pa.Table) -> set[Name]:
-    return set(zip(*_name_arrays(table), strict=True))
+def _names(table: pa.Table) -> list[Name]:
+    """Return the topic and the subscription of each row."""
+    return list(zip(*_lists(table, "topic", "subscription"), strict=True))
 
 
-def _name_arrays(table: pa.Table) -> tuple[list[str], list[str]]:
-    return table.column("topic").to_pylist(), table.column("subscription").to_pylist()
+def _ledgers(table: pa.Table) -> list[tuple[str, str, int]]:
+    """Return the topic, the subscription and the ledger of each row."""
+    return list(zip(*_lists(table, "topic", "subscription", "ledger_id"), strict=True))
+
+
+def _lists(table: pa.Table, *names: str) -> Iterator[list[Any]]:
+    return (table.column(name).to_pylist() for name in names)
 
 
 def packed(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> bytes:

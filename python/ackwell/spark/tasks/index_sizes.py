@@ -30,7 +30,7 @@ def sizing_function(widths_ms: Sequence[int]) -> Callable[..., Any]:
         delays: list[np.ndarray[Any, np.dtype[np.int64]]] = []
         for batch in batches:
             at, times, ledger_ids, entry_ids = (
-                batch.column(name).to_numpy(zero_copy_only=False)
+                batch.column(name).to_numpy()
                 for name in ("deliver_at_ms", "time_ms", "ledger_id", "entry_id")
             )
             delays.append(np.maximum(at - times, 0))

@@ -46,7 +46,7 @@ class ReadParts:
         """Read the parts whose numbers are the rows of the batches."""
         read = getattr(import_module(self._module), self._function)
         for batch in batches:
-            for number in batch.column(0).to_pylist():
+            for number in batch.column("id").to_pylist():
                 yield from read(self._parts[number])
 
 
