@@ -170,7 +170,12 @@ def test_the_hold_of_another_journal_stays_and_is_not_reported_as_released(there
 
 
 def test_a_window_of_no_subscription_begins_and_ends(there: Cluster) -> None:
-    assert "0 subscriptions are held" in rescue(there, "begin", "--yes")
+    text = rescue(there, "begin", "--yes")
+    assert "subscriptions that may lose acknowledgments: 0\n" in text
+    assert (
+        f"0 subscriptions are held. After the restarts: ackwell rescue end window --admin {there.url} --yes"
+        in text
+    )
     assert rescue(there, "end", "window", "--yes") == ""
 
 

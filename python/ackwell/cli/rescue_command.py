@@ -398,10 +398,9 @@ def begin(
             unread = found.unread
             names, refused = protected(found.restorable, admin)
             least = sum(each.messages_lost.at_least for each in found.restorable)
-            _print_line(
-                f"subscriptions that may lose acknowledgments: {len(found.restorable):,}; at least {least:,} "
-                "messages would be redelivered"
-            )
+            count = len(found.restorable)
+            loss = f"; at least {least:,} messages would be redelivered" if count else ""
+            _print_line(f"subscriptions that may lose acknowledgments: {count:,}{loss}")
             _print_not_held(found)
             # An empty window, too: a script then runs `end` in either case.
             if yes and (names or not (refused or unread)):
@@ -417,9 +416,9 @@ def begin(
             failed += _print_results(results)
             _print_parts(results)
             held = sum(folder.journal(name).exists() for name in folder.names())
-            _print_line(
-                f"{held:,} subscriptions are held. After the restarts: ackwell rescue end {window} --yes"
-            )
+            address = admin.endpoint.shown_url
+            end = f"ackwell rescue end {window} --admin {address} --yes"
+            _print_line(f"{held:,} subscriptions are held. After the restarts: {end}")
     if failed or unread:
         raise typer.Exit(EXIT_REFUSED if failed else EXIT_UNREAD)
 
