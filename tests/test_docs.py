@@ -95,6 +95,26 @@ def test_every_setting_and_every_option_says_what_it_means() -> None:
 
 
 @pytest.mark.checkout
+def test_a_command_has_the_name_of_its_function_or_a_row_that_names_it() -> None:
+    table = (ROOT / "docs/api/index.md").read_text().partition("## Commands and functions")[2]
+    rows = [re.findall(r"`([^`]+)`", row) for row in table.splitlines() if row.startswith("| `")]
+    names = [name for row in rows for name in row]
+    functions = [name for name in names if name.startswith("ackwell.")]
+    assert len(functions) > 10
+    commands = re.findall(r"^## ackwell (.+)$", (ROOT / "docs/commands.md").read_text(), re.MULTILINE)
+    assert set(names) - set(functions) <= set(commands)
+    # `status` and `watch` work on folders, and have classes in Python.
+    listed = {*names, "rescue status", "rescue watch"}
+    functions += [
+        f"ackwell.{name}"
+        for name in commands
+        if name.startswith(("rescue ", "spark ")) and name not in listed
+    ]
+    for name in functions:
+        assert callable(pkgutil.resolve_name(name.replace(" ", ".").replace("-", "_"))), name
+
+
+@pytest.mark.checkout
 def test_every_setting_has_a_test() -> None:
     """A test names the setting, or Pulsar's name of it."""
     tests = "".join(path.read_text(encoding="utf-8") for path in ROOT.glob("tests/**/*.py"))

@@ -64,11 +64,12 @@ OPTIONS = {
     "rescue ack": f"topic! subscription! positions!… --yes --broker {AUDIT} {ADMIN}",
     "spark replay": f"""--input/-i!… --strategy=auto(auto files rows) --output/-o! --master
         --write-format=parquet {MODE} {FORMAT}""",
-    "spark audit": f"""--input/-i!… --broker-version --broker-setting… --output/-o! --master
+    "spark restart-audit": f"""--input/-i!… --broker-version --broker-setting… --output/-o! --master
         --write-format=parquet {MODE} {FORMAT}""",
-    "spark sizing": f"""--input/-i!… --width… --output/-o! --master --write-format=parquet {MODE} {FORMAT}""",
-    "spark stream": """--input/-i! --output/-o! --checkpoint! --master --write-format=parquet --once/--no-once
-        --files=8≥1""",
+    "spark delayed-sizing": f"""--input/-i!… --width… --output/-o! --master
+        --write-format=parquet {MODE} {FORMAT}""",
+    "spark cursor-stream": """--input/-i! --output/-o! --checkpoint! --master
+        --write-format=parquet --once/--no-once --files=8≥1""",
 }
 
 

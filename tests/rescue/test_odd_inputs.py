@@ -166,7 +166,7 @@ def test_the_worst_of_several_subscriptions_is_the_exit_code(
     whole = Report(topic=TOPIC, subscription=NAME, sent=0, missing=0, ack_sets=0)
     refusal = RefusedError("transactions", topic=TOPIC)
     for outcomes in permutations([missing, refusal, whole]):
-        monkeypatch.setattr("ackwell.rescue.restore", Mock(side_effect=outcomes))
+        monkeypatch.setattr("ackwell.rescue.apply", Mock(side_effect=outcomes))
         assert ackwell("rescue", "apply", "p.json", "--admin", there.url, "--yes").code == 4
 
 

@@ -15,7 +15,7 @@ from ackwell import PositionRangeSet
 from ackwell.errors import StatsError
 from ackwell.position import Position
 from ackwell.protocol.constants import SubscriptionType
-from ackwell.rescue import AuditFile, RefusedError, acknowledge, copy, operations, plan, restore, unload
+from ackwell.rescue import AuditFile, RefusedError, ack, apply, copy, operations, plan, unload
 from ackwell.rescue.operations import unacknowledged
 from ackwell.rescue.restoring import Report, restore_after_unload, send
 from tests.rescue.scripted import FakeAdmin
@@ -109,7 +109,7 @@ def other_type(kind: str, mark: str = "3:0", ranges: str = KEPT, ledgers: Any = 
 def test_what_is_missing_is_looked_for_again_when_the_helper_is_there() -> None:
     made = plan(BEFORE, LOST)
     cluster = Remembering(LOST, LOST, WHOLE)
-    report = restore(made, cluster)
+    report = apply(made, cluster)
     digest = hashlib.sha256(b"[(3:5..3:6],(3:7..3:8]] {}").hexdigest()
     ids = [[(Position(3, 6), ()), (Position(3, 8), ())]]
     assert cluster.done == [
@@ -123,13 +123,13 @@ def test_what_is_missing_is_looked_for_again_when_the_helper_is_there() -> None:
     assert report == Report(topic=TOPIC, subscription=NAME, sent=2, missing=0, ack_sets=0)
     # Entries that a consumer acknowledged in between are not sent.
     cluster = Remembering(LOST, answer("3:0", "[(3:1..3:2],(3:3..3:4],(3:5..3:6]]", AFTER))
-    assert restore(made, cluster).missing == 1
+    assert apply(made, cluster).missing == 1
     assert cluster.acknowledged() == [(3, 8)]
     cluster = Remembering(LOST, WHOLE)
-    assert restore(made, cluster).sent == 0
+    assert apply(made, cluster).sent == 0
     assert cluster.done[1:] == [("attach", NAME, SubscriptionType.SHARED), "read live", "leave", "read live"]
     cluster = Remembering(WHOLE)
-    assert restore(made, cluster).sent == 0
+    assert apply(made, cluster).sent == 0
     assert cluster.done == ["read live", "read live"]
 
 
@@ -144,7 +144,7 @@ def test_ack_sets_alone_are_put_back_too() -> None:
         ),
     )
     cluster = Remembering(WHOLE)
-    report = restore(made, cluster)
+    report = apply(made, cluster)
     assert (report.sent, report.missing, report.ack_sets, report.waiting) == (1, 0, 1, 0)
     assert [each[2] for each in cluster.done if each[0] == "acknowledge"] == [[[(Position(3, 9), (5,))]]]
 
@@ -153,10 +153,10 @@ def test_a_key_shared_subscription_is_woken_if_anything_was_sent() -> None:
     before = answer("3:0", HOLES, {3: 20}, type="Key_Shared")
     lost, whole = other_type("Key_Shared"), other_type("Key_Shared", ranges=HOLES)
     cluster = Remembering(lost, lost, whole)
-    assert restore(plan(before, lost), cluster).waiting == 6
+    assert apply(plan(before, lost), cluster).waiting == 6
     assert cluster.done[-1] == "wake"
     cluster = Remembering(whole)
-    assert restore(plan(before, lost), cluster).waiting == 0
+    assert apply(plan(before, lost), cluster).waiting == 0
     assert "wake" not in cluster.done
 
 
@@ -404,17 +404,17 @@ def test_a_copy_is_refused_without_a_list_of_subscriptions(odd: Any) -> None:
 
 def test_single_entries_are_acknowledged_if_they_are_not() -> None:
     cluster = Remembering(LOST, LOST, WHOLE)
-    report = acknowledge(cluster, TOPIC, NAME, [(3, 2), (3, 8), (3, 6)])  # type: ignore[arg-type]
+    report = ack(cluster, TOPIC, NAME, [(3, 2), (3, 8), (3, 6)])  # type: ignore[arg-type]
     assert report == Report(topic=TOPIC, subscription=NAME, sent=2, missing=0, ack_sets=0)
     assert cluster.acknowledged() == [(3, 6), (3, 8)]
     assert "wake" not in cluster.done
     cluster = Remembering(LOST)
-    assert acknowledge(cluster, TOPIC, NAME, [(3, 6)]).missing == 1  # type: ignore[arg-type]
+    assert ack(cluster, TOPIC, NAME, [(3, 6)]).missing == 1  # type: ignore[arg-type]
     cluster = Remembering(WHOLE)
-    assert acknowledge(cluster, TOPIC, NAME, [(3, 2)]).sent == 0  # type: ignore[arg-type]
+    assert ack(cluster, TOPIC, NAME, [(3, 2)]).sent == 0  # type: ignore[arg-type]
     assert cluster.done == ["read live"]
     cluster = Remembering(other_type("Key_Shared"))
-    acknowledge(cluster, TOPIC, NAME, [(3, 6)])  # type: ignore[arg-type]
+    ack(cluster, TOPIC, NAME, [(3, 6)])  # type: ignore[arg-type]
     assert cluster.done[-1] == "wake"
 
 

@@ -23,7 +23,7 @@ from ackwell.cluster.credentials import Token
 from ackwell.cluster.endpoint import Endpoint
 from ackwell.devbroker import Broker
 from ackwell.protocol.constants import SubscriptionType
-from ackwell.rescue import BrokerError, Connection, RefusedError, plan, restore
+from ackwell.rescue import BrokerError, Connection, RefusedError, apply, plan
 from ackwell.rescue.checksums import with_sha256
 from tests.cli.test_help import COMMANDS as SUBCOMMANDS
 from tests.commands import ackwell
@@ -153,7 +153,7 @@ def test_every_type_is_put_back(there: Cluster, kind: SubscriptionType) -> None:
     with there.connection() as connection:
         before = connection.read_live(TOPIC, NAME)
         there.unload()
-        report = restore(plan(before, connection.read_live(TOPIC, NAME)), connection)
+        report = apply(plan(before, connection.read_live(TOPIC, NAME)), connection)
         assert (report.sent, report.missing, connection.received, connection.errors) == (16, 0, 0, [])
     assert there.acked() == set(positions[1::2])
 
@@ -201,7 +201,7 @@ def test_a_seek_between_the_first_look_and_the_helper_is_seen(there: Cluster) ->
         there.unload()
         made = plan(before, connection.read_live(TOPIC, NAME))
         with pytest.raises(RefusedError, match="acknowledged when the plan was made"):
-            restore(made, connection)
+            apply(made, connection)
     assert there.acked() == set()
 
 
@@ -600,7 +600,7 @@ def test_two_runs_of_apply_at_once_end_as_one(there: Cluster) -> None:
         there.unload()
         made = plan(before, first.read_live(TOPIC, NAME))
         with ThreadPoolExecutor(2) as pool:
-            reports = list(pool.map(lambda each: restore(made, each), (first, second)))
+            reports = list(pool.map(lambda each: apply(made, each), (first, second)))
         assert [each.missing for each in reports] == [0, 0]
     assert there.acked() == set(positions[1::2])
 
@@ -615,7 +615,7 @@ def test_acknowledgments_that_the_broker_drops_are_still_missing_whatever_it_ans
     with Dropping(there.connection().admin) as connection:
         before = connection.read_live(TOPIC, NAME)
         there.unload()
-        report = restore(plan(before, connection.read_live(TOPIC, NAME)), connection)
+        report = apply(plan(before, connection.read_live(TOPIC, NAME)), connection)
         assert (report.sent, report.missing) == (16, 16)
         assert "16 are still missing" in str(report)
 
@@ -640,10 +640,10 @@ def test_a_connection_that_breaks_between_acknowledgments_is_an_error_and_the_ne
 
         monkeypatch.setattr(connection, "_write", breaking)
         with pytest.raises(BrokerError, match="closed"):
-            restore(made, connection)
+            apply(made, connection)
         monkeypatch.setattr(connection, "_write", write)
         assert there.acked() <= set(positions[1::2])
-        assert restore(made, connection).missing == 0
+        assert apply(made, connection).missing == 0
     assert there.acked() == set(positions[1::2])
 
 

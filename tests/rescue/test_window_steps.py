@@ -113,11 +113,11 @@ def calls(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
         done.append(("plan", restart, len(brokers)))
         return before
 
-    def restore(plan: Any, connection: object) -> Report:
+    def apply(plan: Any, connection: object) -> Report:
         done.append("restore")
         return Report(topic=TOPIC, subscription=plan.name[1], sent=9, missing=0, ack_sets=0)
 
-    for each in (hold, release, take, plan, restore, check_holdable):
+    for each in (hold, release, take, plan, apply, check_holdable):
         monkeypatch.setattr(windows, each.__name__, each)
     monkeypatch.chdir(tmp_path)
     return done
@@ -272,7 +272,7 @@ def test_a_restore_with_missing_entries_leaves_the_hold(
     made = window(A)
     list(begin(of(Fake()), made))
     left = Report(topic=TOPIC, subscription="a", sent=9, missing=1_234, ack_sets=0)
-    monkeypatch.setattr(windows, "restore", lambda *_: left)
+    monkeypatch.setattr(windows, "apply", lambda *_: left)
     fake = Fake()
     (result,) = end(of(fake), made)
     assert str(result.error) == f"{TOPIC}: 1,234 entries are still missing; run `end` again"

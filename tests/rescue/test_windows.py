@@ -14,7 +14,7 @@ import pytest
 
 from ackwell.errors import StatsError
 from ackwell.protocol.constants import SubscriptionType
-from ackwell.rescue import Connection, Plan, Report, Snapshot, holding, restore, windows
+from ackwell.rescue import Connection, Plan, Report, Snapshot, apply, holding, windows
 from ackwell.rescue.windows import Window, end
 from tests.commands import ackwell
 from tests.rescue.cluster import NAME, TOPIC, Cluster, cluster
@@ -189,9 +189,9 @@ def test_several_subscriptions_are_restored_at_once(there: Cluster, monkeypatch:
 
     def waits(plan: Plan, cluster: Connection) -> Report:
         both.wait(30)
-        return restore(plan, cluster)
+        return apply(plan, cluster)
 
-    monkeypatch.setattr(windows, "restore", waits)
+    monkeypatch.setattr(windows, "apply", waits)
     with there.connection() as connection:
         results = list(end(connection, Window(Path("window"))))
     assert [each.report.sent if each.report else each.error for each in results] == [16, 16]

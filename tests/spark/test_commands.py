@@ -38,7 +38,7 @@ def test_the_first_example_of_a_spark_command_runs(name: str, folder: Path) -> N
     line = examples(name)[0]
     options = [str(folder / word) if word.endswith("/") else word for word in shlex.split(line)[1:]]
     answer = held(ackwell(*options))
-    if options[1] == "stream" and not is_at_least("4.0"):
+    if options[1] == "cursor-stream" and not is_at_least("4.0"):
         assert (answer.code, "needs Spark 4.0 or newer" in answer.err) == (1, True)
         return
     assert answer.code == 0, answer.err

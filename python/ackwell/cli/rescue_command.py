@@ -247,7 +247,8 @@ def apply(
     error, 2 a wrong command line.
     """
     from ackwell.errors import AckwellError
-    from ackwell.rescue import RefusedError, read_plans, restore
+    from ackwell.rescue import RefusedError, read_plans
+    from ackwell.rescue import apply as apply_plan
     from ackwell.rescue.planning import remaining
 
     code, errors = 0, []
@@ -255,7 +256,7 @@ def apply(
         for each in read_plans(plan_file):
             try:
                 if yes:
-                    code = max(code, _print_report(restore(each, connection), connection))
+                    code = max(code, _print_report(apply_plan(each, connection), connection))
                     continue
                 left, parts = remaining(each, connection.read_live(*each.name))
                 change = f"restore {left.cardinality:,} entries and {len(parts):,} ack sets"
@@ -718,7 +719,7 @@ def ack(
     Exit code: as `ackwell rescue apply`.
     """
     from ackwell.position import Position
-    from ackwell.rescue import acknowledge
+    from ackwell.rescue import ack as ack_entries
     from ackwell.rescue.operations import unacknowledged
 
     try:
@@ -731,7 +732,7 @@ def ack(
             live = connection.read_live(topic, subscription)
             _print_dry_run(f"acknowledge {unacknowledged(live, wanted).cardinality:,} entries", *live.name)
             return
-        raise typer.Exit(_print_report(acknowledge(connection, topic, subscription, wanted), connection))
+        raise typer.Exit(_print_report(ack_entries(connection, topic, subscription, wanted), connection))
 
 
 def _unload_all(connection: Connection, topic: str, *, yes: bool) -> int:

@@ -163,7 +163,7 @@ def replay(
     )
 
 
-@app.command(cls=SparkCommand)
+@app.command("restart-audit", cls=SparkCommand)
 @with_target_options
 def audit(
     target: Target,
@@ -175,8 +175,8 @@ def audit(
 
     Examples
     --------
-        ackwell spark audit --input events/ --output audit/
-        ackwell spark audit -i dumps/ -o audit/ --broker-version 4.0
+        ackwell spark restart-audit --input events/ --output audit/
+        ackwell spark restart-audit -i dumps/ -o audit/ --broker-version 4.0
     """
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -200,7 +200,7 @@ def audit(
     )
 
 
-@app.command(cls=SparkCommand)
+@app.command("delayed-sizing", cls=SparkCommand)
 @with_target_options
 def sizing(
     target: Target,
@@ -214,8 +214,8 @@ def sizing(
 
     Examples
     --------
-        ackwell spark sizing --input events/ --output sizing/
-        ackwell spark sizing -i events/ -o sizing/ --width 1000 --width 60000
+        ackwell spark delayed-sizing --input events/ --output sizing/
+        ackwell spark delayed-sizing -i events/ -o sizing/ --width 1000 --width 60000
     """
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -234,7 +234,7 @@ def sizing(
     )
 
 
-@app.command(cls=SparkCommand)
+@app.command("cursor-stream", cls=SparkCommand)
 def stream(
     source: Annotated[str, typer.Option("--input", "-i", metavar="PATH", help="The folder to follow.")],
     output: Output,
@@ -252,8 +252,8 @@ def stream(
 
     Examples
     --------
-        ackwell spark stream -i events/ -o cursors/ --checkpoint state/ --once
-        ackwell spark stream -i events/ -o cursors/ --checkpoint state/
+        ackwell spark cursor-stream -i events/ -o cursors/ --checkpoint state/ --once
+        ackwell spark cursor-stream -i events/ -o cursors/ --checkpoint state/
     """
     from ackwell.spark import cursor_stream, register
     from ackwell.spark.data_sources import EventTrace, contains

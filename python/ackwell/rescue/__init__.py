@@ -11,11 +11,11 @@ from ackwell.rescue.acks import read_acks
 from ackwell.rescue.audit import AuditFile
 from ackwell.rescue.connection import BrokerError, Connection
 from ackwell.rescue.holding import held, hold, release
-from ackwell.rescue.operations import acknowledge, copy, unload
+from ackwell.rescue.operations import ack, copy, unload
 from ackwell.rescue.planning import Plan, plan
 from ackwell.rescue.plans import read_plans
 from ackwell.rescue.refusals import RefusedError
-from ackwell.rescue.restoring import Report, restore
+from ackwell.rescue.restoring import Report, apply
 from ackwell.rescue.snapshot import Snapshot, read_snapshots
 
 __all__ = [
@@ -26,7 +26,8 @@ __all__ = [
     "RefusedError",
     "Report",
     "Snapshot",
-    "acknowledge",
+    "ack",
+    "apply",
     "copy",
     "held",
     "hold",
@@ -35,6 +36,5 @@ __all__ = [
     "read_plans",
     "read_snapshots",
     "release",
-    "restore",
     "unload",
 ]

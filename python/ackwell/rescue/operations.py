@@ -125,7 +125,7 @@ def check_copyable(connection: Connection, topic: str, subscription: str, new: s
     return source
 
 
-def acknowledge(
+def ack(
     connection: Connection, topic: str, subscription: str, positions: Iterable[tuple[int, int]]
 ) -> Report:
     """Acknowledge single entries of a subscription; return the report."""

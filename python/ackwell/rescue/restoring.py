@@ -77,7 +77,7 @@ Check = Callable[["Plan", "Snapshot"], "tuple[PositionRangeSet, AckSetMapping]"]
 """Returns the entries and ack sets of a plan that are still missing, as `remaining`."""
 
 
-def restore(plan: Plan, connection: Cluster, *, check: Check = remaining) -> Report:
+def apply(plan: Plan, connection: Cluster, *, check: Check = remaining) -> Report:
     """Acknowledge the missing entries of a plan; return the report. A second call changes nothing.
 
     Raises the `RefusedError` of `check`, and sends nothing, if the live state no longer matches the plan.

@@ -21,7 +21,7 @@ from ackwell.cluster.scalable import is_scalable
 from ackwell.errors import AckwellError, StatsError
 from ackwell.rescue.planning import Plan, is_internal, remaining
 from ackwell.rescue.refusals import RefusedError
-from ackwell.rescue.restoring import Report, restore
+from ackwell.rescue.restoring import Report, apply
 from ackwell.rescue.snapshot import Snapshot, settings_of, snapshots_of
 from ackwell.rescue.watching import (
     Decision,
@@ -299,7 +299,7 @@ class _Round:
 def _restored(connection: Connection, plan: Plan) -> Report | AckwellError:
     try:
         with connection.renewed() as own:
-            return restore(plan, own, check=unchanged_remaining)
+            return apply(plan, own, check=unchanged_remaining)
     except AckwellError as error:
         return error
 

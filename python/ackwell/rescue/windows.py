@@ -34,7 +34,7 @@ from ackwell.rescue.checksums import read_with_sha256, with_sha256
 from ackwell.rescue.holding import check_holdable, hold, release
 from ackwell.rescue.planning import attachable_type, is_loaded_anew, plan, refuse_other_cluster
 from ackwell.rescue.refusals import RefusedError
-from ackwell.rescue.restoring import Report, restore
+from ackwell.rescue.restoring import Report, apply
 from ackwell.rescue.snapshot import Snapshot, dump, read_snapshots, settings_of, take
 from ackwell.sources import SourceKind
 
@@ -289,7 +289,7 @@ def _ended(
     topic, subscription = name
     report = Report(topic=topic, subscription=subscription, sent=0, missing=0, ack_sets=0)
     if before is not None:
-        report = restore(plan(before, live, restart=restart, brokers=brokers), connection)
+        report = apply(plan(before, live, restart=restart, brokers=brokers), connection)
         if report.missing:
             raise StatsError(f"{report.missing:,} entries are still missing; run `end` again", topic)
         report = replace(report, lost_parts=lost_parts(before, live))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from ackwell.protocol.constants import SubscriptionType
-from ackwell.rescue import hold, plan, release, restore, unload
+from ackwell.rescue import apply, hold, plan, release, unload
 from tests.pulsar.live.client import Client, Delivered, RefusedError
 from tests.pulsar.rescue.play import NAME, connection
 
@@ -189,7 +189,7 @@ def crashes(
             time.sleep(3)
             application.connected.wait()
             with connection(broker) as at:
-                report = restore(plan(before, at.read_live(topic, NAME), restart="crash"), at)
+                report = apply(plan(before, at.read_live(topic, NAME), restart="crash"), at)
                 if held:
                     release(at, journal)
                 counted["crashes"] += 1

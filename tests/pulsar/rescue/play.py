@@ -17,7 +17,7 @@ from ackwell.cursor.ack_sets import all_messages, from_words, to_words
 from ackwell.cursor.cursor_state import CursorState
 from ackwell.cursor.rules import acknowledged, existing
 from ackwell.protocol.constants import SubscriptionType
-from ackwell.rescue import Connection, RefusedError, plan, restore
+from ackwell.rescue import Connection, RefusedError, apply, plan
 from tests.pulsar.live.client import Client, Delivered
 from tests.pulsar.live.client import RefusedError as AnswerError
 
@@ -139,13 +139,13 @@ class History:
                 self.counted[f"refused {refused.code}"] += bool(lost)
                 self.counted["the user must say"] += bool(lost)
                 made = plan(before, now, restart="crash", ack_sets=shown)
-            report = restore(made, at)
+            report = apply(made, at)
         except RefusedError as refused:
             if lost or refused.code != "not-loaded-anew":
                 self.problems.append(f"{how}: {refused}")
             return
         after = self.memory()
-        again = restore(made, at)
+        again = apply(made, at)
         if report.missing or (again.sent and not made.ack_sets):
             self.problems.append(f"{report}; a second time {again}")
         self.true(last, live, after)

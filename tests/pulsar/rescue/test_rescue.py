@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from ackwell.protocol.constants import SubscriptionType
-from ackwell.rescue import plan, restore
+from ackwell.rescue import apply, plan
 from tests.certificates import self_signed
 from tests.commands import command
 from tests.pulsar import kit
@@ -118,7 +118,7 @@ def test_a_million_positions_are_put_back(tmp_path: Path) -> None:
         at.read_live(topic, NAME)
         started = time.perf_counter()
         made = plan(before, at.read_live(topic, NAME))
-        report = restore(made, at)
+        report = apply(made, at)
         seconds = time.perf_counter() - started
         print(f"{report.sent:,} positions in {seconds:.2f} s")
         assert report.missing == 0
