@@ -227,6 +227,32 @@ def test_every_command_bounds_a_crash_while_a_bookie_may_delay_the_write(
     assert upgraded["restartNow"]["ackedMessagesLost"]["crash"]["max"] == most
 
 
+def test_the_reason_for_an_unproven_write_names_the_age_or_the_state() -> None:
+    answer = no_cursor_ledger(state="Open", cursorLedger=8, cursorLedgerLastEntry=4)
+    assert "is of unknown age, and its write is proven after 121 s" in unproven(answer)
+    answer["t"] = 1_000_000
+    shown = answer["stats"]["subscriptions"]["s"]
+    shown["consumers"][0]["lastAckedTimestamp"] = 997_000
+    assert "is 3 s old, and its write is proven after 121 s" in unproven(answer)
+    # 20 entries were acknowledged before the topic was loaded. Two of 80 delivered messages have no pending
+    # acknowledgment, and no field shows the reason.
+    fields = {"cursorLedger": 8, "cursorLedgerLastEntry": 4, "messagesConsumedCounter": -70}
+    answer = no_cursor_ledger(**fields, readPosition="5:10", individuallyDeletedMessages="[(3:9..3:29]]")
+    ledgers = {"ledgers": [{"ledgerId": 3, "entries": 90}, {"ledgerId": 5, "entries": 0}]}
+    answer["internalStats"] |= {**ledgers, "lastConfirmedEntry": "5:9", "currentLedgerEntries": 10}
+    answer["internalStats"]["entriesAddedCounter"] = answer["stats"]["msgInCounter"] = 10
+    shown = answer["stats"]["subscriptions"]["s"]
+    for each in (shown, shown["consumers"][0]):
+        each |= {"msgOutCounter": 80, "unackedMessages": 78}
+    shown["msgBacklog"] = 80
+    assert "the state of the cursor is NoLedger" in unproven(answer)
+
+
+def unproven(answer: dict[str, Any]) -> str:
+    (text,) = (each.text for each in diagnose(stats_of(answer)).reasons if each.code == "write-not-confirmed")
+    return text
+
+
 @pytest.mark.parametrize(
     ("mark_delete", "unknown"), [("3:1", frozenset()), ("3:4", {DumpPart.ACKNOWLEDGMENTS})]
 )
