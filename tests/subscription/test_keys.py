@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 
@@ -23,6 +25,11 @@ from ackwell.subscription import (
 from ackwell.subscription.stall import ConsumerView, explain_stall
 from ackwell.subscription.sticky_key import SLOTS
 from tests.subscription.helpers import FULL, opened
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ackwell.subscription import ConsumerKey, Selector
 
 
 def test_a_key_stays_with_its_consumer_until_that_one_has_finished() -> None:
@@ -77,6 +84,9 @@ def test_a_broker_reads_for_a_blocked_consumer_below_its_limit(
     stall, reasons = explain_stall(SubscriptionType.KEY_SHARED, views, settings)
     assert stall is (None if reads else Undelivered.CONSUMER_BLOCKED)
     assert reasons[0] is None
+    # Without the first consumer, a broker begins no read.
+    stall, _ = explain_stall(SubscriptionType.KEY_SHARED, views[1:], settings)
+    assert stall is (Undelivered.CONSUMER_BLOCKED if permits > 0 else Undelivered.NO_PERMITS)
 
 
 def test_key_shared_refuses_a_message_without_its_hash() -> None:
@@ -297,6 +307,61 @@ def test_a_key_is_with_its_old_consumer_until_each_of_its_messages_is_acknowledg
     subscription.ack_many("a", [3, 3], [2, 2])
     assert subscription.next_reads(1, 0) == [(3, 3)]
     assert subscription.dispatch(3, 3, now_ms=0, sticky_key_hash=theirs).consumer == "b"
+    subscription.validate()
+
+
+HASHES = [*range(30), *range(5_000, 60_000, 5_000)]
+
+
+def found_by(
+    subscription: Subscription, entry_ids: range, hashes: Sequence[int] = HASHES, *, batched: bool
+) -> dict[int, ConsumerKey]:
+    """Dispatch entries at once or one by one; return their consumers."""
+    of_entries = [hashes[each % len(hashes)] for each in entry_ids]
+    if batched:
+        columns = [3] * len(entry_ids), [*entry_ids]
+        many = subscription.dispatch_many(*columns, 0, sticky_key_hashes=of_entries)
+        return {each: one.consumer for one in many for each in one.entry_ids.tolist()}
+    found = {}
+    for each, key_hash in zip(entry_ids, of_entries, strict=True):
+        consumer = subscription.dispatch(3, each, now_ms=0, sticky_key_hash=key_hash).consumer
+        if consumer is not None:
+            found[each] = consumer
+    return found
+
+
+@pytest.mark.parametrize("reads", [False, True])
+@pytest.mark.parametrize("selector", [AutoSplit, ConsistentHashing, StickyRanges])
+@pytest.mark.parametrize("outside", [[], [SLOTS, SLOTS + 5, 2**31 - 1], [*range(-60_000, 0, 5_000)]])
+def test_a_batch_goes_to_the_owners_of_its_hashes_before_and_after_a_consumer_left(
+    outside: list[int], selector: Callable[[], Selector], reads: bool
+) -> None:
+    hashes, found = [*HASHES, *outside], []
+    first, second = range(len(hashes)), range(len(hashes), 2 * len(hashes))
+    for batched in (True, False):
+        subscription = opened("Key_Shared", 200, "", selector=selector(), reads_by_permits=reads)
+        # The slots from 10 to 19 have no owner.
+        for name, ranges in (("a", [(0, 9)]), ("b", [(20, SLOTS - 1)])):
+            subscription.add_consumer(name, hash_ranges=ranges if selector is StickyRanges else ())
+            subscription.flow(name, FULL)
+        with_both = found_by(subscription, first, hashes, batched=batched)
+        subscription.ack_many(None, [3] * len(with_both), sorted(with_both))
+        subscription.remove_consumer("a")
+        found.append((with_both, found_by(subscription, second, hashes, batched=batched)))
+        subscription.validate()
+    assert found[0] == found[1]
+    assert {*found[0][0].values()} == {"a", "b"}
+    assert {*found[0][1].values()} == {"b"}
+
+
+@pytest.mark.parametrize("batched", [True, False])
+def test_new_entries_do_not_overtake_a_queued_one_of_their_hash(batched: bool) -> None:
+    subscription = opened("Key_Shared", 90)
+    assert len(found_by(subscription, range(41), batched=batched)) == 41
+    subscription.redeliver("a", [(3, 3)])
+    later = found_by(subscription, range(41, 82), batched=batched)
+    assert sorted(later) == [each for each in range(41, 82) if each != 44]
+    assert subscription.next_reads(2, 0) == [(3, 3), (3, 44)]
     subscription.validate()
 
 

@@ -22,13 +22,16 @@ ENTRIES = 4_000
 LIMITS = [(0, 0), (50_000, 200_000), (60, 0), (0, 150), (40, 90), (7, 0)]
 
 
-def opened(kind: str, limits: tuple[int, int], turn: int, *, at_once: bool) -> Subscription:
+def opened(
+    kind: str, limits: tuple[int, int], turn: int, *, at_once: bool, limit_at_read: bool = True
+) -> Subscription:
     settings = SubscriptionSettings.pulsar(
         "4.2",
         max_unacked_per_consumer=limits[0],
         max_unacked_per_subscription=limits[1],
         round_robin_batch_size=turn,
         read_batch_size=100 if turn == 20 else 17,
+        subscription_limit_at_read=limit_at_read,
     )
     subscription = Subscription(SubscriptionType(kind), Ledgers({3: ENTRIES}), settings=settings)
     if not at_once:
@@ -40,8 +43,11 @@ def opened(kind: str, limits: tuple[int, int], turn: int, *, at_once: bool) -> S
 class Pair:
     """One subscription that decides whole reads, and one that decides each entry."""
 
-    def __init__(self, kind: str, limits: tuple[int, int], turn: int) -> None:
-        self.both = [opened(kind, limits, turn, at_once=at_once) for at_once in (True, False)]
+    def __init__(self, kind: str, limits: tuple[int, int], turn: int, *, limit_at_read: bool = True) -> None:
+        self.both = [
+            opened(kind, limits, turn, at_once=at_once, limit_at_read=limit_at_read)
+            for at_once in (True, False)
+        ]
 
     def do(self, name: str, *arguments: Any, **named: Any) -> Any:
         first, second = [getattr(each, name)(*arguments, **named) for each in self.both]
@@ -101,7 +107,7 @@ def test_whole_reads_are_decided_as_entry_by_entry(kind: str, limits: tuple[int,
             if what == "flow":
                 pair.do("flow", who, chance.choice((1, 5, 30, 300, 3_000)))
             elif what == "deliver":
-                pair.deliver(chance.choice((3, 50, 250, 1_000)), sizes, hashes)
+                pair.deliver(chance.choice((1, 3, 50, 250, 1_000)), sizes, hashes)
             else:
                 has = [*pair.both[0].pending(who)]
                 some = chance.sample(has, chance.randint(0, len(has)))
@@ -112,6 +118,15 @@ def test_whole_reads_are_decided_as_entry_by_entry(kind: str, limits: tuple[int,
             pair.check()
         for each in pair.both:
             each.validate()
+
+
+def test_a_read_ends_at_the_limit_of_the_subscription_if_it_applies_to_each_entry() -> None:
+    pair = Pair("Key_Shared", (0, 150), 20, limit_at_read=False)
+    pair.do("add_consumer", "a")
+    pair.do("flow", "a", 3_000)
+    pair.deliver(100, np.full(ENTRIES, 5), np.full(ENTRIES, 7))
+    pair.check()
+    assert len(pair.both[0].pending("a")) == 30
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
@@ -176,7 +191,12 @@ def test_whole_reads_change_the_mean_size_of_their_consumer_only() -> None:
         pair.do("flow", name, 10_000)
     hashes = np.full(ENTRIES, next(each for each in range(1, 65_536) if owner_of(each) == "a"))
     sizes = np.array([5] * 50 + [1] * 250 + [1, 3] * 1_850)
-    mean = 5.0
+    pair.deliver(50, None, hashes)
+    pair.check()
+    assert [each.mean_batch_size for each in pair.both[0]._state.consumers] == [1, 0]
+    pair.do("seek", 3, 0)
+    for each in pair.both:
+        each._state.consumers["a"].mean_batch_size = mean = 5.0
     # Reads of entries with one size, of a new size, and of two sizes.
     for limit, size, reads in ((50, 5, 1), (250, 1, 3), (50, 2, 1)):
         pair.deliver(limit, sizes, hashes)

@@ -146,6 +146,16 @@ def test_an_acknowledged_position_takes_its_place_with_its_hash() -> None:
     assert queue.acknowledged.positions() == {(3, 2): 8}
 
 
+def test_a_queue_without_hashes_and_places_is_empty_after_its_last_position() -> None:
+    queue = queue_of(by_key=False, keeps_places=False)
+    for entry_id in range(3):
+        queue.add(3, entry_id)
+    for acknowledged, is_active in (([(3, 0), (3, 2)], True), ([(3, 1)], False)):
+        queue.acknowledge_many(*columns_of([Position(*each) for each in acknowledged]))
+        assert queue.active is is_active
+    queue.validate()
+
+
 def test_the_bytes_of_a_queue_are_the_sum_of_its_parts() -> None:
     queue = queue_of(keeps_places=True)
     empty = queue.nbytes
@@ -159,6 +169,10 @@ def test_the_bytes_of_a_queue_are_the_sum_of_its_parts() -> None:
     unseen = queue._unseen.__sizeof__()
     assert queue.nbytes == sum(part.nbytes for part in parts if part is not None) + unseen
     assert queue.nbytes > empty + 300 * 40
+    plain = queue_of(by_key=False)
+    plain.add(3, 0)
+    unseen = plain._unseen.__sizeof__()
+    assert plain.nbytes == plain._positions.nbytes + plain.acknowledged.nbytes + unseen
     many = PositionsByHash(Structures.of(native_engine()))
     before = many.nbytes
     for entry_id in range(300):

@@ -11,7 +11,7 @@ from ackwell.errors import LimitError
 from ackwell.position import Position
 from ackwell.subscription.policies import ByKey, Run
 from ackwell.subscription.quarantine import Quarantine
-from ackwell.subscription.reads import Read
+from ackwell.subscription.reads import Read, entries_allowed
 from ackwell.subscription.stall import stall
 from ackwell.subscription.undelivered import Undelivered
 
@@ -330,7 +330,6 @@ class Dispatcher:
         read, but not a place of its consumer.
         """
         policy = self._state.policy
-        places = Read(self._state.consumers, 1, 1)
         found: list[Position] = []
         used: dict[ConsumerKey, list[Position]] = {}
         for position, sticky_key_hash in sorted(queue.items(), key=itemgetter(0)):
@@ -341,7 +340,7 @@ class Dispatcher:
                 if isinstance(consumer, Undelivered):
                     continue
                 mine = used.setdefault(consumer.key, [])
-                if len(mine) >= places.allows(consumer):
+                if len(mine) >= entries_allowed(self._state.consumers, consumer):
                     continue
                 mine.append(position)
             found.append(position)

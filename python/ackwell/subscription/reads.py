@@ -45,7 +45,7 @@ class Read:
         """Return the number of further entries that a Key_Shared consumer may get of this read."""
         allowed = self._allowed.get(consumer.key)
         if allowed is None:
-            allowed = self._allowed[consumer.key] = self._entries_for(consumer)
+            allowed = self._allowed[consumer.key] = entries_allowed(self._consumers, consumer)
         return allowed
 
     def restrict(self, allowed: Mapping[ConsumerKey, int]) -> None:
@@ -67,13 +67,15 @@ class Read:
         for key, (messages, entries) in self._sent.items():
             average(self._consumers.by_key[key], (messages,), (entries,))
 
-    def _entries_for(self, consumer: Consumer) -> int:
-        if consumer.permits <= 0 or not self._consumers.may_take_of_key(consumer):
-            return 0
-        if not self._settings.max_unacked_per_consumer:
-            return consumer.permits
-        mean = max(int(consumer.mean_batch_size + 0.5), 1)
-        return min(consumer.permits, -(-(self._consumers.full_at - consumer.unacked) // mean))
+
+def entries_allowed(consumers: Consumers, consumer: Consumer) -> int:
+    """Return the number of entries that a Key_Shared consumer may get of a new read."""
+    if consumer.permits <= 0 or not consumers.may_take_of_key(consumer):
+        return 0
+    if not consumers.settings.max_unacked_per_consumer:
+        return consumer.permits
+    mean = max(int(consumer.mean_batch_size + 0.5), 1)
+    return min(consumer.permits, -(-(consumers.full_at - consumer.unacked) // mean))
 
 
 def average(consumer: Consumer, messages: Iterable[float], entries: Iterable[int]) -> None:

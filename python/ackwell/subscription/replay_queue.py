@@ -32,7 +32,7 @@ class ReplayQueue(EqualByState):
 
     __slots__ = ("_by_hash", "_keeps_places", "_positions", "_unknown", "_unseen", "acknowledged", "active")
 
-    def __init__(self, structures: Structures, *, by_key: bool, keeps_places: bool = False) -> None:
+    def __init__(self, structures: Structures, *, by_key: bool, keeps_places: bool) -> None:
         self._positions: PositionRangeSet = structures.position_range_set()
         self._by_hash = PositionsByHash(structures) if by_key else None
         self._unseen: set[Position] = set()
@@ -77,7 +77,7 @@ class ReplayQueue(EqualByState):
         """Add many positions."""
         if self._by_hash is None:
             self._positions.add_many(ledger_ids, entry_ids)
-            self.active = self._positions.cardinality > 0
+            self.active = bool(self._positions.cardinality)
             return
         columns = (ledger_ids.tolist(), entry_ids.tolist(), sticky_key_hashes.tolist())
         for ledger_id, entry_id, sticky_key_hash in zip(*columns, strict=True):
@@ -89,7 +89,7 @@ class ReplayQueue(EqualByState):
             self._by_hash.discard(ledger_id, entry_id)
         self._seen(ledger_id, entry_id)
         removed = self._positions.remove(ledger_id, entry_id)
-        self.active = self._positions.cardinality > 0
+        self.active = bool(self._positions.cardinality)
         return removed
 
     def acknowledge(self, ledger_id: int, entry_id: int) -> None:
@@ -105,7 +105,7 @@ class ReplayQueue(EqualByState):
                 self.acknowledge(ledger_id, entry_id)
             return
         self._positions.remove_many(ledger_ids, entry_ids)
-        self.active = self._positions.cardinality > 0
+        self.active = bool(self._positions.cardinality)
 
     def remove_up_to(self, position: Position) -> None:
         """Remove all positions up to and including one. O(removed positions + unseen ones)."""
@@ -119,7 +119,7 @@ class ReplayQueue(EqualByState):
             self._unseen = {each for each in self._unseen if each > position}
             self._unknown.remove_up_to(*position)
         self._positions.remove_up_to(*position)
-        self.active = self._positions.cardinality > 0
+        self.active = bool(self._positions.cardinality)
 
     def positions(self) -> Iterator[Position]:
         """Iterate in position order."""
@@ -171,7 +171,7 @@ class ReplayQueue(EqualByState):
         self._positions.validate()
         self.acknowledged.validate()
         assert not any(self._positions.contains(*position) for position in self.acknowledged.positions())
-        assert self.active == (self._positions.cardinality > 0)
+        assert self.active == bool(self._positions.cardinality)
         assert all(self._positions.contains(*position) for position in self._unseen)
         assert all(position in self._unseen for position in self._unknown.positions())
         if self._by_hash is not None:

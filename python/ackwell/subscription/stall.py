@@ -99,7 +99,7 @@ def explain_stall(
         policy = RoundRobin(consumers, settings.round_robin_batch_size)
     elif kind is SubscriptionType.KEY_SHARED:
         # The owners of the hashes do not matter here.
-        replay = ReplayQueue(structures, by_key=True)
+        replay = ReplayQueue(structures, by_key=True, keeps_places=False)
         policy = ByKey(consumers, replay, ConsistentHashing(), in_key_order=False)
     else:
         policy = OneActive(consumers, exclusive=False, partition=None, topic=None, read_max=None)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ackwell.equality import EqualByState
 from ackwell.subscription.consumers import NO_LIMIT
 from ackwell.subscription.policies.policy import why
-from ackwell.subscription.reads import Read, average
+from ackwell.subscription.reads import average, entries_allowed
 from ackwell.subscription.selectors import owners_of_slots
 from ackwell.subscription.undelivered import Undelivered
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ackwell.subscription.consumer import Consumer
     from ackwell.subscription.consumers import Consumers
     from ackwell.subscription.policies.run import Owners, Run
+    from ackwell.subscription.reads import Read
     from ackwell.subscription.replay_queue import ReplayQueue
     from ackwell.subscription.selectors import Selector
     from ackwell.subscription.sticky_key import HashRange
@@ -127,11 +128,10 @@ class ByKey(EqualByState):
 
         It does if any consumer that owns no hash of the read can get an entry.
         """
-        if hashes is None:
-            return False
+        assert hashes is not None
+        consumers = self._consumers
         owners = {self.selector.select(each) for each in hashes.tolist()}
-        unused = Read(self._consumers, 1, 1)
-        return any(each.key not in owners and unused.allows(each) > 0 for each in self._consumers)
+        return any(each.key not in owners and entries_allowed(consumers, each) > 0 for each in consumers)
 
     def audit(self) -> list[str]:
         """Recompute the draining hashes; return a text if they differ."""
@@ -192,12 +192,11 @@ class ByKey(EqualByState):
         if means and (sizes is None or bool((sizes == first).all())):
             # If all entries have one size, the mean is that size in every read, so one sum is enough.
             entries = np.bincount(owners, minlength=len(consumers)).tolist()
-            if not self._consumers.all_fit(consumers, [first * each for each in entries], first):
-                return False
+            fits = self._consumers.all_fit(consumers, [first * each for each in entries], first)
             for consumer, number in zip(consumers, entries, strict=True):
-                if number:
+                if fits and number:
                     consumer.mean_batch_size = first
-            return True
+            return fits
         # One cell for each read and consumer.
         size, number = self._consumers.read_max, len(consumers)
         reads = -(-run.entries // size)
@@ -217,7 +216,8 @@ class ByKey(EqualByState):
     def _owners_of(self, run: Run) -> Owners | None:
         """Return the owner of each entry's hash; `None` if a hash has no owner, or if any hash drains."""
         hashes = run.hashes
-        if hashes is None or self._consumers.draining.pending or hashes.min() < 0:
+        assert hashes is not None
+        if self._consumers.draining.pending or hashes.min() < 0:
             return None
         if self._owners is None:
             # Two bytes for each slot save a search for each message. A join or leave discards the table.
