@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -101,6 +102,8 @@ class Wire:
     def took(self) -> list[dict[str, Any]]:
         """Return the new events, each as its fields that are set, without sequence and time."""
         events = [event._asdict() for event in self.events]
+        for before, after in pairwise(self.events):
+            assert after.sequence == before.sequence + 1
         self.events.clear()
         left_out = ("sequence", "time_ms")
         return [
