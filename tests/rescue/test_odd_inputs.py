@@ -11,12 +11,16 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from ackwell import Position, PositionInfo
 from ackwell.errors import StatsError
 from ackwell.rescue import Plan, RefusedError, Report
 from ackwell.rescue.checksums import with_sha256
 from tests.commands import USAGE, ackwell, held
 from tests.diagnosis.damages import places_of, value_at
+from tests.hostile.values import damaged
 from tests.rescue.cluster import NAME, TOPIC, Cluster, cluster
 
 
@@ -152,6 +156,44 @@ def test_a_plan_with_a_field_of_another_type_is_read_or_named(there: Cluster) ->
                 named += 1
     assert read > 0
     assert named > 100
+
+
+@pytest.fixture(scope="module")
+def crashed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster, Path]]:
+    """Return a cluster that lost acknowledgments, and a folder with a snapshot from before the loss."""
+    folder = tmp_path_factory.mktemp("crashed")
+    with cluster() as made:
+        made.fill()
+        made.do(lambda each: setattr(each, "had_consumer", True))
+        before = str(folder / "before.json")
+        assert ackwell("rescue", "snapshot", TOPIC, NAME, "--admin", made.url, "-o", before).code == 0
+        made.crash()
+        yield made, folder
+
+
+ACKED = [(0, n - 1, n) for n in range(1, 40, 2)]
+ACKS = PositionInfo(0, -1, ACKED, {(0, 4): [5]}).encode()
+
+
+@given(st.just(ACKS) | damaged(ACKS) | st.binary(max_size=60))
+@settings(max_examples=12, suppress_health_check=list(HealthCheck))
+def test_any_file_of_acks_leaves_the_entries_of_a_plan_alone(
+    crashed: tuple[Cluster, Path], data: bytes
+) -> None:
+    """Parts of batches in a damaged file can be wrong, because such a file has no checksum."""
+    there, folder = crashed
+    acks, output = folder / "acks", folder / "plan.json"
+    acks.write_bytes(data)
+    output.unlink(missing_ok=True)
+    arguments = ("--admin", there.url, "--restart", "crash", "-o", str(output), "--acks", str(acks))
+    done = held(ackwell("rescue", "plan", str(folder / "before.json"), *arguments))
+    plans = json.loads(output.read_text())["plans"] if output.exists() else []
+    assert bool(plans) == (done.code == 0)
+    assert plans or data != ACKS
+    for plan in map(Plan.of_json, plans):
+        assert set(plan.missing.positions()) == {Position(0, n) for n in range(1, 40, 2)} - there.acked()
+        assert {Position(0, n) for n in range(0, 40, 2)}.issuperset(plan.ack_sets)
+        held(ackwell("rescue", "apply", str(output), "--admin", there.url))
 
 
 def test_the_worst_of_several_subscriptions_is_the_exit_code(
