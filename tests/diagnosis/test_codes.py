@@ -28,9 +28,9 @@ def test_every_reason_of_a_loss_has_a_code_and_every_code_a_verdict() -> None:
 
 
 def test_every_rule_says_what_ends_the_wait_and_nothing_else_does() -> None:
-    assert {entry.code for entry in codes().values() if entry.until} == {
-        entry.code for entry in codes().values() if entry.verdict == "waiting"
-    }
+    until = {entry.code for entry in codes().values() if entry.until}
+    waiting = {entry.code for entry in codes().values() if entry.verdict == "waiting"}
+    assert until == waiting, f"each code of the verdict waiting needs `until`: {sorted(until ^ waiting)}"
 
 
 def test_every_code_has_a_case() -> None:
@@ -49,7 +49,9 @@ def test_every_code_is_explained(code: str) -> None:
     assert "{" not in output
     entry = codes()[code]
     needs_none = entry.verdict in ("delivering", "idle") or code in EXPECTED_WAITS
-    assert ("no remedy is needed" in output, "what helps:" in output) == (needs_none, not needs_none)
+    assert ("no remedy is needed" in output, "what helps:" in output) == (needs_none, not needs_none), (
+        "give the code a remedy in `do`, or add it to EXPECTED_WAITS"
+    )
 
 
 def test_all_codes_are_listed_with_their_meaning() -> None:
