@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from itertools import pairwise
 from typing import Any
 
@@ -126,23 +127,24 @@ def at(ledger_id: int, entry_id: int) -> dict[str, Any]:
 
 
 def test_events_are_numbered_from_1_and_have_the_time() -> None:
-    events: list[Event] = []
+    events, before_ms = list[Event](), time.time_ns() // 1_000_000
     recording = Recording(events.append)
     recording.record("t", "s", Kind.ACK, (3, 4), consumer="c")
     recording.record("t", "", Kind.PUBLISH)
     recording.record_gap("nobody was there", "t")
     recording.record_gap("all of it")
-    assert [event.sequence for event in events] == [1, 2, 3, 4]
+    recording.record_entry("t", "", Kind.PUBLISH, (3, 4), None, PublishedEntry(1, None))
+    assert [event.sequence for event in events] == [1, 2, 3, 4, 5]
     assert [(event.ledger_id, event.entry_id, event.consumer) for event in events[:2]] == [
         (3, 4, "c"),
         (None, None, None),
     ]
-    assert [(event.topic, event.subscription, event.kind, event.detail) for event in events[2:]] == [
+    assert [(event.topic, event.subscription, event.kind, event.detail) for event in events[2:4]] == [
         ("t", "", Kind.GAP, "nobody was there"),
         ("*", "", Kind.GAP, "all of it"),
     ]
-    # Milliseconds of this century and the next.
-    assert all(1_600_000_000_000 < (event.time_ms or 0) < 5_000_000_000_000 for event in events)
+    times = [event.time_ms or 0 for event in events]
+    assert before_ms <= times[0] <= times[4] <= time.time_ns() // 1_000_000
     assert recording.known_subscriptions == set()
     assert recording.transactions == {}
     assert TransactionParts() == TransactionParts(set(), set())
@@ -589,17 +591,18 @@ def test_an_answer_that_cannot_be_read_passes_and_ends_the_recording() -> None:
 def test_a_delivery_of_an_acknowledged_entry_requests_the_position_again() -> None:
     wire = Wire()
     wire.subscribed()
-    for entry_id in (0, 1):
+    for entry_id in (0, 1, 2):
         wire.client(CommandType.ACK, consumer_id=1, ack_type=0, message_id=[message_id(3, entry_id)])
     # The delivery was in flight to the consumer that acknowledged it.
     wire.broker(CommandType.MESSAGE, entry(), consumer_id=1, message_id=message_id(3, 0))
-    assert [event["kind"] for event in wire.took()] == [Kind.ACK, Kind.ACK, Kind.DISPATCH]
+    assert [event["kind"] for event in wire.took()] == [Kind.ACK] * 3 + [Kind.DISPATCH]
     wire.subscribed(consumer_id=2)
     asked = len(wire.asked)
-    wire.broker(CommandType.MESSAGE, entry(), consumer_id=2, message_id=message_id(3, 1))
+    for entry_id in (1, 2):
+        wire.broker(CommandType.MESSAGE, entry(), consumer_id=2, message_id=message_id(3, entry_id))
     (question,) = wire.asked[asked:]
     assert wire.position(question, (3, 0)) == []
-    _, gap, seek = wire.took()
+    _, gap, _, seek = wire.took()
     assert gap == of_topic(
         Kind.GAP, detail="the state of s: 3:1 was acknowledged before, and is delivered again"
     )
@@ -607,6 +610,18 @@ def test_a_delivery_of_an_acknowledged_entry_requests_the_position_again() -> No
     # One request serves all further deliveries.
     wire.broker(CommandType.MESSAGE, entry(), consumer_id=2, message_id=message_id(3, 1))
     assert len(wire.asked) == asked + 1
+
+
+def test_the_bytes_of_an_entry_are_kept_once_at_its_publish_or_first_delivery() -> None:
+    kept: list[tuple[str, tuple[int, int], bytes]] = []
+    wire = Wire(Recording(list[Event]().append, lambda *each: kept.append(each)))
+    wire.client(CommandType.PRODUCER, topic="orders", producer_id=4, request_id=1)
+    wire.client(CommandType.SEND, entry(), producer_id=4, sequence_id=5)
+    wire.broker(CommandType.SEND_RECEIPT, producer_id=4, sequence_id=5, message_id=message_id(3, 0))
+    wire.subscribed()
+    for entry_id in (0, 1, 1):
+        wire.broker(CommandType.MESSAGE, entry(), consumer_id=1, message_id=message_id(3, entry_id))
+    assert kept == [(ORDERS, (3, 0), entry()), (ORDERS, (3, 1), entry())]
 
 
 def test_redeliveries_after_a_seek_are_no_contradiction() -> None:

@@ -254,16 +254,20 @@ def test_recorded_deliveries_are_counted_while_a_key_drains() -> None:
         subscription.validate()
 
 
+@pytest.mark.parametrize("owner", ["a", "b"])
 @pytest.mark.parametrize("waits", [True, False])
-def test_a_recorded_delivery_to_another_consumer_blocks_its_key_only_in_key_order(waits: bool) -> None:
+def test_a_recorded_delivery_to_another_consumer_blocks_its_key_only_in_key_order(
+    waits: bool, owner: str
+) -> None:
     selector = ConsistentHashing()
     subscription = opened("Key_Shared", selector=selector, allow_out_of_order_delivery=not waits)
     subscription.add_consumer("b")
     subscription.flow("b", 10)
-    theirs = next(each for each in range(1, SLOTS) if selector.select(each) == "b")
-    subscription.delivered("a", 3, 0, now_ms=0, sticky_key_hash=theirs)
+    theirs = next(each for each in range(1, SLOTS) if selector.select(each) == owner)
+    (other,) = {"a", "b"} - {owner}
+    subscription.delivered(other, 3, 0, now_ms=0, sticky_key_hash=theirs)
     found = subscription.dispatch(3, 1, now_ms=0, sticky_key_hash=theirs)
-    assert (found.consumer, found.reason) == ((None, Undelivered.KEY_WAITS) if waits else ("b", None))
+    assert (found.consumer, found.reason) == ((None, Undelivered.KEY_WAITS) if waits else (owner, None))
 
 
 def test_after_a_seek_no_key_waits_for_queued_messages() -> None:

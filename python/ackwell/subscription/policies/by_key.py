@@ -160,7 +160,7 @@ class ByKey(EqualByState):
         for index, (consumer, entries) in enumerate(zip(run.consumers, counts, strict=True)):
             if not entries:
                 continue
-            allowed = min(max(read.allows(consumer), 0), entries)
+            allowed = min(read.allows(consumer), entries)
             if allowed < entries:
                 owners[np.flatnonzero(owned == index)[allowed:]] = -1
             if allowed:
