@@ -134,10 +134,10 @@ AREAS: Final = {
 | *batches* | batches of ten messages, 60 % of them acknowledged in a random order |
 | *batches shuffled* | the same, with the events of different subscriptions mixed within 20 s |
 | *batches in order* | batches of ten messages, 97 % of them acknowledged, mostly in order |
-| *batches left open* | batches of ten messages, 27 % of them acknowledged in part, 10 % not at all; both sides also return the partly acknowledged batches |
+| *batches left open* | batches of ten, 27 % of them acknowledged in part, 10 % not at all, all listed |
 | *batches of N* | one subscription with batches of N messages, 90 % of them acknowledged one by one |
 | *ack sets of N* | entries acknowledged by ack sets of N words of 64 bits |
-| *ack sets, one in twenty* | 5 % of the entries acknowledged by ack sets of two words, the others as whole entries |
+| *ack sets, one in twenty* | 5 % of the entries acknowledged by ack sets, the others as whole entries |
 | *mixed kinds* | acknowledgments by batch index and by ack set |
 """,
     ),
@@ -164,7 +164,7 @@ The peers are:
 | name | peer |
 |---|---|
 | *ackwell (rows)* | the strategy `rows` |
-| *SQL words* | a query in Spark SQL that counts acknowledged entries; it combines 64 entries into one integer |
+| *SQL words* | a query in Spark SQL that counts acknowledged entries, 64 in one integer |
 | *SQL words by name* | the same, grouped by the names instead of their hashes |
 | *SQL windows* | a query in Spark SQL that finds the acknowledged ranges by window functions |
 | *SQL with batches* | a query in Spark SQL that also supports batches |
@@ -230,7 +230,7 @@ call; ackwell's values are without a lock.
 | *bulk add + pop all, N* | add N messages to a `TripleLongHeap`, then remove all |
 | *interleaved* | add up to 1,000 messages and remove 500, in turn |
 | *steady state* | the same, with about 10,000 messages in the heap |
-| `(x,y)` | 10 million messages in log order, x of them due in each millisecond; the lower y bits of the times are cut off |
+| `(x,y)` | 10 million messages in log order, x due in each ms; the lower y bits of the times are cut off |
 | `(rand,t)` | 10 million messages with random times in seven days, rounded to t ms |
 | *buckets* | `TimeBuckets` |
 | *wheel* | `TimeWheel` with ticks of 2^y or t ms |
@@ -243,7 +243,8 @@ call; ackwell's values are without a lock.
     ),
     "long_map": (
         "The hash map",
-        """These rows measure a `LongMap` of 50,000 entries. The peers are the same map with other keys or another history.
+        """These rows measure a `LongMap` of 50,000 entries. The peers are the same map with other
+keys or another history.
 
 | name | meaning |
 |---|---|
