@@ -17,7 +17,7 @@ from ackwell.protocol.constants import CommandType, TxnAction
 from ackwell.recording.proxy import Proxy
 from ackwell.recording.recording import Recording
 from ackwell.replay.events import Event, Kind
-from ackwell.replay.sequence import SubscriptionReplay
+from ackwell.replay.sequence import SubscriptionReplay, TopicReplay
 from ackwell.replay.states import Replay, SubscriptionState, states_of
 from ackwell.spark.tasks.moment_rows import follow_batches
 from ackwell.spark.tasks.source_rows import to_batches
@@ -330,6 +330,12 @@ def test_what_a_broker_dispatched_is_not_delivered_once_more_when_a_client_has_i
 def test_an_entry_without_a_known_batch_size_is_one_message() -> None:
     assert followed(*DELIVERED).summary(0).unacked == 1
     assert followed(*DELIVERED, sizes={Position(3, 0): 3}).summary(0).unacked == 3
+    (pending_ack,) = followed(*DELIVERED)._subscription.pending("c").values()
+    assert (pending_ack.remaining, pending_ack.sticky_key_hash) == (1, 0)
+    # A batch has at least the messages up to the index of a delivered one.
+    topic = TopicReplay()
+    topic.feed(Event("t", "s", 1, Kind.RECEIVE, ledger_id=3, entry_id=0, consumer="c", batch_index=2))
+    assert topic.sizes() == {(3, 0): 3}
 
 
 def pending(found: SubscriptionReplay) -> list[int]:
