@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 MOVE_S = 60.0
 """How long the move of a topic may take on a busy machine."""
+PROXY_CLASSES = "4.0.7"
+"""The release of the kit whose classes the proxy uses, next to those of its release."""
 WHOLE = "0x00000000_0xffffffff"
 """The bundle of a namespace with one bundle."""
 
@@ -132,6 +134,29 @@ class Cluster:
         """Kill ZooKeeper and the bookie, and start them again on their data."""
         self.signal_store(signal.SIGKILL)
         self.start_store()
+
+    @contextmanager
+    def proxy(self) -> Iterator[tuple[str, str, Path]]:
+        """Run Pulsar's proxy for the length of a `with` block; yield its two addresses and its log."""
+        ports, data = kit.Ports.free(), self._data.with_name("proxy")
+        targets = ",".join(str(each.ports.binary) for each in self.brokers)
+        environment = {
+            **os.environ,
+            "ACKWELL_PULSAR_VERSION": PROXY_CLASSES,
+            "ACKWELL_PULSAR_DATA": str(data),
+        }
+
+        def run(*arguments: str) -> None:
+            sink = subprocess.DEVNULL
+            command = [str(kit.BIN / "proxy.sh"), *arguments]
+            subprocess.run(command, env=environment, stdout=sink, stderr=sink, check=True)
+
+        run("start", str(ports.binary), str(ports.admin), self._store_ports[0], targets)
+        try:
+            host = "127.0.0.1"
+            yield f"pulsar://{host}:{ports.binary}", f"http://{host}:{ports.admin}", data / "proxy.log"
+        finally:
+            run("stop")
 
     def owner(self, topic: str, asked: ClusterBroker) -> ClusterBroker:
         """Return the broker that serves a topic; `asked` is a running one."""

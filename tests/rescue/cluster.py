@@ -50,6 +50,8 @@ class Cluster:
         """Method and path of each request, in order."""
         self.own = OWN
         """The settings that the broker reports."""
+        self.version = "4.2.4"
+        """The version that the broker reports."""
         self.rates: dict[str, Any] = {}
         self.pid: int | None = None
         self.kill_at = -1
@@ -138,7 +140,7 @@ class _Recorder(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         made.step()
         own = {
-            "/admin/v2/brokers/version": "4.2.4",
+            "/admin/v2/brokers/version": made.version,
             "/admin/v2/brokers/configuration/runtime": {k: str(v).lower() for k, v in made.own.items()},
             "/admin/v2/brokers/configuration/values": {},
             "/admin/v2/brokers/standalone": [made.url.removeprefix("http://")],

@@ -152,6 +152,22 @@ def test_an_open_cursor_ledger_needs_no_acknowledgment(there: Cluster) -> None:
     assert '"acknowledge"' not in Path("audit").read_text()
 
 
+def test_the_ledger_is_opened_on_a_release_that_reads_parts_from_the_metadata_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broker that loads the topic may have an older release."""
+    monkeypatch.chdir(tmp_path)
+    with cluster(**{METADATA_STORE_RANGES: 1, "managedLedgerPersistIndividualAckAsLongArray": True}) as there:
+        fill(there)
+        there.unload()
+        with_type(there)
+        there.version = "4.2.5"
+        assert "parts of batches" not in rescue(there, "begin")
+        assert cursor_ledger(there) == "open"
+        there.unload()
+        assert len(there.acked()) == 20
+
+
 def test_without_acknowledgments_inside_batches_a_close_keeps_all(there: Cluster) -> None:
     fill(there)
     with there.connection() as connection:
