@@ -63,17 +63,13 @@ class Secured:
 
     def start(self, number: int) -> None:
         broker, tls, host = self.cluster.brokers[number], self.tls[number], HOSTS[number]
-        urls = [
-            f"pulsar://{host}:{broker.ports.binary}",
-            f"http://{host}:{broker.ports.admin}",
-            f"pulsar+ssl://{host}:{tls.binary}",
-            f"https://{host}:{tls.admin}",
-        ]
+        urls = f"internal:pulsar://{host}:{broker.ports.binary},internal:pulsar+ssl://{host}:{tls.binary}"
         broker.start(
             **self._settings,
             brokerServicePortTls=str(tls.binary),
             webServicePortTls=str(tls.admin),
-            advertisedListeners=",".join(f"internal:{url}" for url in urls),
+            advertisedAddress=host,
+            advertisedListeners=urls,
         )
 
     def put(self, path: str, body: Any, method: str = "PUT") -> None:
@@ -94,8 +90,8 @@ def test_redirects_with_tls_a_token_and_policies(tmp_path: Path, monkeypatch: py
         monkeypatch.delenv(name, raising=False)
     made = Secured(tmp_path)
     with ExitStack() as stack:
-        stack.callback(made.cluster.stop)
         made.cluster.start_store()
+        stack.callback(made.cluster.stop)
         for number in range(len(HOSTS)):
             made.start(number)
         made.put("tenants/team", {"adminRoles": ["app"], "allowedClusters": ["standalone"]})
@@ -103,10 +99,9 @@ def test_redirects_with_tls_a_token_and_policies(tmp_path: Path, monkeypatch: py
         for name, value in POLICIES.items():
             made.put(f"namespaces/{NAMESPACE}/{name}", value, "POST")
         made.put(f"persistent/{NAMESPACE}/orders/partitions", PARTITIONS)
+        hosts = ",".join(f"{host}:{ports.binary}" for host, ports in zip(HOSTS, made.tls, strict=True))
         client = pulsar.Client(
-            ",".join(
-                f"pulsar+ssl://{host}:{ports.binary}" for host, ports in zip(HOSTS, made.tls, strict=True)
-            ),
+            f"pulsar+ssl://{hosts}",
             authentication=pulsar.AuthenticationToken(made.token),
             tls_trust_certs_file_path=str(made.cert),
             logger=pulsar.FileLogger(pulsar.LoggerLevel.Error, "/dev/null"),

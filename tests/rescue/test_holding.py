@@ -97,7 +97,7 @@ def test_a_hold_without_a_journal_is_not_ours(tmp_path: Path) -> None:
     journal(tmp_path / "j", RATE)
     hold(made, TOPIC, NAME, tmp_path / "j")
     assert read_journal(tmp_path / "j")["before"] == RATE
-    assert admin.changed == [("POST", PATH, HOLD)]
+    assert admin.changed == []
 
 
 @pytest.mark.parametrize("other", [{"topic": f"{TOPIC}-2"}, {"subscription": "other"}])
@@ -296,3 +296,14 @@ def test_what_is_not_a_journal_is_named(tmp_path: Path, text: str) -> None:
 def test_the_journal_of_another_version_is_named(tmp_path: Path, version: int) -> None:
     with pytest.raises(StatsError, match=f"hold` of version {version}; this ackwell reads version 1"):
         read_journal(journal(tmp_path / "j", version=version))
+
+
+def test_a_partition_is_held_by_the_policy_of_its_partitioned_topic(tmp_path: Path) -> None:
+    """A broker refuses policies of a partition with HTTP 412."""
+    made, admin = connection({PATH: [None, HOLD, None], APPLIED: HOLD})
+    file = tmp_path / "j"
+    hold(made, f"{TOPIC}-partition-3", NAME, file)
+    # Another partition shares the hold.
+    assert read_journal(file, f"{TOPIC}-partition-0", NAME)["topic"] == TOPIC
+    release(made, file)
+    assert admin.changed == [("POST", PATH, HOLD), ("DELETE", PATH, None)]

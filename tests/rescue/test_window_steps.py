@@ -411,3 +411,47 @@ def test_the_endangered_subscriptions_of_a_broker_have_ranges_that_a_restart_los
     found = windows.endangered(cast("Any", Survey()), ["shop/eu"], ["graceful"], owner)
     assert [each.stats.subscription for each in found.restorable] == names
     assert [each.source for each in found.unread] == ["b3"]
+
+
+REPORTED: dict[str, Any] = {"sent": 9, "missing": 0, "ack_sets": 0}
+PARTITIONS = [(f"{TOPIC}-partition-{number}", "a") for number in range(3)]
+
+
+def test_partitions_share_a_hold_that_the_last_one_releases(
+    calls: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = window(*PARTITIONS)
+    (journal,) = {made.journal(name) for name in PARTITIONS}
+    journal.write_text("held")
+    left = []
+
+    def ended(*arguments: Any) -> str:
+        left.append([made.report(name).exists() for name in PARTITIONS])
+        journal.unlink()
+        return "released"
+
+    monkeypatch.setattr(windows, "release", ended)
+    for name in PARTITIONS:
+        made.snapshot(name).write_bytes(b"")
+    monkeypatch.setattr(Window, "read_snapshot", lambda *_: BEFORE)
+    monkeypatch.setattr(windows, "restore", lambda *_: Report(topic=TOPIC, subscription="a", **REPORTED))
+    assert [each.error for each in end(of(Fake()), made)] == [None] * 3
+    assert left == [[False] * 3]
+
+
+def test_partitions_stay_held_if_one_is_refused(calls: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    made = window(*PARTITIONS)
+    made.journal(PARTITIONS[0]).write_text("held")
+    monkeypatch.setattr(Window, "read_snapshot", lambda *_: BEFORE)
+    results = iter([RefusedError("no-type", subscription="a"), None, None])
+
+    def restore(*_: object) -> Report:
+        if (error := next(results)) is not None:
+            raise error
+        return Report(topic=TOPIC, subscription="a", **REPORTED)
+
+    monkeypatch.setattr(windows, "restore", restore)
+    assert sorted(each.error is None for each in end(of(Fake()), made)) == [False, True, True]
+    assert made.journal(PARTITIONS[0]).exists()
+    assert [made.report(name).exists() for name in PARTITIONS] == [False] * 3
+    assert ("release", made.journal(PARTITIONS[0]).name) not in calls

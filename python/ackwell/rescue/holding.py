@@ -2,7 +2,8 @@
 
 The hold is a dispatch rate of one message an hour. It is a topic policy for one subscription. A
 forgotten hold stalls the subscription, so the previous rate is written to a journal first. `release` needs
-only that journal.
+only that journal. A partition has the policies of its partitioned topic, so its hold stops the subscription
+in every partition.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ackwell.broker import dispatch
 from ackwell.cluster.admin import quoted, topic_path
 from ackwell.errors import StatsError
+from ackwell.protocol.topic_name import TopicName
 from ackwell.regular_files import write_file
 from ackwell.rescue.checksums import read_with_sha256, with_sha256
 from ackwell.rescue.planning import refuse_other_cluster
@@ -42,6 +44,7 @@ def hold(connection: Connection, topic: str, subscription: str, journal: Path) -
     before that run. Raises `RefusedError` if it belongs to another subscription, or if a hold without a
     journal is set.
     """
+    topic = policy_topic(topic)
     path = _path(topic, subscription)
     before = check_holdable(connection, topic, subscription, journal)
     if not journal.exists():
@@ -55,12 +58,15 @@ def hold(connection: Connection, topic: str, subscription: str, journal: Path) -
             "timeMs": int(time.time() * 1000),
         }
         write_file(journal, json.dumps(with_sha256(value)).encode(), new=True)
-    connection.change("hold", "POST", topic, subscription, f"{quoted(subscription)}/dispatchRate", HOLD)
+    if before != HOLD:
+        # Another partition, or an interrupted run, may have set it.
+        connection.change("hold", "POST", topic, subscription, f"{quoted(subscription)}/dispatchRate", HOLD)
     _wait_for(connection, f"{path}?applied=true", HOLD)
 
 
 def check_holdable(connection: Connection, topic: str, subscription: str, journal: Path) -> Any:
     """Return the current dispatch rate; `RefusedError` if a subscription cannot be held with this journal."""
+    topic = policy_topic(topic)
     now = _rate(connection, _path(topic, subscription))
     if journal.exists():
         found = read_journal(journal, topic, subscription)
@@ -136,9 +142,19 @@ def read_journal(journal: Path, topic: str | None = None, subscription: str | No
     """Read a journal; `StatsError` for another file, `RefusedError` for another subscription."""
     found = read_with_sha256(journal, SourceKind.JOURNAL, _JOURNAL_VERSION, key="before")
     name = found["topic"], found["subscription"]
-    if topic not in (None, name[0]) or subscription not in (None, name[1]):
+    wanted = None if topic is None else policy_topic(topic)
+    if wanted not in (None, name[0]) or subscription not in (None, name[1]):
         raise RefusedError("other-journal", journal=journal, topic=name[0], subscription=name[1])
     return found
+
+
+def policy_topic(topic: str) -> str:
+    """Return the topic that has the policies of a topic: the partitioned topic of a partition, or itself.
+
+    >>> policy_topic("persistent://shop/eu/orders-partition-3")
+    'persistent://shop/eu/orders'
+    """
+    return str(TopicName.parse(topic).partitioned)
 
 
 def _path(topic: str, subscription: str) -> str:

@@ -1,7 +1,7 @@
 """A maintenance window: protects subscriptions before restarts, and restores and releases them afterwards.
 
     WINDOW/window.json              the subscriptions, written before the first hold
-    WINDOW/NAME.journal             the journal of a hold; deleted by the release
+    WINDOW/NAME.journal             the journal of a hold, deleted by the release; partitions share it
     WINDOW/NAME.snapshot.json       the snapshot, taken before the hold and again while it is set
     WINDOW/NAME.report.json         the result, written after the release
 
@@ -15,12 +15,14 @@ import hashlib
 import json
 import shutil
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from queue import SimpleQueue
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ackwell.broker.stats import UnreadableSource
@@ -31,7 +33,7 @@ from ackwell.protocol.constants import SubscriptionType
 from ackwell.regular_files import write_file
 from ackwell.rescue.batch_parts import Parts, keep_parts, lost_parts, parts_after_close
 from ackwell.rescue.checksums import read_with_sha256, with_sha256
-from ackwell.rescue.holding import check_holdable, hold, release
+from ackwell.rescue.holding import check_holdable, hold, policy_topic, release
 from ackwell.rescue.planning import attachable_type, is_loaded_anew, plan, refuse_other_cluster
 from ackwell.rescue.refusals import RefusedError
 from ackwell.rescue.restoring import Report, apply
@@ -97,7 +99,8 @@ class Window:
 
     def journal(self, name: Name) -> Path:
         """Return the path of the journal of a hold."""
-        return self._file(name, "journal")
+        topic, subscription = name
+        return self._file((policy_topic(topic), subscription), "journal")
 
     def snapshot(self, name: Name) -> Path:
         """Return the path of a snapshot."""
@@ -185,11 +188,18 @@ def begin(connection: Connection, window: Window) -> Iterator[Result]:
     held: list[Name] = []
     with ThreadPoolExecutor(_HOLDS_AT_ONCE) as pool:
         names = [name for name in window.names() if not window.report(name).exists()]
-        for result in pool.map(lambda name: _hold(connection, window, name), names):
-            if result.error is None:
-                held.append(result.name)
-            else:
-                yield result
+        by_journal: dict[Path, list[Name]] = {}
+        for name in names:
+            by_journal.setdefault(window.journal(name), []).append(name)
+        # Partitions share a journal, so they are held one after the other.
+        for results in pool.map(
+            lambda group: [_hold(connection, window, name) for name in group], by_journal.values()
+        ):
+            for result in results:
+                if result.error is None:
+                    held.append(result.name)
+                else:
+                    yield result
         for result in pool.map(lambda name: _snapshot(connection, window, name), held):
             yield result
 
@@ -240,13 +250,15 @@ def end(
     """Restore and release the subscriptions of a window; yield each result.
 
     The call waits for topics that are not loaded yet. Several subscriptions are restored at once. If a
-    restore is refused, the subscription stays held.
+    restore is refused, the subscription stays held, in all partitions of its topic.
     """
     refuse_other_cluster(f"{window.folder} is", window.cluster(), connection.admin.cluster)
     deadline = time.monotonic() + wait_seconds
     brokers = [settings_of(connection.admin.facts(each)) for each in sorted(connection.admin.brokers())]
     names = [name for name in window.names() if not window.report(name).exists()]
     free: SimpleQueue[Connection] = SimpleQueue()
+    sharing = Counter(map(window.journal, names))
+    holds = {journal: _Hold(journal, count) for journal, count in sharing.items()}
     with ExitStack() as stack, ThreadPoolExecutor(min(len(names), _LOADS_AT_ONCE) or 1) as pool:
         for _ in range(min(len(names), _RESTORES_AT_ONCE)):
             free.put(stack.enter_context(connection.renewed()))
@@ -256,12 +268,29 @@ def end(
                 # A topic that does not answer does not delay the others.
                 live = _loaded(connection, name, deadline)
                 with _lent(free) as own:
-                    return Result(name, _ended(own, window, name, restart, live, brokers))
+                    hold = holds[window.journal(name)]
+                    return Result(name, _ended(own, window, name, restart, live, brokers, hold))
             except AckwellError as error:
                 return Result(name, error=error)
 
         for done in as_completed([pool.submit(end_one, name) for name in names]):
             yield done.result()
+
+
+class _Hold:
+    """A hold, and the restored subscriptions that share it. The partitions of a topic share one."""
+
+    def __init__(self, journal: Path, sharing: int) -> None:
+        self.journal = journal
+        self.restored: list[tuple[Name, Report, Snapshot]] = []
+        self._sharing = sharing
+        self._lock = Lock()
+
+    def add(self, name: Name, report: Report, live: Snapshot) -> bool:
+        """Add a restored subscription; return whether all are restored, so that the hold can be released."""
+        with self._lock:
+            self.restored.append((name, report, live))
+            return len(self.restored) == self._sharing
 
 
 @contextmanager
@@ -284,6 +313,7 @@ def _ended(
     restart: Restart,
     live: Snapshot,
     brokers: Sequence[BrokerSettings | None],
+    hold: _Hold,
 ) -> Report:
     before = window.read_snapshot(name)
     topic, subscription = name
@@ -293,14 +323,17 @@ def _ended(
         if report.missing:
             raise StatsError(f"{report.missing:,} entries are still missing; run `end` again", topic)
         report = replace(report, lost_parts=lost_parts(before, live))
-    was_held = window.journal(name).exists()
-    if was_held:
-        release(connection, window.journal(name))
-    if live.type is SubscriptionType.KEY_SHARED:
-        connection.wake(*name)
-    write_file(window.report(name), json.dumps(asdict(report)).encode())
+    was_held, is_last = hold.journal.exists(), hold.add(name, report, live)
+    if is_last:
+        if was_held:
+            release(connection, hold.journal)
+        for each, done, then in hold.restored:
+            if then.type is SubscriptionType.KEY_SHARED:
+                connection.wake(*each)
+            write_file(window.report(each), json.dumps(asdict(done)).encode())
     if before is None:
-        hold_now = "the hold is released" if was_held else "this window set no hold"
+        hold_now = "the hold is released" if is_last else "other partitions are still held"
+        hold_now = hold_now if was_held else "this window set no hold"
         raise StatsError(f"`begin` took no snapshot, so nothing was restored; {hold_now}", topic)
     return report
 
