@@ -83,6 +83,20 @@ def test_it_decides_what_a_crash_loses_without_a_cursor_ledger(
     assert graceful.messages_lost == Bounds(0, lost)
 
 
+@pytest.mark.parametrize(("first", "lost"), [(9, 0), (49, 40)])
+def test_it_decides_what_a_crash_loses_after_a_failed_write_of_a_cursor_ledger(first: int, lost: int) -> None:
+    """Live on 5.0.1: a bookie did not answer, and the broker wrote to the metadata store after 30 s."""
+    answer = no_cursor_ledger(cursorLedger=8, cursorLedgerLastEntry=1) | {"info": info(-1, (first, 99))}
+    found = diagnose(stats_of(answer), restarts=("crash",))
+    assert found.messages_lost == Bounds(lost, lost)
+    assert found.verdict is (Verdict.LOSING if lost else Verdict.FINE)
+    # Ack sets may be missing in the metadata store, or not be read back from there.
+    answer["stats"]["msgInCounter"] = 1_000
+    batches = diagnose(stats_of(answer), restarts=("crash",))
+    assert (batches.verdict, batches.messages_lost.at_least) == (Verdict.AT_RISK, 0)
+    assert "cursor-not-written" in {each.code for each in batches.reasons}
+
+
 def test_a_persisted_state_that_is_newer_than_the_answer_is_no_loss() -> None:
     answer = no_cursor_ledger(individuallyDeletedMessages="[(3:9..3:49]]", messagesConsumedCounter=40)
     answer["stats"]["subscriptions"]["s"] |= {"msgBacklog": 60}

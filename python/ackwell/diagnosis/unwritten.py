@@ -22,6 +22,7 @@ from ackwell.broker.batch_sizes import Bounds
 from ackwell.broker.contradictions import DumpPart
 from ackwell.broker.writes import entries_up_to
 from ackwell.cursor.rules import acknowledged, existing
+from ackwell.diagnosis.hidden import hidden_parts
 
 if TYPE_CHECKING:
     from ackwell.broker.broker_settings import BrokerSettings
@@ -134,7 +135,12 @@ def withheld(
 
     O(ranges + ledgers).
     """
-    if stats.persisted is not None and stats.cursor_ledger == "none":
+    # After a failed write, the broker writes to the metadata store and keeps the id of the failed ledger. Not
+    # every version reads ack sets back from there, so messages inside batches decide nothing here.
+    in_metadata_store = stats.cursor_ledger == "none" or (
+        stats.cursor_state == "NoLedger" and hidden_parts(stats, settings).at_most == 0
+    )
+    if stats.persisted is not None and in_metadata_store:
         return _not_persisted(stats, stats.persisted, settings)
     if stats.cursor_state in NOT_WRITING:
         return Withheld(_acked(stats, settings), f"state is {stats.cursor_state}")
