@@ -306,7 +306,8 @@ class Played(Playing):
                     missed += self._follow_race(f"{step} {what}: {raced}; {how}", dump)
                     break
             if late > PATIENCE_S:
-                if agreed and self._read_before(read_to) and not other_than_delays(found):
+                further = after.read_position < Position(*dump["cursor"]["readPosition"])
+                if agreed and (further or self._read_before(read_to)) and not other_than_delays(found):
                     raced, agreed = "read before", False
                     missed += self._follow_race(f"{step} {what}: {raced}; {found[0]}", dump)
                     break
