@@ -387,3 +387,13 @@ def test_what_waits_for_its_commit_is_looked_at_at_the_end_and_waits_on() -> Non
         assert not fold.end()
         assert rows_of(fold)["t", "s"]["backlog_entries"] == backlog_entries
         fold.feed(columns_of([event(sequence, Kind.COMMIT, transaction="1:2")]))
+
+
+def test_an_error_of_an_absorbed_fold_names_its_own_file() -> None:
+    one, other = Fold(), Fold()
+    one.feed(columns_of([Event("t", "r", 1, Kind.ACK, ledger_id=3, entry_id=0, file="a")]))
+    other.feed(columns_of([Event("t", "s", 1, Kind.ACK, file="z")]))
+    one.absorb(other)
+    with pytest.raises(EventError, match="no position") as error:
+        one.raise_flaw()
+    assert error.value.file == "z"

@@ -32,12 +32,14 @@ from ackwell.spark.tasks import (
     audit_rows,
     buckets,
     fold_files,
+    fold_rows,
     index_sizes,
     merging,
     moment_rows,
     source_rows,
     unpacking,
 )
+from tests.spark.task_inputs import with_texts
 
 EVENTS = [Event("t", "s", number, Kind.ACK, 5, "c", 3, number, ack_set=(5, -1)) for number in range(5)]
 
@@ -344,6 +346,14 @@ def partials(events: list[Event]) -> list[pa.RecordBatch]:
     return list(fold_batches(source_rows.to_batches(events), Resets({}, {}), ordered=False, strict=True))
 
 
+def test_only_a_strict_task_fails_on_an_invalid_event_of_a_subscription() -> None:
+    batch = pa.RecordBatch.from_pylist([event_row(1, "ack")], schema=source_rows.EVENT_SCHEMA)
+    batch = with_texts(batch)
+    assert list(fold_rows.FoldRows(Resets({}, {}), ordered=False, strict=False)([batch]))
+    with pytest.raises(EventError, match="no position"):
+        list(fold_rows.FoldRows(Resets({}, {}), ordered=False, strict=True)([batch]))
+
+
 def test_ranges_come_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(merging, "_RANGES", 2)
     info = PositionInfo(3, 1, [(3, 2, 4), (3, 6, 7), (4, -1, 3)])
@@ -437,7 +447,7 @@ def test_delayed_messages_are_weighed_in_every_width() -> None:
         assert spread == [0, 2_000, 10_000, 10_000, 10_000]
         assert (row["heap_bytes"], row["buckets_bytes"]) == (heap.nbytes, buckets[width].nbytes)
         assert (row["buckets"], row["wheel_bytes"]) == (buckets[width].bucket_count, wheels[width].nbytes)
-        assert 0 < row["entropy_bound_bytes"] < 100 * 16
+        assert row["entropy_bound_bytes"] == round(100 * index_sizes.entropy_bound_bytes(delays, width))
     assert sum(row["recommended"] for row in rows) == 1
     assert set(rows[0]) == {column.name for column in table_schemas.SIZING}
 
@@ -577,6 +587,13 @@ def test_a_bucket_writes_its_young_blob_and_says_when_it_last_heard() -> None:
     assert (again.oldest_event_ms(), again.changed()) == (None, {0: None})
 
 
+def test_an_invalid_event_in_a_micro_batch_is_the_error_of_its_subscription() -> None:
+    bucket = buckets.Bucket({})
+    bucket.join([folded(event_row(0, "ack", 0), event_row(1, "ack", None, subscription="bad"))], 50)
+    rows = rows_of(buckets.unpack_cursors([pa.RecordBatch.from_pydict({"payload": list(bucket.cursors())})]))
+    assert {row["subscription"]: bool(row["error"]) for row in rows} == {"s": False, "bad": True}
+
+
 def test_a_full_young_blob_keeps_only_the_ledgers_that_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     bucket = buckets.Bucket({})
     many = [event_row(n, "ack", 0, subscription=f"s{n}") for n in range(100)]
@@ -610,6 +627,7 @@ def test_a_subscription_without_published_entries_has_its_own_times() -> None:
 
 def test_the_sizes_of_what_is_written_at_once_are_as_documented() -> None:
     assert (buckets.YOUNG_BYTES_MAX, merging._RANGES, source_rows._ROWS) == (262_144, 65_536, 65_536)
+    assert index_sizes._WIDTH_TOLERANCE == 1.1
     assert (audit_rows._ROWS, merging._ROWS, moment_rows._ROWS, moment_rows._EVENTS) == (64, 256, 64, 4_096)
 
 

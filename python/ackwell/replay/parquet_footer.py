@@ -103,7 +103,9 @@ def _value(data: bytes, at: int, kind: int, form: _Form | int | None) -> tuple[A
 def _skip(data: bytes, at: int, kind: int) -> int:
     """Return the end of a value."""
     if kind in _INTEGERS:
-        return _varint(data, at)[1]
+        while data[at] > 127:
+            at += 1
+        return at + 1
     if kind == _BINARY:
         size, at = _varint(data, at)
         return _within(data, at + size)
@@ -137,6 +139,8 @@ def _list_head(data: bytes, at: int) -> tuple[int, int, int]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
+    if data[at] < 128:
+        return data[at], at + 1
     value = shift = 0
     while (byte := data[at]) > 127:
         value |= (byte & 127) << shift
