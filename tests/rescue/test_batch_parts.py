@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -116,6 +118,27 @@ def test_begin_again_after_a_close_keeps_parts_in_the_next_close(there: Cluster)
         there.unload()
     assert "lost" not in rescue(there, "end", "window")
     assert (parts(there), there.acked(), there.rates) == ([batch], before, {})
+
+
+def test_subscriptions_are_protected_at_once_over_separate_connections(
+    there: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(there)
+    rescue(there, "copy", TOPIC, NAME, "second")
+    there.unload()
+    for each in there.broker._broker.state.topics[TOPIC].subscriptions.values():
+        each.had_consumer = True
+    both, used = threading.Barrier(2), set()
+    acknowledge = Connection.acknowledge
+
+    def waits(connection: Connection, *arguments: Any) -> None:
+        used.add(id(connection))
+        both.wait(30)
+        acknowledge(connection, *arguments)
+
+    monkeypatch.setattr(Connection, "acknowledge", waits)
+    assert "2 subscriptions keep acknowledged parts of batches" in rescue(there, "begin")
+    assert len(used) == 2
 
 
 def test_begin_names_a_subscription_with_too_few_ranges_for_the_cursor_ledger(

@@ -434,7 +434,7 @@ def test_partitions_share_a_hold_that_the_last_one_releases(
     for name in PARTITIONS:
         made.snapshot(name).write_bytes(b"")
     monkeypatch.setattr(Window, "read_snapshot", lambda *_: BEFORE)
-    monkeypatch.setattr(windows, "restore", lambda *_: Report(topic=TOPIC, subscription="a", **REPORTED))
+    monkeypatch.setattr(windows, "apply", lambda *_: Report(topic=TOPIC, subscription="a", **REPORTED))
     assert [each.error for each in end(of(Fake()), made)] == [None] * 3
     assert left == [[False] * 3]
 
@@ -445,12 +445,12 @@ def test_partitions_stay_held_if_one_is_refused(calls: list[Any], monkeypatch: p
     monkeypatch.setattr(Window, "read_snapshot", lambda *_: BEFORE)
     results = iter([RefusedError("no-type", subscription="a"), None, None])
 
-    def restore(*_: object) -> Report:
+    def apply(*_: object) -> Report:
         if (error := next(results)) is not None:
             raise error
         return Report(topic=TOPIC, subscription="a", **REPORTED)
 
-    monkeypatch.setattr(windows, "restore", restore)
+    monkeypatch.setattr(windows, "apply", apply)
     assert sorted(each.error is None for each in end(of(Fake()), made)) == [False, True, True]
     assert made.journal(PARTITIONS[0]).exists()
     assert [made.report(name).exists() for name in PARTITIONS] == [False] * 3

@@ -68,11 +68,13 @@ def keep_parts(connection: Connection, live: Snapshot, before: Snapshot | None =
     if hidden_parts(live.stats, settings).at_most == 0:
         return False
     try:
-        _repeat_acknowledgment(connection, live.name, attachable_type(live, before))
-        for _ in range(_OPEN_ATTEMPTS_MAX):
-            if connection.read_live(*live.name).stats.cursor_ledger == "open":
-                return True
-            time.sleep(_OPEN_PAUSE_S)
+        # Several subscriptions are protected at once, and a binary connection serves one thread.
+        with connection.renewed() as own:
+            _repeat_acknowledgment(own, live.name, attachable_type(live, before))
+            for _ in range(_OPEN_ATTEMPTS_MAX):
+                if own.read_live(*live.name).stats.cursor_ledger == "open":
+                    return True
+                time.sleep(_OPEN_PAUSE_S)
     except AckwellError:
         # The parts are lost in the next close, which `parts_after_close` reports.
         pass
