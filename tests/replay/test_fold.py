@@ -15,7 +15,7 @@ import pytest
 
 from ackwell.errors import CorruptStateError, EventError, NewerVersionError
 from ackwell.replay import states
-from ackwell.replay.columns import cursor_batches, fold_batches, merge_rows, partial_batches
+from ackwell.replay.columns import BatchReader, cursor_batches, fold_batches, merge_rows, partial_batches
 from ackwell.replay.event_columns import columns_of
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.files import _limited
@@ -397,3 +397,30 @@ def test_an_error_of_an_absorbed_fold_names_its_own_file() -> None:
     with pytest.raises(EventError, match="no position") as error:
         one.raise_flaw()
     assert error.value.file == "z"
+
+
+def test_acknowledgments_that_a_seek_voids_are_not_before_a_later_seek() -> None:
+    """A fold that does not know the seeks in advance keeps the order of the acknowledgments that count."""
+
+    def plain(kind: str, sequences: list[int]) -> pa.RecordBatch:
+        """Return rows of one ledger without a column of batches, which the fold takes together."""
+        names = {"topic": "t", "subscription": "s", "kind": kind, "ledger_id": 3}
+        columns = {name: [value] * len(sequences) for name, value in names.items()}
+        return pa.RecordBatch.from_pydict(columns | {"sequence": sequences, "entry_id": sequences})
+
+    void, later = list(range(1, 400)), list(range(600, 1_000))
+    fold, reader = Fold(), BatchReader()
+    for batch in (plain("seek", [500]), plain("ack", void), plain("ack", later), plain("seek", [550])):
+        fold.feed(reader.columns(batch))
+    fold.raise_flaw()
+
+
+@pytest.mark.parametrize(("index", "error"), [(-5, "negative"), (1 << 40, "largest batch")])
+def test_a_wrong_batch_index_in_a_run_of_rows_is_an_error(index: int, error: str) -> None:
+    first = Event("t", "s", 0, Kind.ACK, ledger_id=3, entry_id=0, batch_index=0, batch_size=2)
+    rows = [first._replace(sequence=number, entry_id=number) for number in range(400)]
+    rows[50] = rows[50]._replace(batch_index=index)
+    fold = Fold()
+    fold.feed(columns_of(rows))
+    with pytest.raises(EventError, match=error):
+        fold.raise_flaw()

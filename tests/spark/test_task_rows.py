@@ -429,7 +429,7 @@ def test_delayed_messages_are_weighed_in_every_width() -> None:
         )
         for part in (slice(0, 50), slice(50, 100))
     ]  # fmt: skip
-    widths = [1, 1_024]
+    widths = [1, 1_024, 2_048]
     key = (pa.scalar("t"), pa.scalar("s"))
     rows = rows_of(index_sizes.sizing_function(widths)(key, iter(batches)))
     heap = TripleLongHeap()
@@ -448,7 +448,7 @@ def test_delayed_messages_are_weighed_in_every_width() -> None:
         assert (row["heap_bytes"], row["buckets_bytes"]) == (heap.nbytes, buckets[width].nbytes)
         assert (row["buckets"], row["wheel_bytes"]) == (buckets[width].bucket_count, wheels[width].nbytes)
         assert row["entropy_bound_bytes"] == round(100 * index_sizes.entropy_bound_bytes(delays, width))
-    assert sum(row["recommended"] for row in rows) == 1
+    assert [row["recommended"] for row in rows] == [False, True, False]
     assert set(rows[0]) == {column.name for column in table_schemas.SIZING}
 
 
