@@ -381,6 +381,7 @@ CORE_JUDGES = [
     "tests/differential",
     "tests/protocol/test_command_ack.py",
     "tests/replay/test_fold.py",
+    "tests/replay/test_states.py",
     "tests/replay/test_tables.py",
     "tests/delayed/test_tracker.py",
     "tests/cursor/test_cursor.py",

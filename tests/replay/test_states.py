@@ -278,3 +278,16 @@ def test_the_state_of_many_batches_is_shown_in_a_line() -> None:
     (state,) = replayed.states()
     assert len(state.batch_sizes) == 5_000
     assert len(repr(state)) < 500
+
+
+@pytest.mark.parametrize("place", range(9))
+def test_a_control_character_in_a_text_is_not_json(tmp_path: Path, place: int) -> None:
+    """The quick reader of lines compares eight bytes at a time."""
+    lines = [
+        f'{{"kind":"publish","topic":"t","sequence":{n},"ledger_id":3,"entry_id":{n}}}' for n in range(5)
+    ]
+    lines[3] = lines[3].replace('"t"', f'"{"a" * place}\x01{"a" * (9 - place)}"')
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    with pytest.raises(EventError) as error:
+        replay_files([tmp_path / "a.jsonl"])
+    assert error.value.line == 4
