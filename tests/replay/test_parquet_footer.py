@@ -97,6 +97,13 @@ def test_a_part_of_a_footer_is_refused() -> None:
             row_groups_of(nested)
 
 
+def test_an_integer_of_more_than_64_bits_is_refused() -> None:
+    """Without a limit, the time is quadratic in the number of bytes."""
+    row_groups, list_of_structs = b"\x49", b"\xfc"
+    with pytest.raises(FooterError, match="damaged"):
+        row_groups_of(row_groups + list_of_structs + b"\x80" * 11 + b"\x00" + b"\x00")
+
+
 def test_fields_of_other_types_are_skipped() -> None:
     """A newer writer may add fields of any type, and a damaged field number hides a field."""
     #          bool  byte     double         binary  set of bools   map of byte → bool        long number

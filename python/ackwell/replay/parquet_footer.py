@@ -16,6 +16,9 @@ _INTEGERS: Final = (4, _INT32, _INT64)
 _SIZES: Final = {**dict.fromkeys(_BOOLS, 0), _BYTE: 1, _DOUBLE: 8}
 """The bytes of a field of a fixed size."""
 
+_SHIFT_MAX: Final = 56
+"""The shift of the ninth byte of an integer; a tenth byte ends 64 bits."""
+
 _PHYSICAL_INTEGERS: Final = (1, 2)
 _PHYSICAL_TEXT: Final = 6
 _DICTIONARY_ENCODINGS: Final = frozenset([0, 2, 3, 4, 8])
@@ -143,6 +146,8 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         return data[at], at + 1
     value = shift = 0
     while (byte := data[at]) > 127:
+        if shift > _SHIFT_MAX:
+            raise IndexError("an integer of more than 64 bits")
         value |= (byte & 127) << shift
         shift += 7
         at += 1
