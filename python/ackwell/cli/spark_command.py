@@ -215,7 +215,7 @@ def sizing(
     Examples
     --------
         ackwell spark delayed-sizing --input events/ --output sizing/
-        ackwell spark delayed-sizing -i events/ -o sizing/ --width 1 --width 1000
+        ackwell spark delayed-sizing -i events/ -o sizing/ --width 1024
     """
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -252,8 +252,8 @@ def stream(
 
     Examples
     --------
-        ackwell spark cursor-stream -i events/ -o out/ --checkpoint state/ --once
-        ackwell spark cursor-stream -i events/ -o cursors/ --checkpoint state/
+        ackwell spark cursor-stream -i events/ -o out/ --checkpoint done/ --once
+        ackwell spark cursor-stream -i events/ -o out/ --checkpoint done/
     """
     from ackwell.spark import cursor_stream, register
     from ackwell.spark.data_sources import EventTrace, contains
