@@ -208,6 +208,15 @@ def any_path(source: str | Path | ObjectPath) -> AnyPath:
     return source if isinstance(source, ObjectPath) else Path(source)
 
 
+def path_text(path: str | AnyPath) -> str:
+    """Return a path as text that can be encoded: a byte that is not UTF-8 becomes an escape.
+
+    >>> len(path_text("a" + chr(0xDCFF)))  # 0xDCFF is Python's form of the byte 0xFF
+    7
+    """
+    return str(path).encode(errors="backslashreplace").decode()
+
+
 def refuse_one_text(sources: Iterable[object]) -> None:
     """Raise `TypeError` for a text instead of a list of paths: its characters are not sources."""
     if isinstance(sources, str):

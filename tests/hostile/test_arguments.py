@@ -185,3 +185,24 @@ def test_the_files_are_what_the_commands_read(
 ) -> None:
     check(here, held_files, arguments)
     assert not held(ackwell(*arguments)).code
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name", "message"),
+    [
+        (["doctor", "--fail-on", "never", "--html", "page.html"], "stats.json", ""),
+        (["replay"], "trace.jsonl", ""),
+        (["replay", "--save", "saved"], "trace.jsonl", ""),
+        (["events", "check"], "trace.jsonl", ""),
+        (["history"], "trace.jsonl", ""),
+        (["replay"], "events.parquet", "not UTF-8"),
+    ],
+)
+def test_the_name_of_a_file_may_have_bytes_that_are_not_utf_8(
+    here: Path, held_files: dict[str, bytes], arguments: list[str], name: str, message: str
+) -> None:
+    file = here / f"\udcff{name}"
+    file.write_bytes(held_files.get(name, b"PAR1"))
+    done = held(ackwell(*arguments, str(file)))
+    assert bool(done.code) == bool(message)
+    assert message in done.err

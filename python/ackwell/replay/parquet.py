@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from ackwell.errors import EventError, SchemaError
-from ackwell.object_paths import ObjectPath, any_path
+from ackwell.object_paths import ObjectPath, any_path, path_text
 from ackwell.replay import table_schemas
 from ackwell.replay.columns import COLUMNS, BatchReader, array_of, texts_of, with_columns
 from ackwell.replay.parquet_footer import Chunk, FooterError, RowGroup, row_groups_of
@@ -99,6 +99,8 @@ def open_anywhere(path: str) -> pa.NativeFile:
     source = any_path(path)
     if isinstance(source, ObjectPath):
         return source.open_anywhere()
+    if path_text(path) != path:
+        raise EventError("the name of the file is not UTF-8, which PyArrow needs; rename the file", file=path)
     filesystem, place = fs.FileSystem.from_uri(uri(path))
     return filesystem.open_input_file(place)
 
@@ -271,7 +273,7 @@ class ParquetEvents:
         columns = {"sequence": array_of(numbers)}
         if batch.schema.get_field_index("file") < 0:
             codes = array_of(np.zeros(batch.num_rows, np.int32))
-            columns["file"] = pa.DictionaryArray.from_arrays(codes, texts_of([self._path]))
+            columns["file"] = pa.DictionaryArray.from_arrays(codes, texts_of([path_text(self._path)]))
         return with_columns(batch, columns)
 
     def _may_name(self, group: RowGroup, topics: Sequence[str]) -> bool:

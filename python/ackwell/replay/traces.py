@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 from ackwell._native import TraceReader
 from ackwell.errors import EventError
-from ackwell.object_paths import AnyPath, ObjectPath
+from ackwell.object_paths import AnyPath, ObjectPath, path_text
 from ackwell.regular_files import open_regular
 from ackwell.replay.event_columns import NULL, Columns, columns_of
 from ackwell.replay.events import EFFECTS, Event, Kind, event_from_fields
@@ -82,7 +82,7 @@ def unreadable(error: Exception, path: AnyPath, line: int) -> Exception:
 
 def trace_events(path: AnyPath) -> Iterator[Event]:
     """Read the events of one trace, one by one."""
-    parser = TraceParser(str(path))
+    parser = TraceParser(path_text(path))
     line = 0
     try:
         with open_trace(path) as file:
@@ -101,7 +101,7 @@ def trace_columns(path: AnyPath) -> Iterator[Columns]:
 
     Raises `EventError` with file and line for a line that is not an event.
     """
-    parser = TraceParser(str(path))
+    parser = TraceParser(path_text(path))
     reader = parser.reader
     names: tuple[list[str], list[str], list[str]] = [], [], []
     line = 1
@@ -115,7 +115,7 @@ def trace_columns(path: AnyPath) -> Iterator[Columns]:
                         known += more
                     line, start = line + lines, start + taken
                     if len(read["kinds"]):
-                        yield _columns(read, names, str(path))
+                        yield _columns(read, names, path_text(path))
                     if odd is not None:
                         event = parser.parse(data[start:odd].decode(), line)
                         line, start = line + 1, odd

@@ -47,7 +47,9 @@ DETAIL_RUNS_OF_A_ROW: Final = 300
 
 def write_report(path: str | Path, checkup: Checkup) -> None:
     """Write the page to `path`. Raises `ModuleNotFoundError`, which names the extra, if Bokeh is missing."""
-    write_file(Path(path), report_html(checkup).encode(), replaces=frozenset({SourceKind.HTML}))
+    # The path of a source may have bytes that are not UTF-8.
+    page = report_html(checkup).encode(errors="backslashreplace")
+    write_file(Path(path), page, replaces=frozenset({SourceKind.HTML}))
 
 
 def report_html(checkup: Checkup) -> str:
