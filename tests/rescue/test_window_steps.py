@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from ackwell import PositionRangeSet
 from ackwell.broker.stats import UnreadableSource
 from ackwell.errors import StatsError
 from ackwell.rescue import windows
@@ -96,7 +97,8 @@ def calls(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
         done.append(("hold", subscription))
         journal.write_text("held")
 
-    def release(connection: object, journal: Path) -> str:
+    def release(connection: object, journal: Path, *, check: Callable[[], None] = lambda: None) -> str:
+        check()
         done.append(("release", journal.name))
         journal.unlink()
         return "released"
@@ -117,7 +119,11 @@ def calls(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
         done.append("restore")
         return Report(topic=TOPIC, subscription=plan.name[1], sent=9, missing=0, ack_sets=0)
 
-    for each in (hold, release, take, plan, apply, check_holdable):
+    def remaining(plan: Any, live: Snapshot) -> tuple[PositionRangeSet, dict[Any, Any]]:
+        done.append(("remaining", plan.name[1]))
+        return PositionRangeSet(), {}
+
+    for each in (hold, release, take, plan, apply, remaining, check_holdable):
         monkeypatch.setattr(windows, each.__name__, each)
     monkeypatch.chdir(tmp_path)
     return done
@@ -281,6 +287,34 @@ def test_a_restore_with_missing_entries_leaves_the_hold(
     assert fake.done == ["close", "exit"]
 
 
+@pytest.mark.parametrize("seconds", [0.0, 5.0])
+def test_a_loss_between_the_restore_and_the_release_leaves_the_hold(
+    seconds: float, calls: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slow state may begin with an answer from before a crash, so it is requested again."""
+    made = window(A)
+    list(begin(of(Fake()), made))
+    calls.clear()
+    before, after = taken()[1], taken(ranges=11, ledgers=LOADED)[1]
+    clock_s = 0.0
+
+    def read_live(fake: Fake, topic: str, subscription: str) -> Snapshot:
+        nonlocal clock_s
+        if "restore" not in calls:
+            return before
+        is_stale = seconds > 0 and not clock_s
+        clock_s += seconds
+        return before if is_stale else after
+
+    monkeypatch.setattr(windows, "remaining", lambda plan, live: (plan.acked - live.acked, {}))
+    monkeypatch.setattr(Fake, "read_live", read_live)
+    monkeypatch.setattr(time, "monotonic", lambda: clock_s)
+    (result,) = end(of(Fake()), made)
+    assert str(result.error) == f"{TOPIC}: 9 entries are missing again; run `end` again"
+    assert made.state(A) == "held, with a snapshot"
+    assert ("release", made.journal(A).name) not in calls
+
+
 @pytest.mark.parametrize(
     ("is_held", "text"), [(True, "the hold is released"), (False, "this window set no hold")]
 )
@@ -425,7 +459,8 @@ def test_partitions_share_a_hold_that_the_last_one_releases(
     journal.write_text("held")
     left = []
 
-    def ended(*arguments: Any) -> str:
+    def ended(*arguments: Any, check: Callable[[], None]) -> str:
+        check()
         left.append([made.report(name).exists() for name in PARTITIONS])
         journal.unlink()
         return "released"
@@ -437,6 +472,8 @@ def test_partitions_share_a_hold_that_the_last_one_releases(
     monkeypatch.setattr(windows, "apply", lambda *_: Report(topic=TOPIC, subscription="a", **REPORTED))
     assert [each.error for each in end(of(Fake()), made)] == [None] * 3
     assert left == [[False] * 3]
+    # Each partition is read again before the release.
+    assert [each[0] for each in calls].count("remaining") == 3
 
 
 def test_partitions_stay_held_if_one_is_refused(calls: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -117,6 +117,29 @@ def test_a_crash_between_the_hold_and_its_snapshot_loses_nothing(
     assert (there.acked(), there.rates) == (set(positions[1::2]), {})
 
 
+def test_a_crash_between_the_restore_and_the_release_leaves_the_hold(
+    there: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    positions = there.fill()
+    with_type(there)
+    rescue(there, "begin", "--yes")
+    there.unload()
+
+    def crashes(plan: Plan, cluster: Connection) -> Report:
+        report = apply(plan, cluster)
+        there.crash()
+        return report
+
+    with monkeypatch.context() as patched:
+        patched.setattr(windows, "apply", crashes)
+        text = rescue(there, "end", "window", "--restart", "crash", "--yes", code=3)
+    assert "entries are missing again; run `end` again" in text
+    assert f"still held: {NAME!r} of {TOPIC}" in text
+    assert len(there.rates) == 1
+    rescue(there, "end", "window", "--restart", "crash", "--yes")
+    assert (there.acked(), there.rates) == (set(positions[1::2]), {})
+
+
 def test_a_seek_before_the_second_snapshot_is_no_loss(
     there: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

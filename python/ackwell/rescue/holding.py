@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -78,9 +78,10 @@ def check_holdable(connection: Connection, topic: str, subscription: str, journa
     return now
 
 
-def release(connection: Connection, journal: Path) -> str:
+def release(connection: Connection, journal: Path, *, check: Callable[[], None] = lambda: None) -> str:
     """Restore the rate in a journal, and delete the journal; return a description of the change.
 
+    `check` is called directly before the change. If it raises an error, the hold and the journal remain.
     Raises `RefusedError`, and keeps the journal, if the cluster is not the one in the journal. If the admin
     address is not the one in the journal, the subscription must be held there. Otherwise it is refused as
     well, because the address may be wrong.
@@ -91,6 +92,7 @@ def release(connection: Connection, journal: Path) -> str:
     path = _path(topic, subscription)
     now = _rate(connection, path)
     if now == HOLD:
+        check()
         rate = f"{quoted(subscription)}/dispatchRate"
         if before is None:
             connection.change("release", "DELETE", topic, subscription, rate)

@@ -34,7 +34,14 @@ from ackwell.regular_files import write_file
 from ackwell.rescue.batch_parts import Parts, keep_parts, lost_parts, parts_after_close
 from ackwell.rescue.checksums import read_with_sha256, with_sha256
 from ackwell.rescue.holding import check_holdable, hold, policy_topic, release
-from ackwell.rescue.planning import attachable_type, is_loaded_anew, plan, refuse_other_cluster
+from ackwell.rescue.planning import (
+    Plan,
+    attachable_type,
+    is_loaded_anew,
+    plan,
+    refuse_other_cluster,
+    remaining,
+)
 from ackwell.rescue.refusals import RefusedError
 from ackwell.rescue.restoring import Report, apply
 from ackwell.rescue.snapshot import Snapshot, dump, read_snapshots, settings_of, take
@@ -55,6 +62,7 @@ _HOLDS_AT_ONCE: Final = 8
 _LOADS_AT_ONCE: Final = 64
 _RESTORES_AT_ONCE: Final = 8
 _LOAD_PAUSE_S: Final = 1.0
+_SLOW_S: Final = 1.0
 
 
 class Result(NamedTuple):
@@ -250,7 +258,8 @@ def end(
     """Restore and release the subscriptions of a window; yield each result.
 
     The call waits for topics that are not loaded yet. Several subscriptions are restored at once. If a
-    restore is refused, the subscription stays held, in all partitions of its topic.
+    restore is refused, or if a broker lost restored acknowledgments before the release, the subscription
+    stays held, in all partitions of its topic.
     """
     refuse_other_cluster(f"{window.folder} is", window.cluster(), connection.admin.cluster)
     deadline = time.monotonic() + wait_seconds
@@ -282,15 +291,28 @@ class _Hold:
 
     def __init__(self, journal: Path, sharing: int) -> None:
         self.journal = journal
-        self.restored: list[tuple[Name, Report, Snapshot]] = []
+        self.restored: list[tuple[Name, Report, Snapshot, Plan | None]] = []
         self._sharing = sharing
         self._lock = Lock()
 
-    def add(self, name: Name, report: Report, live: Snapshot) -> bool:
-        """Add a restored subscription; return whether all are restored, so that the hold can be released."""
+    def add(self, name: Name, report: Report, live: Snapshot, made: Plan | None) -> bool:
+        """Add a restored subscription; return whether all are restored, so that the hold can be released.
+
+        `made` is the plan of the restore; None without a snapshot.
+        """
         with self._lock:
-            self.restored.append((name, report, live))
+            self.restored.append((name, report, live, made))
             return len(self.restored) == self._sharing
+
+    def check(self, connection: Connection) -> None:
+        """Check that the restored acknowledgments still exist; `StatsError` if a broker lost one.
+
+        A broker keeps those beyond its limit in memory only. After a crash or an unload, the next broker
+        loads the topic without them.
+        """
+        for name, _, _, made in self.restored:
+            if made is not None and (count := remaining(made, _fresh(connection, name))[0].cardinality):
+                raise StatsError(f"{count:,} entries are missing again; run `end` again", name[0])
 
 
 @contextmanager
@@ -318,16 +340,18 @@ def _ended(
     before = window.read_snapshot(name)
     topic, subscription = name
     report = Report(topic=topic, subscription=subscription, sent=0, missing=0, ack_sets=0)
+    made: Plan | None = None
     if before is not None:
-        report = apply(plan(before, live, restart=restart, brokers=brokers), connection)
+        made = plan(before, live, restart=restart, brokers=brokers)
+        report = apply(made, connection)
         if report.missing:
             raise StatsError(f"{report.missing:,} entries are still missing; run `end` again", topic)
         report = replace(report, lost_parts=lost_parts(before, live))
-    was_held, is_last = hold.journal.exists(), hold.add(name, report, live)
+    was_held, is_last = hold.journal.exists(), hold.add(name, report, live, made)
     if is_last:
         if was_held:
-            release(connection, hold.journal)
-        for each, done, then in hold.restored:
+            release(connection, hold.journal, check=lambda: hold.check(connection))
+        for each, done, then, _ in hold.restored:
             if then.type is SubscriptionType.KEY_SHARED:
                 connection.wake(*each)
             write_file(window.report(each), json.dumps(asdict(done)).encode())
@@ -336,6 +360,17 @@ def _ended(
         hold_now = hold_now if was_held else "this window set no hold"
         raise StatsError(f"`begin` took no snapshot, so nothing was restored; {hold_now}", topic)
     return report
+
+
+def _fresh(connection: Connection, name: Name) -> Snapshot:
+    """Return a live state that is not older than the last load of the topic.
+
+    A state consists of several answers. A broker does not answer while the topic moves to it, so a slow
+    state may begin with an answer from before the move. It is then requested again.
+    """
+    began_s = time.monotonic()
+    live = connection.read_live(*name)
+    return live if time.monotonic() - began_s < _SLOW_S else connection.read_live(*name)
 
 
 def _loaded(connection: Connection, name: Name, deadline: float) -> Snapshot:
