@@ -162,7 +162,7 @@ def test_events_can_be_read_after_the_broker_stopped_and_saved_as_a_recording(
         filled(client, 2)
         client.close()
     assert [event.kind for event in broker.events].count(Kind.PUBLISH) == 2
-    broker.save_events(tmp_path, payloads=True)
+    broker.save_events(tmp_path / "recording" / "new", payloads=True)
     (state,) = replay_files([tmp_path])
     assert state.cursor.backlog_entries == 2
 

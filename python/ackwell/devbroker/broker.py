@@ -156,12 +156,14 @@ class AsyncBroker:
     def save_events(self, folder: str | os.PathLike[str], *, payloads: bool = False) -> None:
         """Write the recorded events to a folder, as a recording that `ackwell replay` and `load` read.
 
-        With `payloads`, also write the entries that the topics still hold.
+        With `payloads`, also write the entries that the topics still hold. The folder is created if it does
+        not exist; `FileExistsError` if it has a recording.
         """
         from ackwell.replay.payloads import PREFIX, payload_line
         from ackwell.replay.traces import line
 
         path = Path(folder)
+        path.mkdir(parents=True, exist_ok=True)
         with (path / "events-000001.jsonl").open("x", encoding="utf-8") as file:
             file.writelines(map(line, self.events))
         if payloads:

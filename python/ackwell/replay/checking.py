@@ -98,7 +98,7 @@ def _rows(files: list[AnyPath]) -> Iterator[Problem]:
         place = error.file or ""
         if error.line is not None:
             place = f"{place}, line {error.line}"
-        yield Problem(place, "", error.reason, _REMEDY)
+        yield Problem(place, "", error.reason, "correct the line, or leave the file out")
     except AckwellError as error:
         yield Problem("", "", str(error), _REMEDY)
     for names, message in errors.items():
