@@ -11,8 +11,11 @@ import pytest
 
 pytest.importorskip("google.protobuf")
 
+from ackwell.broker.batch_sizes import Bounds
+from ackwell.broker.stats import SubscriptionStats, from_answer
 from ackwell.devbroker.loading import LoadedTopic, LoadReport
 from ackwell.devbroker.placeholders import KnownEntries
+from ackwell.diagnosis.doctor import diagnose
 from ackwell.protocol.command_ack import TransactionId
 from ackwell.protocol.constants import CommandType, TxnAction
 from tests.devbroker.offline import BEGUN_MS, ORDERS, Client, Offline, delivered
@@ -245,4 +248,52 @@ def test_a_restart_forgets_the_acknowledged_part_of_a_batch(how: Any, as_: Any, 
     client.ack((0, 0, 0b01011))
     restarted = broker.run(lambda: broker.state.reload(how, as_))
     assert restarted.messages == forgotten
+    broker.close()
+
+
+@pytest.mark.parametrize("version", ["4.2", "5.0"])
+@pytest.mark.parametrize("subscription", ["s", "team/a:b"])
+@pytest.mark.parametrize(
+    ("acknowledged", "conf", "place"),
+    [
+        (range(1, 60, 2), ("managedLedgerMaxUnackedRangesToPersist=20",), "metadata store"),
+        (range(1, 60, 2), ("managedLedgerMaxUnackedRangesToPersistInMetadataStore=5",), "cursor ledger"),
+        (range(30), (), "metadata store"),
+        ((), (), "metadata store"),
+    ],
+)
+def test_a_crash_after_a_graceful_restart_loses_what_the_doctor_predicts(
+    version: str, subscription: str, acknowledged: Any, conf: tuple[str, ...], place: str
+) -> None:
+    """The doctor needs the ranges in `info-internal`, because the cursor has no open ledger."""
+    broker = Offline(version=version, broker_conf=conf)
+    client = broker.connect()
+    client.subscribe(subscription)
+    client.produce()
+    for number in range(60):
+        client.publish(sequence_id=number)
+    for number in acknowledged:
+        client.ack((0, number))
+    broker.run(lambda: broker.state.reload("graceful", "pulsar"))
+    internal, stats, info = (
+        broker.topics("GET", f"orders/{each}") for each in ("internalStats", "stats", "internal-info")
+    )
+    (cursor,), (stored,) = internal["cursors"].values(), info["cursors"].values()
+    assert internal["cursors"].keys() == info["cursors"].keys()
+    # A Pulsar broker includes the ranges only if they are in the metadata store and the list is not empty.
+    ranges = cursor["individuallyDeletedMessages"] if place == "metadata store" else "[]"
+    assert (stored["cursorsLedgerId"] == -1) == (place == "metadata store")
+    assert ("individualDeletedMessages" in stored) == (ranges != "[]")
+    shown = [
+        "(" + "..".join(f"{end['ledgerId']}:{end['entryId']}" for end in (each["from"], each["to"])) + "]"
+        for each in stored.get("individualDeletedMessages", ())
+    ]
+    assert f"[{','.join(shown)}]" == ranges
+    answer = {"internalStats": internal, "stats": stats, "info": info}
+    (found,) = from_answer(answer, ORDERS, "dev broker")
+    assert isinstance(found, SubscriptionStats)
+    predicted = diagnose(found, broker.broker.settings.broker, restarts=("crash",), version=version)
+    crashed = broker.run(lambda: broker.state.reload("crash", "pulsar"))
+    assert predicted.messages_lost == Bounds(0, 0)
+    assert crashed.messages == 0
     broker.close()

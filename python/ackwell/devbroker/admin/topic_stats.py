@@ -10,6 +10,7 @@ from ackwell.subscription import SubscriptionType
 
 if TYPE_CHECKING:
     from ackwell import Position
+    from ackwell.devbroker.cursor_writes import CursorWrites
     from ackwell.devbroker.subscriptions import ConnectedConsumer, TopicSubscription
     from ackwell.devbroker.topic import Topic
     from ackwell.subscription import ConsumerSummary
@@ -88,18 +89,34 @@ def managed_ledger_info(topic: Topic) -> dict[str, Any]:
             for each in topic.content.log.entries
         ],
         "cursors": {
-            name: {
-                "version": 1,
-                **dates,
-                "cursorsLedgerId": -1 if each.cursor_writes.ledger == "none" else 0,
-                "markDelete": dict(
-                    zip(("ledgerId", "entryId"), each.cursor.mark_delete_position, strict=True)
-                ),
-            }
+            encoded_name(name): {"version": 1, **dates, **_stored(each.cursor_writes)}
             for name, each in topic.subscriptions.items()
             if each.durable
         },
     }
+
+
+def _stored(writes: CursorWrites) -> dict[str, Any]:
+    """Return the fields of a cursor in the metadata store.
+
+    They contain the persisted ranges only if these are not in a cursor ledger, and never contain ack sets.
+    A Pulsar broker omits an empty list of ranges.
+    """
+    in_metadata_store = writes.ledger == "none"
+    stored: dict[str, Any] = {
+        "cursorsLedgerId": -1 if in_metadata_store else 0,
+        "markDelete": _position(*writes.written.mark_delete_position),
+    }
+    if in_metadata_store and len(writes.written.individually_deleted):
+        stored["individualDeletedMessages"] = [
+            {"from": _position(ledger_id, lower), "to": _position(ledger_id, upper)}
+            for ledger_id, lower, upper in writes.written.individually_deleted
+        ]
+    return stored
+
+
+def _position(ledger_id: int, entry_id: int) -> dict[str, int]:
+    return {"ledgerId": ledger_id, "entryId": entry_id}
 
 
 def _read_position(subscription: TopicSubscription) -> Position:
