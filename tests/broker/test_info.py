@@ -138,6 +138,32 @@ def test_a_damaged_cursor_is_reported(damage: dict[str, Any]) -> None:
     assert persisted_cursor({"cursorsLedgerId": -1})["markDeletePosition"] == "-1:-1"
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"markDelete": {"ledgerId": 3}},
+        {"individualDeletedMessages": [{"from": {"ledgerId": 3, "entryId": 4}, "to": {"ledgerId": 3}}]},
+        {"individualDeletedMessages": [{"lowerEndpoint": {"ledgerId": 3, "entryId": 4}}]},
+        None,
+    ],
+)
+def test_a_missing_field_is_reported_with_the_command_that_prints_the_answer(
+    damage: dict[str, Any] | None,
+) -> None:
+    answer = info(4)
+    if damage is None:
+        answer["ledgers"] = [{"entries": 5}]
+    else:
+        answer["cursors"]["s"] |= damage
+    unread = list(parse_each(json.dumps(answer).encode(), "info.json"))
+    if damage is not None:
+        # A snapshot contains the persisted cursors next to those in memory.
+        unread += from_answer(no_cursor_ledger() | {"info": answer}, "topic", "dump")
+    for found in unread:
+        assert isinstance(found, UnreadableSource)
+        assert "Id' in the answer; expected the answer of `pulsar-admin topics info-internal" in found.reason
+
+
 def test_the_admin_api_is_asked_for_it_if_a_cursor_has_no_open_ledger() -> None:
     told, base = served(), "/admin/v2/persistent/shop/eu/orders"
     told[f"{base}/internal-info"] = info(4, name="sub")

@@ -8,9 +8,11 @@ the open ledger.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from ackwell.broker.fields import integer, object_of, objects
+
+HOW_TO_INFO: Final = "expected the answer of `pulsar-admin topics info-internal TOPIC`"
 
 
 def is_info(value: Mapping[str, Any]) -> bool:
@@ -26,7 +28,7 @@ def is_info(value: Mapping[str, Any]) -> bool:
 def persisted_cursor(cursor: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a persisted cursor by their names in `stats-internal`.
 
-    Raises `ValueError` if the acknowledgments are in a cursor ledger.
+    Raises `ValueError` if the acknowledgments are in a cursor ledger, or if a position is incomplete.
     """
     ledger_id = integer(cursor, "cursorsLedgerId", -1)
     if ledger_id >= 0:
@@ -49,9 +51,12 @@ def ledgers_of(info: Mapping[str, Any]) -> list[dict[str, Any]]:
     """List the ledgers, each with its number of entries.
 
     The size of the last ledger is unknown: it is assumed to end at the greatest persisted position.
+
+    Raises `ValueError` if a ledger has no id, or if a position in the last ledger is incomplete.
     """
     listed = [dict(each) for each in objects(info, "ledgers")]
     for each in listed:
+        each["ledgerId"] = _required(each, "ledgerId")
         each["entries"] = integer(each, "entries", 0)
     if listed:
         last = listed[-1]
@@ -59,10 +64,16 @@ def ledgers_of(info: Mapping[str, Any]) -> list[dict[str, Any]]:
             ends = [object_of(each, "to") for each in objects(cursor, "individualDeletedMessages")]
             for end in (*ends, object_of(cursor, "markDelete")):
                 if end.get("ledgerId") == last["ledgerId"]:
-                    last["entries"] = max(last["entries"], integer(end, "entryId") + 1)
+                    last["entries"] = max(last["entries"], _required(end, "entryId") + 1)
     return listed
 
 
 def _position(values: Mapping[str, Any], name: str) -> str:
     position = object_of(values, name)
-    return f"{integer(position, 'ledgerId')}:{integer(position, 'entryId')}"
+    return f"{_required(position, 'ledgerId')}:{_required(position, 'entryId')}"
+
+
+def _required(values: Mapping[str, Any], name: str) -> int:
+    if name not in values:
+        raise ValueError(f"no {name!r} in the answer; {HOW_TO_INFO}")
+    return integer(values, name)
