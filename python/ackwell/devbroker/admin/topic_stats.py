@@ -1,4 +1,7 @@
-"""The answers of `stats` and `stats-internal`: the fields of Pulsar 4.2 that the dev broker can compute."""
+"""The answers of `stats`, `stats-internal` and `info-internal`.
+
+They contain the fields of Pulsar 4.2 that the dev broker can compute.
+"""
 
 from __future__ import annotations
 
