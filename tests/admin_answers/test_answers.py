@@ -54,8 +54,6 @@ UNKNOWN_FIGURES: Final = frozenset(
         "dispatchThrottledMsgEventsBySubscriptionLimit",
         "dispatchThrottledMsgEventsByTopicLimit",
         "drainingHashesClearedTotal",
-        "drainingHashesCount",
-        "drainingHashesUnackedMessages",
         "earliestMsgPublishTimeInBacklog",
         "earliestMsgPublishTimeInBacklogs",
         "filterAcceptedMsgCount",

@@ -114,7 +114,7 @@ def test_what_is_not_shown_is_none_or_nothing() -> None:
     assert values == dict.fromkeys(values) | nothing
     (consumer,) = read({"consumers": [{}]}, {}).consumers
     values = asdict(consumer)
-    nothing = {"name": "", "permits": 0, "unacked": 0, "blocked": False, "draining_hashes": 0}
+    nothing = {"name": "", "permits": 0, "unacked": 0, "blocked": False}
     assert values == dict.fromkeys(values) | nothing
 
 

@@ -6,19 +6,19 @@ import json
 import urllib.error
 import urllib.request
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from ackwell.broker.broker_settings import BrokerSettings
 from ackwell.broker.stats import SubscriptionStats
 from ackwell.cli import program
 from ackwell.cluster.admin import Admin
 from ackwell.cluster.endpoint import Endpoint
+from ackwell.devbroker import Broker, DevBrokerSettings
+from ackwell.diagnosis.delivery import delivery_of
 from ackwell.protocol.constants import CommandType
 from tests.devbroker.raw import RawClient
-
-if TYPE_CHECKING:
-    from ackwell.devbroker import Broker
 
 TOPIC = "persistent://public/default/orders"
 PATH = "persistent/public/default/orders"
@@ -134,6 +134,38 @@ def test_the_doctor_reads_the_broker_as_it_reads_any(
     arguments = ["doctor", "--admin", broker.admin_url]
     program(["doctor"])(arguments, standalone_mode=False)
     assert "orders" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("version", ["4.0", "4.2", "5.0"])
+def test_messages_that_wait_for_the_earlier_consumer_of_their_key_are_not_a_stall(version: str) -> None:
+    """A consumer holds messages of 20 keys. Another one joins and gets no later message of its keys."""
+    settings = DevBrokerSettings(version=version)
+    with Broker(settings=settings) as broker, RawClient(broker) as client:
+        client.subscribe("orders", consumer_name="a", subType=3)
+        client.produce("orders")
+        for number in range(20):
+            client.publish(number, b"x", partition_key=f"k{number}")
+        client.subscribe("orders", consumer_id=2, consumer_name="b", subType=3)
+        for number in range(20, 40):
+            client.publish(number, b"x", partition_key=f"k{number - 20}")
+        shown = call(broker, "GET", f"{PATH}/stats")["subscriptions"]["s"]
+        waiting = shown["msgInReplay"]
+        assert 0 < waiting < 20
+        names = ("drainingHashesCount", "drainingHashesUnackedMessages")
+        assert {each["consumerName"]: [each[name] for name in names] for each in shown["consumers"]} == {
+            "a": [waiting, waiting],
+            "b": [0, 0],
+        }
+        assert [shown[name] for name in names] == [waiting, waiting]
+        # On 5.0, each namespace also yields the refusal to list its scalable topics.
+        read = Admin(Endpoint(url=broker.admin_url)).read()
+        (now,) = (each for each in read if isinstance(each, SubscriptionStats) and each.topic == TOPIC)
+        found = delivery_of(now, BrokerSettings.of(version), now, version=version)
+        assert (found.code.code, found.consumer) == ("key-waits", "a")
+        client.send(CommandType.CLOSE_CONSUMER, consumer_id=1, request_id=9)
+        client.until(CommandType.SUCCESS)
+        shown = call(broker, "GET", f"{PATH}/stats")["subscriptions"]["s"]
+        assert [shown[name] for name in names] == [0, 0]
 
 
 @pytest.mark.parametrize(

@@ -174,7 +174,7 @@ def test_statistics_are_those_of_the_topic(broker: Offline, client: Client) -> N
         "msgDelayed": 0, "msgInReplay": 0, "unackedMessages": 6, "type": "Shared", "isDurable": True,
         "durable": True, "isReplicated": False, "replicated": False, "allowOutOfOrderDelivery": False,
         "consumersAfterMarkDeletePosition": {}, "nonContiguousDeletedMessagesRanges": 2,
-        "subscriptionProperties": {},
+        "subscriptionProperties": {}, "drainingHashesCount": 0, "drainingHashesUnackedMessages": 0,
     }  # fmt: skip
     assert subscription["backlogSize"] == 8 * one
     (consumer,) = subscription["consumers"]
@@ -183,7 +183,7 @@ def test_statistics_are_those_of_the_topic(broker: Offline, client: Client) -> N
         "unackedMessages": 6, "avgMessagesPerEntry": 1, "blockedConsumerOnUnackedMsgs": False,
         "address": "/10.0.0.1:5000", "connectedSince": "2023-11-14T22:13:20.000Z", "clientVersion": "test",
         "metadata": {}, "lastConsumedFlowTimestamp": BEGUN_MS, "lastConsumedTimestamp": BEGUN_MS,
-        "lastAckedTimestamp": BEGUN_MS,
+        "lastAckedTimestamp": BEGUN_MS, "drainingHashesCount": 0, "drainingHashesUnackedMessages": 0,
     }  # fmt: skip
 
 

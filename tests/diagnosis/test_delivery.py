@@ -108,7 +108,22 @@ def test_every_condition_of_a_defect_is_a_fact_and_every_reason_has_a_code() -> 
             "permits-lost",
         ),
         ({"msgInReplay": 3}, "replay-not-read"),
-        ({"type": "Key_Shared", "msgInReplay": 3, "msgDelayed": 2}, "look-ahead-parked"),
+        (
+            {
+                "type": "Key_Shared",
+                "msgInReplay": 3,
+                "msgDelayed": 2,
+                "consumers": [
+                    {
+                        "consumerName": "a",
+                        "availablePermits": 100,
+                        "unackedMessages": 0,
+                        "drainingHashesCount": 0,
+                    }
+                ],
+            },
+            "look-ahead-parked",
+        ),
     ],
 )
 def test_the_numbers_of_a_defect_have_its_code(changes: dict[str, Any], code: str) -> None:
@@ -306,12 +321,44 @@ def test_no_recorded_life_of_a_healthy_broker_is_called_stalled() -> None:
 def test_what_drains_holds_back_what_waits_to_be_delivered_again_and_nothing_else() -> None:
     consumers: list[dict[str, Any]] = [
         {"consumerName": "a", "availablePermits": 100, "unackedMessages": 2, "drainingHashesCount": 1},
-        {"consumerName": "b", "availablePermits": 100, "unackedMessages": 0},
+        {"consumerName": "b", "availablePermits": 100, "unackedMessages": 0, "drainingHashesCount": 0},
     ]
     for in_replay, code in ((1, "key-waits"), (0, "read-lost-shared")):
         shown: dict[str, Any] = {"type": "Key_Shared", "msgInReplay": in_replay, "consumers": consumers}
         now = subscription_of(told(**shown))
         assert delivery_of(now, BrokerSettings(), now).code.code == code
+
+
+@pytest.mark.parametrize("delayed", [0, 2])
+@pytest.mark.parametrize(
+    ("hashes", "code"),
+    [
+        ((None, None), "draining-unknown"),
+        ((0, None), "draining-unknown"),
+        ((1, None), "key-waits"),
+        ((0, 0), "a stall"),
+    ],
+)
+def test_draining_hashes_that_the_answer_does_not_show_are_not_zero(
+    hashes: tuple[int | None, ...], code: str, delayed: int
+) -> None:
+    consumers = [
+        consumer(name, 100, 2) | ({} if count is None else {"drainingHashesCount": count})
+        for name, count in zip("ab", hashes, strict=True)
+    ]
+    shown: dict[str, Any] = {"msgInReplay": 3, "msgDelayed": delayed, "consumers": consumers}
+    for cursor in ({"pendingReadOps": 1}, {}):
+        now = subscription_of(told(cursor, type="Key_Shared", **shown))
+        found = delivery_of(now, BrokerSettings(), now, version="4.0.7")
+        if code == "a stall":
+            assert found.verdict is DeliveryVerdict.STALLED
+        else:
+            assert found.code.code == code
+            assert "unload" not in " ".join(found.steps(now))
+        if hashes == (None, None):
+            # Hashes drain only on Key_Shared.
+            shared = subscription_of(told(cursor, type="Shared", **shown))
+            assert delivery_of(shared, BrokerSettings(), shared).verdict is DeliveryVerdict.STALLED
 
 
 def consumer(name: str, permits: int, unacked: int, **shown: Any) -> dict[str, Any]:
@@ -375,7 +422,7 @@ def test_a_time_beyond_every_date_ends_no_report(written: int, tmp_path: Path) -
 
 @pytest.mark.parametrize(("last", "code"), [(65_535, "unexplained"), (65_534, "no-owner")])
 def test_a_hash_that_no_consumer_owns_holds_back_what_waits(last: int, code: str) -> None:
-    owners = [consumer("a", 5, 0, keyHashRangeArrays=[[1, last]])]
+    owners = [consumer("a", 5, 0, drainingHashesCount=0, keyHashRangeArrays=[[1, last]])]
     shown: dict[str, Any] = {"type": "Key_Shared", "keySharedMode": "STICKY", "msgInReplay": 1}
     cursor = {"readPosition": "3:10", "subscriptionHavePendingReplayRead": True, "pendingReadOps": 1}
     now = subscription_of(told(cursor, consumers=owners, **shown))

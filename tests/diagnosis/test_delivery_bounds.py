@@ -187,7 +187,10 @@ def test_draining_hashes_wait_for_a_consumer_that_still_has_messages() -> None:
 
 def test_a_waiting_entry_may_be_for_a_consumer_that_cannot_receive() -> None:
     keyed = stats(**READ, kind=SubscriptionType.KEY_SHARED, in_replay=1, pending_replay_read=True)
-    pair = (consumer("free"), consumer("full", permits=0, unacked=3))
+    pair = (
+        consumer("free", draining_hashes=0),
+        consumer("full", permits=0, unacked=3, draining_hashes=0),
+    )
     found = still(stats(keyed, consumers=pair, unacked=3))
     assert (found.code.code, found.consumer) == ("no-permits", "full")
     assert code(stats(keyed, consumers=pair[:1])) == "unexplained"

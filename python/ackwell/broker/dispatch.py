@@ -45,7 +45,7 @@ class ConsumerStats:
     blocked: bool
     """Whether the consumer has reached its limit of unacknowledged messages."""
     messages_out: int | None
-    draining_hashes: int
+    draining_hashes: int | None
     """Hashes that another consumer owns now while this one still has messages of them."""
     slots: int | None
     """The number of sticky-key hashes that the consumer owns."""
@@ -107,8 +107,8 @@ class DispatchStats:
 
     @property
     def draining(self) -> int:
-        """The number of draining hashes of all consumers."""
-        return sum(consumer.draining_hashes for consumer in self.consumers)
+        """The number of draining hashes that the consumers report."""
+        return sum(consumer.draining_hashes or 0 for consumer in self.consumers)
 
     @property
     def holders(self) -> list[ConsumerStats]:
@@ -172,7 +172,7 @@ def _consumer(shown: Mapping[str, Any]) -> ConsumerStats:
         unacked=fields.integer(shown, "unackedMessages", 0),
         blocked=fields.flag(shown, "blockedConsumerOnUnackedMsgs") is True,
         messages_out=fields.known_count(shown, "msgOutCounter"),
-        draining_hashes=fields.count(shown, "drainingHashesCount", 0),
+        draining_hashes=fields.known_count(shown, "drainingHashesCount"),
         slots=_slots(shown.get("keyHashRangeArrays")),
         connected_since=fields.text(shown, "connectedSince"),
         last_acked_ms=fields.known_integer(shown, "lastAckedTimestamp"),

@@ -196,6 +196,8 @@ class DeliveryFacts:
         self.in_replay = bool(dispatch.in_replay)
         self.delayed = dispatch.delayed > 0
         self.draining = dispatch.draining > 0
+        self._draining_unknown = self.key_shared and any(each.draining_hashes is None for each in consumers)
+        self.may_drain = self.draining or self._draining_unknown
         self.draining_without_unacked = any(each.draining_hashes and each.unacked <= 0 for each in consumers)
         self.pending_read = dispatch.pending_read is True
         self.pending_replay_read = dispatch.pending_replay_read is True
@@ -349,7 +351,7 @@ class DeliveryFacts:
             if reason is not None:
                 # The waiting entries may be for this consumer.
                 return BY_DESIGN[reason], consumer
-        return None
+        return ("draining-unknown", None) if self._draining_unknown else None
 
     def _responsible_consumer(self) -> ConsumerStats | None:
         """Return the consumer to which `reason` applies, or None.

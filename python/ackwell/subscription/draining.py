@@ -53,6 +53,15 @@ class DrainingHashes(EqualByState):
         for sticky_key_hash in [key for key, (_, holders) in self.pending.items() if consumer in holders]:
             self._remove(consumer, sticky_key_hash)
 
+    def by_consumer(self) -> dict[ConsumerKey, dict[int, int]]:
+        """Return by old owner its draining hashes, each with the number of its pending entries. O(hashes)."""
+        found: dict[ConsumerKey, dict[int, int]] = {}
+        for sticky_key_hash, (owner, holders) in self.pending.items():
+            for holder, entries in holders.items():
+                if holder != owner:
+                    found.setdefault(holder, {})[sticky_key_hash] = entries
+        return found
+
     def audit(self, consumers: Iterable[Consumer], selector: Selector) -> list[str]:
         """Recompute the draining hashes; return a text if they differ."""
         found = drained(consumers, selector)

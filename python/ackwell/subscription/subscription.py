@@ -313,6 +313,15 @@ ActiveChange(consumer='a', active=True)])
         active = self._state.policy.active
         return active.key if active is not None else None
 
+    @property
+    def draining_hashes(self) -> dict[ConsumerKey, dict[int, int]]:
+        """The draining hashes of each consumer, with the number of its pending entries of each hash.
+
+        The new owner of a hash gets no message of it until these entries are acknowledged. The dictionary is
+        empty on other types than Key_Shared. O(draining hashes).
+        """
+        return self._state.consumers.draining.by_consumer()
+
     def sticky_key_hash(
         self, key: str | bytes | None, *, producer_name: str | None = None, sequence_id: int | None = None
     ) -> int:

@@ -5,6 +5,7 @@ They contain the fields of Pulsar 4.2 that the dev broker can compute.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.broker.dates import date_of
@@ -193,6 +194,7 @@ def _subscription(subscription: TopicSubscription) -> dict[str, Any]:
     summary = subscription.subscription.summary(subscription.content.clock.now_ms())
     consumers = {each.consumer: each for each in summary.consumers}
     backlog_bytes = subscription.backlog_bytes
+    draining = subscription.subscription.draining_hashes
     return {
         **_RATES_OUT,
         "bytesOutCounter": subscription.bytes_out,
@@ -206,7 +208,11 @@ def _subscription(subscription: TopicSubscription) -> dict[str, Any]:
         "unackedMessages": summary.unacked,
         "type": str(subscription.type) if subscription.had_consumer else "None",
         **_active(subscription),
-        "consumers": [_consumer(each, consumers[each.key]) for each in subscription.consumers.values()],
+        "consumers": [
+            _consumer(each, consumers[each.key]) | _draining([draining.get(each.key, {})])
+            for each in subscription.consumers.values()
+        ],
+        **_draining(draining.values()),
         "isDurable": subscription.durable,
         "durable": subscription.durable,
         "isReplicated": subscription.is_replicated,
@@ -290,6 +296,14 @@ def _consumer(consumer: ConnectedConsumer, summary: ConsumerSummary) -> dict[str
         "lastConsumedTimestamp": consumer.consumed_ms,
         "lastAckedTimestamp": consumer.acked_ms,
         "metadata": consumer.metadata,
+    }
+
+
+def _draining(hashes: Collection[dict[int, int]]) -> dict[str, int]:
+    """Return the fields for the draining hashes of some consumers; a pending entry counts as one message."""
+    return {
+        "drainingHashesCount": sum(map(len, hashes)),
+        "drainingHashesUnackedMessages": sum(sum(each.values()) for each in hashes),
     }
 
 
