@@ -154,6 +154,25 @@ def test_both_engines_take_runs_of_rows_alike(ordered: bool, monkeypatch: pytest
     assert torn > 20 or not ordered
 
 
+@pytest.mark.parametrize("ordered", [True, False])
+def test_both_engines_fold_rows_of_many_mixed_subscriptions_to_the_same(ordered: bool) -> None:
+    """A fold reorders such rows in groups of subscriptions."""
+    events = [
+        Event("t", f"s{number}", 4 * number + at, Kind.ACK, ledger_id=3, entry_id=(number + at) % 7)
+        for at in range(4)
+        for number in range(700)
+    ]
+    events += [Event("t", "", 9_000, Kind.PUBLISH, ledger_id=3, entry_id=9)]
+    rng = np.random.default_rng(7)
+    for subscriptions in (700, 512, 300):
+        mixed = [event for event in events if int(event.subscription[1:] or 0) < subscriptions]
+        mixed = [mixed[place] for place in rng.permutation(len(mixed))]
+        mixed[400] = mixed[400]._replace(entry_id=-5)
+        folds = [Fold(NO_RESETS, ordered=ordered, engine=engine) for engine in ENGINES]
+        assert [fold.feed(columns_of(mixed)) for fold in folds] == [True, True]
+        assert outcomes(folds[0]) == outcomes(folds[1])
+
+
 def drawn_names(rng: Any, rows: int) -> tuple[Any, ...]:
     """Return topics, subscriptions, kinds and transactions of `rows` rows, as codes and their numbers."""
     kinds = np.array([Action.ACK, Action.UP_TO, Action.COMMIT, Action.EXISTS, Action.NAMED], np.int32)

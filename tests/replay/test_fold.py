@@ -424,3 +424,43 @@ def test_a_wrong_batch_index_in_a_run_of_rows_is_an_error(index: int, error: str
     fold.feed(columns_of(rows))
     with pytest.raises(EventError, match=error):
         fold.raise_flaw()
+
+
+@pytest.mark.parametrize("entries", [2, 4, 5, 6, 60])
+def test_batches_far_apart_in_a_ledger_keep_their_acknowledgments(entries: int) -> None:
+    """The acknowledgments of a batch are joined even if those of distant batches are between them."""
+    places = [17 * number for number in range(entries)]
+    published = [
+        Event("t", "s", number, Kind.PUBLISH, ledger_id=3, entry_id=entry_id, batch_size=3)
+        for number, entry_id in enumerate(places)
+    ]
+    acked = [
+        Event(
+            "t", "s", 100 + 60 * index + number, Kind.ACK, ledger_id=3, entry_id=entry_id, batch_index=index
+        )
+        for index in (0, 2, 1)
+        for number, entry_id in enumerate(places)
+        if index != 1 or number % 2
+    ]
+    for ordered in (True, False):
+        same_as_truth(published + acked, rows_of(folded(published + acked, ordered=ordered)))
+
+
+@pytest.mark.parametrize("size_max", [63, 64, 100, 127, 128, 1_000])
+def test_an_ack_set_in_a_run_of_rows_has_the_words_of_the_largest_batch_at_most(
+    size_max: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ackwell.replay.fold.BATCH_SIZE_MAX", size_max)
+    words_max = size_max // 64
+    rows = [
+        Event("t", "s", number, Kind.ACK, ledger_id=3, entry_id=number, ack_set=[1] * words_max)
+        for number in range(40)
+    ]
+    fold = Fold()
+    fold.feed(columns_of(rows))
+    fold.raise_flaw()
+    rows[20] = rows[20]._replace(ack_set=[1] * (words_max + 1))
+    fold = Fold()
+    fold.feed(columns_of(rows))
+    with pytest.raises(EventError, match="largest batch"):
+        fold.raise_flaw()

@@ -291,3 +291,16 @@ def test_a_control_character_in_a_text_is_not_json(tmp_path: Path, place: int) -
     with pytest.raises(EventError) as error:
         replay_files([tmp_path / "a.jsonl"])
     assert error.value.line == 4
+
+
+@pytest.mark.parametrize("place", range(9))
+def test_an_escape_in_a_text_is_read_as_its_character(tmp_path: Path, place: int) -> None:
+    """The quick reader of lines leaves a text with a backslash to another reader."""
+    topic, written = f"{'a' * place}b{'a' * 17}", f"{'a' * place}\\u0062{'a' * 17}"
+    lines = [
+        f'{{"kind":"ack","topic":"{name}","subscription":"s","sequence":{n},"ledger_id":3,"entry_id":{n}}}'
+        for n, name in enumerate([topic, topic, topic, written, topic])
+    ]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    (state,) = replay_files([tmp_path / "a.jsonl"])
+    assert state.topic == topic

@@ -4,9 +4,10 @@
 
 mod counting;
 
+use ackwell_core::partials::{Action, Codes, Rows};
 use ackwell_core::{
-    AckSets, BitSet, Delayed, DelayedIndex, Ledgers, LongMap, PendingAck, PendingAcks, Position,
-    PositionRangeSet, Rounding, TimeBuckets, TimeWheel, TripleLongHeap,
+    AckSets, BitSet, Delayed, DelayedIndex, Ledgers, LongMap, Partials, PendingAck, PendingAcks,
+    Position, PositionRangeSet, Rounding, TimeBuckets, TimeWheel, TripleLongHeap,
 };
 use counting::{HELD, PEAK};
 
@@ -168,5 +169,39 @@ fn maps_bits_and_ledgers_report_every_byte() {
             ledgers
         };
         assert_eq!(1.0, quotient(ledgers, Ledgers::heap_bytes), "{count} ledgers");
+    }
+}
+
+#[test]
+fn the_memory_for_rows_is_reused_unless_it_is_large() {
+    for (count, is_kept) in [(200_000, true), ((1 << 20) + 1, false)] {
+        let zeros = vec![0; count];
+        let (ledger_ids, entry_ids) = (vec![3; count], vec![0; count]);
+        let names = Codes { codes: Some(&zeros), numbers: &[1] };
+        let rows = Rows {
+            topics: names,
+            subscriptions: names,
+            kinds: Codes { codes: Some(&zeros), numbers: &[Action::Exists as i32] },
+            ledger_ids: &ledger_ids,
+            entry_ids: &entry_ids,
+            batch_indexes: None,
+            batch_sizes: None,
+            ack_sets: None,
+            words: &[],
+            sequences: None,
+            files: None,
+        };
+        let mut partials = Partials::new(true, false, 1 << 20);
+        let column = 4 * count as isize;
+        let before = HELD.get();
+        partials.feed(&rows).expect("valid rows");
+        let held = HELD.get() - before;
+        assert_eq!(held >= column, is_kept, "{count} rows: {held} bytes");
+        PEAK.set(HELD.get());
+        let before = HELD.get();
+        partials.feed(&rows).expect("valid rows");
+        let allocated = PEAK.get() - before;
+        assert_eq!(allocated < column, is_kept, "{count} rows: {allocated} bytes");
+        assert_eq!(HELD.get(), before);
     }
 }

@@ -92,6 +92,17 @@ def test_a_dump_becomes_a_row_for_each_subscription(tmp_path: Path) -> None:
         list(source_rows.stats_batches(str(path)))
 
 
+def test_an_answer_without_a_cursor_is_the_error_of_its_subscription(tmp_path: Path) -> None:
+    path = tmp_path / "stats.json"
+    answer = {"subscriptions": {"s": {"type": "Shared", "msgBacklog": 2, "msgDelayed": 1, "consumers": []}}}
+    path.write_text(f"persistent://public/default/t\n{json.dumps(answer)}")
+    (row,) = rows_of(source_rows.stats_batches(str(path)))
+    assert (row["topic"], row["subscription"]) == ("persistent://public/default/t", "s")
+    assert "does not show the cursor" in row["error"]
+    assert str(path) not in row["error"]
+    assert (row["delayed_messages"], row["mark_delete_ledger_id"], row["ledgers"]) == (1, None, None)
+
+
 def test_a_folder_of_saves_becomes_a_row_for_each_save(tmp_path: Path) -> None:
     folder = tmp_path / "topic=t" / "subscription=s"
     folder.mkdir(parents=True)
@@ -315,6 +326,11 @@ def test_strictly_a_bad_event_of_any_subscription_ends_it() -> None:
     batch = pa.RecordBatch.from_pylist(trimmed, schema=source_rows.EVENT_SCHEMA)
     with pytest.raises(EventError, match="no position"):
         consumers([batch], strict=True)
+    # Only the replay of consumers reads a redelivery count.
+    wrong = [event_row(8, "dispatch", 0, subscription=name, redelivery_count=-1) for name in "zay"]
+    batch = pa.RecordBatch.from_pylist([*delivered(), *wrong], schema=source_rows.EVENT_SCHEMA)
+    with pytest.raises(EventError, match=r"t, a: .*redelivery_count is -1"):
+        consumers([batch], strict=True)
 
 
 def test_a_bad_row_is_the_error_of_its_subscription_alone() -> None:
@@ -400,6 +416,9 @@ def test_partials_of_one_ledger_become_one_row() -> None:
     (cursor,) = rows_of(merging.Finish(strict=False)([*parts, told]))
     assert cursor["ledgers"] == [(3, 6)]
     assert cursor["backlog_entries"] == 4
+    # The order of the columns does not matter.
+    first = told.select(["directory", *parts[0].schema.names])
+    assert rows_of(merging.Finish(strict=False)([*parts, first])) == [cursor]
 
 
 def test_a_cursor_that_cannot_be_is_a_row_or_an_error() -> None:
