@@ -453,13 +453,13 @@ def test_an_ack_set_in_a_run_of_rows_has_the_words_of_the_largest_batch_at_most(
     monkeypatch.setattr("ackwell.replay.fold.BATCH_SIZE_MAX", size_max)
     words_max = size_max // 64
     rows = [
-        Event("t", "s", number, Kind.ACK, ledger_id=3, entry_id=number, ack_set=[1] * words_max)
+        Event("t", "s", number, Kind.ACK, ledger_id=3, entry_id=number, ack_set=(1,) * words_max)
         for number in range(40)
     ]
     fold = Fold()
     fold.feed(columns_of(rows))
     fold.raise_flaw()
-    rows[20] = rows[20]._replace(ack_set=[1] * (words_max + 1))
+    rows[20] = rows[20]._replace(ack_set=(1,) * (words_max + 1))
     fold = Fold()
     fold.feed(columns_of(rows))
     with pytest.raises(EventError, match="largest batch"):
