@@ -280,6 +280,20 @@ def test_the_state_of_many_batches_is_shown_in_a_line() -> None:
     assert len(repr(state)) < 500
 
 
+@pytest.mark.parametrize("acked", [0, 1, 4, 9, 10])
+def test_the_batch_sizes_of_a_row_are_those_after_its_mark_delete_position(acked: int) -> None:
+    replayed = Replay()
+    places = [(ledger_id, entry_id) for ledger_id in (3, 4) for entry_id in range(10)]
+    for number, (ledger_id, entry_id) in enumerate(places):
+        replayed.feed(
+            Event("t", "s", number, Kind.PUBLISH, ledger_id=ledger_id, entry_id=entry_id, batch_size=7)
+        )
+    for entry_id in range(acked):
+        replayed.feed(Event("t", "s", 20 + entry_id, Kind.ACK, ledger_id=3, entry_id=entry_id))
+    (row,) = [row for batch in cursor_batches(replayed.fold) for row in batch.to_pylist()]
+    assert state_of_row(row).batch_sizes == dict.fromkeys(places[acked:], 7)
+
+
 @pytest.mark.parametrize("place", range(9))
 def test_a_control_character_in_a_text_is_not_json(tmp_path: Path, place: int) -> None:
     """The quick reader of lines compares eight bytes at a time."""

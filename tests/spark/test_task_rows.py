@@ -489,6 +489,12 @@ def test_the_entropy_bound_is_that_of_the_delays_and_of_the_tick() -> None:
     assert index_sizes.entropy_bound_bytes(np.full(10_000, 5_000), 1) == 0
     # Two delays: each neighbourhood is both, so the density is 2 / 20 ms.
     assert index_sizes.entropy_bound_bytes(np.array([0, 10]), 1) == pytest.approx(np.log2(20) / 8)
+    # The neighbours of 16 delays are the two before and the two after.
+    squares = [number**2 for number in range(16)]
+    spans = [(max(place - 2, 0), min(place + 2, 15)) for place in range(16)]
+    densities = [(high - low) / 16 / (squares[high] - squares[low]) for low, high in spans]
+    expected = -np.log2(densities).mean() / 8
+    assert index_sizes.entropy_bound_bytes(np.array(squares), 1) == pytest.approx(expected)
     week = np.random.default_rng(1).integers(0, 7 * 86_400_000, 100_000)
     to_the_ms = index_sizes.entropy_bound_bytes(week, 1)
     assert to_the_ms == pytest.approx(3.65, abs=0.03)
