@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import urllib.request
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,9 +17,9 @@ from ackwell.rescue import Connection
 from tests.commands import ackwell
 from tests.pulsar.cluster import running_cluster
 from tests.pulsar.rolling import SETTINGS
+from tests.recording.process import recording
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 pulsar = pytest.importorskip("pulsar")
@@ -37,7 +35,7 @@ def test_all_connections_pass_the_proxy(tmp_path: Path, monkeypatch: pytest.Monk
         cluster = stack.enter_context(running_cluster(tmp_path, "4.2.4", **SETTINGS))
         cluster.brokers[0].admin("PUT", f"namespaces/{NAMESPACE}", {"bundles": {"numBundles": 8}})
         url, admin, log = stack.enter_context(cluster.proxy())
-        record = stack.enter_context(_recorder(url, tmp_path / "events"))
+        record = stack.enter_context(recording(url, tmp_path / "events"))
         client = pulsar.Client(record, logger=pulsar.FileLogger(pulsar.LoggerLevel.Error, "/dev/null"))
         acked = {}
         consumers = []
@@ -98,16 +96,3 @@ def _acked(consumer: Any) -> set[Position]:
 def _forwarded(log: Path) -> int:
     """Count the connections that the proxy forwarded to a broker."""
     return log.read_text(errors="replace").count("hasProxyToBrokerUrl: true")
-
-
-@contextmanager
-def _recorder(broker: str, folder: Path) -> Iterator[str]:
-    """Record the traffic to a broker; yield the address for clients."""
-    command = [sys.executable, "-m", "ackwell", "record", "--broker", broker, "--listen", "127.0.0.1:0"]
-    with subprocess.Popen([*command, "-o", str(folder)], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            yield process.stdout.readline().split()[1]
-        finally:
-            process.terminate()
-            process.wait()
