@@ -333,7 +333,7 @@ def _reloaded(
 ) -> Iterator[str]:
     """Yield a note if a graceful restart loses more because the topic was loaded since the last write."""
     closes = [loss for loss in losses if loss.restart == "graceful"]
-    if stats.cursor_ledger != "read-only" or not closes:
+    if stats.cursor_ledger != "read-only" or not closes or closes[0].messages.at_most == 0:
         return
     opened = predict(replace(stats, cursor_ledger="open"), settings, "graceful")
     if weight(opened.messages) < weight(closes[0].messages):
