@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -184,8 +184,8 @@ def test_nothing_to_send_is_no_command() -> None:
 
 def test_what_our_own_unload_forgot_is_planned_with_the_helper_there() -> None:
     cluster = Remembering(LOST, WHOLE)
-    report = restore_after_unload(BEFORE, cluster)
-    assert (report.sent, report.missing) == (2, 0)
+    made, report = restore_after_unload(BEFORE, cluster)
+    assert (made.missing.cardinality, report.sent, report.missing) == (2, 2, 0)
     assert cluster.done[:2] == [("attach", NAME, SubscriptionType.SHARED), "read live"]
     with pytest.raises(RefusedError) as caught:
         restore_after_unload(answer("3:0", HOLES, {3: 20}, type="None"), cluster)
@@ -308,7 +308,7 @@ def test_the_hold_of_a_run_that_died_is_released_by_the_next_one_with_a_hold_or_
     seen: list[str] = []
 
     @contextmanager
-    def held(*names: object) -> Iterator[None]:
+    def held(*names: object, check: Callable[[], None]) -> Iterator[None]:
         seen.append("held")
         yield
         seen.append("released")

@@ -12,7 +12,7 @@ import pytest
 from ackwell import PositionRangeSet
 from ackwell.broker.stats import UnreadableSource
 from ackwell.errors import StatsError
-from ackwell.rescue import windows
+from ackwell.rescue import restoring, windows
 from ackwell.rescue.checksums import with_sha256
 from ackwell.rescue.refusals import RefusedError
 from ackwell.rescue.restoring import Report
@@ -123,8 +123,9 @@ def calls(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
         done.append(("remaining", plan.name[1]))
         return PositionRangeSet(), {}
 
-    for each in (hold, release, take, plan, apply, remaining, check_holdable):
+    for each in (hold, release, take, plan, apply, check_holdable):
         monkeypatch.setattr(windows, each.__name__, each)
+    monkeypatch.setattr(restoring, "remaining", remaining)
     monkeypatch.chdir(tmp_path)
     return done
 
@@ -306,11 +307,13 @@ def test_a_loss_between_the_restore_and_the_release_leaves_the_hold(
         clock_s += seconds
         return before if is_stale else after
 
-    monkeypatch.setattr(windows, "remaining", lambda plan, live: (plan.acked - live.acked, {}))
+    monkeypatch.setattr(restoring, "remaining", lambda plan, live: (plan.acked - live.acked, {}))
     monkeypatch.setattr(Fake, "read_live", read_live)
     monkeypatch.setattr(time, "monotonic", lambda: clock_s)
     (result,) = end(of(Fake()), made)
-    assert str(result.error) == f"{TOPIC}: 9 entries are missing again; run `end` again"
+    assert (
+        str(result.error) == f"{TOPIC}: 9 entries are missing before the release; run the same command again"
+    )
     assert made.state(A) == "held, with a snapshot"
     assert ("release", made.journal(A).name) not in calls
 

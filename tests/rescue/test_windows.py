@@ -133,7 +133,7 @@ def test_a_crash_between_the_restore_and_the_release_leaves_the_hold(
     with monkeypatch.context() as patched:
         patched.setattr(windows, "apply", crashes)
         text = rescue(there, "end", "window", "--restart", "crash", "--yes", code=3)
-    assert "entries are missing again; run `end` again" in text
+    assert "entries are missing before the release; run the same command again" in text
     assert f"still held: {NAME!r} of {TOPIC}" in text
     assert len(there.rates) == 1
     rescue(there, "end", "window", "--restart", "crash", "--yes")

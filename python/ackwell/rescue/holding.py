@@ -116,11 +116,18 @@ def release(connection: Connection, journal: Path, *, check: Callable[[], None] 
 
 
 @contextmanager
-def held(connection: Connection, topic: str, subscription: str, journal: Path) -> Iterator[None]:
+def held(
+    connection: Connection,
+    topic: str,
+    subscription: str,
+    journal: Path,
+    *,
+    check: Callable[[], None] = lambda: None,
+) -> Iterator[None]:
     """Hold a subscription during a `with` block, and release it afterwards even after an error.
 
-    If a broker does not answer, the release is retried for two minutes. If it still fails, the hold and its
-    journal remain.
+    If a broker does not answer, the release is retried for two minutes. If it still fails, or if `check`
+    raises another error, the hold and its journal remain (see `release`).
     """
     if journal.exists():
         # The journal of another subscription must not be released here.
@@ -132,7 +139,7 @@ def held(connection: Connection, topic: str, subscription: str, journal: Path) -
         if journal.exists():
             for attempt in range(_RELEASE_ATTEMPTS_MAX):
                 try:
-                    release(connection, journal)
+                    release(connection, journal, check=check)
                     break
                 except StatsError:
                     if attempt == _RELEASE_ATTEMPTS_MAX - 1:

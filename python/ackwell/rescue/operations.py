@@ -16,9 +16,9 @@ from ackwell.regular_files import write_file
 from ackwell.rescue.batch_parts import keep_parts
 from ackwell.rescue.checksums import with_sha256
 from ackwell.rescue.holding import held
-from ackwell.rescue.planning import attachable_type, known_settings, refuse_internal
+from ackwell.rescue.planning import Plan, attachable_type, known_settings, refuse_internal
 from ackwell.rescue.refusals import RefusedError
-from ackwell.rescue.restoring import Report, restore_after_unload, send
+from ackwell.rescue.restoring import Report, check_restored, restore_after_unload, send
 from ackwell.rescue.snapshot import Snapshot, dump, read_snapshots, take
 
 if TYPE_CHECKING:
@@ -34,15 +34,22 @@ def unload(
     """Unload a topic without a loss for one subscription: hold, snapshot, unload, restore, release.
 
     The snapshot is kept next to the journal until the end. If a snapshot exists, an earlier run was
-    interrupted. This run then completes that run and does not unload the topic. Without `hold`, consumers may
-    receive messages that they had acknowledged.
+    interrupted. This run then completes that run and does not unload the topic. If a broker lost restored
+    acknowledgments before the release, the call raises `AckwellError`, and the hold and the snapshot remain.
+    Without `hold`, consumers may receive messages that they had acknowledged.
     """
     kept = journal.with_name(f"{journal.name}.snapshot.json")
     name = topic, subscription
     # An unloaded topic shows no type until a consumer connects; the snapshot of an interrupted run has it.
     attachable_type(connection.read_live(*name), _read(kept, name) if kept.exists() else None)
+    restored: list[Plan] = []
+
+    def check() -> None:
+        for made in restored:
+            check_restored(made, connection)
+
     holding: AbstractContextManager[None] = (
-        held(connection, *name, journal) if hold or journal.exists() else nullcontext()
+        held(connection, *name, journal, check=check) if hold or journal.exists() else nullcontext()
     )
     with holding:
         unloads = not kept.exists()
@@ -60,7 +67,8 @@ def unload(
             write_file(kept, json.dumps(with_sha256(value)).encode(), new=True)
         else:
             before = _read(kept, name)
-        report = _unloaded(connection, before, unloads=unloads)
+        made, report = _unloaded(connection, before, unloads=unloads)
+        restored.append(made)
     if before.type is SubscriptionType.KEY_SHARED:
         connection.wake(*name)
     # A second run that ended at the same time has deleted it.
@@ -68,7 +76,7 @@ def unload(
     return report
 
 
-def _unloaded(connection: Connection, before: Snapshot, *, unloads: bool) -> Report:
+def _unloaded(connection: Connection, before: Snapshot, *, unloads: bool) -> tuple[Plan, Report]:
     for attempt in range(_SEAT_ATTEMPTS_MAX):
         if unloads:
             connection.change("unload", "PUT", *before.name, "unload")

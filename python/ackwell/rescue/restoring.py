@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
+from ackwell.errors import AckwellError
 from ackwell.protocol.constants import SubscriptionType
 from ackwell.rescue.planning import Plan, attachable_type, commands, plan, remaining
 
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from ackwell.cursor.cursor_state import AckSetMapping
     from ackwell.rescue.planning import Acknowledgment
     from ackwell.rescue.snapshot import Snapshot
+
+_SLOW_S: Final = 1.0
 
 
 class Cluster(Protocol):
@@ -92,15 +96,39 @@ def apply(plan: Plan, connection: Cluster, *, check: Check = remaining) -> Repor
     return _report(plan, connection, sent)
 
 
-def restore_after_unload(before: Snapshot, connection: Cluster) -> Report:
-    """Restore the acknowledgments that an unload lost.
+def restore_after_unload(before: Snapshot, connection: Cluster) -> tuple[Plan, Report]:
+    """Restore the acknowledgments that an unload lost; return the plan and the report.
 
     The helper attaches before other consumers connect. The plan is made after that.
     """
     with connection.attached(*before.name, attachable_type(before)):
         made = plan(before, connection.read_live(*before.name))
         sent = send(connection, before.name, made.missing, made.ack_sets)
-    return _report(made, connection, sent)
+    return made, _report(made, connection, sent)
+
+
+def check_restored(plan: Plan, connection: Cluster) -> None:
+    """Check that the restored acknowledgments of a plan still exist; `AckwellError` if a broker lost one.
+
+    A broker keeps those beyond its limit in memory only. After a crash or an unload, the next broker loads
+    the topic without them.
+    """
+    if count := remaining(plan, _fresh(plan.name, connection))[0].cardinality:
+        # Not a `StatsError`: a later request gives the same result.
+        raise AckwellError(
+            f"{plan.name[0]}: {count:,} entries are missing before the release; run the same command again"
+        )
+
+
+def _fresh(name: tuple[str, str], connection: Cluster) -> Snapshot:
+    """Return a live state that is not older than the last load of the topic.
+
+    A state consists of several answers. A broker does not answer while the topic moves to it, so a slow
+    state may begin with an answer from before the move. It is then requested again.
+    """
+    began_s = time.monotonic()
+    live = connection.read_live(*name)
+    return live if time.monotonic() - began_s < _SLOW_S else connection.read_live(*name)
 
 
 def send(
