@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,13 +17,15 @@ from ackwell.broker.stats import SubscriptionStats, parse_stats
 from ackwell.broker.writes import Restart
 from ackwell.diagnosis.checkup import Checkup, JudgedBroker
 from ackwell.diagnosis.doctor import Verdict, diagnose
+from ackwell.diagnosis.limits import RANGE_LIMIT
+from ackwell.diagnosis.prometheus import prometheus_text
 from ackwell.errors import StatsError
 from tests.broker.answers import answer, holes, subscription
 from tests.broker.test_stats import stats
 
 if TYPE_CHECKING:
     from ackwell.broker.dispatch import DispatchStats
-    from ackwell.broker.writes import Restart
+    from ackwell.broker.writes import CursorLedger, Restart
 
 RANGES_FORM = BrokerSettings.of("4.0")
 GRACEFUL: tuple[Restart, ...] = ("graceful",)
@@ -237,6 +240,31 @@ def test_the_worse_of_both_restarts_counts() -> None:
 def test_the_limit_counts_the_entries_before_the_last_ledger() -> None:
     usage = diagnose(subscription("[(3:0..3:20],(4:-1..4:4]]")).usage[0]
     assert (usage.what, usage.used) == ("acknowledged entries before the last ledger", 20)
+
+
+@pytest.mark.parametrize("version", ["4.0", "4.2", "5.0.0-M1", "5.0.1"])
+@pytest.mark.parametrize("limit", [-1, 0, 5, 40])
+def test_a_limit_that_loses_acknowledgments_is_used_to_more_than_its_whole(version: str, limit: int) -> None:
+    ledgers: tuple[CursorLedger, ...] = ("open", "read-only", "none")
+    lost = 0
+    for ledger, in_metadata_store, later, count in product(ledgers, (3, 100), (False, True), (6, 41, 50)):
+        settings = BrokerSettings.of(version).with_values(
+            [
+                f"managedLedgerMaxUnackedRangesToPersist={limit}",
+                f"managedLedgerMaxUnackedRangesToPersistInMetadataStore={in_metadata_store}",
+            ]
+        )
+        told = replace(subscription(holes(count)), cursor_ledger=ledger)
+        found = diagnose(told, settings, restarts=GRACEFUL, later=[settings] if later else [])
+        (usage,) = (each for each in found.usage if each.setting == RANGE_LIMIT)
+        if {each.code for each in found.reasons} & {"range-limit", "entry-limit"}:
+            lost += 1
+            assert usage.share > 1, (ledger, in_metadata_store, later, count, usage)
+    assert lost
+    broker = JudgedBroker(version=version, settings=settings, source="the test")
+    text = prometheus_text(Checkup(diagnoses=(found,), histories={}, unread=(), broker=broker))
+    ratio = "+Inf" if usage.limit <= 0 else repr(usage.used / usage.limit)
+    assert f'setting="{RANGE_LIMIT}"}} {ratio}\n' in text
 
 
 def test_batch_indexes_are_counted_where_the_source_has_them() -> None:

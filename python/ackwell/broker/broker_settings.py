@@ -253,6 +253,11 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
         return older if older > 0 else self.max_unacked_ranges_to_persist_in_metadata_store
 
     @property
+    def ranges_written(self) -> int:
+        """The maximum number of ranges that the ranges form contains: before 5.0, one more than the limit."""
+        return max(self.max_unacked_ranges_to_persist, 0) + self.ranges_beyond_limit
+
+    @property
     def max_entry_bytes(self) -> int:
         """The size of the largest entry that BookKeeper accepts from this broker."""
         return min(self.max_message_size_bytes + FRAME_PADDING_BYTES, self.netty_max_frame_size_bytes)

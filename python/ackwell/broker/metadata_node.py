@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ackwell._native import ManagedCursorInfo, PositionInfo
+from ackwell.broker.writes import closes_to_ledger
 
 if TYPE_CHECKING:
     from ackwell.broker.broker_settings import BrokerSettings
@@ -39,11 +40,11 @@ def closing_request_bytes(
     the close writes the state to the ledger. The record is then small.
     """
     ranges, parts = state.individually_deleted, state.batch_deleted or {}
-    if ledger == "open" and len(ranges) > settings.metadata_store_ranges:
+    if closes_to_ledger(state, settings, ledger):
         return None
     if len(ranges) * _RANGE_BYTES_MAX + len(parts) * _ACK_SET_BYTES_MAX < settings.metadata_node_bytes // 2:
         return None
-    limit = max(settings.max_unacked_ranges_to_persist, 0) + settings.ranges_beyond_limit
+    limit = settings.ranges_written
     ledger_ids, lowers, uppers = (each[:limit].tolist() for each in ranges.to_arrays())
     kept = dict(list(parts.items())[: settings.max_batch_deleted_index_to_persist])
     info = PositionInfo(*state.mark_delete_position, zip(ledger_ids, lowers, uppers, strict=True), kept)

@@ -149,8 +149,13 @@ def read_back(
     """Return the place to which the state is written, and the part of it that survives."""
     if restart == "crash":
         return _after_crash(state, settings, ledger)
-    to_ledger = ledger == "open" and len(state.individually_deleted) > settings.metadata_store_ranges
+    to_ledger = closes_to_ledger(state, settings, ledger)
     return _in_ledger(state, settings) if to_ledger else _in_metadata_store(state, settings)
+
+
+def closes_to_ledger(state: CursorState, settings: BrokerSettings, ledger: CursorLedger) -> bool:
+    """Return whether a close writes the state to the cursor ledger, and not to the metadata store."""
+    return ledger == "open" and len(state.individually_deleted) > settings.metadata_store_ranges
 
 
 def _after_crash(state: MemoryState, settings: BrokerSettings, ledger: CursorLedger) -> Persisted:
@@ -266,8 +271,8 @@ def not_read_back(ack_sets: int) -> Reason:
 
 
 def _first_ranges(state: MemoryState, settings: BrokerSettings) -> PositionRangeSet:
-    """Return the first ranges, up to the limit. Before 5.0, a broker writes one range more than the limit."""
-    written = max(settings.max_unacked_ranges_to_persist, 0) + settings.ranges_beyond_limit
+    """Return the first ranges, up to the limit."""
+    written = settings.ranges_written
     if len(state.individually_deleted) <= written:
         return state.individually_deleted
     return type(state.individually_deleted)(islice(state.individually_deleted, written))

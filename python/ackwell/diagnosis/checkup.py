@@ -298,9 +298,9 @@ def _trend(history: Sequence[Diagnosis]) -> Iterator[str]:
     if begin_ms is None or end_ms is None or end_ms - begin_ms < TREND_MS:
         return
     since = _day(begin_ms)
-    used = {usage.setting: usage.used for usage in first.usage}
+    used = {(usage.setting, usage.what): usage.used for usage in first.usage}
     for usage in last.usage:
-        grown = usage.used - used.get(usage.setting, usage.used)
+        grown = usage.used - used.get((usage.setting, usage.what), usage.used)
         if grown > 0 and usage.used < usage.limit:
             full_ms = end_ms + (usage.limit - usage.used) * (end_ms - begin_ms) // grown
             # More than a year ahead is not a useful forecast.

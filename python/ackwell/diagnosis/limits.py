@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 from ackwell.broker.metadata_node import closing_request_bytes
+from ackwell.broker.writes import closes_to_ledger
 from ackwell.cursor.cursor_state import size_in
 
 if TYPE_CHECKING:
@@ -21,6 +23,9 @@ BATCH_LIMIT: Final = "managedLedgerMaxBatchDeletedIndexToPersist"
 NODE_LIMIT: Final = "metadata-node-bytes"
 """The limit of the metadata store for one record; not a setting of the broker."""
 
+IN_RANGES: Final = "ranges"
+"""What the limit of ranges counts in the ranges form."""
+
 
 @dataclass(frozen=True, slots=True)
 class LimitUsage:
@@ -34,8 +39,10 @@ class LimitUsage:
 
     @property
     def share(self) -> float:
-        """The used part of the limit; 1.0 is all of it."""
-        return self.used / self.limit if self.limit > 0 else float(self.used > 0)
+        """The used part of the limit: 1.0 is all of it. Infinite if the limit permits nothing."""
+        if self.limit <= 0:
+            return inf if self.used > 0 else 0.0
+        return self.used / self.limit
 
     @property
     def is_near(self) -> bool:
@@ -47,17 +54,7 @@ def limit_usage(
     stats: SubscriptionStats, settings: BrokerSettings, later: Sequence[BrokerSettings] = ()
 ) -> Iterator[LimitUsage]:
     """Yield the used part of each limit; `later` contains the settings of further graceful closes."""
-    limit = settings.max_unacked_ranges_to_persist
-    ranges = stats.individually_deleted
-    if settings.long_array:
-        counted = (
-            "acknowledged entries"
-            if settings.counts_the_ledger_itself
-            else "acknowledged entries before the last ledger"
-        )
-        yield LimitUsage(RANGE_LIMIT, counted, counted_entries(stats, settings), limit)
-    else:
-        yield LimitUsage(RANGE_LIMIT, "ranges", len(ranges), limit + settings.ranges_beyond_limit)
+    yield max(_range_usages(stats, settings, later), key=lambda each: each.share)
     form = "pulsar-long-array" if settings.long_array else "pulsar-ranges"
     size = size_in(stats.to_position_info(), form)
     if size is not None:
@@ -76,6 +73,28 @@ def limit_usage(
             len(stats.batch_deleted),
             settings.max_batch_deleted_index_to_persist,
         )
+
+
+def _range_usages(
+    stats: SubscriptionStats, settings: BrokerSettings, later: Sequence[BrokerSettings]
+) -> Iterator[LimitUsage]:
+    """Yield the used part of the limit of ranges in each form in which a broker writes the state.
+
+    The long-array form counts entries. A close that writes to the metadata store uses the ranges form.
+    """
+    if settings.long_array:
+        counted = (
+            "acknowledged entries"
+            if settings.counts_the_ledger_itself
+            else "acknowledged entries before the last ledger"
+        )
+        limit = settings.max_unacked_ranges_to_persist
+        yield LimitUsage(RANGE_LIMIT, counted, counted_entries(stats, settings), limit)
+    in_ranges = list(later)
+    if not settings.long_array or not closes_to_ledger(stats, settings, stats.cursor_ledger):
+        in_ranges.append(settings)
+    for each in in_ranges:
+        yield LimitUsage(RANGE_LIMIT, IN_RANGES, len(stats.individually_deleted), each.ranges_written)
 
 
 def counted_entries(stats: SubscriptionStats, settings: BrokerSettings) -> int:
@@ -100,7 +119,7 @@ def loss_beyond(stats: SubscriptionStats, settings: BrokerSettings, usage: Limit
             "the topic does not close, and other topics of the broker fail"
         )
     ranges = stats.individually_deleted
-    if usage.setting != RANGE_LIMIT or not settings.long_array:
+    if usage.setting != RANGE_LIMIT or usage.what == IN_RANGES:
         return f"{share}: acknowledgments beyond it are lost"
     last = int(ranges.ledger_ids()[-1])
     at_stake, left = ranges.cardinality_of(last), max(usage.limit - usage.used, 0)

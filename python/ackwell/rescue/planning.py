@@ -382,7 +382,7 @@ def _check_graceful(
     if not len(then) and not len(perhaps):
         raise RefusedError("first-range-gone", age=since)
     count = _ranges_max(then, perhaps, (ledger_id, end))
-    limit = min(max(each.max_unacked_ranges_to_persist, 0) + each.ranges_beyond_limit for each in known)
+    limit = min(each.ranges_written for each in known)
     if not limit:
         raise RefusedError("nothing-kept", age=since)
     earlier = _up_to(then | perhaps, ledger_id, -1).cardinality
