@@ -108,7 +108,7 @@ if TYPE_CHECKING:
     from ackwell.store import MemoryStore, SqliteStore
     from ackwell.subscription import Subscription, SubscriptionSettings
 else:
-    __getattr__, _ = lazy_names(
+    __getattr__, __dir__ = lazy_names(
         __name__,
         {
             "Cursor": ".cursor",
@@ -121,8 +121,5 @@ else:
             "Subscription": ".subscription",
             "SubscriptionSettings": ".subscription",
         },
+        names=__all__,
     )
-
-    def __dir__():
-        """Return all names of the module, including those that are imported on first use."""
-        return sorted({*globals(), *__all__})

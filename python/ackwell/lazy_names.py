@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from typing import Any
 
 
 def lazy_names(
-    package: str, homes: Mapping[str, str], check: Callable[[str], None] | None = None
+    package: str,
+    homes: Mapping[str, str],
+    check: Callable[[str], None] | None = None,
+    *,
+    names: Iterable[str] = (),
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return `__getattr__` and `__dir__` of a package whose names are in other modules.
 
     `homes` has the module of each name; `.name` is a module of the package. `check` is called at each use
-    of a name, and raises an error if an extra is missing. Without `check`, a name is loaded once.
+    of a name, and raises an error if an extra is missing. Without `check`, a name is loaded once. `__dir__`
+    lists the names of `homes` and the given `names`.
 
     >>> load, names = lazy_names("ackwell", {"Cursor": ".cursor"})
     >>> load("Cursor").__name__, names()
@@ -34,4 +39,4 @@ def lazy_names(
             setattr(sys.modules[package], name, value)
         return value
 
-    return load, lambda: sorted(homes)
+    return load, lambda: sorted({*homes, *names})

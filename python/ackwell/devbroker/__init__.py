@@ -12,3 +12,7 @@ from ackwell.devbroker.devbroker_settings import DevBrokerSettings
 from ackwell.devbroker.threaded import Broker
 
 __all__ = ["AsyncBroker", "Broker", "DevBrokerSettings"]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -38,3 +38,7 @@ __all__ = [
     "release",
     "unload",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

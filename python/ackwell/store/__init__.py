@@ -9,3 +9,7 @@ from ackwell.store.memory import MemoryLedger, MemoryStore
 from ackwell.store.sqlite import SqliteStore
 
 __all__ = ["MemoryLedger", "MemoryStore", "SqliteStore", "Store"]
+
+
+def __dir__() -> list[str]:
+    return __all__
