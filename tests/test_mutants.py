@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Hashable
 from pathlib import Path
 
 import pytest
 
 from tests.mutants.judges import CORE_JUDGES, JUDGES, entry_of, judges, room_of
-from tests.mutants.sampling import choose, deal
+from tests.mutants.sampling import choose, compiles, deal
 from tests.mutants.verdicts import Change, Verdicts, equivalents
 
 pytestmark = pytest.mark.checkout
@@ -55,6 +56,25 @@ def test_a_larger_sample_holds_the_smaller_one_and_every_place_comes_before_a_se
     assert len(choose(mutants, 1_000, "seed")) == sum(range(12))
     first = choose(mutants, 11, "seed")
     assert [sum(mutant in mutants[place] for mutant in first) for place in mutants] == [1] * 11
+
+
+def test_a_mutant_that_does_not_compile_is_replaced_by_another_one() -> None:
+    source = "match place:\n    case int() {} None:\n        pass\n"
+    mutants: dict[Hashable, list[str]] = {
+        line: [f"# {line}\n{source.format(sign)}" for sign in "&|^"] for line in range(9)
+    }
+    assert [compiles(mutant) for mutant in mutants[0]] == [False, True, False]
+    chosen = choose(mutants, 6, "seed", compiles)
+    assert len(set(chosen)) == 6
+    assert all("int() | None" in mutant for mutant in chosen)
+    # Without enough viable mutants, the sample is smaller.
+    assert sorted(choose(mutants, 40, "seed", compiles)) == sorted(each[1] for each in mutants.values())
+
+
+def test_a_mutant_compiles_by_the_rules_of_its_module_without_a_warning() -> None:
+    with warnings.catch_warnings(action="error"):
+        assert compiles("x: 1() = 2 is 2\n")
+    assert not compiles("from __future__ import barry\n")
 
 
 def test_survivors_count_in_their_room_unless_their_diff_is_listed(

@@ -12,13 +12,13 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cosmic_ray.plugins
 from cosmic_ray.commands.init import init
-from cosmic_ray.mutating import use_mutation
+from cosmic_ray.mutating import mutate_code, use_mutation
 from cosmic_ray.testing import run_tests
 from cosmic_ray.work_db import WorkDB, use_db
 from cosmic_ray.work_item import TestOutcome
@@ -26,7 +26,7 @@ from cosmic_ray.work_item import TestOutcome
 from tests.mutants.copies import PYTHON, copied
 from tests.mutants.judges import judges
 from tests.mutants.removal import Provider
-from tests.mutants.sampling import choose, deal
+from tests.mutants.sampling import choose, compiles, deal
 
 if TYPE_CHECKING:
     from tests.mutants.verdicts import Verdicts
@@ -60,7 +60,8 @@ def run(modules: list[str], sample: int, seed: str, verdicts: Verdicts) -> None:
         found = {module: places(module) for module in modules}
         dealt = deal({module: len(there) for module, there in found.items()}, sample)
         for module, count in dealt.items():
-            judge(module, choose(found[module], count, f"{seed} {module}"), verdicts)
+            viable = partial(is_viable, Path(module).read_text())
+            judge(module, choose(found[module], count, f"{seed} {module}", viable), verdicts)
 
 
 def places(module: str) -> Places:
@@ -102,13 +103,26 @@ def type_spans(tree: ast.Module) -> Iterator[tuple[Place, Place]]:
                 yield (span.lineno, span.col_offset), (span.end_lineno or 0, span.end_col_offset or 0)
 
 
+def is_viable(source: str, mutation: Any) -> bool:
+    """Return whether the mutant compiles; `def f(+names)`, made from `def f(*names)`, does not."""
+    try:
+        mutated = mutate_code(source, _operator(mutation), mutation.occurrence)
+    except AttributeError:
+        # cosmic-ray cannot replace an exception with a dotted name: `except json.JSONDecodeError`.
+        return False
+    return mutated is not None and compiles(mutated)
+
+
+def _operator(mutation: Any) -> Any:
+    return cosmic_ray.plugins.get_operator(mutation.operator_name)(**mutation.operator_args)
+
+
 def judge(module: str, mutations: list[Any], verdicts: Verdicts) -> None:
     """Run the module's tests on each mutant."""
     examples, *tests = judges(module)
     for mutation in mutations:
         limits = limits_of(tuple(tests))
-        operator = cosmic_ray.plugins.get_operator(mutation.operator_name)(**mutation.operator_args)
-        with use_mutation(Path(module), operator, mutation.occurrence) as (before, after):
+        with use_mutation(Path(module), _operator(mutation), mutation.occurrence) as (before, after):
             outcome, output = run_tests(command([*tests, examples], limits.cpu_s), limits.wall_s)
             if outcome is TestOutcome.SURVIVED and module.startswith(LIVED):
                 outcome, output = run_tests(f"{PYTHON} -m tests.simulation 0 {LIVES}", limits.wall_s)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Hashable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from itertools import islice
 from typing import TypeVar
 
 Mutant = TypeVar("Mutant")
@@ -21,8 +23,13 @@ def deal(places: Mapping[str, int], count: int) -> dict[str, int]:
     return dealt
 
 
-def choose(mutants: Mapping[Hashable, Sequence[Mutant]], count: int, seed: str) -> list[Mutant]:
-    """Return `count` mutants at different places, and second mutants of a place only if places run out.
+def choose(
+    mutants: Mapping[Hashable, Sequence[Mutant]],
+    count: int,
+    seed: str,
+    viable: Callable[[Mutant], bool] = lambda _: True,
+) -> list[Mutant]:
+    """Return `count` viable mutants at different places, and second mutants of a place if places run out.
 
     `mutants` maps a place to its mutants. A place has one to eleven, so the place is drawn first.
     """
@@ -31,5 +38,15 @@ def choose(mutants: Mapping[Hashable, Sequence[Mutant]], count: int, seed: str) 
     # The order is fixed, so a larger sample contains the smaller one.
     order = draw.sample(list(left), len(left))
     rounds = max(map(len, left.values()), default=0)
-    chosen = [left[place][turn] for turn in range(rounds) for place in order if turn < len(left[place])]
-    return chosen[:count]
+    drawn = (left[place][turn] for turn in range(rounds) for place in order if turn < len(left[place]))
+    return list(islice(filter(viable, drawn), count))
+
+
+def compiles(source: str) -> bool:
+    """Return whether this source of a Python module compiles."""
+    with warnings.catch_warnings(action="ignore"):
+        try:
+            compile(source, "mutant", "exec", dont_inherit=True)
+        except SyntaxError:
+            return False
+    return True

@@ -56,7 +56,7 @@ class Verdicts:
     by_file: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
 
     def add(self, module: str, verdict: str, name: str, diff: str) -> None:
-        """Count and print a mutant; `verdict` is killed, survived, or unviable if it does not compile."""
+        """Count and print a mutant; `verdict` is killed, survived, or unviable (invalid Rust)."""
         if verdict == "survived" and (module, Change.of(diff)) in self.known:
             verdict = "equivalent"
         self.by_file[module][verdict] += 1
