@@ -149,7 +149,8 @@ def test_begin_names_a_subscription_with_too_few_ranges_for_the_cursor_ledger(
         fill(there)
         there.asked.clear()
         text = rescue(there, "begin")
-        assert f"if there are any, and `end` cannot restore them: {NAME!r} of {TOPIC}\n" in text
+        assert f"{NAME!r} of {TOPIC}: held, with a snapshot; the next close of the topic loses" in text
+        assert "if there are any, and `end` cannot restore them\n" in text
         there.unload()
         assert "are lost and cannot be restored" in rescue(there, "end", "window")
 
@@ -165,7 +166,8 @@ def test_a_helper_that_cannot_attach_leaves_the_hold_and_the_line(
         raise StatsError("no answer", TOPIC)
 
     monkeypatch.setattr(Connection, "attached", refuses)
-    assert "the next close of the topic loses acknowledged parts of batches" in rescue(there, "begin")
+    text = rescue(there, "begin")
+    assert f"{NAME!r} of {TOPIC}: held, with a snapshot; the next close of the topic loses" in text
     assert len(there.rates) == 1
 
 

@@ -9,6 +9,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from ackwell.position import Position
 
 LIMIT = 10
+QUIET = "1 subscriptions at risk, 0 with a loss that is not restored; 0 topics or brokers not read"
 
 
 @pytest.fixture
@@ -263,7 +265,10 @@ def test_the_command_runs_rounds_and_serves_metrics(there: Cluster) -> None:
     options = ("rescue", "watch", "--admin", there.url, "public/default", "--every", "1s", "--rounds", "1")
     done = ackwell(*options, "--listen", "127.0.0.1:0")
     assert done.code == 0, done.err
-    assert "metrics: http://127.0.0.1:" in done.out
+    metrics, start, counts = done.out.splitlines()
+    assert metrics.startswith("metrics: http://127.0.0.1:")
+    assert start.endswith("UTC watching public/default, a round every 1 s: dry run; add --yes to restore")
+    assert counts.endswith(f"UTC {QUIET}")
     there.unload()
     done = ackwell(*options)
     assert f"{NAME!r} of {TOPIC}: loaded anew: 9 acknowledgments are lost; --yes restores them" in done.out
@@ -273,6 +278,28 @@ def test_the_command_runs_rounds_and_serves_metrics(there: Cluster) -> None:
     assert [json.loads(line)["what"] for line in lines] == ["acknowledge"]
     for wrong in (("--every", "0"), ("--every", "x"), ("--listen", "x")):
         assert ackwell("rescue", "watch", "--admin", there.url, *wrong).code == 2
+
+
+def test_a_round_without_a_change_prints_nothing(there: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    there.fill()
+    with_type(there)
+    pauses = list[float]()
+
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 2:
+            there.unload()
+
+    clock = SimpleNamespace(sleep=sleep, time=time.time)
+    monkeypatch.setattr("ackwell.cli.rescue_command.time", clock)
+    options = ("rescue", "watch", "--admin", there.url, "public/default", "--rounds", "4")
+    _, *lines = (line.partition(" UTC ")[2] for line in ackwell(*options).out.splitlines())
+    assert len(pauses) == 3
+    assert lines == [
+        QUIET,
+        f"{NAME!r} of {TOPIC}: loaded anew: 9 acknowledgments are lost; --yes restores them",
+        QUIET.replace("0 with", "1 with"),
+    ]
 
 
 def test_the_server_shows_metrics_and_health() -> None:

@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -71,6 +71,27 @@ def test_without_yes_a_window_changes_nothing_and_reports_the_cost(there: Cluste
     rates = dict(there.rates)
     assert "would restore and release 1 subscriptions" in rescue(there, "end", "window")
     assert there.rates == rates
+
+
+def test_begin_prints_each_result_before_the_next_one(
+    there: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there.fill()
+    with_type(there)
+    rescue(there, "copy", TOPIC, NAME, "second", "--yes")
+    printed = list[str]()
+    begin_window = windows.begin
+
+    def begin(connection: Connection, window: Window) -> Iterator[windows.Result]:
+        for result in begin_window(connection, window):
+            yield result
+            printed.append(cast("Any", sys.stdout).buffer.getvalue().decode().splitlines()[-1])
+
+    monkeypatch.setattr(windows, "begin", begin)
+    *_, first, second, last = rescue(there, "begin", "--yes").splitlines()
+    assert printed == [first, second]
+    assert {first, second} == {f"{name!r} of {TOPIC}: held, with a snapshot" for name in (NAME, "second")}
+    assert last.startswith("2 subscriptions are held. ")
 
 
 def test_a_seek_in_a_window_is_refused_and_its_hold_is_named_until_it_is_released(there: Cluster) -> None:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from ackwell.broker.writes import Restart
     from ackwell.cluster.admin import Admin
     from ackwell.rescue import Connection, Plan, RefusedError, Report
-    from ackwell.rescue.watch import WatchEvent
-    from ackwell.rescue.windows import Endangered, Result
+    from ackwell.rescue.watch import WatchCounts, WatchEvent
+    from ackwell.rescue.windows import Endangered, Result, Window
     from ackwell.sources import SourceKind
 
 EXIT_REFUSED: Final = 3
@@ -413,9 +413,7 @@ def begin(
             count = len(folder.names()) if folder.file.exists() else len(names)
             _print_line(f"would hold {count:,} subscriptions; nothing was changed: add --yes")
         elif folder.file.exists():
-            results = list(progress(begin_window(connection, folder), "holding"))
-            failed += _print_results(results)
-            _print_parts(results)
+            failed += _print_begun(progress(begin_window(connection, folder), "holding"), folder)
             held = sum(folder.journal(name).exists() for name in folder.names())
             address = admin.endpoint.shown_url
             end = f"ackwell rescue end {window} --admin {address} --yes"
@@ -542,6 +540,10 @@ def watch(
     recorded in the folder. Without --yes the command only reports and writes
     plans. It runs until it is stopped.
 
+    The command prints a line when it starts, a line for each event, and the
+    counts of the first round. A later round prints the counts only if they
+    changed. /metrics and /healthz show that the watch runs.
+
     A crash looks like a seek, so most losses of a crash are not restored.
     Messages that are delivered before the restore are delivered twice.
     """
@@ -566,11 +568,18 @@ def watch(
             with server as served:
                 if served is not None:
                     _print_line(f"metrics: http://{served[0]}:{served[1]}/metrics")
+                mode = "lost acknowledgments are restored" if yes else "dry run; add --yes to restore"
+                watched = " ".join(namespaces or ["the whole cluster"])
+                _print_line(f"{_now()} watching {watched}, a round every {seconds:g} s: {mode}")
+                shown = ""
                 while rounds is None or watching.counts.rounds < rounds:
                     if watching.counts.rounds:
                         time.sleep(max(seconds - watching.counts.round_seconds, 0))
                     for event in watching.round():
                         _print_event(event)
+                    if (status := _watch_status(watching.counts)) != shown:
+                        _print_line(f"{_now()} {status}")
+                        shown = status
         except KeyboardInterrupt:
             _print_line(f"stopped after {watching.counts.rounds:,} rounds")
 
@@ -584,11 +593,22 @@ def _seconds(text: str) -> float:
     return seconds
 
 
+def _watch_status(counts: WatchCounts) -> str:
+    return (
+        f"{counts.at_risk:,} subscriptions at risk, {counts.pending:,} with a loss that is not restored; "
+        f"{counts.unread:,} topics or brokers not read"
+    )
+
+
+def _now() -> str:
+    return utc(int(time.time() * 1000))
+
+
 def _print_event(event: WatchEvent) -> None:
     """Print an event with its time; an error goes to standard error."""
     topic, subscription = event.name
     name = f"{subscription!r} of {topic}" if subscription else topic
-    line = f"{utc(int(time.time() * 1000))} {name}: {event.text}"
+    line = f"{_now()} {name}: {event.text}"
     if event.is_error:
         warn(line)
     else:
@@ -798,22 +818,27 @@ def _print_not_held(found: Endangered) -> None:
         _print_line(f"  not held: {each.stats.subscription!r} of {each.stats.topic}")
 
 
-def _print_parts(results: Iterable[Result]) -> None:
-    """Print the subscriptions whose acknowledged parts of batches a close loses."""
-    once = 0
+def _print_begun(results: Iterable[Result], folder: Window) -> int:
+    """Print each result of `begin` before the next one is requested; return the number of errors."""
+    failed = once = 0
     for each in results:
+        if each.error is not None:
+            failed += _print_results([each])
+            continue
         topic, subscription = each.name
-        if each.parts == "lost":
-            _print_line(
-                "the next close of the topic loses acknowledged parts of batches, if there are any, and "
-                f"`end` cannot restore them: {subscription!r} of {topic}"
-            )
+        lost = (
+            "; the next close of the topic loses acknowledged parts of batches, if there are any, and "
+            "`end` cannot restore them"
+        )
+        lost = lost if each.parts == "lost" else ""
+        _print_line(f"{subscription!r} of {topic}: {folder.state(each.name)}{lost}")
         once += each.parts == "kept once"
     if once:
         _print_line(
             f"{once:,} subscriptions keep acknowledged parts of batches in one close of their topic; a "
             "second close before `end` loses them"
         )
+    return failed
 
 
 def _print_line(text: str) -> None:
