@@ -124,10 +124,11 @@ class BatchSizes:
         *,
         within: PositionSet | None = None,
     ) -> Bounds:
-        """Count the messages of `entries` acknowledged entries, and the acknowledged ones of `partial`.
+        """Count the acknowledged messages in wholly and partly acknowledged entries.
 
-        `partial` contains ack sets. `within` contains the positions of the wholly acknowledged entries; None
-        if they include all positions of `of`.
+        `entries` is the number of wholly acknowledged entries, and `within` is the set of their positions.
+        None means that the set contains all positions of `of`. `partial` contains the ack sets of the partly
+        acknowledged entries.
         """
         partial = partial or {}
         if not entries and not partial:
@@ -158,7 +159,7 @@ class BatchSizes:
         return Bounds(at_least, max(at_least, self.total_messages - others - unacked))
 
     def _listed(self, each: int, within: PositionSet | None) -> int:
-        """Sum the sizes of the entries in both `of` and `within`, and subtract `each` for every entry."""
+        """Return the sum of `size - each` over the entries that are in both `of` and `within`."""
         from ackwell import PositionRangeSet
 
         if isinstance(self.of, CountedSizes) and (within is None or isinstance(within, PositionRangeSet)):

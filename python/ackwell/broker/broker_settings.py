@@ -64,7 +64,8 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
     max_unacked_ranges_to_persist_in_zookeeper: int = _setting(
         "managedLedgerMaxUnackedRangesToPersistInZooKeeper", -1
     )
-    """The older name of the setting above; it takes precedence if it is greater than 0."""
+    """The older name of `max_unacked_ranges_to_persist_in_metadata_store`; it takes precedence if it is
+    greater than 0."""
     max_batch_deleted_index_to_persist: int = _setting("managedLedgerMaxBatchDeletedIndexToPersist", 10_000)
     """The maximum number of partly acknowledged batches that are written."""
     persist_individual_ack_as_long_array: bool = _setting(
@@ -82,27 +83,28 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
     cursor_position_flush_seconds: int = _setting("managedLedgerCursorPositionFlushSeconds", 60)
     """The longest time that a change waits in memory if the write rate limit delays it."""
     bookkeeper_client_timeout_seconds: int = _setting("bookkeeperClientTimeoutInSeconds", 30)
-    """The time after which a write that a bookie does not answer fails, or is sent to another bookie."""
+    """The time that the broker waits for a bookie's answer to a write. After this time, the write fails, or
+    the broker sends it to another bookie."""
     max_message_size_bytes: int = _setting("maxMessageSize", MAX_MESSAGE_BYTES)
-    """The maximum size of a message in bytes, and of a state in one entry."""
+    """The maximum size, in bytes, of a message and of one entry that contains a persisted state."""
     netty_max_frame_size_bytes: int = _setting(
         "nettyMaxFrameSizeBytes", MAX_MESSAGE_BYTES + FRAME_PADDING_BYTES
     )
     """The maximum size of a frame that a bookie accepts; a setting of BookKeeper."""
     max_unacked_messages_per_consumer: int = _setting("maxUnackedMessagesPerConsumer", 50_000)
-    """The unacknowledged messages at which delivery to a consumer stops."""
+    """The number of a consumer's unacknowledged messages at which delivery to the consumer stops."""
     max_unacked_messages_per_subscription: int = _setting("maxUnackedMessagesPerSubscription", 200_000)
-    """The unacknowledged messages of all consumers at which delivery to the subscription stops."""
+    """The number of unacknowledged messages of all consumers at which delivery to the subscription stops."""
     look_ahead_per_consumer: int = _setting("keySharedLookAheadMsgInReplayThresholdPerConsumer", 2_000)
     """The broker stops reading new entries when this many entries per consumer wait for their key."""
     look_ahead_per_subscription: int = _setting(
         "keySharedLookAheadMsgInReplayThresholdPerSubscription", 20_000
     )
-    """The same limit for the subscription."""
+    """The broker stops reading new entries when this many entries of the subscription wait for their key."""
     fixed_delay_lookahead: int = _setting("delayedDeliveryFixedDelayDetectionLookahead", 50_000)
     """When this many delayed messages have one fixed delay, reading stops until the first is due."""
     pause_on_ack_state: bool = _setting("dispatcherPauseOnAckStatePersistentEnabled", False)
-    """Whether reading stops while there are more ranges than can be written."""
+    """Whether reading stops while the cursor has more ranges than the broker can persist."""
     transaction_coordinator_enabled: bool = _setting("transactionCoordinatorEnabled", False)
     """Whether clients can acknowledge in transactions. Such an acknowledgment changes the consumer's counters
     before the transaction ends."""
@@ -118,8 +120,8 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
     has_open_cache_set: bool = True
     """Whether `unacked_ranges_open_cache_set_enabled` has an effect: not in 5.0.0 and later."""
     counts_the_ledger_itself: bool = False
-    """Whether the long-array form contains a ledger only if the total with the entries of this ledger is
-    within the limit: 5.0.0 and later (apache/pulsar#26127). Older brokers count only earlier ledgers.
+    """Whether the long-array form omits a ledger if the total including the entries of this ledger exceeds
+    the limit: 5.0.0 and later (apache/pulsar#26127). Older brokers count only the entries of earlier ledgers.
     """
     reads_batch_indexes_back: bool = False
     """Whether a load restores batch indexes from the metadata store; depends on the patch version

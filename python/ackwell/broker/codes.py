@@ -52,7 +52,7 @@ UNLOAD: Final = (
     "  (it unloads the topic and restores the entries that the unload forgets. `pulsar-admin topics unload` "
     "alone loses the acknowledgments beyond the limits. Both may lose acknowledgments inside batches)",
 )
-"""An unload that loses no acknowledgment, and the losses of a plain unload."""
+"""The commands for an unload that loses no acknowledgment, and a warning about the plain unload."""
 
 RESTART: Final = (
     "{setting} in broker.conf, with a restart between these commands:",
@@ -60,7 +60,7 @@ RESTART: Final = (
     "  ackwell rescue end window --admin URL --yes",
     "  (a restart alone loses the acknowledgments beyond the limits)",
 )
-"""A restart that loses no acknowledgment, and the losses of a plain restart."""
+"""The commands for a restart that loses no acknowledgment, and a warning about the plain restart."""
 
 
 def _without_a_loss(line: str) -> tuple[str, ...]:

@@ -44,10 +44,11 @@ STATES: Final = (
 """The states of a cursor."""
 
 MEAN_SIZES_RATIO_MAX: Final = 5
-"""Consumers may get some messages twice and others never, so the mean sizes differ a little."""
+"""The maximum ratio of the mean sizes of published and delivered messages. They differ a little, because
+consumers may get some messages twice and others never."""
 
 CLOCK_SKEW_MS: Final = 1_000
-"""Times of one broker may differ by the duration of a request."""
+"""The maximum time by which a time in an answer may be after the time of the answer."""
 
 
 class DumpPart(StrEnum):
@@ -58,7 +59,7 @@ class DumpPart(StrEnum):
     ACKNOWLEDGMENTS = "acknowledgments"
     """The mark-delete position and the ranges."""
     WRITES = "writes"
-    """The place to which the broker has persisted the cursor, if it has."""
+    """The place to which the broker has persisted the cursor, and whether it has persisted it."""
     BATCH_SIZES = "batch sizes"
     """The number of messages in an entry."""
     DELIVERY = "delivery"
@@ -91,16 +92,16 @@ class DumpFields:
     internal: Mapping[str, Any]
     """The answer of `stats-internal`."""
     cursor: Mapping[str, Any]
-    """The subscription in it."""
+    """The subscription's cursor in the answer of `stats-internal`."""
     topic_stats: Mapping[str, Any]
     """The answer of `stats`; empty without one."""
     stats: Mapping[str, Any]
-    """The subscription in it; empty if it is not there."""
+    """The subscription in the answer of `stats`; empty if the answer does not list it."""
     mark_delete: Position
     read_position: Position | None
     ranges: PositionRangeSet
     split_ranges: int
-    """The ranges that continue a range over the end of a ledger."""
+    """The number of ranges that were added by splitting ranges at the end of a ledger."""
     ledgers: Ledgers
     batch_sizes: BatchSizes
     time_ms: int | None
@@ -113,8 +114,8 @@ class DumpFields:
     def changes_within(self, seconds: float) -> int:
         """Return the maximum number of messages that are published, delivered or acknowledged in `seconds`.
 
-        A rate is a mean over several seconds. A rate that exceeds the counter of the same messages is
-        therefore damaged, and ignored.
+        A rate is a mean over several seconds. A healthy rate does not exceed the counter of the same
+        messages, so a rate that exceeds it is ignored.
         """
         published, delivered = (
             self.number(values, name)
@@ -381,10 +382,10 @@ def _number_of_ranges(fields: DumpFields) -> Found | None:
 def _counted_backlog(fields: DumpFields) -> Found | None:
     """Compare `counted_backlog` with the backlog by the positions of the cursor; None if they agree.
 
-    A broker only adds to its counters and never recomputes them (apache/pulsar#5202), so the counters may be
-    wrong. The ranges may be wrong only if there are other ranges that give the counted backlog. Without
-    ranges, the mark-delete position alone determines the backlog, and the read position confirms it
-    (`_entries_up_to_the_read_position`).
+    If they differ, the counters may be wrong: a broker only adds to them and never recomputes them
+    (apache/pulsar#5202). The acknowledgments may also be wrong if other ranges could result in the counted
+    backlog. They are not wrong if the cursor has no ranges and a read position: the mark-delete position
+    then determines the backlog, and the read position confirms it (`_entries_up_to_the_read_position`).
     """
     backlog, counted = fields.backlog_entries, fields.counted_backlog
     slack = fields.changes_within(ONE_ANSWER_SECONDS)

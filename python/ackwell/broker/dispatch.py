@@ -20,12 +20,12 @@ THROTTLED: Final = tuple(
     for what in ("Msg", "Bytes")
     for whose in ("Subscription", "Topic", "Broker")
 )
-"""Counters of the times that a dispatch rate made the dispatcher wait."""
+"""The fields that count how often a dispatch rate made the dispatcher wait."""
 
 CONSUMER_LIMIT: Final = "maxUnackedMessagesOnConsumer"
 SUBSCRIPTION_LIMIT: Final = "maxUnackedMessagesOnSubscription"
 PAUSES: Final = "dispatcherPauseOnAckStatePersistent"
-"""The names of effective policies in the admin API and in a dump."""
+"""`CONSUMER_LIMIT`, `SUBSCRIPTION_LIMIT` and `PAUSES` are policy names in the admin API and in a dump."""
 
 HOLD: Final[dict[str, Any]] = {
     "dispatchThrottlingRateInMsg": 1,
@@ -46,7 +46,8 @@ class ConsumerStats:
     """Whether the consumer has reached its limit of unacknowledged messages."""
     messages_out: int | None
     draining_hashes: int | None
-    """Hashes that another consumer owns now while this one still has messages of them."""
+    """The number of sticky-key hashes that another consumer owns now, but of which this consumer still has
+    unacknowledged messages."""
     slots: int | None
     """The number of sticky-key hashes that the consumer owns."""
     connected_since: str | None
@@ -63,7 +64,7 @@ class DispatchStats:
     """The active consumer of an Exclusive or Failover subscription."""
     backlog_messages: int | None
     in_replay: int | None
-    """Entries that were read and wait for delivery."""
+    """The number of entries that the dispatcher has read and that wait for delivery."""
     delayed: int
     unacked: int
     blocked: bool
@@ -77,7 +78,7 @@ class DispatchStats:
     """Whether each consumer of Key_Shared names the hashes that it owns."""
     open_transactions: int
     throttled: int | None
-    """The times that a dispatch rate made the dispatcher wait; None if the broker does not count them."""
+    """How often a dispatch rate made the dispatcher wait; None if the broker does not count it."""
     rate_limit: Mapping[str, Any] | None
     """The dispatch rate of the subscription, if the broker was asked for it."""
     consumer_limit: int | None
@@ -97,7 +98,7 @@ class DispatchStats:
     cursor_reads: bool | None
     """Whether the cursor has a read in progress, or waits for the next entry."""
     consumed: int | None
-    """The acknowledged entries that the cursor has counted since it was loaded."""
+    """The number of acknowledged entries that the cursor has counted since it was loaded."""
     cursor_state: str | None
 
     @property

@@ -22,13 +22,14 @@ NODE_BYTES: Final = (1 << 20) - 1
 """The default of `jute.maxbuffer`: 0xfffff bytes."""
 
 _RANGE_BYTES_MAX: Final = 52
-"""Two positions of two 10-byte integers, with tags and lengths."""
+"""The maximum size of an encoded range: two positions of two 10-byte integers, with tags and lengths."""
 
 _REQUEST_BYTES: Final = 256
-"""The bytes of a request without the record, for a path of up to 200: ZooKeeper limits the whole request."""
+"""The size of a request without the record, for a path of up to 200 bytes. ZooKeeper limits the whole
+request."""
 
 _ACK_SET_BYTES_MAX: Final = 128
-"""An estimate; it only decides whether the exact size is computed."""
+"""An estimate of the size of an encoded ack set. It only decides whether the exact size is computed."""
 
 
 def closing_request_bytes(

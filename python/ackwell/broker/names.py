@@ -35,8 +35,8 @@ def encoded_name(name: str) -> str:
 def subscription_name(cursor: str, shown: Collection[str] = ()) -> str:
     """Return the name of a cursor's subscription; `shown` contains the names in the answer of `stats`.
 
-    Return `cursor` unchanged if `shown` contains it but not its decoded form: a tool other than a broker may
-    have written it.
+    Return `cursor` unchanged if `shown` contains it but not its decoded form. A tool other than a broker may
+    have written such an answer.
 
     >>> subscription_name("a+b"), subscription_name("a+b", ["a+b"])
     ('a b', 'a+b')

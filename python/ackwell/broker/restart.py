@@ -1,4 +1,4 @@
-"""Predict which acknowledged messages a broker loses in a restart, and delivers again.
+"""Predict the acknowledgments that a broker loses in a restart, and so the messages that it redelivers.
 
 A broker holds all acknowledgments in memory and persists only a part of them. The place that it writes to
 decides which part:
@@ -71,7 +71,8 @@ class RestartLoss:
     messages: Bounds
     """Acknowledged messages that are delivered again if the current state is written: the best case."""
     messages_before_flush: Bounds
-    """The same for a crash before the last changes are written: the worst case."""
+    """Acknowledged messages that are delivered again after a crash before the last changes are written: the
+    worst case."""
     reasons: tuple[Reason, ...]
     ranges: PositionRangeSet = field(repr=False, compare=False)
     """The wholly acknowledged entries that are delivered again."""
@@ -102,14 +103,15 @@ def restart_loss(
     hidden: Bounds | None = None,
     later: Sequence[BrokerSettings] = (),
 ) -> RestartLoss:
-    """Return which acknowledged messages are delivered again after a restart, and why.
+    """Return the acknowledged messages that are delivered again after a restart, and the reasons.
 
     If `state.batch_deleted` is None, the source does not show ack sets. Every entry that may hold several
     messages may then hold acknowledged ones, and the counts are intervals. If the state has ledgers, only
     existing entries count. O(ranges + ack sets).
 
-    - `cursor_ledger`: by default, the cursor ledger is open if any entry is wholly acknowledged.
-    - `batch_sizes`: by default, an entry without an ack set holds one message.
+    - `cursor_ledger`: the state of the cursor ledger; by default `open` if any entry is wholly acknowledged,
+      else `none`.
+    - `batch_sizes`: the number of messages in each entry; by default one in each entry without an ack set.
     - `persisted_mark_delete`: the mark-delete position on disk; it narrows the worst case of a crash.
     - `unwritten_entries`: the maximum number of entries whose acknowledgment is not written yet; it also
       narrows the worst case of a crash.

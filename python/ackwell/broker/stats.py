@@ -71,7 +71,7 @@ class SubscriptionOverview(NamedTuple):
     """The facts about a subscription without ranges in a broker's overview (`ackwell.broker.overview`)."""
 
     backlog_entries: int
-    """The number of entries in a backlog that consumers receive and acknowledge; 0 without a backlog."""
+    """The number of entries in the backlog, if consumers receive and acknowledge it; 0 without a backlog."""
     delivered_nothing: bool
     """Whether no message of the topic was delivered since the broker loaded it."""
 
@@ -81,7 +81,7 @@ class SubscriptionStats(CursorState):
     """One subscription at one moment, by the statistics of its broker."""
 
     topic: str
-    """From the ledger's metadata, else from the key or the file name of the answer."""
+    """The topic, from the ledger's metadata, else from the key or the file name of the answer."""
     subscription: str
     source: str
     """The file or address it was read from."""
@@ -91,7 +91,8 @@ class SubscriptionStats(CursorState):
     cursor_ledger: CursorLedger
     batch_sizes: BatchSizes
     persisted_mark_delete: Position | None
-    """None if the source does not show it: of the admin API, only `info-internal` does."""
+    """The mark-delete position on disk; None if the source does not show it. In the admin API, only
+    `info-internal` shows it."""
     delayed_messages: int | None
     subscription_type: str | None
     durable: bool
@@ -99,11 +100,11 @@ class SubscriptionStats(CursorState):
     mark_delete_moved_ms: int | None
     """When the mark-delete position last moved; None if the broker did not see it move."""
     dispatch: DispatchStats | None
-    """The delivery; None without an answer of `stats`."""
+    """The state of the delivery; None without an answer of `stats`."""
     internal_cursor: bool
-    """A cursor of the broker itself, for replication, deduplication or compaction."""
+    """Whether this is a cursor of the broker itself, for replication, deduplication or compaction."""
     backlog_end: Position | None = None
-    """The last entry of the counted backlog; None if it was not counted, or contains markers."""
+    """The last entry of the counted backlog; None if the backlog was not counted, or contains markers."""
     markers_only: bool = False
     """Whether the backlog was counted and contains only markers of transactions or replication."""
     properties: Mapping[str, Any] = field(default_factory=dict)
@@ -129,11 +130,12 @@ class SubscriptionStats(CursorState):
     entries_added: int | None = None
     """The entries published since the broker loaded the topic."""
     split_ranges: int = 0
-    """The ranges that continue a range over the end of a ledger: the broker counts them as one range."""
+    """The number of ranges that were added by splitting ranges at the end of a ledger. The broker counts the
+    pieces of such a range as one range."""
     contradictions: tuple[Contradiction, ...] = ()
     """The fields of the dump that cannot all be right."""
     overview: SubscriptionOverview | None = None
-    """The source if only the overview of the broker was read; `shows_cursor` is then False."""
+    """The facts from the broker's overview, if only the overview was read; `shows_cursor` is then False."""
 
     @property
     def unknown(self) -> frozenset[DumpPart]:
@@ -333,7 +335,7 @@ _READABLE: Final = (
     SourceKind.BINARY,
     SourceKind.EMPTY,
 )
-"""The decoder reports the error in JSON, text or bytes of an unknown kind."""
+"""Files of these kinds are passed to the JSON decoder, which reports their error."""
 
 
 def _of_one_topic(documents: Iterator[tuple[str | None, Any]]) -> Iterator[tuple[str | None, Any]]:
@@ -364,7 +366,7 @@ def _kind_of(document: Any) -> str | None:
 
 
 def _names_agree(parts: Mapping[str, Any]) -> bool:
-    """Return whether the answers can be about one topic: every subscription has a cursor."""
+    """Return whether the answers can be about one topic: `stats-internal` has each subscription's cursor."""
     cursors: Set[str] = parts["internalStats"]["cursors"].keys()
     names = set(map(decoded_name, cursors)) | cursors
     info: Set[str] = parts.get("info", {}).get("cursors", {}).keys()
@@ -784,8 +786,9 @@ def _batch_sizes(
 
     The counters cover all entries only if all were published since the broker loaded the topic. Equal numbers
     of messages and entries then mean one message per entry, unless the topic has entries without messages
-    (markers of transactions or replication). Otherwise the totals are a bound. `avgMessagesPerEntry` is a
-    rounded moving mean per consumer, so it proves nothing about a single entry, even if it is a whole number.
+    (markers of transactions or replication). Otherwise the totals only bound the sizes.
+    `avgMessagesPerEntry` is a rounded moving mean per consumer, so it proves nothing about a single entry,
+    even if it is a whole number.
     `backlog` is the answer of `analyze-backlog`, or empty.
     """
     messages, entries = count(stats, "msgInCounter", 0), count(internal, "entriesAddedCounter", 0)
@@ -821,7 +824,7 @@ def _backlog_end(backlog: Mapping[str, Any]) -> Position | None:
 
 
 _MARKER_SIGNS: Final = ("ongoingTxnCount", "abortedTxnCount", "committedTxnCount", "replication")
-"""Fields of `stats` that are not 0 or empty if the topic may hold entries without messages."""
+"""Fields of `stats`. If one of them is neither 0 nor empty, the topic may hold entries without messages."""
 
 
 def ledger_sizes(internal: Mapping[str, Any]) -> tuple[LedgerSize, ...]:

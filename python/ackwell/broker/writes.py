@@ -36,8 +36,8 @@ RESTART_NAMES: Final[dict[Restart, str]] = {
 """The restarts in an operator's words."""
 
 CursorLedger = Literal["open", "read-only", "none"]
-"""The ledger the cursor writes to: *open* from its first whole-entry acknowledgment on; *read-only*
-while nothing was acknowledged since the cursor was recovered from it; *none* before that."""
+"""The state of the ledger to which the cursor is written. *none*: no entry was wholly acknowledged yet.
+*open*: an entry was. *read-only*: the cursor was recovered from the ledger, and no entry since then."""
 
 ReasonCode = Literal[
     "range-limit",
@@ -77,7 +77,8 @@ class MemoryState(CursorState):
 
     batch_deleted: AckSetMapping
     existing: PositionRangeSet = field(kw_only=True)
-    """The ranges, cut to the entries that exist after the mark-delete position. Limits count all ranges."""
+    """The ranges, cut to the entries that exist after the mark-delete position. The broker's limits count the
+    ranges of `individually_deleted` instead."""
     covered: tuple[Position, ...] = field(default=(), kw_only=True)
     """Positions up to the mark-delete position that still have an ack set. The broker drops these ack sets
     with the next write of the mark-delete position, and that write counts them for the limit.
@@ -85,7 +86,7 @@ class MemoryState(CursorState):
 
     @property
     def passed(self) -> int:
-        """The maximum number of ack sets up to the mark-delete position that counted in the last write."""
+        """The maximum number of ack sets, up to the mark-delete position, that the last write counted."""
         if self.ledgers is None:
             return 0
         return entries_up_to(self.ledgers, self.mark_delete_position)
@@ -323,9 +324,9 @@ def _persist_ack_sets(persisted: Persisted, state: MemoryState, settings: Broker
 
 
 def _mark_uncertain(persisted: Persisted, state: MemoryState, settings: BrokerSettings) -> None:
-    """Mark the last kept ack sets as uncertain, because older ack sets may have used up the limit.
+    """Mark the last persisted ack sets as uncertain.
 
-    The older ack sets are those at or before the mark-delete position.
+    Ack sets at or before the mark-delete position may have used up the limit.
     """
     limit = settings.max_batch_deleted_index_to_persist
     sure = max(limit - state.passed, 0)
@@ -365,7 +366,11 @@ def _entry_bytes(state: MemoryState, persisted: Persisted, limit: int) -> int | 
 
 
 def hidden_acks(state: MemoryState, settings: BrokerSettings, sizes: BatchSizes) -> Bounds:
-    """Return the bounds of the acknowledged messages inside batches if the source shows no ack sets."""
+    """Return bounds of the number of acknowledged messages in partly acknowledged batches.
+
+    They apply if the source does not show the ack sets. Both bounds are 0 if the broker does not acknowledge
+    parts of batches.
+    """
     if not settings.acknowledgment_at_batch_index_level_enabled:
         return Bounds(0, 0)
     return Bounds(0, sizes.most_hidden(unacked_entries(state)))

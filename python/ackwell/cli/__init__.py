@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     app: typer.Typer
-    """Every command, for help and for tests."""
+    """The program with every command; the help and the tests use it."""
 
 COMMANDS = (
     "replay",
@@ -117,7 +117,7 @@ def main() -> None:
 
 
 def _sentence(error: Exception) -> str:
-    """Return the message of an error for the user; for a missing module, with the extra to install."""
+    """Return the message of an error for the user. For a missing module, it names the extra to install."""
     if isinstance(error, ModuleNotFoundError) and error.msg.startswith("No module named"):
         from ackwell.extras import missing
 

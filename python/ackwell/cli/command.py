@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperCommand
 
 EXAMPLES = "\nExamples\n--------\n"
-"""What separates the description of a command, in its docstring, from its examples and notes."""
+"""The heading in a command's docstring between its description and its examples and notes."""
 
 
 class Command(TyperCommand):

@@ -22,7 +22,7 @@ _Item = TypeVar("_Item")
 
 
 def visible(text: str) -> str:
-    """Replace control characters, and characters that change the direction of text, by visible ones.
+    """Replace each control character, and each character that changes text direction, by a visible one.
 
     The commands print each topic, subscription and server message through this function. Such a text can
     therefore not move the cursor, colour the terminal or fake a line.
@@ -60,7 +60,7 @@ EXIT_UNREAD: Final = 5
 """The exit code of a command that read some of its sources and not all."""
 
 MEMBERS_INDENTED_MAX: Final = 1_000
-"""Members of a JSON object that is printed on several lines."""
+"""A JSON object with more members is printed on one line."""
 
 
 def unread_line(unread: UnreadableSource) -> str:

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from ackwell.diagnosis.difference import Difference, Differences, Name
 
 SHOWN = 2_000
-"""Characters of a list of ranges; --format json has all."""
+"""The maximum length of a printed list of ranges, in characters; --format json prints the whole list."""
 
 ROWS = 30
-"""Subscriptions of a folder that are listed; --format json has all."""
+"""The maximum number of listed subscriptions of a folder; --format json lists all."""
 
 
 @options.with_admin_options

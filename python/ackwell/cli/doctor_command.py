@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 
 ROWS = 30
 EXPLAINED = 5
-"""What fits a screen; the worst come first, and --format json and --html have all."""
+"""`ROWS` is the maximum number of subscriptions in the table, and `EXPLAINED` of explained ones, so that they
+fit a screen. The worst ones come first. --format json and --html contain all subscriptions."""
 
 COLOURS = {
     "losing": "red",
@@ -54,7 +55,8 @@ COLOURS = {
 }
 
 EXIT_CODES = {"fine": 0, "unproven": 0, "at risk": 3, "losing": 4, "unwritable": 4}
-"""1 is an error, 2 a wrong command line; a stalled subscription counts as a losing one."""
+"""The exit code for each verdict; a stalled subscription counts as a losing one. 1 is the code of an error,
+and 2 of a wrong command line."""
 
 
 class DoctorFormat(StrEnum):
@@ -232,9 +234,9 @@ def doctor(
 
 
 def counts_safely(version: str) -> bool:
-    """Return True if the subscriptions of a broker continue to deliver while it counts their backlog.
+    """Return True if a broker of this version continues to deliver while it counts a backlog.
 
-    Raises `typer.BadParameter` for any other version.
+    Raises `typer.BadParameter` if it may stop delivering.
     """
     from ackwell.releases import release_number
 
@@ -266,7 +268,7 @@ def _read_live(
     wanted: Sequence[str],
     seconds: float | None,
 ) -> Iterator[SubscriptionStats | UnreadableSource]:
-    """Yield the statistics of the wanted topics; with `seconds`, read them again after that time."""
+    """Yield the statistics of the wanted topics. With `seconds`, wait that long and yield them again."""
     from ackwell.broker.stats import UnreadableSource
 
     yield from read(wanted)

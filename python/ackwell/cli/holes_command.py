@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ackwell.diagnosis.holes import Blockage, EntryListing
 
 PEEKS_MAX = 1_000
-"""The most entries that one run asks for: each is read from the bookies."""
+"""The maximum number of entries that one run requests: the broker reads each of them from the bookies."""
 
 
 class HolesFormat(StrEnum):

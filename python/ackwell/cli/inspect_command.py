@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ackwell.diagnosis.inspection import Inspection, StoredEntry
 
 RANGES = 8
-"""How many ranges a screen shows."""
+"""The maximum number of ranges that the table shows."""
 
 
 def inspect(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ackwell.cluster.admin import Admin
 
 LISTED: Final = 20
-"""The subscriptions in an answer, the worst first; an assistant reads every one."""
+"""The default maximum number of subscriptions in an answer; an assistant reads every one of them."""
 
 INSTRUCTIONS: Final = (
     "Examine Apache Pulsar subscriptions. Every tool only reads. `doctor` predicts which acknowledged "

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 EXIT_REFUSED: Final = 3
 EXIT_MISSING: Final = 4
-"""1 is an error, 2 a wrong command line, 5 an unreadable source."""
+"""The exit codes of a refusal and of entries that are still missing. The other codes are 1 for an error, 2
+for a wrong command line and 5 for an unreadable source."""
 
 app = typer.Typer(
     name="rescue",

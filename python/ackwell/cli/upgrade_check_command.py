@@ -141,7 +141,10 @@ def _broker_upgrade(
     after: options.StatedSettings,
     metadata_node_bytes: int,
 ) -> BrokerUpgrade:
-    """Return the upgrade of a broker by its reported facts and the options of the command."""
+    """Return the versions and settings before and after the upgrade of one broker.
+
+    They follow from the facts that the broker reports and the options of the command.
+    """
     from ackwell.broker.broker_settings import assigned
     from ackwell.diagnosis.checkup import JudgedBroker
     from ackwell.diagnosis.upgrade import BrokerUpgrade

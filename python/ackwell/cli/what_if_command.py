@@ -133,7 +133,7 @@ def _topic(name: str) -> str:
 
 
 def _position(client: Admin | None, stats: SubscriptionStats, text: str, move: MoveKind) -> Position:
-    """Return the position for a text: a position, `earliest`, `latest`, or a time (by the broker)."""
+    """Parse a position, `earliest`, `latest`, or a time. The broker converts a time to a position."""
     from ackwell.diagnosis.what_if import EARLIEST, LATEST
     from ackwell.position import Position
 
