@@ -93,6 +93,17 @@ def test_an_expiry_ends_at_the_last_entry_before_the_position(to: Position, vani
     """The results are those of Pulsar 4.2.4."""
     found = what_if(two_ledgers(), Move(MoveKind.EXPIRE, to))
     assert (str(found.vanished_entries), found.returned, found.note) == (vanished, Bounds(0, 0), note)
+    # The broker's search for an entry of the open ledger ends early if the newest entry is acknowledged.
+    newest = replace(two_ledgers(), individually_deleted=PositionRangeSet([(4, 3, 4)]))
+    early = what_if(newest, Move(MoveKind.EXPIRE, to))
+    if to == (4, 4):
+        assert str(early.vanished_entries) == "[(3:-1..3:0]]"
+        assert early.note == (
+            "of the entries up to 4:4, 8 do not expire: the newest entries of the topic are acknowledged, so "
+            "the broker's search ends early (`expires_by_search`)"
+        )
+    else:
+        assert (early.vanished_entries, early.note) == (found.vanished_entries, note)
     # An empty topic has no entry to expire.
     empty = replace(two_ledgers(), ledgers=Ledgers({3: 0}))
     assert str(what_if(empty, Move(MoveKind.EXPIRE, to)).vanished_entries) == "[]"

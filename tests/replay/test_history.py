@@ -150,13 +150,21 @@ def test_the_command_says_what_is_wrong_and_exits_with_3(tmp_path: Path) -> None
     assert not result.stderr
     trace.write_text("\n".join(lines))
     result = CliRunner().invoke(app, ["history", str(trace)])
-    assert (result.exit_code, result.stdout) == (0, "nothing is wrong\n")
-    assert result.stderr == (
-        "the events contain no delivery (`dispatch`), so neither order nor redelivery is checked\n"
-    )
+    none = "the events contain no delivery (`dispatch`)"
+    assert (result.exit_code, result.stdout) == (0, f"nothing is checked: {none}\n")
+    assert result.stderr == f"{none}, so neither order nor redelivery is checked\n"
+    # The check at rest needs no delivery, but messages.
+    place = {"topic": "t", "subscription": "s", "ledger_id": 3}
+    acked = [json.dumps(place | said("ack", entry)) for entry in range(4)]
+    partly = "nothing is wrong in the checks that the events permit\n"
+    for acks, words in ((acked, partly), (acked[:0], "t s: 3:0 never-delivered\n")):
+        trace.write_text("\n".join([*lines, *acks]))
+        result = CliRunner().invoke(app, ["history", "--at-rest", str(trace)])
+        assert result.stdout.startswith(words)
+        assert result.stderr == f"{none}, so neither order nor redelivery is checked\n"
     trace.write_text("\n".join([lines[-1], *(each.replace('"key"', '"other"') for each in whole)]))
     result = CliRunner().invoke(app, ["history", str(trace)])
-    assert (result.exit_code, result.stdout) == (0, "nothing is wrong\n")
+    assert (result.exit_code, result.stdout) == (0, partly)
     assert result.stderr == ("t s: the order of 2 deliveries is not checked: no earlier event has the key\n")
 
 
@@ -172,6 +180,10 @@ def test_a_check_that_the_events_do_not_permit_is_a_sentence() -> None:
     # Keys may arrive after the delivery, whose order is then unknown.
     assert unchecked(*OPEN, got(0), got(1), *PUBLISHED, got(0)) == [
         "t s: the order of 2 deliveries is not checked: no earlier event has the key"
+    ]
+    assert unchecked(*PUBLISHED, *OPEN, got(0), said("ack", 0, subscription="other")) == [
+        "1 of 2 subscriptions have no delivery (`dispatch`), such as t other; neither their order nor their "
+        "redelivery is checked"
     ]
     for kind in ("Shared", "Exclusive"):
         assert unchecked({**OPEN[0], "detail": kind}, got(0)) == []

@@ -38,28 +38,27 @@ def history(
         ackwell history --in-flight-ms 500 recorded/
         ackwell history --at-rest --format json trace.jsonl.gz
 
-    Exit code: 0 without a violation, 3 with violations.
+    Exit code: 0 without a violation or without a check, 3 with violations.
     """
     from ackwell.replay.files import event_files, read_events
-    from ackwell.replay.history_check import HistoryChecker
+    from ackwell.replay.history_check import NO_DELIVERY, HistoryChecker
 
     checker = HistoryChecker(in_flight_ms)
     files = event_files(sources)
     with file_progress(files, "reading") as progress:
         for event in read_events(files, on_file=lambda _: progress.advance(progress.task_ids[0])):
             checker.feed(event)
-    if at_rest:
-        checker.check_rest()
-    found = checker.found
-    for sentence in checker.unchecked():
+    at_rest_checked = checker.check_rest() if at_rest else 0
+    found, unchecked = checker.found, [*checker.unchecked()]
+    for sentence in unchecked:
         warn(sentence)
-    if not checker.deliveries:
-        warn("the events contain no delivery (`dispatch`), so neither order nor redelivery is checked")
     if output is options.OutputFormat.JSON:
         print_json([each.to_json() for each in found])
-    elif not found:
-        out.print("nothing is wrong")
-    else:
+    elif found:
         for each in found:
             out.print(Text(str(each)), soft_wrap=True)
+    elif not checker.deliveries and not at_rest_checked:
+        out.print(f"nothing is checked: {NO_DELIVERY}")
+    else:
+        out.print("nothing is wrong" + (" in the checks that the events permit" if unchecked else ""))
     raise typer.Exit(3 if found else 0)

@@ -58,6 +58,8 @@ def what_if(
 ) -> None:
     """Show the number of messages that a move redelivers, and the number that it skips; change nothing.
 
+    `expire` follows the broker's search (`expires_by_search`), which can end before the requested entry.
+
     Examples
     --------
         ackwell what-if skip --entries 100 stats-internal.json sub

@@ -24,7 +24,7 @@ NODE_LIMIT: Final = "metadata-node-bytes"
 """The limit of the metadata store for one record; not a setting of the broker."""
 
 IN_RANGES: Final = "ranges"
-"""What the limit of ranges counts in the ranges form."""
+"""The unit of the limit of ranges in the ranges form."""
 
 
 @dataclass(frozen=True, slots=True)

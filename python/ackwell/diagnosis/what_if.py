@@ -71,7 +71,7 @@ class MoveEffect:
     vanished: Bounds
     """Unacknowledged messages that are never delivered."""
     note: str
-    """What the broker does if the topic has no entry at the requested position; empty if it has one."""
+    """The effect of a position without an entry, and of a search that ends early; else empty."""
 
     @property
     def returned_entries(self) -> PositionRangeSet:
@@ -114,6 +114,7 @@ def what_if(stats: SubscriptionStats, move: Move, version: str = "4.2") -> MoveE
     cursor = Cursor.from_position_info(stats.to_position_info(), ledgers, settings=settings.cursor)
     model = Subscription(SubscriptionType.SHARED, cursor=cursor, settings=settings)
     before = acknowledged(ledgers, cursor.mark_delete_position, cursor.individually_deleted)
+    last = None
     if move.kind is MoveKind.SKIP:
         model.skip(move.entries)
     elif move.kind is MoveKind.CLEAR_BACKLOG:
@@ -142,7 +143,7 @@ def what_if(stats: SubscriptionStats, move: Move, version: str = "4.2") -> MoveE
         ledgers=dict(stats.ledgers),
         returned=again,
         vanished=sizes.unacked(vanished.cardinality),
-        note=_note(ledgers, move),
+        note="; ".join(filter(None, (_note(ledgers, move), _search_note(ledgers, last, after)))),
     )
 
 
@@ -162,7 +163,7 @@ def _next_to_read(ledgers: Ledgers, to: Position) -> Position:
 
 
 def _note(ledgers: Ledgers, move: Move) -> str:
-    """Return what the broker does with a position at which the topic has no entry."""
+    """Return the effect of a position at which the topic has no entry."""
     to, last = move.position, ledgers.last_position
     if to is None or last is None or (to.entry_id >= 0 and ledgers.contains(*to)):
         return ""
@@ -179,6 +180,17 @@ def _note(ledgers: Ledgers, move: Move) -> str:
     if before is None:
         return f"the topic has no entry at or before {name}; the broker expires nothing"
     return f"the topic has no entry {to}; the broker expires the entries up to {before}"
+
+
+def _search_note(ledgers: Ledgers, last: Position | None, after: PositionRangeSet) -> str:
+    """Return a note if the search of an expiry up to `last` ends early; `after` is the acknowledged set."""
+    left = 0 if last is None else (acknowledged(ledgers, last, type(after)()) - after).cardinality
+    if not left:
+        return ""
+    return (
+        f"of the entries up to {last}, {left:,} do not expire: the newest entries of the topic are "
+        "acknowledged, so the broker's search ends early (`expires_by_search`)"
+    )
 
 
 def _is_same_topic(then: Mapping[int, int], now: Mapping[int, int]) -> bool:

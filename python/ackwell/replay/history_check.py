@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 RECEIPT: Final = "receipt"
 """The detail of a `result` event that records the receipt of an acknowledgment."""
 
+NO_DELIVERY: Final = "the events contain no delivery (`dispatch`)"
+
 
 class Rule(StrEnum):
     """A rule that a history can violate."""
@@ -328,13 +330,16 @@ class HistoryChecker:
             for name, history in histories.items():
                 self._apply(event._replace(subscription=name), history, position)
 
-    def check_rest(self) -> None:
-        """Add a violation for each message that should have been delivered and was not."""
+    def check_rest(self) -> int:
+        """Add a violation for each message that was never delivered. Return the number of messages."""
+        checked = 0
         for topic_name, histories in self._histories.items():
             for name, history in histories.items():
                 for position in sorted(history.topic.keys.keys() - history.topic.aborted):
+                    checked += 1
                     if not history.is_accounted_for(position):
                         self.found.append(Violation(Rule.NEVER_DELIVERED, topic_name, name, position, 0))
+        return checked
 
     @property
     def deliveries(self) -> int:
@@ -342,11 +347,24 @@ class HistoryChecker:
         return sum(each.deliveries for histories in self._histories.values() for each in histories.values())
 
     def unchecked(self) -> Iterator[str]:
-        """Yield a sentence for each check of a subscription that the events did not permit."""
-        for topic, histories in self._histories.items():
-            for name, history in histories.items():
-                for sentence in history.unchecked():
-                    yield f"{topic} {name}: {sentence}"
+        """Yield a sentence for each check that the events did not permit."""
+        if not self.deliveries:
+            yield f"{NO_DELIVERY}, so neither order nor redelivery is checked"
+            return
+        subscriptions = [
+            (f"{topic} {name}", history)
+            for topic, histories in self._histories.items()
+            for name, history in histories.items()
+        ]
+        without = [name for name, history in subscriptions if not history.deliveries]
+        if without:
+            yield (
+                f"{len(without):,} of {len(subscriptions):,} subscriptions have no delivery (`dispatch`), "
+                f"such as {without[0]}; neither their order nor their redelivery is checked"
+            )
+        for name, history in subscriptions:
+            for sentence in history.unchecked():
+                yield f"{name}: {sentence}"
 
     def _apply(self, event: Event, history: _History, position: Position | None) -> None:
         kind = event.kind
