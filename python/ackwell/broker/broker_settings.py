@@ -109,8 +109,8 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
     """Whether clients can acknowledge in transactions. Such an acknowledgment changes the consumer's counters
     before the transaction ends."""
     ranges_beyond_limit: int = 1
-    """The number of ranges that the ranges form contains in addition to the limit: 1 up to 4.2
-    (apache/pulsar#25548), 0 in 5.0. It depends on the version of the broker alone."""
+    """How many ranges above `max_unacked_ranges_to_persist` a broker writes in a list of ranges. It is one
+    range in the versions up to 4.2 (apache/pulsar#25548), and none in 5.0."""
     cursor_info_compression: str = "NONE"
     """`managedCursorInfoCompressionType`: the compression of the record in the metadata store."""
     cursor_writes_per_second: float = 1.0
@@ -118,28 +118,30 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
     metadata_node_bytes: int = (1 << 20) - 1
     """The maximum size of a value in the metadata store: ZooKeeper's `jute.maxbuffer`."""
     has_open_cache_set: bool = True
-    """Whether `unacked_ranges_open_cache_set_enabled` has an effect: not in 5.0.0 and later."""
+    """Whether `unacked_ranges_open_cache_set_enabled` has an effect. It has none in 5.0.0 and later."""
     counts_the_ledger_itself: bool = False
-    """Whether the long-array form omits a ledger if the total including the entries of this ledger exceeds
-    the limit: 5.0.0 and later (apache/pulsar#26127). Older brokers count only the entries of earlier ledgers.
+    """A broker writes a ledger in the long-array form if the earlier ledgers together have at most
+    `max_unacked_ranges_to_persist` acknowledged entries. If on, the acknowledged entries of the ledger itself
+    count, too, as in 5.0.0 and later (apache/pulsar#26127).
     """
     reads_batch_indexes_back: bool = False
-    """Whether a load restores batch indexes from the metadata store; depends on the patch version
+    """Whether a load restores batch indexes from the metadata store. It depends on the patch version
     (apache/pulsar#26474).
     """
     reader: BrokerSettings | None = None
-    """The settings of the broker that loads the topic next, if that is another broker (see `read_by`)."""
+    """The settings of the broker that loads the topic next, or `None` if the same broker loads it (see
+    `read_by`)."""
     writes_batch_indexes_alone: bool = False
-    """Whether acknowledging only parts of batches writes the cursor, within
-    `cursor_position_flush_seconds`: 5.0.0 and later (apache/pulsar#26498).
+    """Whether the cursor is written, within `cursor_position_flush_seconds`, if only parts of batches were
+    acknowledged since its last write. Only 5.0.0 and later do so (apache/pulsar#26498).
     """
     pauses_on_batch_indexes: bool = False
-    """Whether `pause_on_ack_state` also applies to batch indexes beyond their limit: 5.0.0 and later
-    (apache/pulsar#26553).
+    """Whether `pause_on_ack_state` also stops reading if there are more batch indexes than can be written.
+    Only 5.0.0 and later do so (apache/pulsar#26553).
     """
     releases_passed_messages: bool = True
-    """Whether a skip, clear or expiry removes its messages from the consumers' counts of unacknowledged
-    messages: not in 4.0."""
+    """Whether a skip, clear or expiry removes the passed messages from the consumers' counts of
+    unacknowledged messages. 4.0 does not remove them."""
 
     @classmethod
     def of(cls, version: str) -> Self:
@@ -232,12 +234,12 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
 
     @property
     def batch_indexes_are_read(self) -> bool:
-        """Whether batch indexes are read back from the cursor ledger."""
+        """Whether the broker that loads the topic next reads batch indexes from the cursor ledger."""
         return (self.reader or self).acknowledgment_at_batch_index_level_enabled
 
     @property
     def batch_indexes_return(self) -> bool:
-        """Whether batch indexes are read back from the metadata store."""
+        """Whether the broker that loads the topic next reads batch indexes from the metadata store."""
         return (self.reader or self).reads_batch_indexes_back
 
     @property

@@ -27,29 +27,29 @@ class CursorSettings:
     """
 
     replace_ack_sets: bool = False
-    """How a cumulative acknowledgment inside a batch changes the ack set of that entry.
+    """How a cumulative acknowledgment that ends inside a batch changes the ack set of this batch.
 
-    If off, the stored ack set and the new one are combined by AND. If on, the new ack set replaces the stored
-    one, or is ignored. The page "ackwell and Pulsar's broker" has the exact rule.
+    If off, the stored ack set and the new one are combined by AND. If on, the new ack set either replaces the
+    stored one or is ignored. The page "ackwell and Pulsar's broker" has the exact rule.
     """
 
     seek_keeps_empty_ack_set: bool = False
-    """A seek with an empty ack set (no bit is set) leaves its entry unacknowledged, with an empty ack set. If
-    off, such a seek acknowledges the whole entry.
+    """A seek to an entry with an empty ack set (no bit is set) leaves this entry unacknowledged, with an
+    empty ack set. If off, such a seek acknowledges the whole entry.
     """
 
     merge_individual_properties: bool = True
     """Keep the properties of an individual acknowledgment. The broker ignores them."""
 
     keep_missing_positions: bool = False
-    """A load keeps acknowledged positions that are in no ledger of the topic. If off, it drops them.
+    """A load keeps acknowledged positions that are in no ledger of the topic. If off, a load drops them.
 
     Such positions never count in `backlog_entries`.
     """
 
     refuse_cumulative_behind: bool = False
-    """A cumulative acknowledgment before the mark-delete position raises `ProtocolError`. If off, it has no
-    effect."""
+    """A cumulative acknowledgment before the mark-delete position raises `ProtocolError`. If off, such an
+    acknowledgment has no effect."""
 
     @classmethod
     def pulsar(cls, version: str) -> Self:

@@ -41,13 +41,14 @@ SIZE_BYTES = 4
 
 @dataclass(frozen=True, slots=True)
 class EntrySettings:
-    """The settings of PIP-381, which stores a large state in several entries, with their defaults.
+    """The settings of PIP-381, which divides a large state into several entries.
 
     >>> EntrySettings.from_properties({"cursorInfoCompressionType": "ZSTD"}).compression
     'ZSTD'
     """
 
-    #: `persistentUnackedRangesWithMultipleEntriesEnabled`: if false, a state of any size is one entry.
+    #: `persistentUnackedRangesWithMultipleEntriesEnabled`: if false, a state of any size is stored in one
+    #: entry.
     multiple_entries: bool = False
     #: `persistentUnackedRangesMaxEntrySize`: a state of at least this size is split into chunks of
     #: this size.

@@ -93,8 +93,9 @@ class SubscriptionSettings:
     """`KeySharedMeta.allowOutOfOrderDelivery`: a message may overtake an older one of its key."""
 
     waiting_holds_key: bool = True
-    """On Key_Shared, a negatively acknowledged message blocks later messages of its hash at once. If off, it
-    blocks them only from the end of its wait until its redelivery."""
+    """On Key_Shared, a negatively acknowledged message blocks later messages with the same key hash from the
+    negative acknowledgment on. If off, they are blocked only after the wait of `nack_backoff`, until the
+    message is redelivered."""
 
     nack_holds_until_acked: bool = False
     """`keySharedNegativeAckOrderingEnabled`: on Key_Shared, a negatively acknowledged message blocks
@@ -126,13 +127,14 @@ class SubscriptionSettings:
 
     lost_counts: LostCounts = LostCounts.IN_HAND
     """The unacknowledged messages whose redelivery count increases when their consumer is lost: none
-    (`"never"`), the messages on which it worked, if it reports them (`"in hand"`), or all (`"every
+    (`"never"`), the messages that the consumer reported as in work (`"in hand"`), or all (`"every
     delivery"`).
     """
 
     pause_above_ranges: int | None = None
-    """`managedLedgerMaxUnackedRangesToPersist`: no unread entry is read while there are more ranges, as on a
-    broker with `dispatcherPauseOnAckStatePersistentEnabled`. `None` never pauses."""
+    """`managedLedgerMaxUnackedRangesToPersist`: the number of ranges of acknowledged entries above which no
+    new entries are read, as on a broker with `dispatcherPauseOnAckStatePersistentEnabled`. With `None`,
+    reading never pauses."""
 
     subscription_limit_at_read: bool = False
     """The limit of the subscription stops only the reading of new entries.
@@ -149,7 +151,7 @@ class SubscriptionSettings:
     """`dispatcherMaxReadBatchSize`: the maximum number of entries that a broker reads at once."""
 
     partial_ack_resets_count: bool = False
-    """Acknowledging part of a batch resets its redelivery count to 0."""
+    """Acknowledging part of a batch resets the redelivery count of its entry to 0."""
 
     idle_clears_counts: bool = False
     """All redelivery counts are dropped when the last consumer leaves."""
@@ -169,7 +171,7 @@ class SubscriptionSettings:
     """
 
     transaction_part_unblocks: bool = True
-    """The same for an acknowledgment in a transaction."""
+    """Like `partial_ack_unblocks`, for an acknowledgment in a transaction."""
 
     redelivery_unblocks: bool = False
     """A request for redelivery unblocks a consumer even if the consumer still has too many messages.
@@ -179,15 +181,15 @@ class SubscriptionSettings:
     """
 
     empty_redelivery_unblocks: bool = True
-    """A request for the redelivery of entries by their ids unblocks the consumer even if none of them is
-    pending at it."""
+    """A request for the redelivery of entries by their ids unblocks the consumer even if none of these
+    entries is pending at the consumer."""
 
     redelivery_drops_hash: bool = False
     """On Key_Shared, a request for redelivery queues entries without their hash.
 
-    The next read restores the hash. It contains these entries even if their consumer cannot get them, and
-    therefore fewer other entries. If the read delivers nothing, new entries are read next, and may overtake
-    the returned entries of their hash.
+    The next read restores the hash. The read contains these entries even if their consumer cannot get them,
+    so there is less space for other entries. If the read delivers nothing, new entries are read next. A new
+    entry may then overtake a returned entry with the same hash.
     """
 
     key_shared_ignores_blocked: bool = False
@@ -199,12 +201,12 @@ class SubscriptionSettings:
     again. (On Exclusive and Failover, the abort of individual acknowledgments always causes such a read.)"""
 
     cumulative_hides_individual: bool = False
-    """While any open transaction has a cumulative acknowledgment, the end of a transaction has no effect on
-    the individual acknowledgments of the ended transaction: they stay pending."""
+    """If a transaction ends while an open transaction has a cumulative acknowledgment, the individual
+    acknowledgments of the ended transaction are neither applied nor released. They stay pending."""
 
     plain_acks_conflict: bool = False
-    """A transaction cannot acknowledge a whole entry if a part of its batch was acknowledged before, without
-    a transaction or in a committed one."""
+    """A transaction cannot acknowledge a whole entry after a part of its batch was acknowledged. The earlier
+    acknowledgment was sent without a transaction, or in a transaction that is now committed."""
 
     transactions_keep_parts: bool = False
     """Store the acknowledged parts of batches also outside the cursor, as a broker with
@@ -213,8 +215,8 @@ class SubscriptionSettings:
     setting of the broker, not on the broker's version."""
 
     expires_by_search: bool = False
-    """If the newest entries are acknowledged, expiry in the open ledger ends before the requested entry (see
-    `expiry`)."""
+    """`Subscription.expire` searches for the last entry to expire like a broker. The search may end before
+    the given entry if that entry is in the open ledger and the newest entries are already acknowledged."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "lost_counts", LostCounts(self.lost_counts))
