@@ -30,11 +30,11 @@ def collect(
             "-o",
             "--output",
             metavar="FOLDER",
-            help="The folder in which each run makes a dated one, also s3://, gs:// or abfs://.",
+            help="The folder in which each run creates a dated folder; also s3://, gs:// or abfs://.",
         ),
     ] = "stats",
 ) -> None:
-    """Write a dated, compressed dump of every topic's statistics, for `doctor` and the pipeline.
+    """Write a dated, compressed dump of every topic's statistics, for `doctor` and for Spark.
 
     Examples
     --------

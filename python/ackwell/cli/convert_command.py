@@ -26,7 +26,9 @@ def convert(
         int | None, typer.Option(min=0, metavar="N", help="Write at most N ranges.")
     ] = None,
     max_bytes: Annotated[int | None, typer.Option(min=0, metavar="N", help="Write at most N bytes.")] = None,
-    lossy: Annotated[bool, typer.Option("--lossy", help="Cut what exceeds a limit, and report it.")] = False,
+    lossy: Annotated[
+        bool, typer.Option("--lossy", help="Omit acknowledgments beyond a limit, and report them.")
+    ] = False,
     subscription: Annotated[
         str | None, typer.Option(metavar="NAME", help="The subscription, if the answer has several.")
     ] = None,

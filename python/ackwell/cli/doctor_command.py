@@ -69,7 +69,7 @@ class DoctorFormat(StrEnum):
 
 
 class FailOn(StrEnum):
-    """The mildest verdict with an exit code other than 0; `stuck` is a verdict on delivery."""
+    """The mildest verdict for which the exit code is not 0; `stuck` is a verdict on delivery."""
 
     STUCK = "stuck"
     AT_RISK = "at-risk"
@@ -122,7 +122,7 @@ def doctor(
     broker_setting: options.BrokerSetting = None,
     restart: Annotated[
         options.RestartKind,
-        typer.Option(help="Judge a restart that closes cursors, a crash, or the worse of both."),
+        typer.Option(help="The kind of restart to predict; `both` shows the worse of the two."),
     ] = options.RestartKind.BOTH,
     messages_per_entry: Annotated[
         int | None,
@@ -155,15 +155,16 @@ def doctor(
         bool,
         typer.Option(
             "--explain",
-            help="Explain the codes that are given in place of sources. Without a code, list all codes.",
+            help="Explain codes of the doctor, such as no-permits: give codes instead of sources. Without "
+            "a code, list all codes.",
         ),
     ] = False,
     fail_on: Annotated[
-        FailOn, typer.Option(help="The mildest verdict for which the exit code is not 0.")
+        FailOn, typer.Option(help="For this verdict and worse ones, the exit code is not 0.")
     ] = FailOn.AT_RISK,
     client: Admin | None = None,
 ) -> None:
-    """Show for each subscription the messages that a restart redelivers, its delivery, and remedies.
+    """Show the messages that a restart redelivers, why a subscription delivers nothing, and remedies.
 
     Examples
     --------

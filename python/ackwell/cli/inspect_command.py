@@ -29,8 +29,9 @@ def inspect(
         list[str],
         typer.Argument(
             metavar="FILE…",
-            help="Entries of a cursor ledger, with the footer after them, or values of the "
-            "metadata store; `-` reads standard input. Or SQLite files of saved cursors.",
+            help="Files with entries of a cursor ledger (if a state has several entries, also its "
+            "footer), values of the metadata store, or SQLite files of saved cursors; `-` reads "
+            "standard input.",
         ),
     ],
     ledger: Ledger = None,

@@ -42,8 +42,8 @@ BrokerSetting = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME=VALUE",
-        help="A setting of the broker, a broker.conf file, or `defaults` to confirm that all other "
-        "settings have their defaults; repeatable.",
+        help="A setting of the broker; repeatable. Instead of NAME=VALUE, give a broker.conf file, or "
+        "`defaults`, which confirms that all other settings have their default values.",
     ),
 ]
 
@@ -72,7 +72,7 @@ MetadataNodeBytes = Annotated[
     typer.Option(
         min=1,
         metavar="N",
-        help="The limit of a record in the metadata store, in bytes: jute.maxbuffer of ZooKeeper.",
+        help="The maximum size of a record in the metadata store, in bytes: jute.maxbuffer of ZooKeeper.",
     ),
 ]
 

@@ -39,7 +39,7 @@ def replay(
         typer.Option(min=1, metavar="N", help="The number of threads; by default one per core."),
     ] = None,
 ) -> None:
-    """Replay recorded events: the cursor of each subscription at the end, or after event N.
+    """Replay recorded events, and show the cursor of each subscription at the end, or after event N.
 
     Examples
     --------

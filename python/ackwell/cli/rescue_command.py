@@ -149,7 +149,8 @@ def plan(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Acknowledged parts of batches: bytes of the cursor, a memory dump, or a trace.",
+            help="A file with the acknowledged parts of batches: bytes of the cursor, a memory dump, "
+            "or a trace.",
         ),
     ] = None,
     restart: Annotated[
@@ -234,7 +235,7 @@ def apply(
     plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="A file of `ackwell rescue plan`.")],
     yes: Yes = False,
 ) -> None:
-    """Acknowledge the entries of a plan that are still missing, and read the result from the broker.
+    """Acknowledge the entries of a plan that are not acknowledged, and read the result from the broker.
 
     Examples
     --------
@@ -244,8 +245,8 @@ def apply(
     A second run changes nothing more. A plan that does not match the live
     state is refused. An error of one subscription does not stop the others.
 
-    Exit code: 0 all is restored, 3 refused, 4 entries are still missing, 1 an
-    error, 2 a wrong command line.
+    Exit code: 0 all is restored, 3 refused, 4 acknowledgments are still
+    missing, 1 an error, 2 a wrong command line.
     """
     from ackwell.errors import AckwellError
     from ackwell.rescue import RefusedError, read_plans
@@ -357,10 +358,11 @@ def begin(
     window: WindowFolder = Path("window"),
     owner: Annotated[
         str | None,
-        typer.Option(metavar="HOST:PORT", help="Only the topics of this broker, by its admin address."),
+        typer.Option(metavar="HOST:PORT", help="Only the topics of the broker with this admin address."),
     ] = None,
     restart: Annotated[
-        options.RestartKind, typer.Option(help="The planned restart: graceful, a crash, or either of both.")
+        options.RestartKind,
+        typer.Option(help="The kind of the planned restart; `both` protects against either kind."),
     ] = options.RestartKind.GRACEFUL,
     yes: Yes = False,
 ) -> None:
@@ -661,10 +663,15 @@ def release(
     connection: Connection,
     journal: Annotated[Path, typer.Option(metavar="FILE", help="The journal of the hold.")],
     topic: Annotated[
-        str | None, typer.Argument(metavar="[TOPIC]", help="Refuse a journal of another topic.")
+        str | None,
+        typer.Argument(metavar="[TOPIC]", help="The topic of the hold: refuse a journal of another one."),
     ] = None,
     subscription: Annotated[
-        str | None, typer.Argument(metavar="[SUBSCRIPTION]", help="Refuse a journal of another subscription.")
+        str | None,
+        typer.Argument(
+            metavar="[SUBSCRIPTION]",
+            help="The subscription of the hold: refuse a journal of another one.",
+        ),
     ] = None,
     yes: Yes = False,
 ) -> None:

@@ -248,7 +248,7 @@ def stream(
         int, typer.Option(min=1, metavar="N", help="The maximum number of files in a micro-batch.")
     ] = 8,
 ) -> None:
-    """Follow a folder of events (traces or Parquet): the cursors after each micro-batch.
+    """Follow a folder of events (traces or Parquet), and write the cursors after each micro-batch.
 
     Examples
     --------

@@ -56,7 +56,8 @@ def upgrade_check(
         typer.Option(
             metavar="NAME=VALUE",
             help="A setting of the new broker, or its broker.conf; repeatable. By default, "
-            "settings that differ from the old defaults stay, and all others get the new defaults.",
+            "settings that differ from the defaults of the old release stay, and all others get the "
+            "defaults of the new one.",
         ),
     ] = None,
     moves: Annotated[
@@ -65,7 +66,7 @@ def upgrade_check(
             min=1,
             max=2,
             metavar="N",
-            help="The number of times that the rolling restart moves a topic: 1, or 2 for two or more.",
+            help="How often the rolling restart moves a topic. 1 means once, 2 means twice or more.",
         ),
     ] = 2,
     count_backlogs: options.CountBacklogs = False,

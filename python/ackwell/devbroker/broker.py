@@ -200,11 +200,11 @@ class AsyncBroker:
     ) -> None:
         """Wait until all commands of clients are handled and all deliverable messages are sent.
 
-        The broker pings each client. A client answers after everything that it sent before. If messages are
-        unacknowledged, `settle` also waits for acknowledgments that clients group for `ack_grouping_ms`
-        (`ackGroupingTimeMs`). Use 0 if the client does not group acknowledgments, or if the test has
-        acknowledged nothing since the last `settle`. Unless the clock is frozen, `settle` also waits for the
-        delay of Failover subscriptions. Raises `TimeoutError`.
+        The broker pings each client, and handles all earlier commands of the client before its answer. If
+        messages are unacknowledged, `settle` also waits for acknowledgments that clients group for
+        `ack_grouping_ms` (`ackGroupingTimeMs`). Use 0 if the client does not group acknowledgments, or if the
+        test has acknowledged nothing since the last `settle`. Unless the clock is frozen, `settle` also waits
+        for the delay of Failover subscriptions. Raises `TimeoutError`.
         """
         try:
             await asyncio.wait_for(self._settled(ack_grouping_ms), timeout_s)
@@ -242,10 +242,10 @@ class AsyncBroker:
         Pulsar broker.
 
         Without `messages`, all unacknowledged entries of the consumer are redelivered. In that case, and on
-        Exclusive and Failover, the broker closes the consumer and returns once its client has subscribed
-        again. Without the close, the client would keep the unread messages in its queue and receive them
-        twice. A client empties its queue only if it requests the redelivery itself. Raises `KeyError` if no
-        consumer of that name has a subscription of the given name.
+        Exclusive and Failover, the broker closes the consumer, and this method returns after its client has
+        subscribed again. Without the close, the client would keep the unread messages in its queue and
+        receive them twice. A client empties its queue only if it requests the redelivery itself. Raises
+        `KeyError` if no consumer of that name has a subscription of the given name.
         """
         taken = await tester.take_back(self.state, consumer, messages, subscription)
         # A client drops its unread messages when the answer to its subscribe command arrives.
@@ -304,9 +304,9 @@ class AsyncBroker:
     async def restart(self, as_: str | None = None) -> RestartReport:
         """Restart the broker; return a report of the acknowledgments that the restart lost.
 
-        A broker that did not crash is closed gracefully first. `as_` is `"pulsar-4.2"` for the state that a
-        broker of that version recovers, or `"ackwell"`, which loses nothing. The default is the version that
-        this broker emulates.
+        A broker that did not crash is closed gracefully first. `as_` selects the recovered state. With
+        `"pulsar-4.2"`, it is the state that a broker of this version recovers. With `"ackwell"`, it is the
+        whole state, without a loss. The default is the version that this broker emulates.
         """
         persona = _restart_behaviour(as_, self.settings.version)
         how: Restart = "crash" if self.crashed else "graceful"

@@ -60,10 +60,10 @@ class Journal:
     store : Store
         The store of the entries.
     form : str
-        The form of full saves: `compact`, or one of Pulsar's, in which every save is a full one.
+        The form of full saves: `compact`, or one of Pulsar's. With one of Pulsar's forms, no save is a delta.
     entry_bytes_max : int, optional
-        The bytes of a state in one entry; larger saves are written in several entries. A header of at most 50
-        bytes is added. The default is that of the store.
+        The maximum size of the part of a state in one entry, in bytes. Larger states are written in several
+        entries. Each entry also has a header of at most 50 bytes. The default is that of the store.
     compression : str
         NONE, LZ4, ZLIB, ZSTD or SNAPPY, for Pulsar's forms; `compact` compresses itself.
     max_bytes : int
@@ -177,9 +177,9 @@ class Journal:
         """Save `state`; it is durable when this returns.
 
         Raises `NotLoadedError` if the store has entries that this journal neither loaded nor wrote, unless
-        `replace` is true; `LimitError` if loading the state would take more than `max_bytes`. Neither writes
-        anything nor fences an owner. After any other error the store holds this save or the previous one, and
-        the next save is a full one.
+        `replace` is true; `LimitError` if loading the state would take more than `max_bytes`. A save that
+        raises one of these two errors writes nothing and fences no owner. After any other error the store
+        contains this save or the previous one, and the next save is a full one.
         """
         if self._newest is not None and not self._newest.damaged and state == self._baseline:
             self._known_newest(replace)

@@ -37,9 +37,9 @@ class Store(Protocol):
     atomic_appends: bool = True
     """Whether appends are atomic in a crash. If false, the last entry may be torn."""
     entry_bytes_max: int = 1 << 20
-    """The bytes of a state in one entry: 1 MiB by default, as in PIP-381.
+    """The maximum size of the part of a state in one entry, in bytes: 1 MiB by default, as in PIP-381.
 
-    A header of at most 50 bytes is added. A larger save is written in several entries.
+    Each entry also has a header of at most 50 bytes. A larger state is written in several entries.
     """
     read_only: bool = False
     """Whether the store was opened read-only."""
