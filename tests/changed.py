@@ -22,9 +22,14 @@ GUARDS = [
     "tests/test_docs.py::test_the_pages_and_figures_that_are_written_are_the_newest",
     "tests/test_docs.py::test_every_setting_and_every_option_says_what_it_means",
 ]
-"""Quick tests that name what a new module, command or setting still lacks."""
+"""Quick tests that fail if a new module, command or setting is incomplete."""
 
-TOOLS = ("Makefile", "pyproject.toml", ".ci/", ".github/", ".pre-commit-config.yaml", "tests/mutants/")
+TOOLS = (
+    *("Makefile", "pyproject.toml", "requirements/", ".ci/", ".github/", ".pre-commit-config.yaml"),
+    *("tests/mutants/", "tests/changed.py"),
+)
+CRATES = ("rust/", "tests/rust/", "Cargo.")
+"""The files for which the Rust tests run."""
 
 
 def changed_since(base: str) -> list[str]:
@@ -41,9 +46,14 @@ def checks_of(path: str) -> list[str]:
     ['tests/test_docs.py']
     >>> checks_of("python/ackwell/drawing/ledger_map.py")[:2]
     ['python/ackwell/drawing/ledger_map.py', 'tests/drawing/test_drawing.py']
+    >>> checks_of("rust/core/src/time_wheel/stream.rs")
+    ['tests/differential/test_time_wheel.py', 'tests/test_stubs.py']
     """
+    file = Path(path)
     if path.endswith(".md") or path.startswith("docs/"):
-        return ["tests/test_docs.py"]
+        return [*dict.fromkeys(["tests/test_docs.py", *_tests_naming(file.name, "tests")])]
+    if path.startswith("examples/"):
+        return ["tests/test_docs.py", "tests/examples"]
     if path.startswith(TOOLS):
         return [
             "tests/test_make.py",
@@ -51,33 +61,59 @@ def checks_of(path: str) -> list[str]:
             "tests/test_commits.py",
             "tests/test_mutants.py",
         ]
+    if path.startswith(("rust/core/src/", "rust/python/src/")):
+        structure = file.relative_to(Path(*file.parts[:3])).parts[0].removesuffix(".rs")
+        compared = f"tests/differential/test_{structure}.py"
+        return [*[compared][: (ROOT / compared).is_file()], "tests/test_stubs.py"]
     if path.startswith("python/"):
         if path.endswith(".py"):
             module, *tests = judges(path)
             return [module, *tests[:FEW]]
         if path.endswith(".pyi"):
             return ["tests/test_stubs.py"]
-        name = Path(path).name
         return [
-            *_tests_naming(name, "tests/"),
-            *(test for module in _naming(name, "python/ackwell") for test in checks_of(module)),
+            *_tests_naming(file.name, "tests"),
+            *(test for module in _naming(file.name, "python/ackwell") for test in checks_of(module)),
         ]
-    if not path.startswith("tests/") or path.startswith(("tests/pulsar/", "tests/rust/", "tests/fuzz/")):
-        return []
-    if Path(path).name.startswith("test_"):
+    if _is_test(path):
         return [path]
-    folder = str(Path(path).parent)
-    if Path(path).stem in ("conftest", "__init__"):
-        return [folder] if folder != "tests" else []
+    folder = str(file.parent)
+    if file.name == "conftest.py":
+        return [folder] if folder not in ("tests", "tests/pulsar") else []
     # A module of helpers, vectors or answers.
-    name = path.removesuffix(".py").replace("/", ".") if path.endswith(".py") else Path(path).name
-    return _tests_naming(name, folder)
+    return _tests_naming(_name_in_sources(path), folder)
+
+
+def _is_test(path: str) -> bool:
+    """Return whether a file is a test that runs without a broker."""
+    return (
+        path.startswith("tests/")
+        and not path.startswith("tests/pulsar/")
+        and path.endswith(".py")
+        and Path(path).name.startswith("test_")
+    )
+
+
+def _name_in_sources(path: str) -> str:
+    """Return the text by which sources name a file: the name of the module, or that of the file."""
+    if path.endswith(".py"):
+        return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    return Path(path).name
 
 
 def _tests_naming(text: str, folder: str) -> list[str]:
-    """Return the first few test files that contain a text, those of a folder first."""
-    tests = [path for path in _naming(text, "tests") if Path(path).name.startswith("test_")]
-    return sorted(tests, key=lambda test: not test.startswith(folder))[:FEW]
+    """Return the first few tests that contain a text, or else tests of the modules that contain it.
+
+    The test of the same name comes first, and then those of the folder.
+    """
+    naming = _naming(text, "tests")
+    tests = {path for path in naming if _is_test(path)}
+    if not tests:
+        tests = {
+            path for each in naming for path in _naming(_name_in_sources(each), "tests") if _is_test(path)
+        }
+    stem = text.rpartition(".")[2]
+    return sorted(tests, key=lambda test: (stem not in test, not test.startswith(folder), test))[:FEW]
 
 
 def _naming(text: str, folder: str) -> list[str]:
@@ -89,7 +125,8 @@ def _naming(text: str, folder: str) -> list[str]:
         source = path.read_text()
         if text in source or (package and imported.search(source)):
             found.append(str(path.relative_to(ROOT)))
-    return found
+    # The tests of this module contain names of any files.
+    return [path for path in found if path not in ("tests/changed.py", "tests/test_changed.py")]
 
 
 def main(base: str, marked: str) -> int:
@@ -99,8 +136,9 @@ def main(base: str, marked: str) -> int:
         print(f"nothing changed since {base}")
         return 0
     commands = [["ruff", "format", "--check", "--quiet", "."], ["ruff", "check", "--quiet", "."], ["mypy"]]
-    if any(path.startswith("rust/") for path in files):
-        commands = [["cargo", "test", "--quiet", "-p", "ackwell-core"], ["make", "install"], *commands]
+    if any(path.startswith(CRATES) for path in files):
+        rust = [["cargo", "fmt", "--all", "--check"], ["cargo", "test", "--quiet", "-p", "ackwell-core"]]
+        commands = [*rust, ["make", "install"], *commands]
     tests = dict.fromkeys([*(test for path in files for test in checks_of(path)), *GUARDS])
     commands.append(["pytest", "-q", "-x", "--hypothesis-profile", "check", "-m", marked, *tests])
     for command in commands:

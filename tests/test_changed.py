@@ -18,8 +18,12 @@ pytestmark = pytest.mark.checkout
         ("CHANGELOG.md", ["tests/test_docs.py"]),
         ("tests/cursor/test_cursor.py", ["tests/cursor/test_cursor.py"]),
         ("python/ackwell/_native.pyi", ["tests/test_stubs.py"]),
-        ("tests/pulsar/kit.py", []),
-        ("rust/core/src/ledgers.rs", []),
+        ("tests/pulsar/test_seek.py", []),
+        ("tests/pulsar/conftest.py", []),
+        ("tests/spark/conftest.py", ["tests/spark"]),
+        ("examples/queue/jobs.py", ["tests/test_docs.py", "tests/examples"]),
+        ("rust/core/src/ledgers.rs", ["tests/differential/test_ledgers.py", "tests/test_stubs.py"]),
+        ("rust/python/src/convert.rs", ["tests/test_stubs.py"]),
     ],
 )
 def test_a_file_has_the_tests_that_look_at_it(path: str, expected: list[str]) -> None:
@@ -42,6 +46,13 @@ def test_a_module_has_its_examples_and_its_first_judges() -> None:
         ("tests/vectors/reports.json", "tests/diagnosis/test_reports.py"),
         ("tests/replay/oracle.py", "tests/replay/test_kinds.py"),
         ("tests/commands.py", "tests/broker/test_contradictions.py"),
+        ("tests/pulsar/live/wrong.py", "tests/subscription/test_broker_transcripts.py"),
+        ("tests/reference/bit_set.py", "tests/differential/test_bit_set.py"),
+        ("benches/fleet.py", "tests/test_fleet.py"),
+        ("docs/operators.md", "tests/cli/test_operators.py"),
+        ("docs/events.md", "tests/replay/test_layouts.py"),
+        ("requirements/lock.txt", "tests/test_make.py"),
+        ("tests/changed.py", "tests/test_changed.py"),
         ("Makefile", "tests/test_make.py"),
     ],
 )
