@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -217,10 +217,13 @@ def path_text(path: str | AnyPath) -> str:
     return str(path).encode(errors="backslashreplace").decode()
 
 
-def refuse_one_text(sources: Iterable[object]) -> None:
-    """Raise `TypeError` for a text instead of a list of paths: its characters are not sources."""
-    if isinstance(sources, str):
-        raise TypeError(f"the sources are the text {sources!r}; expected a list of paths: [{sources!r}]")
+def require_paths(sources: object) -> None:
+    """Raise `TypeError` for one path, a mapping or another value that is not a list of paths."""
+    if isinstance(sources, str | Path | ObjectPath):
+        shown = str(sources)
+        raise TypeError(f"the sources are one path, {shown!r}; expected a list of paths: [{shown!r}]")
+    if isinstance(sources, bytes | Mapping) or not isinstance(sources, Iterable):
+        raise TypeError(f"the sources are a value of type {type(sources).__name__}; expected a list of paths")
 
 
 @cache

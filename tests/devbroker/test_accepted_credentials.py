@@ -21,7 +21,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ackwell.cli import app
-from ackwell.devbroker import Broker, DevBrokerSettings
+from ackwell.devbroker import AsyncBroker, Broker, DevBrokerSettings
 from ackwell.devbroker.accepted_credentials import AcceptedCredentials, secret_key, subject_of
 from ackwell.devbroker.broker_conf import credentials_of, settings_of
 from ackwell.errors import ErrorCode
@@ -161,6 +161,20 @@ def test_settings_of_a_broker_conf_have_an_effect_by_their_own_names() -> None:
 def test_a_wrong_setting_of_a_broker_conf_is_refused(setting: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         settings_of(setting.split())
+
+
+def test_another_value_than_a_list_of_settings_is_refused() -> None:
+    settings: Any = DevBrokerSettings
+    assert settings(broker_conf=["maxMessageSize=5"], namespaces=["a/b"], super_users=()).release
+    for name in ("broker_conf", "namespaces", "super_users"):
+        for kind, value in (("str", "a=1"), ("dict", {"a": "1"}), ("int", 5), ("bytes", b"a")):
+            with pytest.raises(
+                TypeError, match=f"^{name} is a value of type {kind}; expected a list of texts"
+            ):
+                settings(**{name: value})
+    broker: Any = AsyncBroker
+    with pytest.raises(TypeError, match="settings is a value of type dict; expected DevBrokerSettings"):
+        broker(settings={"version": "4.0"})
 
 
 def test_credentials_are_required_if_a_setting_or_an_option_asks_for_them() -> None:

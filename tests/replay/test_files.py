@@ -463,6 +463,10 @@ def test_a_column_in_the_path_is_named_before_the_equals_sign() -> None:
 
 
 @pytest.mark.parametrize("read", [read_events, replay_files, read_each, read_snapshots])
-def test_one_text_instead_of_a_list_of_paths_is_refused(read: Callable[[Any], Iterable[object]]) -> None:
-    with pytest.raises(TypeError, match=r"expected a list of paths: \['/nowhere.jsonl'\]"):
-        list(read("/nowhere.jsonl"))
+def test_another_value_than_a_list_of_paths_is_refused(read: Callable[[Any], Iterable[object]]) -> None:
+    for one in ("/nowhere.jsonl", Path("/nowhere.jsonl")):
+        with pytest.raises(TypeError, match=r"one path, .*expected a list of paths: \['/nowhere.jsonl'\]"):
+            list(read(one))
+    for kind, other in (("dict", {"file": "/nowhere.jsonl"}), ("bytes", b"/nowhere"), ("int", 5)):
+        with pytest.raises(TypeError, match=f"a value of type {kind}; expected a list of paths"):
+            list(read(other))

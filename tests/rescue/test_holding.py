@@ -95,7 +95,7 @@ def test_a_hold_without_a_journal_is_not_ours(tmp_path: Path) -> None:
     assert (admin.changed, list(tmp_path.iterdir())) == ([], [])
     # The journal of an interrupted run is used: it keeps the rate from before that run.
     journal(tmp_path / "j", RATE)
-    hold(made, TOPIC, NAME, tmp_path / "j")
+    hold(made, TOPIC, NAME, str(tmp_path / "j"))
     assert read_journal(tmp_path / "j")["before"] == RATE
     assert admin.changed == []
 
@@ -109,7 +109,7 @@ def test_the_journal_of_another_subscription_holds_nothing(tmp_path: Path, other
     assert caught.value.code == "other-journal"
     name = {"topic": TOPIC, "subscription": NAME} | other
     assert f"{file} is the journal of {name['subscription']!r} of {name['topic']}" in str(caught.value)
-    with pytest.raises(RefusedError), held(made, TOPIC, NAME, file):
+    with pytest.raises(RefusedError), held(made, TOPIC, NAME, str(file)):
         pass
     assert (admin.changed, file.exists()) == ([], True)
 
@@ -120,7 +120,7 @@ def test_a_release_sets_what_was_set_before(
 ) -> None:
     made, admin = connection({PATH: [HOLD, HOLD, before]})
     file = journal(tmp_path / "j", before)
-    assert release(made, file) == "released"
+    assert release(made, str(file)) == "released"
     assert admin.changed == [change]
     assert (admin.asked, slept) == ([PATH] * 3, [0.1])
     assert not file.exists()

@@ -50,7 +50,7 @@ def test_a_line_of_the_audit_file_has_its_time_in_milliseconds(
 def test_a_line_after_a_torn_one_in_the_audit_file_is_whole(before: str, tmp_path: Path) -> None:
     file = tmp_path / "audit.jsonl"
     file.write_text(before)
-    AuditFile(file)("unload", TOPIC, NAME)
+    AuditFile(str(file))("unload", TOPIC, NAME)
     text = file.read_text()
     assert text.startswith(before)
     *first, last = text.splitlines()
@@ -198,7 +198,7 @@ APPLIED = {f"{PATH}/billing/dispatchRate?applied=true": None}
 
 
 def unloaded(cluster: Remembering, folder: Path, **options: Any) -> Report:
-    return unload(cluster, TOPIC, NAME, journal=folder / "j", hold=False, **options)  # type: ignore[arg-type]
+    return unload(cluster, TOPIC, NAME, journal=str(folder / "j"), hold=False, **options)  # type: ignore[arg-type]
 
 
 @pytest.fixture

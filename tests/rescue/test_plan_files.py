@@ -19,7 +19,7 @@ FILE = Path(__file__).with_name("plan-version-1.json")
 
 
 def test_a_plan_file_of_version_1_loads() -> None:
-    (plan,) = read_plans(FILE)
+    (plan,) = read_plans(str(FILE))
     assert plan.name == ("persistent://shop/eu/orders", "billing")
     assert (plan.type, plan.restart) == (SubscriptionType.SHARED, "graceful")
     assert str(plan.missing) == "[(3:5..3:6],(3:7..3:8]]"

@@ -256,7 +256,7 @@ def test_the_acknowledgments_of_a_trace_are_those_of_the_named_subscription(tmp_
     ]
     (tmp_path / "trace.jsonl").write_text("".join(map(line, lines)))
     for subscription, ranges in (("a", "[(3:0..3:1]]"), ("b", "[(3:1..3:2]]")):
-        found = read_acks(tmp_path / "trace.jsonl", "t", subscription)
+        found = read_acks(str(tmp_path / "trace.jsonl"), "t", subscription)
         assert str(found.individually_deleted) == ranges
     with pytest.raises(StatsError, match="no event of 'c' of t"):
         read_acks(tmp_path / "trace.jsonl", "t", "c")

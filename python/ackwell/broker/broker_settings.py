@@ -30,6 +30,8 @@ MACHINE: Final = "(machine)"
 NEVER: Final = "(never)"
 """The table's value of a setting that no release changes at run time."""
 
+_EXAMPLE: Final = "managedLedgerMaxUnackedRangesToPersist=100000"
+
 _NOT_IN_SERVICE_CONFIGURATION: Final = ("bookkeeper_", "brokerClient_")
 """Prefixes under which a broker passes settings on to its BookKeeper and Pulsar clients."""
 
@@ -267,22 +269,32 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
         return min(self.max_message_size_bytes + FRAME_PADDING_BYTES, self.netty_max_frame_size_bytes)
 
 
+def require_texts(name: str, values: object, example: str) -> None:
+    """Raise `TypeError` for one text, a mapping or another value that is not a list.
+
+    >>> require_texts("namespaces", "public/default", "public/default")
+    Traceback (most recent call last):
+    TypeError: namespaces is a value of type str; expected a list of texts, such as ['public/default']
+    """
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+        kind = type(values).__name__
+        raise TypeError(f"{name} is a value of type {kind}; expected a list of texts, such as {[example]}")
+
+
 def assigned(assignments: Iterable[str]) -> dict[str, str]:
     """Split settings `name=value` into names and values; the last value of a name applies.
 
-    Raises `ValueError` for a text without a name or `=`.
+    Raises `TypeError` for a value that is not a list, and `ValueError` for a text without a name or `=`.
 
     >>> assigned(["maxMessageSize = 1000"])
     {'maxMessageSize': '1000'}
     """
+    require_texts("broker_conf", assignments, _EXAMPLE)
     values = {}
     for assignment in assignments:
         name, separator, value = assignment.partition("=")
         if not separator or not name.strip():
-            raise ValueError(
-                f"not a broker setting: {assignment!r}; expected name=value, such as "
-                "managedLedgerMaxUnackedRangesToPersist=100000"
-            )
+            raise ValueError(f"not a broker setting: {assignment!r}; expected name=value, such as {_EXAMPLE}")
         values[name.strip()] = value.strip()
     return values
 

@@ -44,7 +44,7 @@ from ackwell.cursor.cursor_state import AckSetMapping, CursorState
 from ackwell.cursor.rules import existing
 from ackwell.errors import CorruptStateError, LimitError, StatsError
 from ackwell.integers import INT64_MAX
-from ackwell.object_paths import AnyPath, any_path, refuse_one_text
+from ackwell.object_paths import AnyPath, any_path, require_paths
 from ackwell.position import Position
 from ackwell.regular_files import files_under, read_regular
 from ackwell.sources import SourceKind, source_kind, wrong_kind
@@ -237,7 +237,7 @@ class UnreadableSource(NamedTuple):
 
 def read_each(sources: Iterable[str | AnyPath]) -> Iterator[SubscriptionStats | UnreadableSource]:
     """Yield every subscription of files and folders, and an `UnreadableSource` for each damaged file."""
-    refuse_one_text(sources)
+    require_paths(sources)
     for source in sources:
         try:
             files = stats_files(source)

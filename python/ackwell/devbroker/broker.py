@@ -76,6 +76,10 @@ class AsyncBroker:
         self._tls, self._tls_port, self._admin_tls_port = tls, tls_port, admin_tls_port
         # Clients cannot connect to the address that means all addresses of the machine.
         self._advertised_host = advertised_host or (LOOPBACK if host in UNSPECIFIED else host)
+        if not isinstance(settings, DevBrokerSettings | None):
+            raise TypeError(
+                f"settings is a value of type {type(settings).__name__}; expected DevBrokerSettings"
+            )
         self.settings = settings or DevBrokerSettings()
         self.clock = Clock()
         file = None if path is None else BrokerFile(path)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
 
-from ackwell.broker.broker_settings import BrokerSettings
+from ackwell.broker.broker_settings import BrokerSettings, require_texts
 from ackwell.protocol.constants import MAX_MESSAGE_BYTES
 from ackwell.releases import known_release, release_number
 from ackwell.subscription import SubscriptionSettings
@@ -74,7 +74,10 @@ class DevBrokerSettings:
     """The broker stops sending messages to a connection with this many bytes of unread output."""
 
     def __post_init__(self) -> None:
-        """Raise `ValueError` for an unknown version."""
+        """Raise `ValueError` for an unknown version, and `TypeError` for a text instead of a list."""
+        require_texts("namespaces", self.namespaces, "public/default")
+        if self.super_users is not None:
+            require_texts("super_users", self.super_users, "admin")
         _ = self.broker, self.subscription
 
     @cached_property

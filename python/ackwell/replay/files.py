@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from ackwell.errors import EventError
-from ackwell.object_paths import AnyPath, any_path, refuse_one_text
+from ackwell.object_paths import AnyPath, any_path, require_paths
 from ackwell.regular_files import file_kind, files_under, require_regular
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.fold import Fold
@@ -39,7 +39,7 @@ def event_files(sources: Iterable[str | AnyPath]) -> list[AnyPath]:
     Raises `FileNotFoundError` for a source that does not exist, `EventError` for a folder without event files
     (`.jsonl`, `.jsonl.gz`, `.parquet`), and `OSError` for a pipe or a device.
     """
-    refuse_one_text(sources)
+    require_paths(sources)
     files: set[AnyPath] = set()
     for source in map(any_path, sources):
         if source.is_dir():

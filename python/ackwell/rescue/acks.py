@@ -15,11 +15,12 @@ if TYPE_CHECKING:
     from ackwell.cursor.cursor_state import CursorState
 
 
-def read_acks(source: Path, topic: str, subscription: str) -> CursorState:
+def read_acks(source: str | Path, topic: str, subscription: str) -> CursorState:
     """Return a subscription's state from persisted bytes, a memory dump, or recorded events.
 
     Raises `StatsError` if the source does not contain it.
     """
+    source = Path(source)
     if not source.is_dir() and file_kind(source) is not SourceKind.EVENTS:
         return read_state(source, subscription=subscription)
     for found in replay_files([source]):

@@ -5,19 +5,16 @@ from __future__ import annotations
 import json
 import os
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from ackwell.regular_files import append_to
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class AuditFile:
     """The file to which a `Connection` appends a line before each change."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: str | Path) -> None:
+        self._path = Path(path)
 
     def __call__(
         self, what: str, topic: str, subscription: str, *, positions: int = 0, digest: str = ""

@@ -37,13 +37,14 @@ _RELEASE_ATTEMPTS_MAX: Final = 60
 _RELEASE_PAUSE_S: Final = 2.0
 
 
-def hold(connection: Connection, topic: str, subscription: str, journal: Path) -> None:
+def hold(connection: Connection, topic: str, subscription: str, journal: str | Path) -> None:
     """Stop the delivery of a subscription; return when the broker confirms the hold.
 
     `journal` is written first. An existing journal belongs to an interrupted run and keeps the rate from
     before that run. Raises `RefusedError` if it belongs to another subscription, or if a hold without a
     journal is set.
     """
+    journal = Path(journal)
     topic = policy_topic(topic)
     path = _path(topic, subscription)
     before = check_holdable(connection, topic, subscription, journal)
@@ -78,7 +79,7 @@ def check_holdable(connection: Connection, topic: str, subscription: str, journa
     return now
 
 
-def release(connection: Connection, journal: Path, *, check: Callable[[], None] = lambda: None) -> str:
+def release(connection: Connection, journal: str | Path, *, check: Callable[[], None] = lambda: None) -> str:
     """Restore the rate in a journal, and delete the journal; return a description of the change.
 
     `check` is called directly before the change. If it raises an error, the hold and the journal remain.
@@ -86,6 +87,7 @@ def release(connection: Connection, journal: Path, *, check: Callable[[], None] 
     address is not the one in the journal, the subscription must be held there. Otherwise it is refused as
     well, because the address may be wrong.
     """
+    journal = Path(journal)
     found = read_journal(journal)
     refuse_other_cluster(f"{journal} is", found["cluster"], connection.admin.cluster)
     topic, subscription, before = found["topic"], found["subscription"], found["before"]
@@ -120,7 +122,7 @@ def held(
     connection: Connection,
     topic: str,
     subscription: str,
-    journal: Path,
+    journal: str | Path,
     *,
     check: Callable[[], None] = lambda: None,
 ) -> Iterator[None]:
@@ -129,6 +131,7 @@ def held(
     If a broker does not answer, the release is retried for two minutes. If it still fails, or if `check`
     raises another error, the hold and its journal remain (see `release`).
     """
+    journal = Path(journal)
     if journal.exists():
         # The journal of another subscription must not be released here.
         read_journal(journal, topic, subscription)

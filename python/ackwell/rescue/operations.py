@@ -29,7 +29,7 @@ _SEAT_ATTEMPTS_MAX: Final = 5
 
 
 def unload(
-    connection: Connection, topic: str, subscription: str, *, journal: Path, hold: bool = True
+    connection: Connection, topic: str, subscription: str, *, journal: str | Path, hold: bool = True
 ) -> Report:
     """Unload a topic without a loss for one subscription: hold, snapshot, unload, restore, release.
 
@@ -38,6 +38,7 @@ def unload(
     acknowledgments before the release, the call raises `AckwellError`, and the hold and the snapshot remain.
     Without `hold`, consumers may receive messages that they had acknowledged.
     """
+    journal = Path(journal)
     kept = journal.with_name(f"{journal.name}.snapshot.json")
     name = topic, subscription
     # An unloaded topic shows no type until a consumer connects; the snapshot of an interrupted run has it.

@@ -34,9 +34,9 @@ def refusal_json(error: RefusedError, topic: str, subscription: str) -> dict[str
     return {"topic": topic, "subscription": subscription, "code": error.code, "reason": str(error)}
 
 
-def read_plans(file: Path) -> list[Plan]:
+def read_plans(file: str | Path) -> list[Plan]:
     """Return the plans of a plan file; raises `StatsError` for any other file."""
-    plans = read_with_sha256(file, SourceKind.PLAN, PLAN_VERSION, key="plans")["plans"]
+    plans = read_with_sha256(Path(file), SourceKind.PLAN, PLAN_VERSION, key="plans")["plans"]
     if not isinstance(plans, list):
         raise StatsError(f"not {SourceKind.PLAN}", str(file))
     return [Plan.of_json(each, str(file)) for each in plans]

@@ -24,7 +24,7 @@ from ackwell.cluster.collect import MANIFEST, manifest_facts
 from ackwell.cursor.rules import acknowledged, existing
 from ackwell.diagnosis.limits import RANGE_LIMIT
 from ackwell.errors import StatsError
-from ackwell.object_paths import refuse_one_text
+from ackwell.object_paths import require_paths
 from ackwell.protocol.constants import SubscriptionType
 from ackwell.regular_files import read_regular
 from ackwell.rescue.checksums import check_sha256, with_sha256
@@ -139,7 +139,7 @@ def read_snapshots(sources: Iterable[str | Path]) -> Iterator[Snapshot | Unreada
 
     An unusable source yields an `UnreadableSource`.
     """
-    refuse_one_text(sources)
+    require_paths(sources)
     for source in sources:
         try:
             for file in stats_files(source):
