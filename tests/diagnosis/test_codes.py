@@ -16,6 +16,7 @@ from ackwell.diagnosis.doctor import diagnose
 from tests.broker.answers import holes, subscription
 from tests.commands import command
 from tests.diagnosis.test_delivery import recorded
+from tests.pulsar.stalls.causes import CAUSES, NOT_CAUSED
 
 CASES = [*Path(__file__).parent.glob("test_*.py"), *(Path(__file__).parents[1] / "broker").glob("test_*.py")]
 
@@ -39,6 +40,16 @@ def test_every_code_has_a_case() -> None:
     named = {each["code"] for each in recorded()} | set(re.findall(r'"([a-z0-9-]+)"', tests))
     missing = sorted(codes().keys() - named)
     assert not missing, f"write a test in tests/diagnosis that expects these codes: {missing}"
+
+
+def test_every_wait_and_every_defect_is_caused_on_a_broker_or_has_a_reason() -> None:
+    caused = {each.code for each in CAUSES}
+    of_broker = {entry.code for entry in codes().values() if entry.verdict in ("waiting", "stalled")}
+    missing = sorted(of_broker - caused - NOT_CAUSED.keys())
+    assert not missing, f"write a cause in tests/pulsar/stalls/causes.py, or a reason: {missing}"
+    assert caused <= codes().keys()
+    assert of_broker >= NOT_CAUSED.keys()
+    assert caused.isdisjoint(NOT_CAUSED), "these codes have a cause: remove the reason"
 
 
 @pytest.mark.parametrize("code", codes())

@@ -135,6 +135,22 @@ class Cause(NamedTuple):
 
 CAUSES: Final[list[Cause]] = []
 
+UNKNOWN: Final = "no sequence of requests is known that leads to this state"
+NOT_CAUSED: Final = {
+    "acknowledged-in-transaction": "no scene has an acknowledgment in a transaction",
+    "cursor-not-open": "no request closes the cursor of a loaded topic",
+    "unacked-negative": UNKNOWN,
+    "blocked-flag-left": "fixed in releases before those that the kit runs",
+    "total-permits-negative": UNKNOWN,
+    "permits-lost": "no scene has a client that returns too few permits",
+    "draining-hash-left": UNKNOWN,
+    "read-lost-active": "a race, fixed in 4.2.4 and 5.0.0",
+    "look-ahead-parked": "a race, fixed in 4.2.4 and 5.0.0",
+    "replay-not-read": UNKNOWN,
+    "no-read": UNKNOWN,
+}
+"""The codes of a wait or a defect without a cause here, each with the reason."""
+
 
 def cause(
     code: str, *, before: tuple[str, str] | None = None, **settings: Any
