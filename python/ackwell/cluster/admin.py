@@ -31,19 +31,21 @@ if TYPE_CHECKING:
     from ackwell.cluster.endpoint import Endpoint, Response
 
 PARTITIONS_MAX: Final = 100_000
-"""The most partitions of a topic that are read."""
+"""The maximum number of partitions of one topic that are read."""
 
 OVERVIEW_SECONDS_MAX: Final = 10.0
-"""How long a broker may take to connect and to answer with its overview; an unreachable one is left out."""
+"""The maximum time for the connection to a broker and the answer with its overview. A broker that takes
+longer is left out."""
 
 CHANGED_TOPIC_REQUESTS: Final = 3
-"""How often a topic is requested whose acknowledgments change between its two answers."""
+"""The maximum number of requests for a topic whose acknowledgments change between its two answers."""
 
 _MOVE_POLL_SECONDS: Final = 1.0
-"""How often a topic of an unreachable broker is requested."""
+"""The pause between two requests for a topic of an unreachable broker."""
 
 REQUESTS_AT_ONCE: Final = 8
-"""Enough to hide the round-trip time without a high load on the admin API."""
+"""The maximum number of parallel requests: enough to hide the round-trip time, without a high load on the
+admin API."""
 
 
 class TopicAnswer(NamedTuple):
@@ -58,7 +60,7 @@ class TopicAnswer(NamedTuple):
     stats: Mapping[str, Any]
     """The answer of `stats`."""
     policies: Mapping[str, Mapping[str, Any]]
-    """The effective policies by subscription, such as `dispatchRate`, that may hold messages back."""
+    """The effective policies that may hold messages back, such as `dispatchRate`, by subscription."""
     backlogs: Mapping[str, Mapping[str, Any]] = {}
     """The answer of `analyze-backlog` by subscription, if it was requested."""
     owner: str | None = None
@@ -87,13 +89,16 @@ class TopicAnswer(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerFacts:
-    """The version and settings that a broker reports. A missing one is None; `assumed` has the reason."""
+    """The version and settings that a broker reports.
+
+    A value that the broker does not report is None; `assumed` then contains the reason.
+    """
 
     version: str | None
     settings: Mapping[str, str] | None
     """The effective settings under the broker's names: its configuration, and the dynamic settings."""
     assumed: tuple[str, ...]
-    """The reasons for using defaults."""
+    """The reasons why defaults are used instead of the broker's version or settings."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the facts as JSON values."""
@@ -141,7 +146,7 @@ class Admin:
         return other
 
     def topics(self, wanted: Sequence[str] = ()) -> Iterator[str | UnreadableSource]:
-        """Yield the names of the wanted persistent topics, in order; without `wanted`, of all topics.
+        """Yield the names of the wanted persistent topics, in order; by default of all persistent topics.
 
         Each item of `wanted` is a tenant, `tenant/namespace`, `persistent://tenant/namespace`, a topic, or
         the base name of a partitioned topic. An item that cannot be listed yields an `UnreadableSource`.
@@ -175,9 +180,10 @@ class Admin:
     ) -> Iterator[TopicAnswer | UnreadableSource]:
         """Yield the statistics of the wanted topics in their order; several requests run at once.
 
-        A topic is skipped if `wants(topic)` is false. A topic in `owners` is requested from its owner. If a
-        broker cannot be reached, its topics may move to another broker within `wait_seconds`; their answers
-        then come last. The topics that do not move result in one `UnreadableSource` for each broker.
+        A topic is skipped if `wants(topic)` is false. A topic in `owners` is requested from its owner. If an
+        owner cannot be reached, its topics may move to another broker within `wait_seconds`. The answers of
+        topics that move are yielded last. For the topics that do not move, the method yields one
+        `UnreadableSource` for each unreachable owner.
         """
         waiting_for: dict[str, tuple[OwnerError, list[str]]] = {}
         names = self.topics(wanted)
@@ -324,8 +330,8 @@ class Admin:
     def facts(self, owner: str | None = None) -> BrokerFacts:
         """Return the version and settings of the broker that owns a topic, by default of the queried broker.
 
-        Each owner is asked once. If an owner reports neither, the version and settings of the queried broker
-        are returned, and `assumed` contains the reason.
+        Each owner is requested once. If an owner reports neither its version nor its settings, the facts of
+        the queried broker are returned, and `assumed` contains the reason.
         """
         if owner is None or owner == self.endpoint.asked_host:
             if "" not in self._facts:
@@ -480,9 +486,9 @@ class Admin:
         return TopicAnswer(topic, source, answer.time_ms, internal, stats, policies, backlogs, owner, info)
 
     def _info(self, path: str, internal: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Request the persisted cursors if any cursor has no open ledger; return an empty answer otherwise.
+        """Request `info-internal` if any cursor has no open ledger; return an empty answer otherwise.
 
-        The state of such a cursor may be in memory only.
+        The state of a cursor without an open ledger may be in memory only.
         """
         cursors = internal.get("cursors")
         shown = cursors.values() if isinstance(cursors, dict) else ()
@@ -596,8 +602,8 @@ class Admin:
 class _Direct:
     """The requests that go directly to the owners of topics, so that no broker has to redirect.
 
-    If a request to an owner fails, this and all later topics of the owner are requested from the queried
-    broker, which redirects.
+    If a request to an owner fails, the topic of this request and all later topics of the owner are requested
+    from the queried broker, which redirects.
     """
 
     def __init__(self, admin: Admin, overviews: Mapping[str, TopicOverview]) -> None:
@@ -624,7 +630,8 @@ class _Direct:
 def _may_be_throttled(shown: Mapping[str, Any]) -> bool:
     """Return whether a dispatch rate may delay messages.
 
-    A broker of 4.0 does not count the delays, so the result is then True for any backlog with a consumer.
+    A broker of 4.0 does not count the delays. The result for its statistics is True for any backlog with a
+    consumer.
     """
     if any(counter in shown for counter in THROTTLED):
         return any(map(shown.get, THROTTLED))

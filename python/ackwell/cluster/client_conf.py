@@ -30,7 +30,7 @@ _OAUTH2_PARAMETERS: Final = {
     "tlsKeyFile": "key",
 }
 _IGNORED_PARAMETERS: Final = ("type", "connectTimeout", "readTimeout", "autoCertRefreshDuration")
-"""`type` is checked; the others do not change which token is used."""
+"""Parameters of OAuth2 that are ignored. `type` is checked elsewhere; the others do not select the token."""
 
 _Made = TypeVar("_Made")
 

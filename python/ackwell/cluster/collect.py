@@ -37,7 +37,7 @@ SCHEMA_VERSION: Final = 1
 
 _LOCK: Final = ".collect.lock"
 _NAME_BYTES_MAX: Final = 200
-"""A file name may have 255 bytes on most file systems."""
+"""The maximum length of the encoded topic in a file name. Most file systems allow file names of 255 bytes."""
 
 
 class CollectedTopic(NamedTuple):
@@ -54,7 +54,8 @@ def collect(
 ) -> Iterator[CollectedTopic]:
     """Write a dump of each wanted topic, and yield each topic. Resume an interrupted run in the folder.
 
-    Raises `StoreError` if another run uses the folder. A topic that cannot be read is reported and skipped.
+    Raises `StoreError` if another run uses the folder. A topic that cannot be read is yielded without a dump,
+    but with the reason.
     """
     with _run(folder, time_ms) as run:
         facts = admin.facts()
@@ -131,7 +132,7 @@ def _write(run: AnyPath, answer: TopicAnswer) -> AnyPath:
 
 
 def _file(run: AnyPath, topic: str) -> AnyPath:
-    """Return the file for a topic, directly in the folder. Different topics have different files."""
+    """Return the path of a topic's dump in the folder of a run. Different topics have different paths."""
     digest = hashlib.sha256(topic.encode(errors="surrogatepass")).hexdigest()[:8]
     name = quote(topic, safe="", errors="replace").lstrip(".")
     return run / f"{name[:_NAME_BYTES_MAX]}.{digest}.json.gz"

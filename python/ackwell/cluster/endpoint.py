@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from ackwell.cluster.credentials import Credentials
 
 BODY_BYTES_MAX: Final = 256 << 20
-"""The largest answer; a `stats-internal` of a million ranges has about 30 MB."""
+"""The maximum size of an answer; a `stats-internal` of a million ranges has about 30 MB."""
 
 TIMEOUT_SECONDS_MAX: Final = 86_400
 
@@ -53,7 +53,7 @@ _FIRST_PAUSE_SECONDS: Final = 0.25
 _RETRYABLE: Final = (429, 500, 502, 503, 504)
 
 _CONNECT_SECONDS: Final = 3.0
-"""How long a connection to one of several hosts may take, before the next one is asked."""
+"""The maximum time for a connection to one of several hosts. After it, the next host is requested."""
 
 _STATUS: Final = {
     401: "the token is missing or not accepted; pass one with --token-file or --client-conf",
@@ -83,22 +83,22 @@ class Endpoint:
 
     url: str = field(repr=False)
     credentials: Credentials | None = field(default=None, repr=False)
-    """Without them, those of the user and password in `url`."""
+    """The credentials to send; by default the user and password in `url`, if there are any."""
     broker_url: str | None = None
-    """The address of the brokers or of a Pulsar proxy; without it, the admin API names the brokers."""
+    """The address of the brokers or of a Pulsar proxy; by default the admin API reports the addresses."""
     tls_trust_certificates: Path | None = None
-    """PEM file of the trusted authorities; without it, those of the machine."""
+    """The PEM file of the trusted authorities; by default the authorities that the machine trusts."""
     tls_certificate: Path | None = None
     tls_key: Path | None = None
     tls_allow_insecure: bool = False
     """Whether to accept any certificate; for test clusters only."""
     tls_verify_names: bool = True
-    """Whether a certificate must have the name of the host."""
+    """Whether the certificate of a host must contain the name of the host."""
     timeout_seconds: float = 30.0
     trusted_hosts: tuple[str, ...] = ()
-    """Further hosts that may get the credentials, in addition to those that the cluster lists."""
+    """Hosts that may receive the credentials, in addition to the hosts that the cluster lists."""
     reach: Mapping[str, str] = field(default_factory=dict)
-    """The address to connect to instead of a broker's: `host` or `host:port` to `host` or `host:port`."""
+    """Maps the address of a broker to the address to connect to instead; both are `host` or `host:port`."""
     _current: list[int] = field(default_factory=lambda: [0], init=False, repr=False, compare=False)
     """The index of the URL for the next request."""
 
@@ -180,7 +180,7 @@ class Endpoint:
     def change(
         self, method: str, path: str, body: bytes | None, cluster_hosts: Callable[[], frozenset[str]]
     ) -> Response:
-        """Send a request that changes the cluster. It must be idempotent: it is retried like `get`."""
+        """Send a request that changes the cluster. It is retried like `get`, so it must be idempotent."""
         return self._repeated(method, path, body, cluster_hosts)
 
     def _repeated(
@@ -266,9 +266,9 @@ class Endpoint:
         return Response(answer, _time_ms_of(received.get("Date")), received, host, redirected)
 
     def connect(self, address: tuple[str, int], timeout: float, *source: Any) -> socket.socket:
-        """Connect to a host, or to its address in `reach`.
+        """Connect to a host, or to its replacement in `reach`.
 
-        If the endpoint has several hosts, the timeout is only a few seconds.
+        If the endpoint has several hosts, the timeout is at most a few seconds.
         """
         host, port = address
         named = self.reach.get(f"{host}:{port}") or self.reach.get(host)
@@ -328,9 +328,9 @@ class OwnerError(StatsError):
     def __init__(self, error: OSError, source: str, owner: str) -> None:
         super().__init__(f"the owner {owner} cannot be reached: {error}", source)
         self.owner = owner
-        """Its admin address, `host:port`."""
+        """The admin address of the broker, `host:port`."""
         self.unresolved = isinstance(error, socket.gaierror)
-        """Whether its name does not resolve on this machine."""
+        """Whether the name of the broker does not resolve on this machine."""
 
 
 class _RetryableError(Exception):

@@ -32,9 +32,9 @@ _WITH_ERROR: Final = (400, 401)
 """The status codes whose body names the error, by RFC 6749."""
 
 _EARLY: Final = 0.9
-"""The part of a token's lifetime after which the next one is requested, as in Pulsar's clients."""
+"""The share of a token's lifetime after which the next token is requested, as in Pulsar's clients."""
 _RETRY_SECONDS: Final = 5.0
-"""The pause after a failed request for a token, if the last token is still valid."""
+"""The pause after a failed request for a new token, while the present token is still valid."""
 
 
 class OAuth2:

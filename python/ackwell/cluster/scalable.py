@@ -35,7 +35,7 @@ def is_scalable(topic: str | None) -> bool:
 
 
 def not_judged(topic: str, ask: Callable[[], Any]) -> UnreadableSource:
-    """Return the `UnreadableSource` of a scalable topic; `ask` requests the topic's statistics."""
+    """Return the `UnreadableSource` for a scalable topic; `ask` is called to request its statistics."""
     try:
         details = "; ".join(_details(ask()))
     except (StatsError, TypeError, ValueError):

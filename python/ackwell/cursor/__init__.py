@@ -21,7 +21,7 @@ _HOMES = {
     "CursorSettings": ".cursor_settings",
     "CursorState": ".cursor_state",
 }
-"""The module of each public name."""
+"""Maps each public name to the module that defines it."""
 
 __all__ = sorted(_HOMES)
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -37,7 +37,7 @@ WORDS_MAX: Final = BATCH_SIZE_MAX // 64
 """The maximum number of words in an ack set."""
 
 WHOLE: Final = -1
-"""The bits of all messages of an entry of any batch size."""
+"""The bits for all messages of an entry, for any batch size."""
 
 
 def from_words(words: Iterable[int]) -> int:
@@ -84,7 +84,7 @@ def to_words(bits: int) -> tuple[int, ...]:
 def words_of_rows(starts: NDArray[np.int64], words: NDArray[np.int64]) -> Iterator[list[int]]:
     """Yield the words of each row.
 
-    `starts` contains the index of each row's first word and, as its last item, the number of all words.
+    `starts` contains the index of each row's first word, and then the total number of words as its last item.
     """
     return (words[start:end].tolist() for start, end in pairwise(starts.tolist()))
 

@@ -29,10 +29,10 @@ class Carried(Protocol):
 
     @property
     def unknown_fields(self) -> bytes:
-        """The encoded fields that a cursor does not read, such as the transactions of a subscription."""
+        """The encoded fields that a cursor does not decode, such as the transactions of a subscription."""
 
     def count_of(self, position: Position) -> int | None:
-        """Return the redelivery count of an entry; None if it has none. O(1)."""
+        """Return the redelivery count of an entry; None if the entry has no count. O(1)."""
 
     def counts(self, is_acked: Callable[[int, int], bool]) -> Mapping[Position, int]:
         """Return the redelivery counts of the entries that are not acknowledged. O(counts)."""
@@ -63,7 +63,7 @@ class Loaded:
         return self._counts.changed
 
     def count_of(self, position: Position) -> int | None:
-        """Return the loaded redelivery count of an entry; None if it has none."""
+        """Return the loaded redelivery count of an entry; None if the entry has no count."""
         return self._counts.get(position)
 
     def counts(self, is_acked: Callable[[int, int], bool]) -> Mapping[Position, int]:

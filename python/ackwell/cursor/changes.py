@@ -20,9 +20,11 @@ class Changed:
 
     def __init__(self) -> None:
         self.positions: set[Position] | None = None
-        """None if they are unknown, also after more than `CHANGES_MAX` changes."""
+        """The positions that changed since the last successful save; None if they are unknown, for example
+        after more than `CHANGES_MAX` changes."""
         self._since: set[Position] | None = None
-        """The positions that changed since the last save began; they replace `positions` when it succeeds."""
+        """The positions that changed since the last save began. They replace `positions` when this save
+        succeeds."""
 
     def begin(self) -> set[Position] | None:
         """Begin a save; return the positions that changed since the previous save."""
@@ -30,12 +32,12 @@ class Changed:
         return None if self.positions is None else self.positions.copy()
 
     def saved(self) -> None:
-        """End a successful save: forget the positions that changed before it began."""
+        """End a successful save: forget the positions that changed before the save began."""
         self.positions = self._since
 
     @property
     def remembers(self) -> bool:
-        """Whether changes are tracked."""
+        """Whether changes are recorded: True after the first save began."""
         return self.positions is not None or self._since is not None
 
     @property

@@ -1,4 +1,4 @@
-"""The settings in which ackwell's cursor can differ from a broker's, with presets for broker versions.
+"""The settings in which ackwell's cursor can differ from a broker's cursor, with presets for broker versions.
 
 The defaults lose and redeliver the fewest messages. `CursorSettings.pulsar(version)` returns the behaviour of
 a broker version; `docs/design.md` gives the reason for every difference.

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from ackwell._native import Ledgers, PositionInfo, PositionRangeSet
 
 AckSetMapping = Mapping[Position, Sequence[int]]
-"""Partly acknowledged entries: signed 64-bit words for each; a set bit marks an unacknowledged message."""
+"""Maps each partly acknowledged entry to its ack set: signed 64-bit words, in which a set bit marks an
+unacknowledged message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +31,11 @@ class CursorState:
     mark_delete_position: Position
     """All entries at or before this position are acknowledged."""
     individually_deleted: PositionRangeSet
-    """The acknowledged positions beyond it."""
+    """The acknowledged positions after the mark-delete position."""
     batch_deleted: AckSetMapping | None = None
-    """The ack sets; None if the source does not show them, such as the admin API."""
+    """The ack sets; None if the source does not show them, as in the admin API."""
     ledgers: Ledgers | None = None
-    """The entries of each ledger; None if the source does not show them, such as a persisted state."""
+    """The number of entries of each ledger; None if the source does not show it, as in a persisted state."""
 
     @classmethod
     def of(cls, info: PositionInfo, ledgers: Ledgers | None = None) -> Self:

@@ -224,7 +224,7 @@ class CursorRules(Drawn):
         return left
 
     def acked_rows(self, ledger_ids: ArrayLike, entry_ids: ArrayLike) -> NDArray[np.bool_]:
-        """Return an array with True for each row whose entry is wholly acknowledged."""
+        """Return for each row whether its entry is wholly acknowledged."""
         ledgers, entries = as_int64(ledger_ids), as_int64(entry_ids)
         ledger_id, entry_id = self._mark_delete
         acked: NDArray[np.bool_] = (ledgers < ledger_id) | ((ledgers == ledger_id) & (entries <= entry_id))
@@ -258,7 +258,10 @@ class CursorRules(Drawn):
         return self.ack_part(ledger_id, entry_id, ack_set) >= 0
 
     def ack_part(self, ledger_id: int, entry_id: int, ack_set: Iterable[int]) -> int:
-        """Do the same as `ack_batch`; return the number of unacknowledged messages, or -1 if unchanged."""
+        """Do the same as `ack_batch`, but return how many messages of the entry are still unacknowledged.
+
+        Return -1 if the call changed nothing.
+        """
         if self._settings.batch_index_acks:
             if self._ledgers.contains(ledger_id, entry_id) and not self.is_acked(ledger_id, entry_id):
                 left = self._ack_sets.intersect(ledger_id, entry_id, ack_set)
@@ -468,7 +471,7 @@ class CursorRules(Drawn):
         return Drawing(f"Cursor at {self._mark_delete}", numbers, line, ranges)
 
     def _between(self, lower: Position, upper: Position) -> PositionRangeSet:
-        """Return the existing positions after `lower` up to `upper`, which are in different ledgers."""
+        """Return the existing positions after `lower` up to `upper`. The two must be in different ledgers."""
         split: PositionRangeSet = self._engine.PositionRangeSet()
         for ledger_id, entries in self._ledgers:
             if lower.ledger_id <= ledger_id <= upper.ledger_id:
@@ -505,7 +508,10 @@ class CursorRules(Drawn):
             self._require(position)
 
     def _ack_inside(self, position: Position, words: tuple[int, ...]) -> bool:
-        """Apply the ack set of a cumulative acknowledgment to its entry; return whether anything changed."""
+        """Apply the ack set of a cumulative acknowledgment to the entry at `position`.
+
+        Return whether anything changed.
+        """
         if not self._settings.batch_index_acks or self.is_acked(*position):
             return False
         if not self._settings.replace_ack_sets:
@@ -513,7 +519,7 @@ class CursorRules(Drawn):
         return self._ack_sets.replace_if_later(*position, words)
 
     def _recovered_ack_sets(self, info: PositionInfo) -> AckSets:
-        """Return the ack sets of a persisted state whose entries are not wholly acknowledged."""
+        """Return the ack sets of a persisted state, without those of wholly acknowledged entries."""
         sets: AckSets = self._engine.AckSets(info.batch_deleted)
         check_word_count(sets.longest())
         if not self._settings.keep_missing_positions:
@@ -620,8 +626,8 @@ def _checked_mark_delete(position: tuple[int, int]) -> Position:
 def _recovered_mark_delete(position: Position, ledgers: Ledgers) -> Position:
     """Return the mark-delete position that the broker recovers (`recoveredCursor`).
 
-    A position at the start of a deleted ledger moves to the next ledger. A position ahead of the last entry
-    moves back to that entry.
+    A position at the start of a deleted ledger moves to the next ledger. A position after the last entry
+    moves back to the last entry.
     """
     if position.entry_id == -1:
         ledger_ids = [ledger_id for ledger_id, _ in ledgers]

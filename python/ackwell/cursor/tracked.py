@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Baseline(NamedTuple):
-    """A saved state without its dictionaries. The next save is compared with it."""
+    """A saved state without its dictionaries. The next save is compared with this baseline."""
 
     mark_delete: Position
     acked: PositionRangeSet
@@ -34,8 +34,8 @@ class Baseline(NamedTuple):
 class Tracked:
     """The state of a cursor and its carried fields at the moment of a save.
 
-    Large parts are copied once, by the constructor. The save writes this copy, and the next save is compared
-    with it. Raises `ProtocolError` if another thread moves the cursor at the same time.
+    The constructor copies large parts once. The save writes this copy, and the next save compares its own
+    state with it. Raises `ProtocolError` if another thread changes the cursor at the same time.
     """
 
     def __init__(self, cursor: CursorRules, engine: Engine, ack_sets: AckSets) -> None:
@@ -80,7 +80,7 @@ class Tracked:
         return info
 
     def baseline(self) -> Baseline:
-        """Return the saved state as a baseline, and forget the changes before it."""
+        """Return the saved state as a baseline, and forget the changes that this save has written."""
         self._ack_sets.end_save()
         self._counts.saved()
         return self.now
@@ -119,9 +119,10 @@ class Tracked:
     def _values(
         self, positions: set[Position] | None, value_of: Callable[[Position], int | None]
     ) -> dict[Position, int] | None:
-        """Return the changed values by position; None if a dictionary of values cannot express the changes.
+        """Return the changed values by position; None if only the whole state can express the changes.
 
-        This is the case if the changed positions are unknown, or if an unacknowledged entry lost its value.
+        The result is None if the changed positions are unknown, or if an unacknowledged entry lost its value:
+        a dictionary of changes cannot remove a value.
         """
         if positions is None:
             return None

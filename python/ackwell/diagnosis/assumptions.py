@@ -42,17 +42,17 @@ _EXTREMES: Final[dict[str, tuple[str, str]]] = {
     FLUSH_SECONDS: (_UNLIMITED, "0"),
     CLIENT_TIMEOUT: (_UNLIMITED, "0"),
 }
-"""The settings that decide the loss of a restart: the values with the greatest and with the least loss."""
+"""Maps each setting that affects the loss of a restart to the values with the greatest and the least loss."""
 
 DECISIVE: Final = frozenset(_EXTREMES)
-"""The settings that decide the loss of a restart."""
+"""The names of the settings that affect the loss of a restart."""
 
 SEARCHED_RANGES_MAX: Final = 100_000
-"""With more ranges, the smallest limit without a loss is not searched but bounded from above."""
+"""If a cursor has more ranges, the smallest limit without a loss is not searched, but bounded from above."""
 
 
 Predict: TypeAlias = "Callable[[Sequence[BrokerSettings]], tuple[RestartLoss, ...]]"
-"""Predicts each restart, from the settings of one or more successive closes."""
+"""A function that predicts each restart from the settings of one or more successive closes."""
 
 
 class Widened(NamedTuple):
@@ -60,7 +60,7 @@ class Widened(NamedTuple):
 
     losses: tuple[RestartLoss, ...]
     reason: Reason | None
-    """None if no assumed setting changes a prediction."""
+    """The reason why the bounds are wider than one prediction; None if no assumed setting changes it."""
 
 
 def over_assumed(
@@ -119,7 +119,10 @@ def _variants(
 
 
 def _rules(settings: BrokerSettings, *, worst: bool) -> BrokerSettings:
-    """Return the settings with the version rules that keep the fewest (`worst`) or most acknowledgments."""
+    """Return the settings with the version rules of the greatest loss of acknowledgments.
+
+    If `worst` is false, return the settings with the rules of the least loss.
+    """
     return replace(
         settings,
         ranges_beyond_limit=int(not worst),

@@ -35,7 +35,7 @@ class JudgedBroker:
     version: str
     settings: BrokerSettings
     source: str
-    """The source of the version and the settings."""
+    """The text that states from where the version and the settings come."""
     assumed: tuple[str, ...] = ()
     """The values that the broker did not report, for which a default is used."""
     assumed_settings: frozenset[str] = frozenset()
@@ -138,7 +138,7 @@ class Checkup:
     """
 
     diagnoses: Sequence[Diagnosis]
-    """The newest diagnosis of each subscription: those that are stuck first, then the worst."""
+    """The newest diagnosis of each subscription: stuck subscriptions first, then by verdict, worst first."""
     histories: Mapping[tuple[str, str], Sequence[Diagnosis]]
     """Every diagnosis by topic and subscription, in order of time."""
     unread: Sequence[UnreadableSource]
@@ -146,7 +146,7 @@ class Checkup:
     restarts: tuple[Restart, ...] = RESTARTS
     sources: tuple[str, ...] = ()
     time_ms: int = field(default=0)
-    """When the doctor ran."""
+    """The time at which the doctor ran."""
     owners: Mapping[str, JudgedBroker] = field(default_factory=dict)
     """The brokers that own the topics, by their admin addresses; `broker` applies to other topics."""
 
@@ -286,7 +286,7 @@ class Checkup:
 
 
 TREND_MS: Final = 600_000
-"""A shorter history is not extrapolated."""
+"""The minimum length of a history that is extrapolated."""
 
 YEAR_MS: Final = 365 * 86_400_000
 

@@ -1,9 +1,9 @@
 """Decide whether a subscription delivers messages, and if not, why: the second verdict of the doctor.
 
 `ackwell.subscription.stall` decides whether a rule holds messages back, with the consumers that the broker
-reports. The known defects of brokers are entries of `codes.toml`. The conditions of a defect are names of
-attributes of `DeliveryFacts`. Progress is measured between two dumps, without thresholds. The verdict
-`STALLED` therefore requires two dumps.
+reports. The known defects of brokers are entries of `codes.toml`. An entry lists the attributes of
+`DeliveryFacts` that must be true or false for the defect. Progress is measured between two dumps, without
+thresholds. The verdict `STALLED` therefore requires two dumps.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ class DeliveryVerdict(StrEnum):
     IDLE = "idle"
     """No message is left to deliver."""
     WAITING = "waiting"
-    """By design: a rule of the broker holds messages back."""
+    """A rule of the broker holds messages back, by design."""
     CANNOT_TELL = "cannot tell"
     STALLED = "stalled"
-    """Probably a defect of the broker or of a client."""
+    """Messages wait without a rule of the broker: probably a defect of the broker or of a client."""
 
     @property
     def severity(self) -> int:
@@ -58,7 +58,7 @@ class DeliveryDiagnosis:
     consumer: str | None = None
     """The consumer whose permits, limit or unacknowledged messages are the cause."""
     details: tuple[str, ...] = ()
-    """The relevant numbers: messages per consumer, and limits."""
+    """Sentences with the relevant numbers, such as messages per consumer, and limits."""
     since_ms: int | None = None
     """The time of the last delivery or acknowledgment, if the source shows it."""
     suspected: Code | None = None
@@ -66,13 +66,13 @@ class DeliveryDiagnosis:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether messages wait although a user may expect their delivery."""
+        """Whether messages wait for a reason that a user should examine."""
         waits = self.verdict is DeliveryVerdict.WAITING and self.code.code not in EXPECTED_WAITS
         return waits or self.verdict is DeliveryVerdict.STALLED
 
     @property
     def reason(self) -> str:
-        """The code of the reason why nothing is delivered; empty while it delivers or is idle."""
+        """The code of the reason why nothing is delivered; empty if the subscription delivers or is idle."""
         is_fine = self.verdict in (DeliveryVerdict.DELIVERING, DeliveryVerdict.IDLE)
         return "" if is_fine else (self.suspected or self.code).code
 
@@ -112,16 +112,17 @@ BY_DESIGN: Final = {
     Undelivered.FIXED_DELAY: "fixed-delay",
     Undelivered.PAUSED: "paused",
 }
-"""The codes for the reasons of the model."""
+"""Maps each reason of `explain_stall` to its code in `codes.toml`."""
 
 
 EXPECTED_WAITS: Final = ("with-consumers", "delayed", "only-markers")
-"""The codes of waits that need no attention: for an acknowledgment, a time, or the next request."""
+"""The codes of waits that need no attention: messages wait for an acknowledgment, for a time, or for the
+next request of a consumer."""
 
 AT_A_LIMIT: Final = (Undelivered.CONSUMER_BLOCKED, Undelivered.SUBSCRIPTION_BLOCKED)
 
 SLOTS: Final = 65_535
-"""The hashes that all consumers own together; hash 0 has no owner."""
+"""The number of sticky-key hashes that all consumers own together; hash 0 has no owner."""
 
 
 @cache
@@ -146,14 +147,15 @@ def _defects(version: str) -> tuple[Code, ...]:
 
 @cache
 def _conditions(when: tuple[str, ...]) -> list[tuple[str, bool]]:
-    """Parse the conditions of a defect to pairs: the name of a fact, and the value that it must have."""
+    """Parse the conditions of a defect. Return pairs: the name of a fact, and the value that it must have."""
     return [(each.removeprefix("!"), not each.startswith("!")) for each in when]
 
 
 class DeliveryFacts:
-    """Facts about the delivery of a subscription, from a dump and an earlier one.
+    """Facts about the delivery of a subscription, from its newest dump and from an earlier one.
 
-    The conditions of a defect are names of the boolean attributes.
+    A defect in `codes.toml` lists its conditions in `when`: each is the name of a boolean attribute of this
+    class, with `!` before the name if the attribute must be false.
     """
 
     def __init__(
@@ -297,7 +299,7 @@ class DeliveryFacts:
 
     @property
     def _pause_rule(self) -> str:
-        """Return the code for a pause of reads until acknowledgments are written; empty if there is none."""
+        """Return the code for a pause of reads until acknowledgments are written; empty without a pause."""
         if not self.unread or self.pending_read or self.cursor_reads:
             return ""
         if self._may_pause_on_batch_indexes:
@@ -356,7 +358,7 @@ class DeliveryFacts:
     def _responsible_consumer(self) -> ConsumerStats | None:
         """Return the consumer to which `reason` applies, or None.
 
-        If it applies to several consumers, this is the one with the most unacknowledged messages.
+        If `reason` applies to several consumers, return the one with the most unacknowledged messages.
         """
         if self.one_active:
             return self._holder
@@ -424,7 +426,7 @@ def delivery_of(
 
 
 def _without_dispatch(stats: SubscriptionStats) -> str:
-    """Return the code of a subscription that has no backlog, or whose state of delivery is unknown."""
+    """Return the code of a subscription without a state of delivery: why it is missing, or not needed."""
     if stats.overview is not None and stats.overview.backlog_entries:
         return "delivering"
     if _is_idle(stats):
@@ -443,7 +445,7 @@ def _is_idle(stats: SubscriptionStats) -> bool:
 
 
 def _is_throttled(facts: DeliveryFacts, before: SubscriptionStats | None) -> bool:
-    """Return whether a dispatch rate, except for a hold, made the dispatcher wait between two dumps."""
+    """Return whether a dispatch rate made the dispatcher wait between two dumps; a hold does not count."""
     if before is None or before.dispatch is None or facts.held:
         return False
     now, then = facts.dispatch.throttled, before.dispatch.throttled

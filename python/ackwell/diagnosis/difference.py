@@ -37,9 +37,9 @@ class Difference:
     """The acknowledged entries and the ack sets in which two states differ."""
 
     acked: PositionRangeSet
-    """Whole entries acknowledged in the second state and not in the first."""
+    """The entries that are wholly acknowledged in the second state, but not in the first."""
     unacked: PositionRangeSet
-    """Whole entries acknowledged in the first state and not in the second."""
+    """The entries that are wholly acknowledged in the first state, but not in the second."""
     ack_sets: Mapping[Position, tuple[Sequence[int] | None, Sequence[int] | None]]
     """Entries whose ack sets differ, each with the first and the second ack set; None for no ack set."""
     ledgers_known: bool
@@ -68,11 +68,11 @@ class Differences:
     """The differences between two sources with many subscriptions."""
 
     both: Mapping[Name, Difference]
-    """Every subscription that both have, in order of the names."""
+    """The difference of every subscription that is in both sources, in order of the names."""
     only_before: Sequence[Name]
     only_after: Sequence[Name]
     unread: Sequence[UnreadableSource]
-    """Files that could not be read."""
+    """The files that could not be read."""
 
     def __bool__(self) -> bool:
         return bool(any(self.both.values()) or self.only_before or self.only_after)
@@ -149,7 +149,7 @@ def _topics(found: Iterable[Name], source: Path) -> list[str]:
 
 
 def _named_as(found: dict[Name, SubscriptionStats], other: Iterable[Name]) -> dict[Name, SubscriptionStats]:
-    """Return `found` with its only topic renamed to the only topic of `other`, if it has no full name."""
+    """Rename the only topic in `found` to the only topic in `other`, if the former has no full name."""
     mine, theirs = {topic for topic, _ in found}, {topic for topic, _ in other}
     if len(mine) != 1 or len(theirs) != 1 or any("://" in topic for topic in mine):
         return found
@@ -288,7 +288,7 @@ def _refuse_two_topics(before: CursorState, after: CursorState) -> None:
 
 
 def _ledgers(states: Iterable[CursorState]) -> Ledgers:
-    """Return the ledgers of all states, each up to the greatest entry in any of them."""
+    """Return the ledgers of all states. Each ledger ends at the greatest entry that any state contains."""
     from ackwell import Ledgers
 
     sizes: dict[int, int] = {}

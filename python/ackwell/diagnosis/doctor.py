@@ -1,7 +1,7 @@
 """Predict for each subscription whether a restart of its broker would lose acknowledgments.
 
 `diagnose` examines one subscription. It predicts both kinds of restart with `ackwell.broker.restart`,
-compares the state with each limit, and lists the remedies that help this state. The second verdict, whether
+compares the state with each limit, and lists the remedies that apply. The second verdict, whether
 the subscription delivers, comes from `ackwell.diagnosis.delivery`.
 """
 
@@ -70,9 +70,9 @@ class Diagnosis:
     usage: tuple[LimitUsage, ...] = ()
     remedies: tuple[Remedy, ...] = ()
     notes: tuple[str, ...]
-    """Limits of the prediction because of missing information, and observations."""
+    """Observations, and the information that is missing for an exact prediction."""
     delivery: DeliveryDiagnosis
-    """Whether it delivers, and why not."""
+    """Whether the subscription delivers messages, and why not."""
     unwritten_ms: int | None = None
     """The minimum time for which acknowledgments are in memory only; None if nothing shows that any are."""
 
@@ -262,7 +262,10 @@ FROM_THE_OVERVIEW: Final = (
 
 
 def _shows_parts(stats: SubscriptionStats) -> bool:
-    """Return whether the counters indicate acknowledged messages inside batches, which no answer shows."""
+    """Return whether the counters indicate acknowledged messages inside batches.
+
+    No answer of a broker shows these messages.
+    """
     dispatch = stats.dispatch
     if dispatch is None:
         return False
@@ -297,7 +300,7 @@ def _loss_to_json(loss: RestartLoss) -> dict[str, Any]:
 def _discarded(stats: SubscriptionStats, before: SubscriptionStats | None) -> Iterator[str]:
     """Yield a note if the cursor has lost its properties since the earlier dump.
 
-    The broker then probably could not read the cursor ledger.
+    The loss indicates that the broker could not read the cursor ledger.
     """
     if before is None or not before.properties or stats.properties:
         return
@@ -331,7 +334,10 @@ def _notes(
 def _reloaded(
     stats: SubscriptionStats, settings: BrokerSettings, losses: Sequence[RestartLoss]
 ) -> Iterator[str]:
-    """Yield a note if a graceful restart loses more because the topic was loaded since the last write."""
+    """Yield a note if a graceful restart loses more than it would after the next acknowledgment.
+
+    This is the case if the cursor was not written since the topic was loaded.
+    """
     closes = [loss for loss in losses if loss.restart == "graceful"]
     if stats.cursor_ledger != "read-only" or not closes or closes[0].messages.at_most == 0:
         return

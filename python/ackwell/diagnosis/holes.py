@@ -40,7 +40,7 @@ class Hole:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blockage:
-    """The effect of the oldest hole of a subscription."""
+    """The oldest hole of a subscription, and its effect."""
 
     topic: str
     subscription: str
@@ -48,11 +48,11 @@ class Blockage:
     acked_after: int
     """The number of entries after the hole that are wholly acknowledged."""
     pinned_bytes: int
-    """The size of the ledger of the hole and of all later ledgers, which cannot be deleted."""
+    """The total size of the ledger with the hole and of all later ledgers. They cannot be deleted."""
     next_mark_delete: Position
     """The mark-delete position after the hole is acknowledged."""
     freed_bytes: int
-    """The size of the ledgers that can then be deleted."""
+    """The total size of the ledgers that can be deleted after the hole is acknowledged."""
     freed_ledgers: int
     blocked_ms: int | None
     """The time since the mark-delete position last moved, if the broker reports it."""

@@ -181,7 +181,7 @@ def _printed(entry: StoredEntry, compression: str | None) -> list[StoredEntry]:
 
 
 def inspect_store(path: Path, ledger: str | None = None) -> list[Inspection]:
-    """Read the newest state of each ledger in an SQLite file; with `ledger`, of this one only.
+    """Read the newest state of each ledger in an SQLite file; with `ledger`, of this ledger only.
 
     The file is only read, and no owner is fenced. Raises `StoreError` for a file without ackwell's tables
     or without this ledger, and the errors of `ackwell.saving.recovery.recover`.
@@ -253,7 +253,7 @@ def _refuse_other_kinds(data: bytes, compression: str | None = None) -> None:
 
 
 _READABLE: Final = (SourceKind.CURSOR, SourceKind.FOOTER, SourceKind.BINARY)
-"""The decoders report the errors of binary data of an unknown kind."""
+"""Files of these kinds are passed to the decoders, which report their errors."""
 
 
 def _cursor_info(data: bytes, source: str) -> Inspection:
@@ -273,7 +273,7 @@ def _cursor_info(data: bytes, source: str) -> Inspection:
 
 
 def _is_cursor_info(data: bytes) -> bool:
-    """Return whether bytes are a ManagedCursorInfo rather than a PositionInfo; fields 2 and 3 decide.
+    """Return whether bytes are a ManagedCursorInfo rather than a PositionInfo, by their fields 2 and 3.
 
     A PositionInfo has int64 fields 1 and 2, and its field 3 is a message (wire type 2). A ManagedCursorInfo
     either lacks field 2, or its field 3 is an int64: the entry of the mark-delete position.

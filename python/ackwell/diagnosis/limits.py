@@ -1,4 +1,4 @@
-"""The limits of a broker that a cursor's state may exceed, and the used part of each."""
+"""The limits of a broker that a cursor's state may exceed, and the used share of each limit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from ackwell.broker.stats import SubscriptionStats
 
 NEAR_A_LIMIT: Final = 0.8
-"""The share of a limit from which a subscription is at risk: a busy one uses the rest within minutes."""
+"""The used share of a limit from which a subscription is at risk. A busy subscription may use the rest within
+minutes."""
 
 RANGE_LIMIT: Final = "managedLedgerMaxUnackedRangesToPersist"
 BATCH_LIMIT: Final = "managedLedgerMaxBatchDeletedIndexToPersist"

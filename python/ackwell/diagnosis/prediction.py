@@ -62,7 +62,7 @@ def predict(
     unwritten_entries: int | None = None,
     later: Sequence[BrokerSettings] = (),
 ) -> RestartLoss:
-    """Predict one restart of a subscription; `unwritten_entries` is the result of `unwritten`."""
+    """Predict one restart of a subscription. `unwritten_entries` is the result of `unwritten()`."""
     if stats.untouched and stats.batch_deleted is None and _has_no_unwritten_parts(stats, settings, restart):
         stats = replace(stats, batch_deleted={})
     state = stats if stats.shows_ledgers else CursorState.of(stats.to_position_info())
@@ -104,8 +104,8 @@ def _with_withheld(
 ) -> RestartLoss:
     """Add to one loss the acknowledgments that may not be on disk.
 
-    A graceful restart writes them to the metadata store at the close. They change its loss only if there is a
-    sign that writes fail.
+    A graceful restart writes these acknowledgments to the metadata store at the close. They change its loss
+    only if there is a sign that writes fail.
     """
     if held_back.messages.at_most == 0 or (loss.restart == "graceful" and not held_back.sign):
         return loss
@@ -128,7 +128,7 @@ def _with_withheld(
 
 
 def _with_unconfirmed(loss: RestartLoss, stats: SubscriptionStats, settings: BrokerSettings) -> RestartLoss:
-    """Add the reason for a loss that is greater if the last acknowledgments are not written."""
+    """Add a reason to a loss that is greater if the last acknowledgments are not written yet."""
     if loss.messages_before_flush == loss.messages:
         return loss
     is_open = stats.cursor_state in (None, "Open")
@@ -138,7 +138,10 @@ def _with_unconfirmed(loss: RestartLoss, stats: SubscriptionStats, settings: Bro
 
 
 def _has_no_unwritten_parts(stats: SubscriptionStats, settings: BrokerSettings, restart: Restart) -> bool:
-    """Return whether the restart keeps all ack sets, if no consumer connected since the topic's load."""
+    """Return whether the restart keeps all ack sets of a subscription without new acknowledgments.
+
+    The caller has checked that no consumer connected since the broker loaded the topic.
+    """
     if stats.cursor_ledger == "none":
         # If the broker reads ack sets back from the metadata store, a crash leaves them there.
         return restart == "crash" or not settings.reads_batch_indexes_back

@@ -2,9 +2,9 @@
 
 A broker sends an acknowledgment to the cursor ledger within `managedLedgerCursorPositionFlushSeconds`. No
 answer of the admin API shows whether the bookies have confirmed that write. A bookie that does not answer
-delays it for `bookkeeperClientTimeoutInSeconds`; then another bookie replaces the first one, or the write
-fails and the state is not `Open`. The write is therefore proven only when that time has passed after the
-acknowledgment.
+delays the write for `bookkeeperClientTimeoutInSeconds`. Then another bookie replaces the first one, or the
+write fails and the state is not `Open`. The write is therefore proven only when these times have passed after
+the acknowledgment (`written_after_ms`).
 
 `NoLedger` is the state of a cursor that was only read since the topic was loaded. It is also the state of a
 cursor whose ledger cannot be created or written: its acknowledgments are then in memory only. The counters of
@@ -30,10 +30,11 @@ if TYPE_CHECKING:
     from ackwell.cursor.cursor_state import CursorState
 
 WRITE_MS: Final = 1_000
-"""By default, a cursor is written at most once a second. A higher rate does not shorten this time."""
+"""The minimum time between two writes of a cursor by default. A higher rate of writes does not shorten it."""
 
 ATTEMPTS: Final = 2
-"""The timeouts of one write: one at a bookie of the ledger, and one at the bookie that replaces it."""
+"""The number of timeouts that one write may wait for: one at a bookie of the ledger, and one at the bookie
+that replaces it."""
 
 
 def unwritten(
@@ -42,9 +43,9 @@ def unwritten(
     """Return the maximum number of entries whose acknowledgment is not written yet; None if unbounded.
 
     Acknowledgments older than `written_after_ms` are written. If no acknowledgment arrived within that time,
-    the result is 0. Otherwise it is the number of entries acknowledged since a dump that is older than that
-    time. This requires that all states since then were within the limits, and that the cursor did not move
-    back (which closes the consumers).
+    the result is 0. Otherwise, the result is the number of entries acknowledged since the dump `before`, if
+    this dump is older than that time. This requires that all states since then were within the limits, and
+    that the cursor did not move back (which closes the consumers).
     """
     if stats.cursor_state not in (None, "Open") or DumpPart.WRITES in stats.unknown:
         return None
@@ -122,7 +123,7 @@ class Withheld(NamedTuple):
     is_certain: bool = False
     """Whether `info-internal` shows the persisted acknowledgments, so a crash loses exactly the others."""
     unwritten_ms: int | None = None
-    """The least time for which the cursor has not been written; None if it is unknown."""
+    """The minimum time for which the cursor has not been written; None if it is unknown."""
 
 
 NOTHING: Final = Withheld(Bounds(0, 0), "")
@@ -195,10 +196,11 @@ def _acknowledged_nothing(stats: SubscriptionStats) -> bool:
 
 
 def _acked(stats: SubscriptionStats, settings: BrokerSettings) -> Bounds:
-    """Return bounds of the number of acknowledged messages: 0, and the lower of two estimates.
+    """Return bounds of the number of acknowledged messages: 0, and the smaller of two upper bounds.
 
-    The first estimate is the number of delivered messages minus the unacknowledged ones. The second is the
-    most messages in acknowledged entries, plus the most acknowledged messages inside batches.
+    The first upper bound is the number of delivered messages minus the unacknowledged ones. The second is the
+    maximum number of messages in wholly acknowledged entries, plus that of acknowledged messages inside
+    partly acknowledged batches.
     """
     bounds = []
     dispatch = stats.dispatch
@@ -220,7 +222,10 @@ def _acked(stats: SubscriptionStats, settings: BrokerSettings) -> Bounds:
 
 
 def _sign(stats: SubscriptionStats) -> str:
-    """Describe the proof that an entry was wholly acknowledged since the topic's load; empty if unproven."""
+    """Describe the proof that an entry was wholly acknowledged since the broker loaded the topic.
+
+    Return an empty text without a proof.
+    """
     if stats.mark_delete_moved_ms is not None:
         return "the mark-delete position has moved since the topic was loaded"
     consumers = () if stats.dispatch is None else stats.dispatch.consumers
@@ -241,7 +246,10 @@ def _sign(stats: SubscriptionStats) -> str:
 
 
 def _switching_ms(before: SubscriptionStats | None, now: SubscriptionStats) -> int | None:
-    """Return the ms between two dumps that show the same switch of the cursor ledger, else None."""
+    """Return the time between two dumps of a cursor that was not written in between, else None.
+
+    In both dumps, the cursor switches to a new cursor ledger.
+    """
     if before is None or before.time_ms is None or now.time_ms is None or not _is_same_ledger(before, now):
         return None
     return now.time_ms - before.time_ms

@@ -1,9 +1,9 @@
 """Predict the effect of a rolling upgrade, or downgrade, on each subscription.
 
 A rolling restart closes each topic on its old broker and loads it on another one. The old broker writes the
-cursor by its rules and settings, and the broker that loads the topic last reads it back. A topic moves twice
-if it first moves to a broker that is restarted later. Without an acknowledgment in between, the second close
-writes to the metadata store, because the cursor ledger was only read since the load.
+cursor by its rules and settings, and the broker that loads the topic reads it back. A topic moves twice if it
+first moves to a broker that is itself restarted afterwards. Without an acknowledgment between the two moves,
+the second close writes to the metadata store, because the cursor ledger was only read since the load.
 
 The doctor (`ackwell.diagnosis.doctor`) makes all predictions, with the settings of both brokers. A change of
 a rule or a default matters if the prediction differs when only that change is undone.
@@ -46,11 +46,11 @@ class UpgradeChange(NamedTuple):
     attribute: str
     """The field of `BrokerSettings`."""
     name: str
-    """The broker's name of a setting; of a rule, the field."""
+    """For a setting, the broker's name of the setting; for a rule, the name of the field."""
     before: str
     after: str
     text: str
-    """The rule after the upgrade; of a setting, empty."""
+    """For a rule, the sentence that describes it after the upgrade; empty for a setting."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the change as JSON values."""
@@ -174,13 +174,13 @@ class SubscriptionUpgrade:
 
     upgrade: BrokerUpgrade
     now: Diagnosis
-    """The restarts of the old broker."""
+    """The prediction for restarts of the old broker."""
     moves: tuple[Diagnosis, ...]
-    """The rolling restart: if the topic moves once, and if it moves again without an acknowledgment in
-    between. Empty if the broker already has the release."""
+    """The predictions for the rolling restart: if the topic moves once, and if it moves twice without an
+    acknowledgment in between. Empty if the broker already has the release."""
     after: tuple[Diagnosis, Diagnosis]
-    """The restarts of the new broker, if the rolling restart lost nothing: with an acknowledgment since the
-    topic was loaded, and without one."""
+    """The predictions for a later restart of the new broker: with an acknowledgment since the topic was
+    loaded, and without one. They assume that the rolling restart lost nothing."""
     changes: tuple[UpgradeChange, ...]
     """The changes that affect the prediction."""
 
@@ -212,7 +212,7 @@ class SubscriptionUpgrade:
 
     @property
     def verdict(self) -> Verdict:
-        """The verdict on the rolling restart, or on a later restart if the upgrade makes that worse."""
+        """The worst verdict on the rolling restart, and on later restarts if the upgrade makes them worse."""
         return _worst([*self.moves, *(self.after if self.is_worse else ())])
 
     @property
@@ -248,9 +248,9 @@ def _worst(found: Iterable[Diagnosis]) -> Verdict:
 
 
 def _lost(found: Sequence[Diagnosis], restart: Restart) -> Bounds:
-    """Return the narrowest bounds that contain the number of messages that each diagnosis loses.
+    """Return the narrowest bounds that contain the numbers of lost messages of all diagnoses.
 
-    When a broker crashes, the latest acknowledgments may be unwritten.
+    The bounds include a crash before the latest acknowledgments are written.
     """
     if any(not each.is_known for each in found):
         return Bounds(0, None)
@@ -331,7 +331,10 @@ def _changes_that_matter(
 def _after(
     stats: SubscriptionStats, loaded: SubscriptionStats, target: JudgedBroker
 ) -> tuple[Diagnosis, Diagnosis]:
-    """Return two diagnoses for the new broker: with an acknowledgment since the load, and without one."""
+    """Return two diagnoses for the new broker: with an acknowledgment since the topic's load, and without it.
+
+    `stats` has the state of the first case, and `loaded` that of the second.
+    """
     settings, version, assumed = target.settings, target.version, target.assumed_settings
     return (
         diagnose(stats, settings, version=version, assumed=assumed),
@@ -344,10 +347,10 @@ class UpgradeCheck:
     """The effect of an upgrade on every subscription."""
 
     subscriptions: Sequence[SubscriptionUpgrade]
-    """The worst first."""
+    """Every subscription, the worst first."""
     unread: Sequence[UnreadableSource]
     upgrades: Sequence[BrokerUpgrade]
-    """The brokers that own the topics, each version and settings once; at least one."""
+    """The upgrades of the brokers that own the topics, without duplicates; at least one."""
 
     @classmethod
     def of(

@@ -72,4 +72,5 @@ CONSUMER_RULES: Final[Mapping[str, Mapping[Any, str]]] = {
         False: "a cumulative acknowledgment before the mark-delete position changes nothing",
     },
 }
-"""The same map for rules of `SubscriptionSettings` and `CursorSettings` that differ between releases."""
+"""Maps a rule of `SubscriptionSettings` or `CursorSettings` that differs between releases to its sentences.
+The value after the upgrade selects the sentence."""

@@ -56,7 +56,7 @@ class Move(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveEffect:
-    """The effect of a move; `before` and `after` are the wholly acknowledged entries."""
+    """The effect of a move. `before` and `after` contain the wholly acknowledged entries at these times."""
 
     topic: str
     subscription: str
@@ -67,9 +67,9 @@ class MoveEffect:
     ledgers: Mapping[int, int]
     """The entries of each ledger of the topic; `check_prediction` recognises the topic by them."""
     returned: Bounds
-    """Acknowledged messages that are delivered again."""
+    """The number of acknowledged messages that are delivered again."""
     vanished: Bounds
-    """Unacknowledged messages that are never delivered."""
+    """The number of unacknowledged messages that are never delivered."""
     note: str
     """The effect of a position without an entry, and of a search that ends early; else empty."""
 

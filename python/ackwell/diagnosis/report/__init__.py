@@ -33,16 +33,18 @@ if TYPE_CHECKING:
     from ackwell.diagnosis.remedies import Remedy
 
 FIGURES: Final = 24
-"""Subscriptions with a drawn map; every other one has its map as a line of blocks in the table."""
+"""The maximum number of subscriptions with a drawn map. Every other subscription has a line of block
+characters in the table."""
 
 SOURCES: Final = 3
-"""How many sources the head of the page lists; more are folded."""
+"""The maximum number of sources that the head of the page lists; longer lists are folded."""
 
 DETAIL_RUNS: Final = 60_000
-"""Runs of entries drawn one by one, over the whole page (16 bytes each)."""
+"""The maximum number of runs of entries that the page draws one by one (16 bytes each)."""
 
 DETAIL_RUNS_OF_A_ROW: Final = 300
-"""Runs of one row drawn one by one: more would be thinner than the pixels of a screen."""
+"""The maximum number of runs that a row of a map draws one by one. With more, a run would be thinner than a
+pixel."""
 
 
 def write_report(path: str | Path, checkup: Checkup) -> None:
@@ -107,9 +109,9 @@ class _Subscription:
     now: Diagnosis
     history: Sequence[Diagnosis]
     id: str
-    """The id of its row, the same on every page, as a target of links."""
+    """The id of the subscription's row, a target of links; it is the same on every page."""
     verdicts: Sequence[Verdict]
-    """One a kind of restart."""
+    """One verdict for each kind of restart."""
     blocks: Sequence[tuple[str, str]]
     detail: str = ""
     sizes: dict[str, int | None] = field(default_factory=dict)

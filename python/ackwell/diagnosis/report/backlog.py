@@ -1,4 +1,4 @@
-"""Draw the map of a backlog: acknowledged entries, and those that a restart loses."""
+"""Draw the map of a backlog: the acknowledged entries, and which of them a restart loses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 COMES_BACK: Final = "#e4572e"
 GREY: Final = "#7b8088"
-"""Of text and grid: readable on a white page and on a black one."""
+"""The colour of text and grid, which is readable on a white page and on a black one."""
 
 BLOCK_COUNT: Final = 20
 
@@ -31,9 +31,10 @@ def line_of(diagnosis: Diagnosis) -> Line:
 
 
 def blocks(diagnosis: Diagnosis) -> list[tuple[str, str]]:
-    """Return the share of acknowledged entries along the backlog as pairs of a kind and block characters.
+    """Return block characters that show the share of acknowledged entries along the backlog.
 
-    The kind is `lost` if a restart loses acknowledged entries of these blocks, else `kept`.
+    The characters are in groups `(kind, characters)`. The kind is `lost` if a restart loses acknowledged
+    entries in this part of the backlog, else `kept`.
     """
     line = line_of(diagnosis)
     if not line.length:
