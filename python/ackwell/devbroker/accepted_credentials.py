@@ -21,11 +21,11 @@ class AcceptedCredentials:
     """The credentials that a broker accepts; use it as the `authenticate` of a broker."""
 
     users: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Maps the names of the method `basic` to passwords; the name is the role."""
+    """Maps the user names of the method `basic` to passwords; the user name is the role."""
     token_key: bytes | None = field(default=None, repr=False)
     """The secret key of tokens (`tokenSecretKey`); the subject of a token is the role."""
     anonymous_role: str | None = None
-    """`anonymousUserRole`: the role of clients without credentials. Without it they are refused."""
+    """`anonymousUserRole`: the role of clients without credentials; None refuses these clients."""
 
     def __call__(self, method: str, data: bytes) -> str | None:
         """Return the role of a client; `PermissionError` if the credentials are wrong.

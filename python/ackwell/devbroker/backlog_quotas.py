@@ -1,7 +1,8 @@
 """Backlog quotas: limits of the size and the age of a topic's unacknowledged entries.
 
-As a Pulsar broker, the dev broker compares them every `backlogQuotaCheckIntervalInSeconds`. Above a limit it
-either acknowledges entries of the slowest subscription, or closes the producers and refuses new ones.
+Like a Pulsar broker, the dev broker checks the backlogs every `backlogQuotaCheckIntervalInSeconds`. Above a
+limit it either acknowledges entries of the slowest subscription, or closes the producers and refuses new
+ones.
 """
 
 from __future__ import annotations
@@ -25,13 +26,14 @@ if TYPE_CHECKING:
     from ackwell.devbroker.topic import Topic
 
 REDUCED_TO: Final = 0.9
-"""An eviction reduces the backlog to this part of the size limit."""
+"""An eviction reduces the backlog to this fraction of the size limit."""
 
 _REFUSALS: Final = {
     HOLD: ErrorCode.PRODUCER_BLOCKED_QUOTA_EXCEEDED_ERROR,
     EXCEPTION: ErrorCode.PRODUCER_BLOCKED_QUOTA_EXCEEDED_EXCEPTION,
 }
-"""The error of a refused producer, by policy. With a hold, clients keep their messages until a timeout."""
+"""Maps the policy of a quota to the error of a refused producer. With a hold, the client keeps its messages
+until a timeout."""
 
 
 def quota(topic: Topic, kind: str) -> dict[str, Any] | None:
@@ -84,7 +86,7 @@ def _slowest(topic: Topic) -> TopicSubscription | None:
 
 
 def _age_ms(subscription: TopicSubscription) -> int:
-    """Return the time since the ledger of the oldest unacknowledged entry was closed; 0 if it is open.
+    """Return the time since the ledger of the oldest unacknowledged entry was closed; 0 while it is open.
 
     A broker without `preciseTimeBasedBacklogQuotaCheck` measures the age in the same way, because it does not
     read the entry.

@@ -47,7 +47,7 @@ CLIENT_ACK_GROUPING_MS: Final = 100
 """The time for which the C++ and Python clients group acknowledgments."""
 
 ACK_MARGIN_S: Final = 0.02
-"""The time in which a client sends grouped acknowledgments."""
+"""The time that `settle` adds to the grouping time, in which the client sends its acknowledgments."""
 
 
 class AsyncBroker:
@@ -90,7 +90,8 @@ class AsyncBroker:
             self.service.permits = self.state.permits
         self._ports = Ports(lambda: ClientConnection(self.state, self.service, HANDLERS))
         self._admin: AdminServer | None = None
-        """It keeps running after `crash`, so that a test in another language can request the restart."""
+        """The admin API keeps running after `crash`, so that a test in another language can request a
+        restart."""
         self.crashed = False
         """Whether the broker has crashed and has not restarted."""
 
@@ -224,7 +225,7 @@ class AsyncBroker:
             await self._ping_until_quiet()
 
     async def _ping_until_quiet(self) -> None:
-        """Ping every client again and again, until no client sends a command between ping and answer."""
+        """Ping every client repeatedly, until no client sends a command between a ping and its answer."""
         while True:
             connections = list(self.state.shared.connections)
             before = {each: (each.pongs, each.commands) for each in connections}
@@ -238,7 +239,7 @@ class AsyncBroker:
                 return
 
     async def take_back(self, consumer: str, messages: Any = None, *, subscription: str | None = None) -> int:
-        """Redeliver messages of a consumer as after an ack timeout; return the number of entries.
+        """Redeliver messages of a consumer, as after an ack timeout; return the number of entries.
 
         The redelivery count of each entry increases by one. `consumer` is the consumer's name. `messages` is
         one message or several: as the client received them, as message ids, or as positions. A message of a

@@ -37,7 +37,7 @@ LIMITS: Final = {
 """Maps settings of a broker to fields of `SubscriptionSettings`."""
 
 NUMBER_MAX: Final = INT64_MAX // 60_000
-"""The largest number of a setting: minutes are stored in milliseconds."""
+"""The largest value of a setting, because minutes are converted to milliseconds in an int64."""
 
 
 def settings_of(assignments: Iterable[str], **fields: Any) -> DevBrokerSettings:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 SYSTEM: Final = "pulsar/system"
 
 COORDINATORS: Final = f"persistent://{SYSTEM}/transaction_coordinator_assign"
-"""The topic whose partitions are the transaction coordinators for the Java client; there is one."""
+"""The topic that the Java client looks up: each partition is a transaction coordinator. There is one."""
 
 COORDINATOR_COUNT: Final = 1
 
@@ -64,7 +64,7 @@ class BrokerState:
         """Objects that the admin API stores and that have no effect, such as other clusters."""
         self.schemas = Schemas(file, clock)
         self.saved_clock = PersistentMap[dict[str, int | None]](file, "clock")
-        """The state of the clock if it was moved, under `clock`."""
+        """The state of a clock that was moved, under the name `clock`."""
         if "clock" in self.saved_clock:
             clock.restore(self.saved_clock["clock"])
         self.coordinator = Coordinator(self.shared)
@@ -141,7 +141,7 @@ class BrokerState:
         return topic
 
     def _creates_topics(self, name: TopicName) -> tuple[bool, int]:
-        """Return whether a client's command creates a missing topic, and the number of partitions."""
+        """Return whether a client's command creates a missing topic, and the number of its partitions."""
         policy = self.shared.policy(name, AUTO_TOPICS)
         if policy is None:
             return self.settings.auto_create_topics, self.settings.auto_create_partitions
@@ -218,7 +218,7 @@ class BrokerState:
     # Policies
 
     def set_policy(self, namespace: str, field: str, value: Any) -> None:
-        """Set a namespace's policy, or remove it with None; it applies to existing topics at once."""
+        """Set a namespace's policy; None removes it. The change applies to existing topics at once."""
         policies = {name: kept for name, kept in self.shared.policies[namespace].items() if name != field}
         self.shared.policies[namespace] = policies if value is None else policies | {field: value}
         for topic in self.topics.values():
@@ -226,7 +226,7 @@ class BrokerState:
                 self._policy_changed(topic)
 
     def set_topic_policy(self, name: TopicName, policy: str, value: Any) -> None:
-        """Set a policy of a topic with its partitions, or remove it with None."""
+        """Set a policy of a topic and its partitions; None removes it."""
         key = str(name.partitioned)
         policies = {
             each: kept for each, kept in self.shared.topic_policies.get(key, {}).items() if each != policy

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ackwell.protocol.frames import Frame
 
 CRASH: Final = "the broker crashed"
-"""The reason of connections that close without closing their producers and consumers."""
+"""The reason for closing a connection without closing its producers and consumers first."""
 
 _ACK: Final = int(CommandType.ACK)
 _SEND: Final = int(CommandType.SEND)
@@ -78,7 +78,7 @@ class ClientConnection(asyncio.Protocol):
         self._delayed_flushes = 0
         self._unfinished_bytes = 0
         self._read_from_ms = 0
-        """The time from which commands are read again; 0 if they are read."""
+        """The time at which reading of commands resumes; 0 if reading is not paused."""
         self._handshake: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport | None = None
 
@@ -329,7 +329,7 @@ class ClientConnection(asyncio.Protocol):
         self.send(CommandType.PRODUCER_SUCCESS, answer)
 
     def ping(self) -> None:
-        """Send a ping; the client answers it after everything that it sent before."""
+        """Send a ping. The answer arrives after all commands that the client sent before the answer."""
         self.send(CommandType.PING, messages.CommandPing())
         self.flush()
 

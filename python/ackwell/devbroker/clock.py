@@ -25,7 +25,7 @@ class Clock:
         self._offset_ms = 0
         self._frozen_ms: int | None = None
         self.moved_ms = 0
-        """The difference to the machine's time when the clock last ran or moved."""
+        """The offset to the machine's time when the clock was last moved or resumed."""
         self._timers: list[tuple[int, int, Callable[[], None]]] = []
         self._order = count()
         self._waking: asyncio.TimerHandle | None = None

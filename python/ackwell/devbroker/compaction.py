@@ -1,8 +1,8 @@
 """Compaction: the entries that a compacted read skips because a later message has the same key.
 
 A compacted read returns the newest message of each key in the order of the log. A message without payload
-deletes its key. A message without a key is skipped. A batch is skipped if all of its messages are;
-otherwise it is rewritten, and its skipped messages are marked with `compacted_out`.
+deletes its key. A message without a key is skipped. A batch is skipped if all of its messages are skipped.
+Otherwise the batch is rewritten, and its skipped messages are marked with `compacted_out`.
 """
 
 from __future__ import annotations

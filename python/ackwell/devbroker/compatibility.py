@@ -18,7 +18,7 @@ _PROMOTED: Final = {
     "bytes": {"bytes", "string"},
 }
 _DEPTH_MAX: Final = 64
-"""Schemas can be recursive; pairs at a greater depth count as compatible."""
+"""The maximum depth of a comparison, because schemas can be recursive. Deeper parts count as compatible."""
 
 STRATEGIES: Final = (
     "ALWAYS_COMPATIBLE",
@@ -34,7 +34,7 @@ STRATEGIES: Final = (
 
 
 def compatible(new: bytes, versions: list[bytes], strategy: str) -> bool:
-    """Return whether an Avro or JSON schema is compatible with the versions; False for invalid JSON."""
+    """Return whether an Avro or JSON schema is compatible with earlier versions; False for invalid JSON."""
     if strategy == "ALWAYS_COMPATIBLE" or not versions:
         return True
     if strategy == "ALWAYS_INCOMPATIBLE":
@@ -62,7 +62,7 @@ _COMPLEX_PARTS: Final = {
     "array": "items",
     "map": "values",
 }
-"""The part that a type needs."""
+"""Maps each complex type of Avro to the attribute that its definition must have."""
 
 
 def is_avro_schema(data: bytes) -> bool:

@@ -110,7 +110,7 @@ class TopicContent:
     def within_batch(
         self, position: tuple[int, int], batch_index: int, *, excluded: bool
     ) -> tuple[tuple[int, int], tuple[int, ...]]:
-        """Return position and ack set of a seek to a message of a batch; with `excluded`, to the next one."""
+        """Return the position and ack set for a seek to a batch message; with `excluded`, to the next one."""
         size = self.batch_size(position) if self.log.ledgers.contains(*position) else None
         acked = max(batch_index + excluded, 0)
         if size is not None and acked < size:
@@ -135,7 +135,7 @@ class TopicContent:
         self.shared.recorder.record(self.full_name, "", kind, position, **fields)
 
     def position_of(self, message_id: Any) -> tuple[int, int]:
-        """Return the position of a `MessageIdData`: the first one for earliest, the end for latest."""
+        """Return the position of a `MessageIdData`; `earliest` is the first position, `latest` the end."""
         ledger_id, entry_id = position_of(message_id)
         if ledger_id < 0:
             return self.first_position

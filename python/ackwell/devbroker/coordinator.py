@@ -20,7 +20,7 @@ class Coordinator:
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
         self.open = PersistentMap[dict[str, Any]](shared.file, "transaction")
-        """Maps a transaction to its topics, its subscriptions, its begin and its timeout, 0 for none.
+        """Maps a transaction to its topics, its subscriptions, its start time and its timeout (0 for none).
 
         The names of topics are those that the client sent, which may be short."""
 

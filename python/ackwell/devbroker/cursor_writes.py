@@ -1,4 +1,4 @@
-"""The times at which a broker writes a cursor, and the last written state, which a crash leaves.
+"""The times at which a broker writes a cursor, and the last written state, which survives a crash.
 
 A managed cursor writes to its ledger about once a second (`managedLedgerDefaultMarkDeleteRateLimit`), and
 writes postponed changes within `managedLedgerCursorPositionFlushSeconds`. An acknowledgment of a part of a
@@ -57,7 +57,8 @@ class CursorWrites:
         self._dirty = False
         self._limit = RateLimit(clock.now_ms())
         self.ledger = ledger
-        """Open after the first write; before it, read-only if the cursor was recovered from a ledger."""
+        """The state of the cursor ledger: open after the first write. Before that, read-only if the cursor
+        was recovered from a ledger."""
         self.written = MemoryState.held(cursor.to_state())
 
     def limit_rate(self, persistence: dict[str, Any] | None) -> None:

@@ -71,7 +71,8 @@ class DevBrokerSettings:
     max_events: int = 1_000_000
     """The number of events kept in `broker.events`; the oldest are dropped first."""
     max_pending_write_bytes: int = 16 << 20
-    """The broker stops sending messages to a connection with this many bytes of unread output."""
+    """If the client has not read this many bytes of the output of its connection, the broker stops sending
+    messages to it."""
 
     def __post_init__(self) -> None:
         """Raise `ValueError` for an unknown version, and `TypeError` for a text instead of a list."""

@@ -33,7 +33,7 @@ class _Fault:
     """The topic, the subscription and the producer or consumer that it applies to; empty for any."""
     value: float = 0
     reached: bool = False
-    """Whether there was an occasion for the fault."""
+    """Whether any event has matched the scope of the fault."""
 
     def applies_to(self, *names: str) -> bool:
         return all(wanted in ("", *_names(name)) for wanted, name in zip(self.scope, names, strict=True))
@@ -55,8 +55,8 @@ class Faults:
     """The injected faults; at the start there are none.
 
     A fault has a probability from 0 to 1. It can be limited to one topic, subscription, producer or consumer.
-    With `next`, it is limited to the given number of next occurrences. A call replaces the fault of the same
-    scope; probability 0 removes it.
+    With `next`, the fault happens at most this number of times. A second call with the same scope replaces
+    the fault; the probability 0 removes it.
 
     >>> faults = Faults()
     >>> faults.seed(7)

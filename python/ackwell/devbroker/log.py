@@ -57,7 +57,7 @@ class Log:
         self.rolled = False
         """Whether the last entry closed a full ledger and opened the next."""
         self.largest_entry_bytes = max(map(_largest_bytes, self.entries.values()), default=0)
-        """At least the bytes of the largest entry."""
+        """An upper bound of the bytes of the largest entry."""
         self._open: Ledger = []
         self._open_id = -1
         self._open_bytes = 0
@@ -159,14 +159,14 @@ class Log:
 
     @property
     def end(self) -> Position:
-        """The position before the next entry, in the open ledger."""
+        """The last position in the open ledger; its entry id is -1 if this ledger is empty."""
         return Position(self._open_id, len(self._open) - 1)
 
     def first_published_at(self, time_ms: int) -> Position:
         """Return the first entry published at or after a time, else the end. O(log entries).
 
-        Publish times come from producers and may be out of order. A binary search finds one such entry, as in
-        a Pulsar broker.
+        Publish times come from producers and may be out of order. In that case, the binary search may find
+        another entry than the first, as in a Pulsar broker.
         """
         positions = [(ledger_id, entries) for ledger_id, entries in self.entries.items() if len(entries)]
         low, high = 0, sum(len(entries) for _, entries in positions)

@@ -245,7 +245,7 @@ _CHECKS: Final[dict[str, Callable[[Any], None]]] = {
     PERSISTENCE.name: _check_quorums,
     RETENTION.name: _check_retention,
 }
-"""By policy, the check of values that have its form."""
+"""Maps a policy to a further check of a value that has the right JSON type."""
 
 
 def namespace_json(stored: dict[str, Any]) -> dict[str, Any]:
@@ -273,7 +273,7 @@ def namespace_json(stored: dict[str, Any]) -> dict[str, Any]:
 
 
 def from_namespace_json(given: dict[str, Any]) -> dict[str, Any]:
-    """Return the policies to store for a new namespace, by Pulsar's JSON; ignore empty and unknown fields."""
+    """Return the policies in Pulsar's JSON for a new namespace; ignore empty and unknown fields."""
     stored: dict[str, Any] = {}
     for each in POLICIES:
         value = given.get(each.field)

@@ -32,7 +32,7 @@ PERSISTENT_ATTRIBUTES: Final = {
     "Topic": {"subscriptions"},
     "TopicSubscription": {"subscription", "properties"},
 }
-"""By class, the attributes that survive a restart; a test compares them with the classes."""
+"""Maps a class to its attributes that survive a restart; a test compares them with the classes."""
 
 
 class PersistentMap(dict[str, V]):

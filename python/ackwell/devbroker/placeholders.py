@@ -80,7 +80,7 @@ class LoadedLedger(Sequence[LogEntry]):
         )
         """The bytes in memory: the bytes of the known entries."""
         self.largest_entry_bytes = max((len(entry.data) for entry in known.entries.values()), default=0)
-        """At least the bytes of the largest known entry."""
+        """An upper bound of the bytes of the largest known entry."""
         self.delays = bool(known.deliver_at_ms) or any(each.deliver_at_ms for each in known.entries.values())
         """Whether any entry of the topic is delayed."""
         self.size_bytes = max(size_bytes, self.held_bytes)

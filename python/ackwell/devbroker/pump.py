@@ -86,7 +86,7 @@ def _permits(source: TopicSubscription, limit: int) -> tuple[int, int]:
 def _read(
     source: TopicSubscription, limit: int, max_bytes: int
 ) -> tuple[list[tuple[int, int]], list[LogEntry]] | None:
-    """Read the next positions and entries, up to the first open transaction.
+    """Read the next positions and entries, up to the first entry of an open transaction.
 
     If some of them are undeliverable, acknowledge these and return None; the caller reads again.
     """

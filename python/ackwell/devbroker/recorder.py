@@ -1,7 +1,7 @@
 """The recorder of the broker's events, in the event schema of `ackwell.replay`.
 
-It stores single events, and an `EventRun` for an event of many entries. `EventRun` creates its events only
-when they are read.
+A single event is stored as it is. The same event for many entries is stored as one `EventRun`, which creates
+the events only when they are read.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 EVENT_RUN_MAX: Final = 1_000
-"""Publishes of a run; the recorder drops its oldest events run by run."""
+"""The maximum number of publishes in one run. The recorder drops its oldest events run by run."""
 
 
 class EventRun(NamedTuple):

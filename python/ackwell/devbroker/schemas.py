@@ -34,7 +34,8 @@ class Schemas:
     def __init__(self, file: BrokerFile | None, clock: Clock) -> None:
         self._clock = clock
         self.versions = PersistentMap[list[tuple[str, int]]](file, "schema")
-        """Maps a topic to its versions: the hexadecimal digits, and the time of the addition in ms."""
+        """Maps a topic to its versions: the schema in hexadecimal, and the time in ms at which it was
+        added."""
 
     def put(self, topic: str, schema: Any, strategy: str | None = None) -> bytes | None:
         """Add a schema and return its version; return None for a schema type without a definition."""

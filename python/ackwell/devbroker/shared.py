@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from ackwell.protocol.topic_name import TopicName
 
 LEDGERS_OF_MEMORY: Final = 16
-"""The part of the free memory that an open ledger may take."""
+"""An open ledger may take the free memory divided by this number."""
 
 LEDGERS_MAX: Final = 1_024
-"""The part of the memory limit that an open ledger may take even if no memory is free."""
+"""Even if no memory is free, an open ledger may take the memory limit divided by this number."""
 
 
 class Shared:

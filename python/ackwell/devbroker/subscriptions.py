@@ -81,14 +81,14 @@ class ConnectedConsumer:
     """The loop time of the next message, if a fault slows the consumer down."""
     messages_out: int = 0
     messages_per_entry: int = 0
-    """A moving average in which each delivery weighs a tenth, as in a Pulsar broker."""
+    """The moving average of messages per entry; each delivery weighs a tenth, as in a Pulsar broker."""
     bytes_out: int = 0
     flow_ms: int = 0
-    """The time of the last permits; 0 before them."""
+    """The time at which the consumer last sent permits; 0 before that."""
     consumed_ms: int = 0
-    """The time of the last delivery; 0 before it."""
+    """The time of the last delivery; 0 before the first one."""
     acked_ms: int = 0
-    """The time of the last acknowledgment; 0 before it."""
+    """The time of the last acknowledgment; 0 before the first one."""
     redelivered: int = 0
     knows_end: bool = False
     """Whether the client was notified that it has read all messages of a terminated topic."""
@@ -195,7 +195,7 @@ class TopicSubscription:
 
     @property
     def throttles(self) -> list[Throttle]:
-        """The rates that limit the delivery: of the topic and of the subscription."""
+        """The dispatch rates that limit the delivery: the rate of the topic and that of the subscription."""
         return [each for each in (self.content.throttle, self._throttle) if each is not None]
 
     # Consumers

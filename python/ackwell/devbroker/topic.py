@@ -47,7 +47,7 @@ class Topic:
         self.created_ms = content.clock.now_ms()
         """The time at which the topic was created or loaded."""
         self.published_ms = 0
-        """The time of the last message; 0 before it."""
+        """The time of the last message; 0 before the first one."""
         self.publish_throttle: Throttle | None = None
         self.apply_policies()
 

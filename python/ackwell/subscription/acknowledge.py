@@ -39,7 +39,7 @@ class Acknowledgments:
         return self._state.cursor.ledgers.last_position
 
     def check_exists(self, position: Position) -> bool:
-        """Return whether an entry exists; raise `ProtocolError` if it is ahead of the last one.
+        """Return whether an entry exists; raise `ProtocolError` if it is after the topic's last entry.
 
         Return False for an entry of an unknown or trimmed ledger, and for an entry after the end of its
         ledger. A broker ignores the acknowledgment of such an entry.
@@ -98,12 +98,12 @@ class Acknowledgments:
         state.forget_many(ledger_ids, entry_ids)
 
     def check_existing(self, ledger_ids: Int64s, entry_ids: Int64s) -> None:
-        """Raise `ProtocolError` if an entry is ahead of the last position."""
+        """Raise `ProtocolError` if an entry is after the topic's last entry."""
         if not self._state.cursor.ledgers.contains_all(ledger_ids, entry_ids, BEFORE_ALL):
             self._existing(ledger_ids, entry_ids)
 
     def partial_ack_keeps_blocked(self) -> bool:
-        """Return whether a consumer is blocked, and acknowledging part of a batch does not unblock it."""
+        """Return whether any consumer is blocked and stays blocked if it acknowledges part of a batch."""
         state = self._state
         return not state.settings.partial_ack_unblocks and any(each.blocked for each in state.consumers)
 
@@ -117,7 +117,7 @@ class Acknowledgments:
     def ack_part(
         self, consumer: Consumer | None, ledger_id: int, entry_id: int, ack_set: Sequence[int]
     ) -> bool:
-        """Acknowledge the messages of a batch whose bit is clear; return whether this changed anything."""
+        """Acknowledge the messages with a clear bit in `ack_set`; return whether this changed anything."""
         if not ack_set:
             return self.ack(consumer, ledger_id, entry_id)
         state = self._state
@@ -312,8 +312,8 @@ class Acknowledgments:
     def _end(self, transaction: TransactionId) -> Transaction:
         """Close a transaction and return its content.
 
-        With `cumulative_hides_individual`, and while any open transaction has acknowledged cumulatively,
-        close only the cumulative part. The individual acknowledgments then stay open.
+        If `cumulative_hides_individual` is set and any open transaction has a cumulative acknowledgment, only
+        the cumulative acknowledgment of this transaction ends. Its individual acknowledgments stay open.
         """
         transactions = self._state.transactions
         if self._state.settings.cumulative_hides_individual and transactions.cumulative:
@@ -338,7 +338,7 @@ class Acknowledgments:
     def _lower(
         self, position: Position, remaining: int, consumer: Consumer | None, *, unblocks: bool
     ) -> None:
-        """Set the number of remaining messages of an entry; remove it if no message needs delivery."""
+        """Set the remaining messages of a pending entry; take the entry back if none needs delivery."""
         state = self._state
         if state.unread.needs_delivery(*position):
             state.consumers.reduce(*position, remaining, consumer, unblocks=unblocks)
@@ -365,7 +365,7 @@ class Acknowledgments:
 
 
 def _acked_bits(message: MessageId) -> int:
-    """Return the bits of the messages that an acknowledgment in a transaction names."""
+    """Return the messages that an acknowledgment in a transaction names, as bits."""
     unacked = from_words(message.ack_set)
     sized = message.batch_size is not None and message.batch_size >= 1
     if not unacked and not (message.ack_set and sized):

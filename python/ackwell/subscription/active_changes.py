@@ -20,7 +20,7 @@ class Removal(NamedTuple):
     """The result of removing a consumer."""
 
     entries: int
-    """The number of its entries to redeliver."""
+    """The number of entries that the removed consumer had, which will be redelivered."""
     active_changes: list[ActiveChange]
     """On Failover, the notifications for the other consumers."""
 
@@ -28,7 +28,7 @@ class Removal(NamedTuple):
 def active_changes(
     consumers: Consumers, before: Consumer | None, active: Consumer | None, joined: Consumer | None = None
 ) -> list[ActiveChange]:
-    """Return the notifications: for all consumers if the active one changed, else for the one that joined."""
+    """Return the notifications: for each consumer if another one is now active, else for the joined one."""
     if active is before:
         return [] if joined is None else [ActiveChange(joined.key, joined is active)]
     return [ActiveChange(each.key, each is active) for each in consumers]

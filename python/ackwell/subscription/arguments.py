@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 INT32_MIN: Final = -(2**31)
 INT32_MAX: Final = 2**31 - 1
 TIME_MAX_MS: Final = 2**62
-"""Later than any clock. Adding a delay to it does not overflow."""
+"""The latest valid time. Adding a delay to it does not overflow an int64."""
 
 
 def integer(name: str, value: int, minimum: int = INT64_MIN, maximum: int = INT64_MAX) -> int:
-    """Return an argument as an integer within bounds.
+    """Check that an argument is an integer within bounds, and return it.
 
     >>> integer("permits", 3, 0)
     3
@@ -122,7 +122,7 @@ def ack_set_words(ack_set: Sequence[int]) -> tuple[int, ...]:
 def word_columns(
     rows: int, starts: ArrayLike, words: ArrayLike
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Check and return each row's first word index, and all words.
+    """Check the ack sets of many rows; return the index of each row's first word, and all words.
 
     Raises `LimitError` if a row has too many words.
     """

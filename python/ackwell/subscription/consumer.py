@@ -16,7 +16,7 @@ ConsumerKey: TypeAlias = str | int
 """The identity of a consumer in every call: its `consumer_id` if it was added with one, else its name."""
 
 NO_EPOCH: Final = -1
-"""The epoch of a consumer whose client sends none, as on the wire (`DEFAULT_CONSUMER_EPOCH`)."""
+"""The epoch of a consumer whose client sends no epoch, as on the wire (`DEFAULT_CONSUMER_EPOCH`)."""
 
 
 class Consumer(EqualByState):
@@ -56,7 +56,7 @@ class Consumer(EqualByState):
         self.key = key
         self.name = name
         self.priority = priority
-        """0 is served first."""
+        """The priority; consumers with priority 0 are served first."""
         self.epoch = epoch
         """The number of redelivery requests of the client. A delivery of an older epoch is out of date."""
         self.permits = 0
@@ -64,22 +64,22 @@ class Consumer(EqualByState):
         self.withheld = 0
         """Permits that arrived while it was blocked. A broker grants them when it is unblocked.
 
-        In quarantine, all of its permits.
+        While the consumer is quarantined, all of its permits are withheld.
         """
         self.mean_batch_size = 0.0
-        """The moving average of messages in a delivered entry; 0 before the first (see `reads`)."""
+        """The moving average of the messages per delivered entry; 0 before the first entry (see `reads`)."""
         self.pending = pending
         """Position → (remaining messages, sticky-key hash)."""
         self.as_delivered: dict[Position, int] = {}
         """Position → batch size, which a broker of 4.0 reports instead of the remaining messages."""
         self.unacked = 0
         self.blocked = False
-        """Whether it reached its limit of unacknowledged messages and is not yet down to half of it."""
+        """Whether the consumer reached its message limit, and still has more than half of that number."""
         self.quarantined = False
-        """Whether it has a suspect, or makes room for one (see `quarantine`)."""
+        """Whether the consumer has a suspect entry, or makes room for one (see `quarantine`)."""
         self.timeouts = timeouts
         self.in_hand = in_hand
-        """Its entries in hand; `None` if it does not report them."""
+        """The entries on which the consumer works; `None` if it does not report them."""
         self.watched = timeouts is not None or in_hand is not None
         """Whether `timeouts` or `in_hand` records its deliveries."""
 

@@ -74,7 +74,7 @@ class Consumers(EqualByState):
         self.unacked = 0
         """The messages pending at all consumers."""
         self.blocked = False
-        """Whether the subscription reached its limit and is not yet below half of it."""
+        """Whether the subscription reached its limit, and still has at least half of it."""
         self.draining = DrainingHashes()
         self.reporting = 0
         """The number of consumers that report their entries in hand."""
@@ -124,7 +124,7 @@ class Consumers(EqualByState):
     def report(self, consumer: Consumer, concurrency: int | None) -> InHand | None:
         """Start to record the entries that a consumer has in hand (see `in_hand`).
 
-        Return None if `lost_counts` does not need it.
+        Return None if the setting `lost_counts` does not need these entries.
         """
         if consumer.in_hand is None and self._settings.lost_counts is LostCounts.IN_HAND:
             consumer.in_hand = InHand(concurrency)
@@ -196,7 +196,7 @@ class Consumers(EqualByState):
                 self.draining.count_delivered(consumer.key, sticky_key_hash)
 
     def report_batch_size(self, consumer: Consumer, position: Position, batch_size: int) -> None:
-        """Report a pending entry with its batch size unless `partial_ack_lowers_pending` is set."""
+        """Store the batch size of an entry for `pending`, unless `partial_ack_lowers_pending` is set."""
         if not self._settings.partial_ack_lowers_pending:
             consumer.as_delivered[position] = batch_size
 
@@ -334,7 +334,7 @@ class Consumers(EqualByState):
         return pending
 
     def unblock_returning(self, consumer: Consumer) -> None:
-        """Unblock a consumer that returned messages, if the settings unblock it."""
+        """Unblock a consumer that returned messages, if it is below its limit or the settings permit it."""
         if self._settings.redelivery_unblocks or consumer.unacked < self.full_at:
             self._unblock(consumer)
 
@@ -399,10 +399,10 @@ class Consumers(EqualByState):
         return max(allowance, 0)
 
     def all_fit(self, consumers: Sequence[Consumer], messages: Sequence[float], largest: int) -> bool:
-        """Return whether the consumers can get `messages` without reaching a limit, however reads split them.
+        """Return whether the consumers can get messages without reaching a limit, for any split into reads.
 
-        `messages` has the number for each consumer. `largest` is the size of the largest entry. Enough
-        permits must remain for the next read to be full.
+        `messages` has the number of messages for each consumer. `largest` is the number of messages in the
+        largest entry. Enough permits must remain for the next read to be full.
         """
         at_once = self.read_max
         total = sum(messages)
@@ -432,7 +432,7 @@ class Consumers(EqualByState):
         return self._settings.read_batch_size
 
     def readable(self) -> int:
-        """Return the number of entries that a broker reads at once: one for each permit of any consumer."""
+        """Return the number of entries that a broker reads at once: one for each permit of all consumers."""
         first = next((each.permits for each in self if each.permits > 0 and not each.blocked), 1)
         return max(first, sum(each.permits for each in self))
 
@@ -553,7 +553,7 @@ class Consumers(EqualByState):
 def _blocked(now: bool, unacked: int, limit: int) -> bool:
     """Return the right value of a blocked flag.
 
-    Between half of the limit and the limit it does not change.
+    If the count is between half of the limit and the limit, the flag keeps its value.
     """
     if limit == 0 or unacked * 2 < limit:
         return False

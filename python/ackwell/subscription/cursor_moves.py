@@ -1,4 +1,4 @@
-"""Moves of the whole subscription: seek, skip, expiry, a cleared backlog, another type.
+"""Moves of the whole subscription: seek, skip, expiry, clearing the backlog, a change of the type.
 
 An administrator requests these moves. They may acknowledge everything up to a position on any subscription
 type, although a consumer of a Shared subscription may not.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class CursorMoves:
-    """The moves of the cursor, with the changes of the other state that they require."""
+    """The moves of the cursor, and the changes of all other state that each move requires."""
 
     def __init__(self, state: State) -> None:
         self._state = state

@@ -30,7 +30,7 @@ class DelayedMessages(Protocol):
 
     @property
     def waits_for_fixed_delay(self) -> bool:
-        """Whether all delays are equal, so that entries read later are due later and reading is useless."""
+        """Whether all delays are equal. Entries that are read later are then also due later."""
 
     def note_undelayed(self) -> None:
         """Record that a message was not tracked, because it has no delay or is already due."""

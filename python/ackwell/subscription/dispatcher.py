@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 SINGLE_ENTRIES_MAX: Final = 20
-"""Up to this many entries are decided singly: below it, building columns costs more than it saves."""
+"""Up to this number of entries, each is decided singly: building columns would cost more than it saves."""
 
 
 class Delivery(NamedTuple):
@@ -37,7 +37,7 @@ class Delivery(NamedTuple):
     ledger_ids: Int64s
     entry_ids: Int64s
     redelivery_counts: Int64s | None
-    """`None` if no entry of the subscription has a redelivery count; `lost_counts` is their rule."""
+    """The redelivery count of each entry; `None` if no entry of the subscription has one."""
     ack_sets: Mapping[Position, tuple[int, ...]]
     """The unacknowledged messages, as words, of each partly acknowledged batch."""
     epoch: int
@@ -219,7 +219,8 @@ class Dispatcher:
 
         A broker reads its replay queue before new entries. If the queue has entries, and this call delivered
         or delayed an entry, the loop therefore stops before the next read. If `new_follow`, the loop also
-        stops after a read of the queue after which a broker reads new entries.
+        stops after a read of the queue that delivered nothing, if a broker then reads new entries (see
+        `looks_ahead`).
         """
         state = self._state
         policy = state.policy

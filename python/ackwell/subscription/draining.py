@@ -1,4 +1,4 @@
-"""Draining hashes: hashes with a new owner whose old owner still has pending messages.
+"""Draining hashes: each has a new owner, and its old owner still has pending messages of the hash.
 
 Order per key requires that the new owner gets no message of a hash before the old owner has finished. Only a
 join or a leave moves hashes, so the pending messages are searched only then. While no hash drains, this adds
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class DrainingHashes(EqualByState):
-    """The draining hashes: for each, its new owner and the number of pending entries by consumer."""
+    """The draining hashes. Each has a new owner, and a number of pending entries at each consumer."""
 
     __slots__ = ("pending",)
 
@@ -54,7 +54,7 @@ class DrainingHashes(EqualByState):
             self._remove(consumer, sticky_key_hash)
 
     def by_consumer(self) -> dict[ConsumerKey, dict[int, int]]:
-        """Return by old owner its draining hashes, each with the number of its pending entries. O(hashes)."""
+        """Map each old owner to its draining hashes and its number of pending entries of each. O(hashes)."""
         found: dict[ConsumerKey, dict[int, int]] = {}
         for sticky_key_hash, (owner, holders) in self.pending.items():
             for holder, entries in holders.items():

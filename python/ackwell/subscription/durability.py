@@ -31,7 +31,7 @@ class StagedState(NamedTuple):
 
     info: PositionInfo
     receipts_before: int
-    """The number of receipts, counted from the first ever added, that this state makes durable."""
+    """The number of receipts that this state makes durable, counted from the first receipt ever added."""
 
 
 class Durability(EqualByState):
@@ -42,7 +42,7 @@ class Durability(EqualByState):
         # `None` replaces the receipt of a consumer that left, because staged states count it.
         self._given = 0
         self.mark_delete: Position = cursor.mark_delete_position
-        """The last position up to which a durable state has everything acknowledged."""
+        """The mark-delete position of the last durable state."""
 
     def add(self, receipt: Receipt) -> None:
         """Add a receipt, which the next staged state includes."""

@@ -75,7 +75,7 @@ def apply_individual(
 
 
 def accepted_part(acks: Acknowledgments, command: AckColumns) -> AckColumns:
-    """Return the rows before the first invalid row: a broker that refuses the command applies them."""
+    """Return the rows before the first invalid row. A broker that refuses a command applies them."""
     if command.ack_type is AckType.CUMULATIVE:
         return command.first(0)
     last, rows = acks.last_position, range(len(command.ledger_ids))

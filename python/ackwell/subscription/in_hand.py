@@ -43,7 +43,7 @@ suspect.
 GONE_MIN: Final = 64
 """The minimum number of removed entries that a tracker keeps before it drops them."""
 UNPACKED_MIN: Final = 256
-"""The minimum number of entries that leave the columns at once."""
+"""The minimum number of entries that are moved from the columns to `_order` at once."""
 
 
 class InHand:
@@ -64,7 +64,7 @@ class InHand:
         self._columns = array("q"), array("q")
         """The deliveries after those of `_order`: ledger ids and entry ids. Empty while an entry is late."""
         self._late: set[Position] = set()
-        """The entries that timed out in hand. Each counts among the N until a later one is finished."""
+        """The late entries. Each counts as one of the N in hand until the consumer finishes a later entry."""
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, InHand):
@@ -201,7 +201,7 @@ def in_hand_of(state: State, consumer: Consumer) -> list[Position]:
 
 
 def outstanding(state: State, limit: int | None = None) -> list[Position]:
-    """Return the first `limit` entries that the active consumer of Exclusive or Failover has, or all.
+    """Return the entries that the active consumer of Exclusive or Failover has, at most `limit`.
 
     These are the unacknowledged entries before the read position, without dead letters and without the
     entries in their back-off.
@@ -230,7 +230,7 @@ def count_tries(state: State, consumer: Consumer) -> None:
 
 
 def encode_in_hand(state: State) -> bytes:
-    """Encode the entries in hand and the other suspects; no bytes if there are none."""
+    """Encode the entries in hand, and the suspects that are not in hand; no bytes if there are none."""
     if not state.consumers.reporting and not state.counts.suspecting:
         return b""
     held = {position for consumer in state.consumers for position in in_hand_of(state, consumer)}

@@ -52,7 +52,7 @@ class Quarantine:
     def choose(self, position: Position, sticky_key_hash: int) -> Consumer | Undelivered:
         """Choose the consumer of a suspect and withhold its permits.
 
-        Return it, or the reason if none is free.
+        Return the consumer, or the reason if no consumer is free.
         """
         state = self._state
         if state.policy.read is not None:
@@ -85,7 +85,7 @@ class Quarantine:
         return consumer is self._state.policy.active and position in outstanding(self._state, 1)
 
     def _for_queued(self, kept: set[ConsumerKey]) -> list[Position]:
-        """Add the consumers that make room for a queued suspect to `kept`.
+        """Add to `kept` the consumers that make room for a queued suspect.
 
         Return the suspects to deliver now.
         """

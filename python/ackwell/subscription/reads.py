@@ -42,14 +42,14 @@ class Read:
         return max(min(self._settings.round_robin_batch_size, -(-messages // self._mean)), 1)
 
     def allows(self, consumer: Consumer) -> int:
-        """Return the number of further entries that a Key_Shared consumer may get of this read."""
+        """Return the number of further entries that a Key_Shared consumer may get from this read."""
         allowed = self._allowed.get(consumer.key)
         if allowed is None:
             allowed = self._allowed[consumer.key] = entries_allowed(self._consumers, consumer)
         return allowed
 
     def restrict(self, allowed: Mapping[ConsumerKey, int]) -> None:
-        """Set how many entries Key_Shared consumers may get of this read."""
+        """Set the number of entries that each Key_Shared consumer may get from this read."""
         self._allowed.update(allowed)
 
     def reserve(self, consumer: Consumer) -> None:
@@ -69,7 +69,7 @@ class Read:
 
 
 def entries_allowed(consumers: Consumers, consumer: Consumer) -> int:
-    """Return the number of entries that a Key_Shared consumer may get of a new read."""
+    """Return the number of entries that a Key_Shared consumer may get from a new read."""
     if consumer.permits <= 0 or not consumers.may_take_of_key(consumer):
         return 0
     if not consumers.settings.max_unacked_per_consumer:

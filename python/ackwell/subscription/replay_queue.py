@@ -7,7 +7,8 @@ the same key.
 
 A read skips an entry that an open transaction acknowledged, and does not examine its message. If the
 transaction is aborted, the position is added as *unseen*: the delivery time of the message is unknown. If its
-hash is unknown too, the message may have any key, so every later message waits until it is examined.
+hash is also unknown, the message may have any key, so every later message waits until this message is
+examined.
 """
 
 from __future__ import annotations

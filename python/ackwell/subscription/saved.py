@@ -28,9 +28,8 @@ if TYPE_CHECKING:
 TRANSACTION_FIELD: Final = 20_601
 """`Transaction {most=1, least=2, repeated Entry=3, Cumulative=4}`.
 
-`Entry {ledger=1, entry=2, batch_size=3, hash=4, repeated acked words=5, waited=6}`, no words for the whole
-entry, 6 only if it is set;
-`Cumulative {ledger=1, entry=2, repeated unacked words=5}`.
+`Entry {ledger=1, entry=2, batch_size=3, hash=4, repeated acked words=5, waited=6}` has no words for a whole
+entry, and has `waited` only if it is true; `Cumulative {ledger=1, entry=2, repeated unacked words=5}`.
 """
 OUR_FIELDS: Final = (TRANSACTION_FIELD, SAVED_AS_FIELD, IN_HAND_FIELD)
 INT32_END: Final = 1 << 31
@@ -48,7 +47,7 @@ class SavedPart:
 
     @property
     def unknown_fields(self) -> bytes:
-        """The type, transactions and entries in hand, encoded, and the unknown fields of other writers."""
+        """The encoded type, transactions and entries in hand, and the unknown fields of other writers."""
         name, transactions = bytes_field(SAVED_AS_FIELD, self._state.kind.encode()), self._state.transactions
         return self._others + name + encode_transactions(transactions) + encode_in_hand(self._state)
 

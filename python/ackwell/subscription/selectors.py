@@ -146,7 +146,7 @@ class AutoSplit(EqualByState):
     def add(
         self, consumer: ConsumerKey, hash_ranges: Sequence[HashRange] = (), *, name: str | None = None
     ) -> None:
-        """Split the widest range, or the lowest of the widest.
+        """Split the widest range; if several are equally wide, the lowest of them.
 
         Raises `ProtocolError` if no range is wider than a slot.
         """
@@ -204,8 +204,8 @@ class StickyRanges(EqualByState):
     ) -> None:
         """Assign the ranges to the consumer.
 
-        Raises `ProtocolError` without ranges or if another consumer has a slot of them, `ValueError` if a
-        range is empty.
+        Raises `ProtocolError` if no range is given or if a slot belongs to another consumer, and
+        `ValueError` if a range is empty.
         """
         if not hash_ranges:
             raise ProtocolError(
@@ -286,15 +286,15 @@ def owners_of_slots(selector: Selector, consumers: Sequence[ConsumerKey]) -> NDA
 class FailoverRing(EqualByState):
     """The ring that chooses the active consumer of a topic without partitions, by the topic's hash.
 
-    Unlike the ring of Key_Shared, it uses the full 31-bit range and no separators. At the same point, a later
-    consumer replaces an earlier one.
+    Unlike the ring of Key_Shared, it uses the full 31-bit range and no separators. If two consumers have the
+    same point, the later one replaces the earlier one.
     """
 
     def __init__(self, topic: str) -> None:
         self._hash = murmur3_32(topic.encode()) & 0x7FFF_FFFF
 
     def active(self, names: Sequence[str]) -> int:
-        """Return the index of the active consumer among consumers in order of name."""
+        """Return the index of the active consumer in `names`, which must be sorted."""
         ring: dict[int, int] = {}
         for index, name in enumerate(names):
             for point in range(RING_POINTS):

@@ -57,8 +57,9 @@ class State:
     retrying: PositionsByHash
     """The messages outside of the queue that block later ones of their hash.
 
-    Each is pending in its back-off, or an open transaction acknowledged it while it waited. With
-    `nack_holds_until_acked` also every other message that was negatively acknowledged and is unacknowledged.
+    Such a message is in its back-off, or an open transaction acknowledged it while it waited for redelivery.
+    With `nack_holds_until_acked`, every message that was negatively acknowledged is in this map until it is
+    acknowledged.
     """
 
     def change_type(self, kind: SubscriptionType, selector: Selector | None) -> None:
@@ -107,7 +108,7 @@ class State:
                 self.stop_retrying(*pair)
 
     def stop_retrying(self, ledger_id: int, entry_id: int) -> None:
-        """Stop an entry that is queued or unread again from blocking its hash.
+        """Unblock the hash of an entry that is queued or unread again.
 
         With `nack_holds_until_acked`, the entry blocks its hash until it is acknowledged.
         """
@@ -144,7 +145,7 @@ class State:
     def forget_acknowledged(self) -> None:
         """Drop all entries up to the mark-delete position.
 
-        Call it after the position moved past unacknowledged ones.
+        Call this method after the mark-delete position has moved past unacknowledged entries.
         """
         mark_delete = self.cursor.mark_delete_position
         self.consumers.forget_up_to(mark_delete)

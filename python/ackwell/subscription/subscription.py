@@ -94,9 +94,9 @@ class Subscription:
     topic, partition : str, int, optional
         Determine the active consumer of a Failover subscription.
     chunk_entries : callable, optional
-        `chunk_entries(first, last)` returns the entries of a message sent in chunks. Without it an
-        acknowledgment with a first chunk acknowledges only its own entry, as in the broker, because entries
-        of other producers can be between the chunks.
+        `chunk_entries(first, last)` returns the entries of a message sent in chunks. Without it,
+        acknowledging such a message acknowledges only the entry of its last chunk, as in the broker, because
+        entries of other producers can be between the chunks.
     durable : bool
         False for a reader's cursor: `save` does not write, and returns the receipts at once.
     engine : Engine, optional
@@ -564,7 +564,7 @@ ActiveChange(consumer='a', active=True)])
 
         `ack_sets` acknowledges parts of batches. It is a pair of arrays: the index of each row's first word
         followed by the number of all words, and the words of all rows. A row without words is a whole entry.
-        The order is that of `handle`: whole entries first, unless a consumer is blocked.
+        Whole entries are acknowledged first, as by `handle`, unless a consumer is blocked.
         """
         who = self._consumer(consumer)
         if ack_sets is None:
@@ -624,9 +624,10 @@ ActiveChange(consumer='a', active=True)])
     def accepted_part(self, command: AckColumns) -> AckColumns:
         """Return the part of a command that a broker applies if `handle` refuses the command.
 
-        The part has the ids before the first id that is after the topic's last entry. For a cumulative
-        command it is empty. The broker ignores the rest, and still answers success to a command without a
-        transaction.
+        The broker handles the message ids in order. It stops at the first id that is after the topic's last
+        entry, and ignores this id and all later ones. The result has the ids that it handled. For a
+        cumulative command, the result is empty. If the command is not in a transaction, the broker still
+        answers success.
         """
         if not isinstance(command, AckColumns):
             raise TypeError(f"command is {command!r}; expected AckColumns")
@@ -706,7 +707,7 @@ ActiveChange(consumer='a', active=True)])
         """Return the later entries of a consumer that have the same hash as the given entry. O(entries).
 
         A subscription cannot recall delivered messages. `nack_in_order` redelivers these entries together
-        with the first one. The list is empty on other types than Key_Shared.
+        with the given one. The list is empty on other types than Key_Shared.
         """
         who = self._state.consumers[consumer]
         return self._redelivery.later_of_key(who, arguments.position(position, entry_id))
@@ -786,8 +787,9 @@ ActiveChange(consumer='a', active=True)])
     def expire(self, position: Place, entry_id: int | None = None) -> int:
         """Acknowledge everything up to an entry, on any type; return the number of entries that changed.
 
-        The caller determines which messages are past their time to live. With `expires_by_search` the search
-        of the broker may end before the given entry.
+        The caller determines which messages are past their time to live. With `expires_by_search`, the
+        entries are acknowledged only up to the entry that a broker's search finds, which may be before the
+        given one (see `expiry`).
         """
         return self._moves.expire(arguments.position(position, entry_id))
 

@@ -106,7 +106,8 @@ class SubscriptionSettings:
     consumer wait for their key."""
 
     look_ahead_per_subscription: int = 20_000
-    """`keySharedLookAheadMsgInReplayThresholdPerSubscription`: the same for all consumers together."""
+    """`keySharedLookAheadMsgInReplayThresholdPerSubscription`: no new entry is read while this many entries
+    of all consumers together wait for their key."""
 
     nack_backoff: RedeliveryBackoff = field(default=RedeliveryBackoff(60_000, 60_000))
     """The wait after a negative acknowledgment.
@@ -143,9 +144,9 @@ class SubscriptionSettings:
     """
 
     reads_by_permits: bool = False
-    """Permits limit the number of entries of one read, up to `read_batch_size`, as in a broker. If off,
-    permits count messages. The page "ackwell and Pulsar's broker" lists the effects on each type of
-    subscription."""
+    """A read has at most as many entries as there are permits, and at most `read_batch_size`, as in a broker.
+    If off, permits limit the number of messages. The page "ackwell and Pulsar's broker" lists the effects on
+    each type of subscription."""
 
     read_batch_size: int = 100
     """`dispatcherMaxReadBatchSize`: the maximum number of entries that a broker reads at once."""
@@ -215,7 +216,7 @@ class SubscriptionSettings:
     setting of the broker, not on the broker's version."""
 
     expires_by_search: bool = False
-    """`Subscription.expire` searches for the last entry to expire like a broker. The search may end before
+    """The method `expire` searches for the last entry to expire, as a broker does. The search may end before
     the given entry if that entry is in the open ledger and the newest entries are already acknowledged."""
 
     def __post_init__(self) -> None:

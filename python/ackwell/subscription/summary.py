@@ -21,11 +21,11 @@ class ConsumerSummary:
     """The permits and pending entries of one consumer."""
 
     consumer: ConsumerKey
-    """Its key."""
+    """The key of the consumer."""
     name: str
     permits: int
     unacked: int
-    """Messages, not entries."""
+    """The number of its unacknowledged messages (not entries)."""
     pending_entries: int
     in_hand: int
     """Entries that it works on, if it reports them."""
@@ -60,7 +60,7 @@ class Summary(Drawn):
     oldest_hole: Position | None
     """The first existing entry that is not acknowledged. It stops the mark-delete position."""
     oldest_hole_age_ms: int
-    """The time since it became the first, measured at the calls that pass a time."""
+    """The time since `oldest_hole` last changed, measured at the calls that pass a time."""
     consumers: tuple[ConsumerSummary, ...]
     nbytes: dict[str, int] = field(default_factory=dict)
     """Heap bytes of each structure."""

@@ -1,8 +1,9 @@
 """Acknowledgments in transactions: applied at the commit, dropped at the abort, refused on conflict.
 
 An open transaction *holds* the messages that it acknowledged. A held message is not pending at a consumer,
-and is neither redelivered nor acknowledged. Two open transactions never hold the same message, so commits
-need no order. A held entry keeps its batch size and hash, because an abort needs them to redeliver the entry.
+and is neither redelivered nor acknowledged. Two open transactions never hold the same message, so they can be
+committed in any order. A held entry keeps its batch size and hash, because an abort needs them to redeliver
+the entry.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ class HeldEntry(NamedTuple):
     batch_size: int
     sticky_key_hash: int
     waited: bool = False
-    """Whether it waited for redelivery, so that it still blocks later messages of its hash."""
+    """Whether the entry waited for redelivery when it was acknowledged. It then still blocks later messages
+    of its hash."""
 
 
 class HeldCumulative(NamedTuple):
@@ -69,9 +71,10 @@ class Transactions(EqualByState):
         self.open: dict[TransactionId, Transaction] = {}
         self._bits: dict[Position, int] = {}
         self.plain: dict[Position, int] = {}
-        """Position → bits acknowledged outside of open transactions, with which transactions conflict."""
+        """Position → the messages, as bits, that were acknowledged outside of open transactions. A
+        transaction that acknowledges one of these messages conflicts."""
         self.kept = self.plain if keeps_parts else {}
-        """The same bits if deliveries leave them out although the cursor dropped them; else empty."""
+        """`plain` if deliveries leave out these messages even after the cursor dropped them, else empty."""
 
     @property
     def entries(self) -> int:
@@ -159,7 +162,7 @@ class Transactions(EqualByState):
         self._replace(position, waited=False)
 
     def waited(self) -> Iterator[tuple[Position, int]]:
-        """Yield each entry that has a waiting mark with its hash."""
+        """Yield the position and the hash of each entry that has a waiting mark."""
         for content in self.open.values():
             for position, held in content.entries.items():
                 if held.waited:

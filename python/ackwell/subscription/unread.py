@@ -23,7 +23,7 @@ class Unread(EqualByState):
         self.ledgers = cursor.ledgers
         self._transactions = transactions
         self.position: tuple[int, int] = (0, 0)
-        """The first unread position; it need not exist."""
+        """The first unread position. An entry at this position need not exist."""
         self.rewind()
 
     def rewind(self) -> None:
@@ -46,7 +46,7 @@ class Unread(EqualByState):
         return not self._transactions.holds_all(Position(ledger_id, entry_id), unacked)
 
     def delivered(self, limit: int | None = None) -> list[Position]:
-        """Return the first entries before the read position that need delivery, at most `limit`."""
+        """Return the entries before the read position that need delivery, at most the first `limit`."""
         position = self.position
         self.rewind()
         count = self.ledgers.entries_between(self._just_before(), Position(*position))

@@ -117,7 +117,7 @@ def get_internal_configuration_data(_request: Request) -> Any:
 
 
 def get_runtime_configuration(request: Request) -> Any:
-    """Return the settings that determine the loss of a restart, which `ackwell doctor` reads."""
+    """Return the settings that determine the losses of a restart; `ackwell doctor` reads them."""
     return {name: str(value).lower() for name, value in request.state.settings.broker.named().items()}
 
 

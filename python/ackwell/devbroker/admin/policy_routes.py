@@ -70,7 +70,7 @@ def _store(request: Request, key: str, value: Any) -> None:
 
 
 def _key(request: Request, policy: NamespacePolicy) -> str:
-    """Return the key under which a policy is stored; mark a policy without effect by a header."""
+    """Return the key under which a policy is stored; add a header if the policy has no effect."""
     if not policy.enforced:
         request.notes |= STORED_ONLY
     return policy.topic if _is_topic(request) else policy.field

@@ -282,7 +282,7 @@ def set_namespace_resource_group(request: Request) -> None:
 
 
 _DEFAULT: Final = {"tenant": "", "namespace": "", "bundle": ""}
-"""The names of the quota of bundles without a quota."""
+"""The values of the path parameters under which the default quota is stored."""
 
 
 def get_default_resource_quota(request: Request) -> Any:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def subscriptions(request: Request) -> Iterator[TopicSubscription]:
-    """Yield the subscription in the path, of each partition; 404 if a partition does not have it."""
+    """Yield, for each partition, the subscription in the path; 404 if a partition does not have it."""
     name = request.names["subscription"]
     for each in with_partitions(request):
         if name not in each.subscriptions:
@@ -89,7 +89,7 @@ def skip_all_messages(request: Request) -> None:
 
 
 def skip_messages(request: Request) -> None:
-    """Acknowledge the given number of next unacknowledged entries."""
+    """Acknowledge the first unacknowledged entries, as many as the path names."""
     for each in subscriptions(request):
         each.skip(number(request.names["numMessages"]))
 
@@ -183,7 +183,8 @@ def expire_messages_for_all_subscriptions(request: Request) -> None:
 
 
 EXPIRY_BACKLOG: Final = 1_000
-"""If the first entry is not old enough, a Pulsar broker leaves a smaller backlog of consumers as it is."""
+"""A Pulsar broker refuses to expire a smaller backlog if consumers are connected and no entry is old
+enough."""
 
 
 def _expire(subscriptions: list[TopicSubscription], seconds: int) -> None:

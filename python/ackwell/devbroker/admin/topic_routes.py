@@ -208,7 +208,7 @@ def _terminated(topic: Topic) -> dict[str, int]:
 
 
 def trim_topic(request: Request) -> Raw:
-    """Delete the consumed ledgers of a topic that the retention does not keep."""
+    """Delete the consumed ledgers of a topic, except the ledgers that the retention policy keeps."""
     for topic in with_partitions(request):
         topic.trim()
     return OK

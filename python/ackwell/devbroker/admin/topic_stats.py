@@ -234,11 +234,11 @@ _RATES_OUT = {
 
 
 _NAMES = {"publishers": "producerName", "consumers": "consumerName"}
-"""By list, the field that has the same value on every partition."""
+"""Maps each list in the statistics to the field by which a merge identifies the elements."""
 
 
 _NEWEST: Final = {"topicCreationTimeStamp": min, "lastPublishTimeStamp": max}
-"""The figures of which a merge keeps the first or the last time."""
+"""Maps each time in the statistics to the function that merges two times: the first or the last one."""
 
 
 def merged_stats(described: list[dict[str, Any]]) -> dict[str, Any]:

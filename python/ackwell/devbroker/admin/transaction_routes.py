@@ -23,7 +23,7 @@ def list_coordinators(request: Request) -> Any:
 
 
 def get_coordinator_stats(request: Request) -> Any:
-    """Return the statistics of one coordinator, or of all by id."""
+    """Return the statistics of one coordinator, or of all coordinators by their ids."""
     described = {
         "state": "Ready",
         "leastSigBits": request.state.shared.counters.get("transaction", -1) + 1,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ackwell.devbroker.client_connection import ClientConnection
 
 FAILED = 1
-"""`LookupType.Failed` of a partitioned topic's metadata."""
+"""`LookupType.Failed` in an answer to PARTITIONED_METADATA."""
 
 
 def look_up(connection: ClientConnection, command: Any, _: bytes) -> None:

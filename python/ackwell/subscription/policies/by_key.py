@@ -54,8 +54,8 @@ class ByKey(EqualByState):
     def join(self, consumer: Consumer, hash_ranges: Sequence[HashRange]) -> bool:
         """Assign slots to the consumer.
 
-        If another consumer has pending messages of a hash, the hash is blocked until they are acknowledged or
-        returned.
+        If another consumer has pending messages of a hash in these slots, the hash is blocked until these
+        messages are acknowledged or returned.
         """
         self.selector.add(consumer.key, hash_ranges, name=consumer.name)
         self._reassign()
@@ -106,7 +106,7 @@ class ByKey(EqualByState):
         return owners if fits else None
 
     def record_delivery(self, consumer: Consumer, sticky_key_hash: int) -> None:
-        """Mark a hash as draining if a recorded delivery went to a consumer that does not own it."""
+        """Mark a hash as draining if a recorded delivery went to a consumer that does not own the hash."""
         if self.in_key_order and self.selector.select(sticky_key_hash) != consumer.key:
             self._consumers.draining.reassign(self._consumers, self.selector)
 

@@ -30,7 +30,7 @@ class Policy(Protocol):
     """
 
     by_key: bool
-    """Whether a message's hash chooses its consumer, so that others may pass it while it waits.
+    """Whether the hash of a message selects its consumer. Other messages may pass a waiting message.
 
     True on Key_Shared.
     """

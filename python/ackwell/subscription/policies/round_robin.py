@@ -40,9 +40,10 @@ class RoundRobin(EqualByState):
         self._current: Consumer | None = None
         """The consumer of the current turn."""
         self._next = 0
-        """The place in the order at which the search for the next turn begins.
+        """The index in `_order` at which the search for the consumer of the next turn begins.
 
-        A number, as in the broker: when a consumer joins or leaves, the others change their places.
+        The index does not change when a consumer joins or leaves, as in the broker, although the other
+        consumers then move.
         """
         self._left = 0
         self.read: Read | None = None
@@ -212,7 +213,7 @@ class RoundRobin(EqualByState):
         return owners
 
     def _choose_evenly(self, run: Run) -> NDArray[np.int64] | None:
-        """Assign entries of one message in equal turns; `None` if a consumer may run out of permits.
+        """Assign entries with one message each in equal turns; `None` if permits may run out.
 
         O(entries).
         """
