@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def as_int64(values: ArrayLike) -> NDArray[np.int64]:
-    """Return `values` as a one-dimensional int64 array. An argument of this type is returned unchanged.
+    """Return `values` as a one-dimensional int64 array. An argument that is one is returned unchanged.
 
     Raises `TypeError` for values that are not integers, `ValueError` for another shape or a value outside
     int64.

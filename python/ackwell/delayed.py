@@ -370,7 +370,7 @@ class DelayedDeliveryTracker(EqualByState):
         return True
 
     def _take_out(self, deliver_at_ms: int, ledger_id: int, entry_id: int) -> None:
-        """Remove a tracked message from the index, also if the index has it with another delivery time."""
+        """Remove a tracked message from the index, even if the index has it with another delivery time."""
         if not self.index.remove(deliver_at_ms, ledger_id, entry_id):
             for time, ledger, entry in self.index:
                 if (ledger, entry) == (ledger_id, entry_id):

@@ -6,7 +6,7 @@ import json
 from typing import Any, Final
 
 JSON_BYTES_MAX: Final = 512 << 20
-"""The largest text."""
+"""The maximum size of a JSON text, in bytes."""
 
 
 def json_value(text: str | bytes) -> Any:

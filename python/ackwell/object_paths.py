@@ -23,7 +23,7 @@ from ackwell.errors import AckwellError
 _URL: Final = re.compile(r"((s3|gs|abfss?)://([^/]+))/*(.*)", re.DOTALL)
 
 _BUFFER_BYTES: Final = 8 << 20
-"""Bytes of one request when an object is read from its start to its end."""
+"""The bytes of one request when an object is read from its start to its end."""
 
 _REASONS: Final = (
     ("NO_SUCH_BUCKET", "the bucket does not exist"),
@@ -34,7 +34,7 @@ _REASONS: Final = (
     ("ACCESS_DENIED", "access denied; check the credentials and their rights"),
     ("NETWORK_CONNECTION", "no connection to the object store; check the network or AWS_ENDPOINT_URL"),
 )
-"""Parts of Arrow's messages, and the sentences for them."""
+"""Pairs of a part of an Arrow message and the sentence that explains it."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

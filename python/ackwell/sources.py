@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Final
 
 HEAD_BYTES: Final = 1 << 16
-"""The first bytes of a file, which are enough to find its kind."""
+"""The number of bytes at the start of a file that are enough to find its kind."""
 
 GZIP_MAGIC: Final = b"\x1f\x8b"
 STATE_MAGIC: Final = b"\xd7"
@@ -27,7 +27,7 @@ _SQLITE_MAGIC: Final = b"SQLite format 3\x00"
 _PARQUET_MAGIC: Final = b"PAR1"
 _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _UTF_16_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
-"""PowerShell's `>` writes one of them first."""
+"""The byte order marks of UTF-16. PowerShell's `>` writes one of them at the start of a file."""
 
 _POSITION_INFO: Final = b"\x08"
 """The first byte of a PositionInfo, and of a ManagedCursorInfo without compression: field 1, a number."""

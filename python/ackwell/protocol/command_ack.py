@@ -120,7 +120,7 @@ class CommandAck:
     message_ids: tuple[MessageId, ...] = ()
     validation_error: ValidationError | None = None
     properties: tuple[tuple[str, int], ...] = ()
-    """Names with unsigned 64-bit values: saved with the cursor."""
+    """Names with unsigned 64-bit values, which are saved with the cursor."""
     transaction: TransactionId | None = None
     request_id: int | None = None
     """Present if the client requests a receipt."""
@@ -165,11 +165,11 @@ class AckColumns(NamedTuple):
     """The ledger ids, one row per message id."""
     entry_ids: NDArray[np.int64]
     ack_set_starts: NDArray[np.int64] | None
-    """The offsets of each id's words, and the number of words last; `None` if no id has an ack set."""
+    """The index of each id's first word, then the number of all words; `None` if no id has an ack set."""
     ack_set_words: NDArray[np.int64] | None
     """The words of all ack sets."""
     others: Mapping[int, MessageId]
-    """By row, the ids with more fields than a position and an ack set."""
+    """Maps a row to its message id, for each id with more fields than a position and an ack set."""
     validation_error: ValidationError | None
     properties: tuple[tuple[str, int], ...]
     transaction: TransactionId | None

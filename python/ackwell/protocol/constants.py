@@ -13,10 +13,10 @@ PROTOCOL_VERSION: Final = 21
 """The protocol version of Pulsar 4.x."""
 
 MAX_MESSAGE_BYTES: Final = 5 * 1024 * 1024
-"""Pulsar's `maxMessageSize`: the metadata and the payload of one entry."""
+"""Pulsar's `maxMessageSize`: the maximum size of the metadata and the payload of one entry together."""
 
 FRAME_PADDING_BYTES: Final = 10 * 1024
-"""The bytes of a frame in addition to its message (`MESSAGE_SIZE_FRAME_PADDING`)."""
+"""The maximum number of bytes of a frame in addition to its message (`MESSAGE_SIZE_FRAME_PADDING`)."""
 
 COMPRESSIONS: Final = ("NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY")
 """The compression types by number, for messages (`MessageMetadata`) and saved states."""

@@ -91,7 +91,7 @@ class FrameReader:
         self._max = max_frame_bytes
         self._rest = bytearray()
         self._discarded_bytes: int | None = None
-        """The discarded bytes of the unfinished frame's payload; None unless its payload is discarded."""
+        """The number of discarded payload bytes of the incomplete frame; None if its payload is kept."""
 
     def feed(self, data: bytes) -> Iterator[Frame]:
         """Add bytes, and yield the frames that are complete, in order.
@@ -222,7 +222,7 @@ def _two_byte_tag(number: int) -> bytes:
 def decode(command: bytes) -> DecodedCommand:
     """Decode a command; `FrameError` for invalid bytes.
 
-    A command of an unknown type is `(type, None)`, because a newer peer may send it.
+    A command of an unknown type, which a newer peer may send, is decoded to `(type, None)`.
     """
     number, body = split(command)
     found = _commands().get(number)

@@ -33,7 +33,7 @@ _TYPES: Final = {
 _MESSAGE: Final = 11
 _LABELS: Final = {"": 1, "!": 2, "*": 3}
 _POOL: Final[dict[str, Any]] = {}
-"""The pool of descriptors by its package: one for all threads."""
+"""The only pool of descriptors, under the name of its package; all threads use it."""
 
 
 @cache

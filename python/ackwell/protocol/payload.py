@@ -30,7 +30,7 @@ class Payload(NamedTuple):
     checksum_holds: bool
     """Whether the checksum matches; true if the entry has no checksum."""
     broker_entry: Any | None = None
-    """`BrokerEntryMetadata`, if present."""
+    """The `BrokerEntryMetadata`, if the entry has one."""
 
 
 def read_payload(data: bytes) -> Payload:

@@ -1,11 +1,11 @@
 """The saves of a cursor in a store: full saves of the whole state, and deltas between them.
 
 A *delta* can be applied to either of the two saves before it, and these two saves depend on different
-entries. So if a single entry is damaged later, every confirmed save except the last one is still readable
-without a loss. The next save then protects that last save in the same way. A save is *full* in three cases:
-there are fewer than two earlier saves; a change cannot express the save (see `ackwell.saving.delta`); or the
-deltas since the last full save are too many or too large. After a full save, the entries before the previous
-full save are deleted. Only the form `compact` has deltas.
+entries. So if a single entry is damaged later, every confirmed save except the newest one can still be read
+without a loss. The following save then protects the newest one in the same way. A save is *full* in three
+cases: there are fewer than two earlier saves; a change cannot express the save (see `ackwell.saving.delta`);
+or the deltas since the last full save are too many or too large. After a full save, the entries before the
+previous full save are deleted. Only the form `compact` has deltas.
 
 A save takes effect with its last entry. After a crash the store holds either the previous save or this one.
 """

@@ -69,7 +69,7 @@ class Part(NamedTuple):
 
     @classmethod
     def decode(cls, data: bytes, entry_id: int | None = None) -> Part:
-        """Decode the entry with the id `entry_id`; without an id, an entry of any id.
+        """Decode an entry, and check that its id is `entry_id`; without an argument, accept any id.
 
         Raises `CorruptStateError` for a damaged or different entry, and `NewerVersionError` for an undamaged
         part of a newer version.

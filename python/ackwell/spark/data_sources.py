@@ -148,7 +148,7 @@ class _Files(DataSource):
     table: ClassVar[table_schemas.Table]
     suffixes: ClassVar[tuple[str, ...]]
     batches: ClassVar[tuple[str, str]]
-    """Module and function that return a file's batches. The executors import them."""
+    """The names of the module and of its function that returns a file's batches; executors import it."""
 
     @classmethod
     def name(cls) -> str:

@@ -29,14 +29,15 @@ if TYPE_CHECKING:
     from ackwell.replay.resets import Resets
 
 SHARE_BYTES_MIN: Final = 64 * 1024 * 1024
-"""The least bytes of decoded columns for another task: half a second of work, a million events of 100,000
-topics or twenty million of 200. A second task also needs a shuffle and a second stage."""
+"""A further task is started only for this many bytes of decoded columns. They take half a second, and hold a
+million events of 100,000 topics or twenty million events of 200 topics. A second task also needs a shuffle
+and a second stage."""
 
 SHARE_BYTES_MAX: Final = 256 * 1024 * 1024
-"""The most bytes of columns for a task, so that a large input has many tasks to balance."""
+"""The maximum number of bytes of columns for a task, so that a large input has many tasks to balance."""
 
 DRIVER_FILES_MAX: Final = 2_000
-"""The most files that the driver surveys. A job surveys more files."""
+"""The maximum number of files that the driver surveys itself. If there are more, a job surveys all files."""
 
 
 class ReadPlan(NamedTuple):
@@ -71,7 +72,7 @@ def plain_files(events: DataFrame) -> tuple[list[str], str]:
 
 
 def survey(events: DataFrame, paths: list[str]) -> tuple[ReadPlan | None, str]:
-    """Return a plan for reading the files, or None and how their columns differ from the DataFrame's.
+    """Return a plan for reading the files, or None and the reason why they cannot be read directly.
 
     The driver reads the footers and the column `kind`. If the driver cannot read the files, a small job does.
     """
@@ -187,7 +188,7 @@ def fold(
     strict: bool = False,
     whole: bool = False,
 ) -> DataFrame:
-    """Fold Parquet files into partials, a task for each share. `whole` folds the only share into cursors."""
+    """Fold Parquet files into partials, with a task for each share; with `whole`, one share into cursors."""
     function = FoldFiles(shares, resets, ordered=ordered, strict=strict, whole=whole)
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -26,8 +26,8 @@ def ordered_replay(events: DataFrame, at_ms: Sequence[int] = (), *, strict: bool
     Parameters
     ----------
     events
-        A DataFrame with the columns of `ackwell.spark.schema.EVENTS`. Of rows with
-        the same file and sequence, one counts.
+        A DataFrame with the columns of `ackwell.spark.schema.EVENTS`. If several rows have the same file and
+        sequence, only one of them counts.
     at_ms
         Moments, in ms since the epoch. Each subscription has a row for each moment after its first event,
         with the state after all events up to the moment. A further row has the state at the end.

@@ -25,7 +25,8 @@ JAVA_VERSION_MIN: Final = 17
 """Spark 4 runs on Java 17 and newer."""
 
 ARROW_BATCH_ROWS: Final = 65_536
-"""Rows of an Arrow batch between the JVM and Python. Spark's default of 10,000 costs a third more per row."""
+"""The rows of an Arrow batch between the JVM and Python. A row costs a third more with Spark's default,
+10,000."""
 
 _LOGGING: Final = Path(__file__).with_name("log4j2.properties")
 _QUIET: Final = {

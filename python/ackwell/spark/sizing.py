@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 WIDTHS_MS: Final = (1, 64, 1_024, 16_384, 262_144)
-"""From exact to four minutes. Pulsar's default tick of 1,000 ms makes buckets of 512 ms."""
+"""The default bucket widths, from exact times to four minutes. Pulsar's default tick of 1,000 ms makes
+buckets of 512 ms."""
 
 
 def delayed_sizing(events: DataFrame, widths_ms: Sequence[int] | None = None) -> DataFrame:

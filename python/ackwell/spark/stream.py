@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
 _BUCKETS = 64
-"""The number of buckets: more than the cores, because a task processes one at a time. Each costs some ms."""
+"""The default number of buckets: more than the cores, because a task processes one bucket at a time. Each
+bucket costs some milliseconds."""
 
 
 def cursor_stream(

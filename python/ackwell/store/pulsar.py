@@ -1,10 +1,10 @@
 """A ledger in a topic of the user's Pulsar cluster (extra `[pulsar]`); any machine can become its owner.
 
 The topic is a log of *records*, one message each, without batching. An `ENTRY` holds an entry and its id. A
-`STATE` holds the other values of the ledger from this record on: the id of the first entry that is not
-deleted, and the metadata. Both contain the generation of the owner that wrote them. An `OPEN` marks the end
-of the records that a new owner must read; it is written after all earlier owners are fenced. Reading the
-topic from its start gives the ledger, and every reader sees the same order.
+`STATE` holds the other values of the ledger, which apply from this record on: the id of the first entry that
+is not deleted, and the metadata. Both contain the generation of the owner that wrote them. An `OPEN` marks
+the end of the records that a new owner must read; it is written after all earlier owners are fenced. Reading
+the topic from its start gives the ledger, and every reader sees the same order.
 
 Owners are fenced twice. The producer has exclusive access *with fencing*: the broker disconnects the earlier
 owner and rejects its later messages. In addition, a reader ignores a record if it has already read one of a
@@ -13,7 +13,7 @@ because the first answer was lost, has the same id and counts once.
 
 The ledger has its own subscription, because the broker would otherwise delete messages without a consumer.
 `delete_up_to` acknowledges them. Configure no message TTL, no backlog quota that evicts messages
-(`consumer_backlog_eviction`), and no other producers on the topic.
+(`consumer_backlog_eviction`), and use no other producers on the topic.
 """
 
 from __future__ import annotations

@@ -323,7 +323,7 @@ class SqliteStore(Store):
         return Row(self._key, self._name, secrets.randbits(63))
 
     def _checked(self, confirmed: Confirmed) -> Row | None:
-        """Compare the row of the ledger with its entries and its last confirmed write, and return the row."""
+        """Return the row of the ledger; check it against the entries and the last confirmed write."""
         row = self._row()
         last_id = -1 if row is None else row.last_id
         _require_confirmed(self._path, f"ledger {self._name!r}", row, confirmed)
@@ -384,7 +384,7 @@ class SqliteStore(Store):
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """Run an exclusive write transaction; roll it back if its body raises."""
+        """Run an exclusive write transaction; roll it back if the `with` block raises."""
         try:
             self._turn.pop()
         except IndexError:

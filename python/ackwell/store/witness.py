@@ -4,8 +4,8 @@ SQLite reads a write-ahead log up to the first damaged frame, and treats a missi
 Without a second file, a flipped bit in the log, or its deletion after a crash, would silently give an older
 ledger. The witness file is written after each commit and is not synced, because it must survive the process,
 not a power failure. It is written after the commit is on the disk, so it is never ahead of the ledger.
-Damaged slots are ignored. The identity of a ledger is a random number. It shows when the file or its log was
-replaced by one of another store that has a ledger of the same name.
+Damaged slots are ignored. The identity of a ledger is a random number. It shows whether the file or its log
+was replaced by that of another store that has a ledger of the same name.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def audit_batches(
 
 
 _ROWS: Final = 64
-"""Cursors in memory as Python objects at a time. Each may have a long text of ranges."""
+"""The number of cursors that are Python objects at one time. Each may have a long text of ranges."""
 
 
 def _audit(row: dict[str, Any], settings: BrokerSettings, restart: Restart) -> dict[str, Any]:

@@ -41,7 +41,7 @@ def survey_row(path: str) -> pa.RecordBatch:
 
 
 class FoldFiles:
-    """The fold of each share of row groups into partials. `whole` folds the only share into cursors."""
+    """The fold of each share of row groups into partials; with `whole`, of the only share into cursors."""
 
     def __init__(
         self,

@@ -16,7 +16,8 @@ from ackwell.replay import table_schemas
 
 SIZING_SCHEMA: Final = table_schemas.arrow_schema(table_schemas.SIZING)
 _WIDTH_TOLERANCE: Final = 1.1
-"""The narrowest width is recommended whose index takes at most this many times the bytes of the smallest."""
+"""The recommended width is the narrowest one whose index takes at most this many times the bytes of the
+smallest index."""
 _QUANTILES: Final = {"min": 0.0, "p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
 
 

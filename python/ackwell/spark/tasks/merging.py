@@ -52,7 +52,7 @@ class Finish:
 
 
 _ROWS: Final = 256
-"""Cursors in memory as Python objects at a time. Each may have a long text of ranges."""
+"""The number of cursors that are Python objects at one time. Each may have a long text of ranges."""
 
 
 def start(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -22,11 +22,12 @@ MOMENT_SCHEMA: Final = table_schemas.arrow_schema(table_schemas.MOMENTS)
 _OF_CURSORS: Final = (
     *(name for name in MOMENT_SCHEMA.names if name in CURSOR_SCHEMA.names and name != "unacked_messages"),
 )
-"""The columns of acknowledgments. In `MOMENTS`, `unacked_messages` counts messages pending at consumers."""
+"""The columns that `MOMENTS` takes from cursors. Its `unacked_messages` counts messages pending at
+consumers."""
 
 _ROWS: Final = 64
 _EVENTS: Final = 4_096
-"""Events in memory as Python objects at a time. Each takes a kilobyte."""
+"""The number of events that are Python objects at one time. Each takes a kilobyte."""
 
 Fields = dict[str, Any]
 
