@@ -108,6 +108,11 @@ def test_a_message_that_waits_and_is_due_goes_to_whoever_reads_it() -> None:
     assert not tracker.add(5_000, 3, 15, now_ms=6_000)
     assert not tracker.contains(3, 15)
     assert len(tracker.pop_due(6_000, 10)[0]) == 0
+    # The message may be read again with another delivery time.
+    tracker.add_many([7_000, 9_000], [3, 3], [14, 15], now_ms=6_000)
+    assert not tracker.add(6_500, 3, 15, now_ms=6_800)
+    assert list(tracker.index) == [(7_000, 3, 14)]
+    tracker.validate()
 
 
 @every_index
@@ -373,7 +378,7 @@ def test_settings_outside_their_domain_are_refused(options: dict[str, int]) -> N
         DelayedDeliveryTracker(**options)  # type: ignore[arg-type]
 
 
-def test_negative_ids_are_refused_and_change_nothing() -> None:
+def test_negative_ids_and_columns_of_different_lengths_change_nothing() -> None:
     tracker = DelayedDeliveryTracker()
     with pytest.raises(ValueError, match="at least 0"):
         tracker.add(10**6, -1, 0, now_ms=0)
@@ -381,6 +386,9 @@ def test_negative_ids_are_refused_and_change_nothing() -> None:
         tracker.add_many([10**6, 10**6], [1, 1], [1, -1], now_ms=0)
     with pytest.raises(ValueError, match="at least 0"):
         tracker.add_many([10**6, 0], [1, 1], [1, -1], now_ms=0)
+    for columns in (([10**6] * 2, [1], [1]), ([10**6], [1] * 2, [1]), ([10**6], [1], [1] * 2)):
+        with pytest.raises(ValueError, match="length"):
+            tracker.add_many(*columns, now_ms=0)
     assert len(tracker) == 0
 
 

@@ -245,7 +245,10 @@ JUDGES: dict[str, list[str]] = {
     "python/ackwell/delayed.py": ["tests/delayed/test_tracker.py", "tests/cursor/test_tracking.py"],
     "python/ackwell/subscription/": SUBSCRIPTION,
     "python/ackwell/protocol/": PROTOCOL,
-    "python/ackwell/protocol/command_ack.py": ["tests/protocol/test_command_ack.py"],
+    "python/ackwell/protocol/command_ack.py": [
+        "tests/protocol/test_command_ack.py",
+        "tests/protocol/test_constants.py",
+    ],
     "python/ackwell/store/": STORE,
     "python/ackwell/subscription/draining.py": KEYS,
     "python/ackwell/subscription/policies/by_key.py": KEYS,

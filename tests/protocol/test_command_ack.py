@@ -388,6 +388,9 @@ def test_chunk_ids_nested_without_end_are_refused() -> None:
 
 
 @given(commands)
+@example(CommandAck(1))
+@example(CommandAck(1, message_ids=(MessageId(3, 5), MessageId(3, 6, ack_set=(6, 5)))))
+@example(CommandAck(1, message_ids=(MessageId(3, 5, ack_set=(6,)), MessageId(3, 6, ack_set=(5,)))))
 def test_the_columns_hold_the_message_ids(command: CommandAck) -> None:
     columns = AckColumns.decode(command.encode())
     assert columns.message_ids() == command.message_ids
@@ -398,6 +401,12 @@ def test_the_columns_hold_the_message_ids(command: CommandAck) -> None:
     assert columns.whole_entries == all(
         message == MessageId(*message.position) for message in command.message_ids
     )
+    in_part = [row for row, message in enumerate(command.message_ids) if message.ack_set]
+    assert columns.rows_in_part() == in_part
+    if command.message_ids:
+        assert columns.any_whole_entry == (len(in_part) < len(command.message_ids))
+    assert columns.command() == AckColumns.of(command).command() == command
+    assert columns.first(1).message_ids() == command.message_ids[:1]
 
 
 @pytest.mark.parametrize("packed", [False, True])
