@@ -47,7 +47,7 @@ class Drawing:
     line: Line | None = None
     """The ledgers of the map; None for a drawing without a map."""
     ranges: PositionRangeSet | None = None
-    """The acknowledged positions of these ledgers."""
+    """The acknowledged positions on the map."""
     rows: Sequence[Mapping[str, object]] = ()
     """The rows of a table below the map; all rows have the same keys."""
 

@@ -35,7 +35,7 @@ BINS: Final = 160
 WIDTH: Final = 720
 """The width of the map in SVG units: pixels, if the page is wide enough."""
 ROW_HEIGHT: Final = 16
-"""The height of a row in pixels; 0.8 of it is drawn."""
+"""The height of a row in pixels. 80 % of it are drawn, and the rest separates the rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +44,15 @@ class Line:
 
     ledger_ids: Int64s
     first: Int64s
-    """The first entry of each ledger that is on the line."""
+    """The id of the first entry on the line, for each ledger."""
     starts: Int64s
-    """The start of each ledger on the line, and the end of the line."""
+    """The offset at which each ledger starts on the line, and then the offset of the line's end."""
 
     @classmethod
     def of(cls, rows: Iterable[tuple[int, int, int]]) -> Line:
-        """Return the line of the entries `first` to `end - 1` of each row.
+        """Return the line of the given entries. Each row is `(ledger_id, first, end)`.
 
-        Rows without entries are skipped.
+        A row contains the entries from `first` to `end - 1`. Rows without entries are skipped.
         """
         some = [row for row in rows if row[1] < row[2]]
         ids, first, ends = np.array(some, dtype=np.int64).reshape(-1, 3).T
@@ -98,7 +98,7 @@ class Line:
 
     @property
     def row_starts(self) -> Int64s:
-        """The offset of each row's start, then the line's end.
+        """The offset at which each row of the map starts, and then the offset of the line's end.
 
         A map has at most `ROWS` rows of whole ledgers.
         """
@@ -145,15 +145,19 @@ class Rectangles:
     colour: str
     row: Int64s
     left: Int64s
-    """The distance from the start of the row, in entries."""
+    """The left edge of each rectangle: its distance from the start of the row, in entries."""
     right: Int64s
     bottom: NDArray[np.float64]
-    """A share of the row's height, because mixed colours are hard to read."""
+    """The lower edge of each rectangle, as a share of the row's height. A bin with several layers shows them
+    one above the other, because a mixed colour would be hard to read."""
     top: NDArray[np.float64]
 
 
 def rectangles(line: Line, layers: Sequence[Layer], *, in_detail: bool) -> Iterator[Rectangles]:
-    """Yield the rectangles of the background, then of each layer: one for each run or for each bin."""
+    """Yield the rectangles of the background, and then those of each layer.
+
+    A layer has one rectangle for each run if the map is drawn `in_detail`, else one for each bin.
+    """
     starts = line.row_starts
     if not in_detail:
         edges = np.linspace(0, line.length, min(BINS * (len(starts) - 1), line.length) + 1).astype(np.int64)
@@ -204,15 +208,15 @@ def rows_of_blocks(line: Line, ranges: PositionRangeSet) -> Iterator[tuple[str, 
 
 
 def blocks(share: NDArray[np.float64]) -> str:
-    """Return a block character for each share. Only a share of 1 gives a full block, only 0 an empty one."""
+    """Return a block character for each share. Only a share of 1 is a full block, and only 0 an empty one."""
     steps = np.where(share <= 0, 0, np.where(share >= 1, 8, np.clip(np.rint(share * 8), 1, 7)))
     return "".join(BLOCKS[step] for step in steps.astype(np.int64).tolist())
 
 
 def covered(left: Int64s, right: Int64s, edges: NDArray[np.float64] | Int64s) -> NDArray[np.float64]:
-    """Return for each bin between two edges the share covered by runs.
+    """Return for each bin the share that runs cover. A bin is the interval between two successive `edges`.
 
-    The runs are sorted and do not touch.
+    The runs from `left` to `right` are sorted and do not touch.
     """
     marks = np.empty(2 * len(left) + 1, np.float64)
     totals = np.zeros(2 * len(left) + 1, np.float64)
@@ -226,7 +230,10 @@ def covered(left: Int64s, right: Int64s, edges: NDArray[np.float64] | Int64s) ->
 
 
 def _stacked(layers: Iterable[Layer], edges: Int64s) -> Iterator[Layer]:
-    """Yield layers with a run for each bin between two edges. Its height is the layer's share of the bin."""
+    """Yield layers with one run for each bin. The height of a run is the layer's share of the bin.
+
+    In each bin, the runs of the layers are one above the other.
+    """
     bottom = np.zeros(len(edges) - 1)
     for layer in layers:
         top = bottom + covered(layer.left, layer.right, edges)

@@ -29,13 +29,14 @@ if TYPE_CHECKING:
 Format = Literal["jsonl", "parquet"]
 
 QUEUE_MAX: Final = 200_000
-"""Events that may wait to be written: tens of MB."""
+"""The maximum number of events that wait to be written: tens of MB."""
 
 PARQUET_EVENTS_MAX: Final = 50_000
-"""Events of a Parquet file: until it is written they are in memory, and JSON lines on disk."""
+"""The maximum number of events of a Parquet file. Until the file is written, its events are in memory, and in
+a file of JSON lines on disk."""
 
 PAYLOAD_BYTES_MAX: Final = 256 << 20
-"""Bytes of payloads that may wait to be written; further payloads are dropped."""
+"""The maximum size of payloads that wait to be written; further payloads are dropped."""
 
 _PAUSE_S: Final = 0.05
 

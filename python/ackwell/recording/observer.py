@@ -1,8 +1,9 @@
 """The observer of a connection: converts its frames to publish, delivery, acknowledgment and other events.
 
-It does no I/O. It records a publish at its receipt, and a seek or the end of a transaction at its answer. It
-records an acknowledgment when the client sends it, because most clients request no answer. For each new
-subscription it sends the broker one request for the subscription's position.
+The observer does no I/O. It records a publish when the broker sends the receipt, and a seek or the end of a
+transaction when the broker answers. It records an acknowledgment when the client sends it, because most
+clients request no answer. For each new subscription, the observer passes one request for the subscription's
+position to the proxy, which sends it to the broker.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ if TYPE_CHECKING:
     from ackwell.recording.recording import Recording, UpstreamBroker
 
 FIRST_OWN_REQUEST_ID: Final = 1 << 62
-"""The first request id of the proxy's requests; the request ids of clients begin at 0."""
+"""The request id of the proxy's first own request; the request ids of clients begin at 0."""
 
 
 MessageHandler = Callable[["ConnectionObserver", Any, bytes], None]
-"""Takes the observer, a message and its payload, and records their events."""
+"""A function that records the events of one message. It takes the observer, the message and its payload."""
 
 
 _FREQUENT: Final[dict[int, str]] = {
@@ -39,12 +40,12 @@ _FREQUENT: Final[dict[int, str]] = {
     CommandType.MESSAGE: "CommandMessage",
     CommandType.ACK: "CommandAck",
 }
-"""The commands of every message, which skip the table of all commands."""
+"""Maps each frequent command to its message type, without a look-up in the table of all commands."""
 
 _ANSWERS: Final = frozenset(
     {CommandType.SUCCESS, CommandType.ERROR, CommandType.GET_LAST_MESSAGE_ID_RESPONSE}
 )
-"""Answers to requests of the client or of the proxy."""
+"""The types of answers that may answer a request of the proxy instead of a request of the client."""
 
 
 class ObservedConsumer(NamedTuple):
@@ -57,11 +58,12 @@ class ObservedConsumer(NamedTuple):
     number: int
     """The consumer's number in the order of opening."""
     durable: bool
-    """Whether the subscription remains without consumers; that of a reader ends with it."""
+    """Whether the subscription is durable. A subscription that is not durable, such as a reader's, ends with
+    its last consumer."""
 
 
 class SentMessage(NamedTuple):
-    """A sent message whose receipt has not arrived yet."""
+    """A message that a producer has sent, and for which the broker has not sent the receipt yet."""
 
     topic: str
     published_entries: PublishedEntry
@@ -89,7 +91,7 @@ class ConnectionObserver:
         self._on_success: dict[int, Callable[[], None]] = {}
         """Maps a request id to the call that records its success."""
         self._held: dict[int, tuple[ObservedConsumer, Frame | None]] = {}
-        """Maps a request id of the proxy to the consumer and the held answer to its SUBSCRIBE."""
+        """Maps a request id of the proxy to a consumer and the delayed answer to the consumer's SUBSCRIBE."""
         self._opening: dict[int, tuple[int, partial[ObservedConsumer]]] = {}
         """Maps the request id of a SUBSCRIBE to the consumer's id and the consumer without its number."""
         self._questions = FIRST_OWN_REQUEST_ID
@@ -119,8 +121,8 @@ class ConnectionObserver:
     def broker_lost(self) -> None:
         """Record that the connection to the broker was lost; request the positions again later.
 
-        A crashed broker may have lost recorded acknowledgments. If no connection to the broker is left, this
-        may affect every subscription that was opened on it, with or without a consumer.
+        A crashed broker may have lost recorded acknowledgments. If the proxy has no other connection to the
+        broker, the loss may affect every subscription that was opened on it, with or without a consumer.
         """
         lost = {(each.topic, each.subscription) for each in self._consumers.values()}
         if not self.upstream.connections:
@@ -133,7 +135,7 @@ class ConnectionObserver:
             )
 
     def broker_back(self) -> None:
-        """Record a gap at the first connection after a time without a connection to the broker."""
+        """Record a gap if the proxy had no connection to the broker for a time before this one."""
         if self.upstream.opened:
             self._recording.record_gap("whether the broker restarted while no connection to it existed")
 
@@ -351,7 +353,10 @@ class ConnectionObserver:
         return self._opened(consumer_id, consumer, given)
 
     def _opened(self, consumer_id: int, consumer: ObservedConsumer, given: Frame) -> list[Frame]:
-        """Record a consumer and return the frames to forward; request an unknown position first."""
+        """Record a new consumer; return the frames to forward to the client.
+
+        If the position of the subscription is unknown, request the position first and return no frames.
+        """
         name = consumer.topic, consumer.subscription
         self.upstream.opened.add(name)
         if name in self._recording.known_subscriptions:

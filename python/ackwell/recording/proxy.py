@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("ackwell.recording")
 
 BUFFER_BYTES = 1 << 20
-"""The bytes that may wait for a slow side before the proxy stops reading from the other side."""
+"""The maximum number of bytes that wait for a slow side. Then the proxy stops reading from the other side."""
 
 _ADDRESSES = {
     CommandType.LOOKUP_RESPONSE: ("brokerServiceUrl", "brokerServiceUrlTls"),
@@ -35,7 +35,7 @@ _ADDRESSES = {
     CommandType.CLOSE_CONSUMER: ("assignedBrokerServiceUrl", "assignedBrokerServiceUrlTls"),
     CommandType.TOPIC_MIGRATED: ("brokerServiceUrl", "brokerServiceUrlTls"),
 }
-"""The commands that contain a broker's address, and their address fields: plain and with TLS."""
+"""Maps each command with a broker's address to the names of its two address fields: without and with TLS."""
 
 
 class Proxy:
@@ -67,7 +67,7 @@ class Proxy:
         self.links: set[ProxiedConnection] = set()
 
     async def start(self) -> None:
-        """Begin to listen, and record the gaps that every recording of a proxy has."""
+        """Begin to listen, and record gap events for the facts that a proxy cannot observe."""
         self._recording.record_gap(
             "clients and operators that do not use this proxy, and ledgers that the broker trims"
         )
@@ -129,7 +129,7 @@ class ProxiedConnection:
         self._readdressing: asyncio.Task[None] | None = None
         self._queued_frames: list[Frame] = []
         self._unobserved: list[tuple[Frame, MessageHandler]] = []
-        """The forwarded frames that are not observed yet, in order, with their handlers."""
+        """The frames that are forwarded but not observed yet, in order, each with its handler."""
         self.closed = False
         self._is_forwarded = False
         """Whether a Pulsar proxy forwards this connection to a broker that the client named."""
@@ -191,7 +191,7 @@ class ProxiedConnection:
             self._unobserved.append((given, note))
 
     def _name_broker(self, address: str) -> None:
-        """Count this connection for the broker at `address`, to which a Pulsar proxy forwards it."""
+        """Store that a Pulsar proxy forwards this connection to the broker at `address`."""
         if not address:
             return
         self._is_forwarded = True
@@ -202,7 +202,7 @@ class ProxiedConnection:
             self.count_connection()
 
     def count_connection(self) -> None:
-        """Count the connection to the broker; record a gap if it is the first after a connection loss."""
+        """Count the connection to the broker; record a gap if all earlier connections to it were lost."""
         if not self.upstream.connections:
             self.observer.broker_back()
         self.upstream.connections += 1

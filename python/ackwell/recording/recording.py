@@ -31,9 +31,9 @@ class UpstreamBroker:
     """One broker to which the proxy connects."""
 
     connections: int = 0
-    """The number of the proxy's connections to it."""
+    """The number of connections from the proxy to this broker."""
     opened: set[tuple[str, str]] = field(default_factory=set)
-    """The subscriptions that were opened on it since the last connection loss."""
+    """The subscriptions that were opened on this broker since the last connection loss."""
 
 
 class PublishedEntry(NamedTuple):
@@ -44,7 +44,7 @@ class PublishedEntry(NamedTuple):
 
 
 REMEMBERED_ENTRIES_MAX: Final = 100_000
-"""The number of entries whose properties are kept: about 20 MB."""
+"""The maximum number of entries whose properties are kept in memory: about 20 MB."""
 
 
 def _drop_older_half(noted: dict[Any, Any]) -> None:
@@ -66,9 +66,10 @@ class Recording:
         self.keep_payload = keep
         self._sequence = 0
         self.known_subscriptions: set[tuple[str, str]] = set()
-        """The subscriptions whose position is known, so that their events are complete from it on."""
+        """The subscriptions whose position is known. Their events are complete from this position on."""
         self.acked_entries: defaultdict[tuple[str, str], dict[tuple[int, int], int]] = defaultdict(dict)
-        """By subscription, the newest fully acknowledged entries, each with the then newest consumer."""
+        """For each subscription, the entries that were wholly acknowledged last. Each has the number of the
+        consumer that was the newest at that time."""
         self.consumers = 0
         """The number of consumers that were opened."""
         self.readers: defaultdict[tuple[str, str], set[tuple[object, int]]] = defaultdict(set)
@@ -77,7 +78,7 @@ class Recording:
         """The brokers by address."""
         self.transactions: dict[TransactionId, TransactionParts] = {}
         self.published_entries: dict[tuple[str, int, int], PublishedEntry] = {}
-        """The newest entries, so that their metadata is not parsed again at each delivery."""
+        """The properties of the newest entries. Their metadata is therefore not parsed at each delivery."""
 
     def record(
         self,
@@ -153,5 +154,5 @@ class Recording:
         acked[position] = self.consumers
 
     def record_gap(self, what: str, topic: str = "") -> None:
-        """Record a gap; `what` describes the facts that the recording does not contain."""
+        """Record a gap event; `what` describes the facts that the recording does not contain."""
         self.record(topic or "*", "", Kind.GAP, detail=what)

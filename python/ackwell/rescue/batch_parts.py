@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from ackwell.rescue.snapshot import Snapshot
 
 Parts = Literal["kept", "kept once", "lost"]
-"""The result of graceful closes for acknowledged parts of batches, if there are any: *kept* by every close,
-*kept once*, or *lost* in the next close."""
+"""Whether graceful closes of a topic keep acknowledged parts of batches: *kept* by every close, *kept once*
+by the next close only, or *lost* in the next close."""
 
 _OPEN_ATTEMPTS_MAX: Final = 50
 _OPEN_PAUSE_S: Final = 0.1
 
 
 def parts_after_close(live: Snapshot) -> Parts:
-    """Return the result of the next graceful closes for acknowledged parts of batches."""
+    """Return whether the next graceful closes of the topic keep acknowledged parts of batches."""
     settings = live.settings
     if settings is None:
         return "lost"
@@ -44,8 +44,8 @@ def parts_after_close(live: Snapshot) -> Parts:
 def lost_parts(before: Snapshot, live: Snapshot) -> bool:
     """Return whether a load of the topic may have lost acknowledged parts of batches.
 
-    The result is also True if the snapshot `before` only may have had such parts. It is False once an entry
-    was acknowledged after the load.
+    The result is True even if it is uncertain whether the snapshot `before` had such parts. It is False if an
+    entry was acknowledged after the load.
     """
     return (
         live.stats.cursor_ledger == "none"
@@ -58,8 +58,9 @@ def lost_parts(before: Snapshot, live: Snapshot) -> bool:
 def keep_parts(connection: Connection, live: Snapshot, before: Snapshot | None = None) -> bool:
     """Open the cursor ledger if the next close would otherwise lose acknowledged parts of batches.
 
-    Return whether this opened the ledger. `before` is an earlier snapshot, which contains the subscription
-    type if no consumer has connected since the load. If no helper can attach, the ledger stays as it is.
+    Return whether this opened the ledger. `before` is an earlier snapshot with the subscription type, which
+    the live state does not show if no consumer has connected since the load. If no helper can attach, the
+    ledger is not opened.
     """
     settings = live.settings
     if settings is None or live.stats.cursor_ledger == "open" or not _has_ledger_form(live):
@@ -82,7 +83,7 @@ def keep_parts(connection: Connection, live: Snapshot, before: Snapshot | None =
 
 
 def _repeat_acknowledgment(connection: Connection, name: tuple[str, str], kind: SubscriptionType) -> None:
-    """Acknowledge an entry that is acknowledged."""
+    """Acknowledge an entry that is already acknowledged."""
     with connection.attached(*name, kind):
         # A seek disconnects the helper, so its acknowledgment cannot follow a seek.
         stats = connection.read_live(*name).stats
@@ -94,6 +95,6 @@ def _repeat_acknowledgment(connection: Connection, name: tuple[str, str], kind: 
 
 
 def _has_ledger_form(live: Snapshot) -> bool:
-    """Return whether a close writes to the cursor ledger, if that is open."""
+    """Return whether a close writes the cursor to its cursor ledger, if this ledger is open."""
     settings = live.settings
     return settings is not None and len(live.stats.individually_deleted) > settings.metadata_store_ranges

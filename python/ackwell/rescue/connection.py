@@ -34,15 +34,16 @@ _PRIORITY: Final = 2**31 - 1
 
 _CONSUMER_ID: Final = 1
 _ACKS_IN_FLIGHT_MAX: Final = 64
-"""Acknowledgments that wait for their answer: few enough that neither side's buffer fills."""
+"""The maximum number of acknowledgment commands that wait for their answer. With more, the buffers of both
+sides could fill."""
 
 _WAKE_ATTEMPTS_MAX: Final = 8
-"""Failed attempts before we stop reconnecting."""
+"""The maximum number of successive attempts of `wake` that wake no message."""
 _PAUSE_S: Final = 0.05
 _ATTACH_ATTEMPTS_MAX: Final = 10
 _REDIRECTS_MAX: Final = 8
 _CONNECT_REQUEST_ID: Final = UINT64_MAX
-"""The request id of an error that is the answer to CONNECT."""
+"""The request id that a broker uses in an error answer to CONNECT."""
 _REFRESH: Final = b"PulsarAuthRefresh"
 """The data of a challenge that asks for a new token, because the last one expired."""
 _RETRYABLE: Final = (ErrorCode.SERVICE_NOT_READY, ErrorCode.TOO_MANY_REQUESTS, ErrorCode.METADATA_ERROR)
@@ -61,8 +62,8 @@ class Connection:
 
     `broker` is the address of the owner or of a Pulsar proxy; by default the admin API names it. `audit` is
     called before each change with its kind, the topic, the subscription, the number of positions and their
-    digest. A long acknowledgment is sent as commands of up to 1,000 positions each; `progress` receives and
-    yields these commands.
+    digest. A long acknowledgment is sent as commands of up to 1,000 positions each. The commands pass through
+    `progress` before they are sent, so that it can count them.
     """
 
     def __init__(
@@ -143,7 +144,7 @@ class Connection:
         positions: int,
         digest: str,
     ) -> None:
-        """Send acknowledgments. Their answers prove nothing, so read the live state afterwards."""
+        """Send acknowledgments. An answer does not prove the effect, so read the live state afterwards."""
         self._audit("acknowledge", topic, subscription, positions=positions, digest=digest)
         waiting: list[int] = []
         for ids in self._progress(commands):
@@ -173,10 +174,11 @@ class Connection:
 
         Return the number of messages that still wait.
 
-        If a helper sends FLOW and CLOSE in one write, the broker reads again. One attempt wakes about half of
-        the messages, and on a busy broker four attempts in a row may wake none. The helper then waits for a
-        message before it closes: the broker redelivers the message to another consumer, and reads again.
-        Messages that wait for permits, for a blocked consumer or for the end of a hold still wait.
+        In the first attempts, a new helper sends FLOW and CLOSE in one write, so that the broker reads again.
+        One attempt wakes about half of the messages, but four attempts in a row may wake none on a busy
+        broker. Further attempts pause between FLOW and CLOSE: the helper receives a message, and the broker
+        redelivers it to another consumer and reads again. This does not wake messages that wait for permits,
+        for a blocked consumer or for the end of a hold.
         """
         idle, before = 0, -1
         while True:
@@ -375,7 +377,7 @@ class Connection:
 
 
 def _code(number: int) -> ErrorCode:
-    """Return the error code of a number; a newer broker may send an unknown number."""
+    """Return the error code for a number. A newer broker may send a number that has no code here."""
     return ErrorCode(number) if number in list(ErrorCode) else ErrorCode.UNKNOWN_ERROR
 
 

@@ -66,7 +66,7 @@ def hold(connection: Connection, topic: str, subscription: str, journal: str | P
 
 
 def check_holdable(connection: Connection, topic: str, subscription: str, journal: Path) -> Any:
-    """Return the current dispatch rate; `RefusedError` if a subscription cannot be held with this journal."""
+    """Return the dispatch rate of a subscription; `RefusedError` if it cannot be held with this journal."""
     topic = policy_topic(topic)
     now = _rate(connection, _path(topic, subscription))
     if journal.exists():
@@ -83,9 +83,9 @@ def release(connection: Connection, journal: str | Path, *, check: Callable[[], 
     """Restore the rate in a journal, and delete the journal; return a description of the change.
 
     `check` is called directly before the change. If it raises an error, the hold and the journal remain.
-    Raises `RefusedError`, and keeps the journal, if the cluster is not the one in the journal. If the admin
-    address is not the one in the journal, the subscription must be held there. Otherwise it is refused as
-    well, because the address may be wrong.
+    Raises `RefusedError`, and keeps the journal, if the journal is of another cluster. If only the admin
+    address differs from the one in the journal, the address may be wrong: the release is then refused
+    unless the subscription is held at this address.
     """
     journal = Path(journal)
     found = read_journal(journal)

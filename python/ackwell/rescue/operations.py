@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ackwell.rescue.connection import Connection
 
 _SEAT_ATTEMPTS_MAX: Final = 5
-"""Attempts to attach to an Exclusive subscription."""
+"""The maximum number of attempts to attach a helper to an Exclusive subscription."""
 
 
 def unload(
@@ -34,8 +34,9 @@ def unload(
     """Unload a topic without a loss for one subscription: hold, snapshot, unload, restore, release.
 
     The snapshot is kept next to the journal until the end. If a snapshot exists, an earlier run was
-    interrupted. This run then completes that run and does not unload the topic. If a broker lost restored
-    acknowledgments before the release, the call raises `AckwellError`, and the hold and the snapshot remain.
+    interrupted: the call then completes the earlier run and does not unload the topic again. If a broker lost
+    restored acknowledgments before the release, the call raises `AckwellError`, and the hold and the snapshot
+    remain.
     Without `hold`, consumers may receive messages that they had acknowledged.
     """
     journal = Path(journal)
@@ -104,7 +105,7 @@ def _read(file: Path, name: tuple[str, str]) -> Snapshot:
 
 
 def copy(connection: Connection, topic: str, subscription: str, new: str) -> Report:
-    """Create the subscription `new` with the acknowledged entries of another. Skips parts of batches."""
+    """Create the subscription `new` with the wholly acknowledged entries of `subscription`."""
     source = check_copyable(connection, topic, subscription, new)
     ledger_id, entry_id = source.stats.mark_delete_position
     body = {"ledgerId": ledger_id, "entryId": entry_id}
@@ -152,7 +153,7 @@ def ack(
 
 
 def unacknowledged(live: Snapshot, positions: Iterable[tuple[int, int]]) -> PositionRangeSet:
-    """Return those of the positions that are unacknowledged.
+    """Return the subset of `positions` that is unacknowledged in the live state.
 
     Raises `RefusedError` for a position without an entry.
     """

@@ -1,16 +1,16 @@
 """Decide which acknowledgments may be restored after a restart, without any I/O.
 
-`plan` compares a snapshot with the live state. The result is the entries that were acknowledged in the
-snapshot and are not now, if they still exist. Restoring repeats acknowledgments that a consumer made before.
-It is wrong only if a seek removed them on purpose or if the topic is another one. So each check looks for a
-seek, or for another topic.
+`plan` compares a snapshot with the live state. The result is the existing entries that are acknowledged in
+the snapshot, but not in the live state. A restore repeats acknowledgments that a consumer made before. The
+restore is wrong only if a seek removed the acknowledgments on purpose, or if the topic is another one. So
+each check looks for a seek, or for another topic.
 
 A graceful restart keeps the first ranges, as many as `managedLedgerMaxUnackedRangesToPersist`
 (`ackwell.broker.restart`), and never moves the mark-delete position back. Any other loss looks like a seek
 and is refused. A crash can leave any state that was ever written, so it cannot be distinguished from a seek.
-With `restart="crash"` the caller states that it was a crash. No check finds a seek after which the
-subscription has as many ranges as the limit. If the snapshot has an answer of `info-internal`, a crash keeps
-at least the acknowledgments in this answer, and a state without them is refused.
+With `restart="crash"` the caller states that the restart was a crash. No check finds a seek after which the
+subscription again has as many ranges as the limit. If the snapshot has an answer of `info-internal`, a crash
+keeps at least the acknowledgments in this answer, and a state without them is refused.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 SCHEMA_VERSION: Final = 1
 
 Acknowledgment = list[tuple[Position, tuple[int, ...]]]
-"""The positions of one command with their ack sets, empty for a whole entry."""
+"""The content of one acknowledgment command: positions with ack sets, which are empty for whole entries."""
 
 IDS_A_COMMAND: Final = 1000
-"""Positions in one acknowledgment: 9 kB, far below a frame's limit."""
+"""The maximum number of positions in one acknowledgment command: 9 kB, far below a frame's limit."""
 
 _INTERNAL_PREFIX: Final = "__"
 """The prefix of the broker's internal subscriptions, such as `__compaction`."""
@@ -55,22 +55,22 @@ class Plan:
 
     cluster: str | None
     version: str | None
-    """The broker's, when the snapshot was taken."""
+    """The version of the broker when the snapshot was taken."""
     limits: Mapping[str, int | bool]
     """The broker settings that decide the losses of a restart, by their names."""
     topic: str
     subscription: str
     type: SubscriptionType | None
-    """None only if it is unknown and there is nothing to restore."""
+    """The type of the subscription; None only if it is unknown and there is nothing to restore."""
     restart: Restart
     snapshot_time_ms: int | None
     snapshot_digest: str
     ledgers: Mapping[int, int]
-    """The live ledgers and their entries, when the plan was made."""
+    """The number of entries of each live ledger when the plan was made."""
     now: CursorState = field(repr=False)
     """The live state when the plan was made."""
     missing: PositionRangeSet
-    """The entries that were acknowledged and are not."""
+    """The entries that are acknowledged in the snapshot, but not in the live state."""
     ack_sets: AckSetMapping = field(default_factory=dict)
     """The acknowledged parts of batches; the live state does not show them."""
     passed: tuple[str, ...] = ()
@@ -156,10 +156,10 @@ def plan(
 ) -> Plan:
     """Find the acknowledgments of a snapshot that the live state lost. O(ranges).
 
-    `restart` is the kind of restart between both. A snapshot from the admin API does not show parts of
-    batches, so `ack_sets` is a state that does: persisted bytes, a memory dump, or the end of a trace.
-    `brokers` are the settings of other brokers that may have owned the topic in between. Raises
-    `RefusedError` if a check fails.
+    `restart` is the kind of restart between the snapshot `before` and the live state `now`. A snapshot from
+    the admin API does not show ack sets. `ack_sets` is a state that contains them, from persisted bytes, a
+    memory dump or the end of a trace. `brokers` are the settings of other brokers that may have owned the
+    topic in between. Raises `RefusedError` if a check fails.
     """
     refuse_other_cluster("the snapshot is", before.cluster, now.cluster)
     if ack_sets is None and before.stats.batch_deleted is not None:
@@ -230,7 +230,7 @@ def remaining(plan: Plan, live: Snapshot) -> tuple[PositionRangeSet, AckSetMappi
 
 
 def commands(entries: PositionRangeSet, ack_sets: AckSetMapping) -> Iterator[Acknowledgment]:
-    """Split entries and ack sets into acknowledgment commands, and yield each."""
+    """Yield the acknowledgment commands for entries and ack sets."""
     ids: Acknowledgment = []
     for position in entries.positions():
         ids.append((position, ()))
@@ -305,7 +305,11 @@ def _acked(state: CursorState, ledgers: Mapping[int, int]) -> PositionRangeSet:
 
 
 def _check_same_topic(old: Mapping[int, tuple[int, int | None]], now: Snapshot) -> None:
-    """Raise `RefusedError` unless the live ledgers begin with the old ledgers that are not trimmed."""
+    """Raise `RefusedError` if the live ledgers cannot be ledgers of the topic with the `old` ledgers.
+
+    The live ledgers must contain the old ledgers, except for empty ones and for the first ones, which may be
+    trimmed. Only the last of the old ledgers may have more entries now.
+    """
     new = {each.ledger_id: (each.entries, each.size_bytes) for each in now.stats.ledger_sizes}
     topic = now.stats.topic
     # A broker deletes an empty ledger when it loads the topic.
@@ -326,9 +330,9 @@ def _check_same_topic(old: Mapping[int, tuple[int, int | None]], now: Snapshot) 
 
 
 def is_loaded_anew(before: Snapshot, now: Snapshot) -> bool:
-    """Return whether the topic has a newer ledger.
+    """Return whether the topic has opened a ledger since the snapshot `before`.
 
-    A topic opens a ledger at each load, and when the open ledger is full.
+    A topic opens a ledger at each load, and also when the open ledger is full.
     """
     return max(dict(now.stats.ledgers)) > max(dict(before.stats.ledgers))
 
@@ -417,7 +421,7 @@ def _check_crash(before: Snapshot, now: Snapshot) -> list[str]:
 
 
 def _up_to(ranges: PositionRangeSet, ledger_id: int, entry_id: int) -> PositionRangeSet:
-    """Return the positions of a set up to and including a position. O(ranges)."""
+    """Return the positions in `ranges` that are not after the given position. O(ranges)."""
     behind = ranges.copy()
     behind.remove_up_to(ledger_id, entry_id)
     return ranges - behind
@@ -426,8 +430,8 @@ def _up_to(ranges: PositionRangeSet, ledger_id: int, entry_id: int) -> PositionR
 def _ranges_max(then: PositionRangeSet, perhaps: PositionRangeSet, before: tuple[int, int]) -> int:
     """Return the maximum number of ranges in a union of `then` and any positions of `perhaps`. O(ranges).
 
-    A range that ends at `before` is not counted. The missing entry after `before` belongs to that range, so
-    the range was not kept.
+    A range of `then` that ends at the position `before` is not counted. It included the first missing entry,
+    which is the next one, so the restart did not keep this range.
     """
     missing = PositionRangeSet([(before[0], before[1], before[1] + 1)])
     parts = [each.to_arrays() for each in (then, perhaps, missing)]
@@ -448,9 +452,9 @@ def _ranges_max(then: PositionRangeSet, perhaps: PositionRangeSet, before: tuple
 def _writes_ledgers(settings: BrokerSettings, counted: int, before: Snapshot, now: Snapshot) -> bool:
     """Return whether a restart may have kept exactly the ledgers before the first missing entry's ledger.
 
-    Only the cursor ledger has the long-array form. A broker reads the cursor ledger only if the ranges do not
-    fit into the metadata store. Each range follows an unacknowledged entry. So the number of ranges is at
-    most the number of entries that were unacknowledged in the snapshot or are newer.
+    Only the cursor ledger has the long-array form. A broker reads the cursor ledger only if the ranges exceed
+    the limit of the metadata store. Each range follows an unacknowledged entry. So the number of ranges is at
+    most the number of entries that were unacknowledged in the snapshot or were published after it.
     """
     if not settings.long_array or counted <= settings.max_unacked_ranges_to_persist:
         return False
@@ -461,7 +465,7 @@ def _writes_ledgers(settings: BrokerSettings, counted: int, before: Snapshot, no
 
 
 def age_between(before: Snapshot, now: Snapshot) -> str:
-    """Return the time between two snapshots in words. After a clock was set back, it is negative."""
+    """Return the time between two snapshots in words. It is negative if a clock was set back in between."""
     if before.stats.time_ms is None or now.stats.time_ms is None:
         return "of unknown age"
     seconds = (now.stats.time_ms - before.stats.time_ms) / 1000
@@ -480,7 +484,7 @@ def age(seconds: float) -> str:
 
 
 def _parts(shown: CursorState | None, before: Snapshot, now: Snapshot) -> AckSetMapping:
-    """Return the ack sets in `shown` of entries that exist and are not wholly acknowledged in `now`."""
+    """Return the ack sets in `shown` of the entries that exist in `now` and are not wholly acknowledged."""
     if shown is None:
         return {}
     ledgers = now.stats.ledgers

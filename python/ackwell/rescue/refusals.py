@@ -10,7 +10,7 @@ from ackwell.errors import AckwellError
 
 
 class RefusedError(AckwellError):
-    """The error of a failed check. Nothing was changed. `code` names the check, `remedy` what to do.
+    """The error of a failed check: nothing was changed. `code` names the check, and `remedy` is the advice.
 
     >>> str(RefusedError("transactions", topic="persistent://shop/eu/orders"))
     'persistent://shop/eu/orders has open transactions, and their pending acknowledgments are not shown. \

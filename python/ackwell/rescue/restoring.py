@@ -52,16 +52,16 @@ class Report:
     topic: str
     subscription: str
     sent: int
-    """The positions that the helper acknowledged."""
+    """The number of positions that the helper acknowledged."""
     missing: int
-    """The planned entries that are still not acknowledged; 0 after a success."""
+    """The number of planned entries that are still unacknowledged; 0 after a success."""
     ack_sets: int
-    """The ack sets that were sent; the admin API does not show their result."""
+    """The number of ack sets that were sent; the admin API does not show their result."""
     waiting: int = 0
-    """The entries of a Key_Shared subscription that wait to be delivered again."""
+    """The number of entries of a Key_Shared subscription that wait for redelivery."""
     lost_parts: bool = False
-    """Whether the broker loaded the subscription without the acknowledged parts of batches, if there were
-    any. `ackwell.rescue.windows.end` sets it."""
+    """Whether acknowledged parts of batches, if there were any, were lost when the broker loaded the topic.
+    `ackwell.rescue.windows.end` sets the attribute."""
 
     def __str__(self) -> str:
         text = f"{self.subscription!r} of {self.topic}: "
@@ -78,7 +78,7 @@ class Report:
 
 
 Check = Callable[["Plan", "Snapshot"], "tuple[PositionRangeSet, AckSetMapping]"]
-"""Returns the entries and ack sets of a plan that are still missing, as `remaining`."""
+"""A function like `remaining`: it returns the entries and ack sets of a plan that are still missing."""
 
 
 def apply(plan: Plan, connection: Cluster, *, check: Check = remaining) -> Report:
@@ -99,7 +99,7 @@ def apply(plan: Plan, connection: Cluster, *, check: Check = remaining) -> Repor
 def restore_after_unload(before: Snapshot, connection: Cluster) -> tuple[Plan, Report]:
     """Restore the acknowledgments that an unload lost; return the plan and the report.
 
-    The helper attaches before other consumers connect. The plan is made after that.
+    The helper attaches before other consumers connect. The plan is made while the helper is attached.
     """
     with connection.attached(*before.name, attachable_type(before)):
         made = plan(before, connection.read_live(*before.name))
@@ -110,8 +110,8 @@ def restore_after_unload(before: Snapshot, connection: Cluster) -> tuple[Plan, R
 def check_restored(plan: Plan, connection: Cluster) -> None:
     """Check that the restored acknowledgments of a plan still exist; `AckwellError` if a broker lost one.
 
-    A broker keeps those beyond its limit in memory only. After a crash or an unload, the next broker loads
-    the topic without them.
+    A broker keeps acknowledgments beyond its limits in memory only. After a crash or an unload, the next
+    broker loads the topic without them.
     """
     if count := remaining(plan, _fresh(plan.name, connection))[0].cardinality:
         # Not a `StatsError`: a later request gives the same result.
@@ -123,8 +123,8 @@ def check_restored(plan: Plan, connection: Cluster) -> None:
 def _fresh(name: tuple[str, str], connection: Cluster) -> Snapshot:
     """Return a live state that is not older than the last load of the topic.
 
-    A state consists of several answers. A broker does not answer while the topic moves to it, so a slow
-    state may begin with an answer from before the move. It is then requested again.
+    A state consists of several answers. A broker does not answer while the topic moves to it. If the requests
+    take long, the first answer may be from before the move. The state is then requested again.
     """
     began_s = time.monotonic()
     live = connection.read_live(*name)

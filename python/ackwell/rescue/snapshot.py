@@ -90,7 +90,7 @@ class Snapshot:
 
 
 def settings_of(facts: BrokerFacts | None) -> BrokerSettings | None:
-    """Return the settings of a broker; None if they are unknown. Raises `ValueError` for invalid ones."""
+    """Return the settings of a broker; None if they are unknown. Raises `ValueError` for invalid settings."""
     if facts is None or facts.version is None or facts.settings is None:
         return None
     return BrokerSettings.nearest(facts.version).with_known(facts.settings)
@@ -99,7 +99,7 @@ def settings_of(facts: BrokerFacts | None) -> BrokerSettings | None:
 def stated_settings(
     before: Snapshot, now: Snapshot, assignments: Sequence[str], *, others_are_defaults: bool = False
 ) -> BrokerSettings | None:
-    """Return the broker's settings with a user's `name=value` changes; None if the limit is then unknown.
+    """Return the broker's settings with a user's changes `name=value`; None if the limits stay unknown.
 
     The changes apply to the settings that the broker reported, otherwise to the defaults of its version.
     """
@@ -219,8 +219,8 @@ def snapshot_texts(admin: Admin, topic: str, subscription: str) -> list[str]:
 def take(admin: Admin, topic: str, subscription: str) -> tuple[TopicAnswer, Snapshot]:
     """Request one subscription and return it with the topic's answer; `StatsError` if it does not exist.
 
-    If acknowledgments during the request made the answer contradictory, it is requested again.
-    Acknowledgments of other subscriptions do not matter.
+    If acknowledgments of this subscription during the request made the answer contradictory, the answer is
+    requested again.
     """
     for _ in range(CHANGED_TOPIC_REQUESTS):
         answer = next(admin.answers([topic]))

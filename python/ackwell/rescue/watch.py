@@ -63,21 +63,21 @@ class WatchCounts:
     complete_round_ms: int = 0
     """The end of the last round in which every requested topic was read."""
     topics: int = 0
-    """The topics that the last round requested."""
+    """The number of topics that the last round requested."""
     at_risk: int = 0
     unread: int = 0
     pending: int = 0
-    """The subscriptions with a plan that is not carried out."""
+    """The number of subscriptions with a plan that is not carried out."""
     pending_entries: int = 0
     losses: int = 0
-    """The loads that lost acknowledgments which can be restored."""
+    """The number of losses that can be restored: one for each load of a topic and subscription."""
     moves: int = 0
-    """The seeks that were seen."""
+    """The number of observed seeks."""
     restored: int = 0
-    """The restored subscriptions."""
+    """The number of restores of a subscription."""
     restored_entries: int = 0
     refused: Counter[str] = field(default_factory=Counter)
-    """By the code of the refusal."""
+    """The number of refusals by code."""
 
 
 class Watch:
@@ -92,7 +92,7 @@ class Watch:
         self._restores = restores
         self._before = folder.observations()
         self._written = dict(self._before)
-        """The observations in the folder, which may be older than `_before` but have the same states."""
+        """The observations in the folder. They have the same states as `_before`, but may be older."""
         self._plans = folder.plans()
         self._at_risk: dict[str, int] = {}
         """The number of subscriptions at risk by topic."""
@@ -263,7 +263,7 @@ class _Round:
         self.connection = connection
         self.admin: Admin = connection.admin
         self.listed: set[str] = set()
-        """The topics that exist."""
+        """The existing topics among the wanted ones, including those that the round does not request."""
         self.checked: set[Name] = set()
         """The subscriptions whose plans match the live state of this round."""
 
@@ -305,7 +305,7 @@ def _restored(connection: Connection, plan: Plan) -> Report | AckwellError:
 
 
 def _has_new_ledger(before: Snapshot, now: Snapshot) -> bool:
-    """Return whether the topic may have been loaded since: each load opens a ledger."""
+    """Return whether the topic may have been loaded after `before`: each load opens a ledger."""
     return bool(dict(now.stats.ledgers).keys() - dict(before.stats.ledgers).keys())
 
 
@@ -324,11 +324,11 @@ def _states(snapshots: dict[str, Snapshot]) -> dict[str, tuple[object, ...]]:
 
 
 _REWRITE_MS: Final = 300_000
-"""The age at which the file of an unchanged topic is written again: a plan refuses an old observation."""
+"""The age at which the file of an unchanged topic is written again. A plan refuses an old observation."""
 
 
 def _is_old(before: dict[str, Snapshot], now: dict[str, Snapshot]) -> bool:
-    """Return whether the times of two observations differ too much. A clock may have been set back."""
+    """Return whether the times of two observations differ by more than `_REWRITE_MS`, in either direction."""
     times = [each.stats.time_ms or 0 for each in (*before.values(), *now.values())]
     return max(times, default=0) - min(times, default=0) > _REWRITE_MS
 

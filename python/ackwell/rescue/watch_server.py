@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ackwell.rescue.watch import WatchCounts
 
 ROUNDS_MISSED_MAX: Final = 3
-"""A watch is unhealthy if no round ended for three intervals. A broker that is down does not count."""
+"""A watch is unhealthy if no round ended for this many intervals. A round also ends if a broker is down."""
 
 
 def watch_metrics(counts: WatchCounts, *, restores: bool) -> str:
@@ -58,7 +58,7 @@ def is_healthy(counts: WatchCounts, every_seconds: float, now_s: float) -> bool:
 def watch_server(
     address: tuple[str, int], counts: WatchCounts, *, every_seconds: float, restores: bool
 ) -> Iterator[tuple[str, int]]:
-    """Serve the counters for the length of a `with` block; yield the address, with the chosen port."""
+    """Serve the counters during a `with` block; yield the address, with the chosen port."""
 
     def answer(path: str) -> tuple[int, str]:
         if path == "/metrics":

@@ -33,10 +33,11 @@ if TYPE_CHECKING:
     from ackwell.rescue.snapshot import Snapshot
 
 AGE_MS_MAX: Final = 900_000
-"""15 minutes, longer than most restarts. An older snapshot does not show the state just before the load."""
+"""The maximum age of the earlier snapshot: 15 minutes, longer than most restarts. An older snapshot does not
+show the state just before the load."""
 
 RANGES_MIN: Final = 8
-"""The fewest unchanged ranges. A broker keeps 10,000 by default."""
+"""The minimum number of unchanged ranges that exclude a seek. A broker keeps 10,000 ranges by default."""
 
 
 class Transition(StrEnum):
@@ -45,7 +46,7 @@ class Transition(StrEnum):
     NONE = "none"
     """Every acknowledgment of the earlier observation still exists."""
     MOVED = "moved"
-    """Acknowledgments are missing, and the topic was not loaded anew: a seek removed them."""
+    """Acknowledgments are missing, and the topic was not loaded again: a seek removed them."""
     LOST = "lost"
     """A load of the topic lost acknowledgments, and they can be restored."""
     REFUSED = "refused"
@@ -58,11 +59,11 @@ class Decision:
 
     change: Transition
     missing: int = 0
-    """The existing entries that are no longer acknowledged."""
+    """The number of existing entries that are no longer acknowledged."""
     plan: Plan | None = None
-    """The plan to restore them, for `LOST`."""
+    """The plan to restore the missing acknowledgments, if `change` is `LOST`; else None."""
     refusal: RefusedError | None = None
-    """The check that failed, for `REFUSED`."""
+    """The error of the check that failed, if `change` is `REFUSED`; else None."""
 
 
 def decide(before: Snapshot, now: Snapshot, brokers: Sequence[BrokerSettings | None] = ()) -> Decision:
@@ -99,18 +100,21 @@ def _check_age(before: Snapshot, now: Snapshot) -> None:
 
 
 def unchanged_remaining(plan: Plan, live: Snapshot) -> tuple[PositionRangeSet, AckSetMapping]:
-    """Return the result of `remaining` if enough ranges of the plan still exist unchanged. O(ranges)."""
+    """Return `remaining(plan, live)` if enough ranges of the plan still exist unchanged. O(ranges).
+
+    Raises `RefusedError` otherwise, or if the live state no longer matches the plan.
+    """
     found = remaining(plan, live)
     _check_unchanged_ranges(plan.now, live.stats, plan.missing)
     return found
 
 
 def both_losses(earlier: Plan, later: Plan, live: Snapshot) -> Plan:
-    """Return one plan for the entries that the first or the second of two loads lost. O(ranges).
+    """Return one plan for all entries that two successive loads of a topic lost. O(ranges).
 
-    `earlier` is the plan of the first load. `later` is the plan of the second load: it compares an
-    observation between the loads with the live state. Raises `RefusedError` if a seek between the loads is
-    not excluded.
+    `earlier` contains the entries that the first load lost. `later` contains the entries that were
+    acknowledged between the two loads and that the second load lost. `live` is the present state. Raises
+    `RefusedError` if a seek between the loads is not excluded.
     """
     missing = later.missing | existing(earlier.missing, live.stats.ledgers) - live.acked
     _check_unchanged_ranges(earlier.now, live.stats, missing)

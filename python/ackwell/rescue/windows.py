@@ -70,7 +70,7 @@ class Result(NamedTuple):
     report: Report | None = None
     error: AckwellError | None = None
     parts: Parts = "kept"
-    """The acknowledged parts of batches of a subscription that `begin` holds, after closes before `end`."""
+    """For a result of `begin`: whether the restarts keep acknowledged parts of batches."""
 
 
 class Window:
@@ -81,7 +81,7 @@ class Window:
         self.file = folder / "window.json"
 
     def create(self, names: Sequence[Name], cluster: str | None) -> None:
-        """Write the list of subscriptions. An existing window keeps its own list and is continued."""
+        """Write the list of subscriptions. If the window exists, keep its list, so that it is continued."""
         self.folder.mkdir(parents=True, exist_ok=True)
         if self.file.exists():
             refuse_other_cluster(f"{self.folder} is", self._values()["cluster"], cluster)
@@ -150,11 +150,11 @@ class Endangered(NamedTuple):
     """The subscriptions that may lose acknowledgments in a restart."""
 
     restorable: list[Diagnosis]
-    """Subscriptions whose lost ranges a rescue restores."""
+    """The subscriptions that may lose ranges, which a rescue restores."""
     without_ranges: list[Diagnosis]
-    """Subscriptions that may lose only what no rescue restores.
+    """The subscriptions that may lose only acknowledgments that no rescue restores.
 
-    These are acknowledgments inside batches, and in a crash the last moves of the mark-delete position.
+    Such acknowledgments are inside batches or, in a crash, the last moves of the mark-delete position.
     """
     unread: list[UnreadableSource]
 
@@ -239,7 +239,7 @@ def _snapshot(connection: Connection, window: Window, name: Name) -> Result:
 
 
 def _has_lost_acks(before: Snapshot, live: Snapshot) -> bool:
-    """Return whether the topic was loaded since a snapshot, and lost acknowledgments in the snapshot."""
+    """Return whether the topic was loaded after the snapshot `before` and lost acknowledgments in it."""
     missing = existing(before.acked, live.stats.ledgers) - live.acked
     return len(missing) > 0 and is_loaded_anew(before, live)
 
@@ -285,7 +285,7 @@ def end(
 
 
 class _Hold:
-    """A hold, and the restored subscriptions that share it. The partitions of a topic share one."""
+    """A hold, and the restored subscriptions that share it: one subscription in the partitions of a topic."""
 
     def __init__(self, journal: Path, sharing: int) -> None:
         self.journal = journal
@@ -294,7 +294,7 @@ class _Hold:
         self._lock = Lock()
 
     def add(self, name: Name, report: Report, live: Snapshot, made: Plan | None) -> bool:
-        """Add a restored subscription; return whether all are restored, so that the hold can be released.
+        """Add a restored subscription. Return whether all subscriptions that share the hold are restored.
 
         `made` is the plan of the restore; None without a snapshot.
         """
@@ -357,7 +357,7 @@ def _ended(
 
 
 def _loaded(connection: Connection, name: Name, deadline: float) -> Snapshot:
-    """Wait until a broker has loaded the topic, at most until `deadline`, and return the live state."""
+    """Return the live state of a topic. If the topic is not loaded yet, wait for it until `deadline`."""
     while True:
         try:
             return connection.read_live(*name)
@@ -368,7 +368,7 @@ def _loaded(connection: Connection, name: Name, deadline: float) -> Snapshot:
 
 
 def release_all(connection: Connection, window: Window) -> Iterator[Result]:
-    """Release every hold of a window and yield each result. Restores nothing and keeps the snapshots."""
+    """Release every hold of a window and yield each result. Restore nothing, and keep the snapshots."""
     for name in window.names():
         if window.journal(name).exists():
             try:
@@ -405,7 +405,7 @@ def unload_window(
 
 
 def protected(diagnoses: Iterable[Diagnosis], admin: Admin) -> tuple[list[Name], list[Result]]:
-    """Return the subscriptions that can be restored, and a result with the reason for each other one."""
+    """Return the subscriptions that can be restored. Return a result with the reason for each other one."""
     names: list[Name] = []
     refused: list[Result] = []
     for each in diagnoses:
