@@ -21,12 +21,12 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "numpy
 exclude_patterns = ["_build", "_templates"]
 # A name in single backticks is code, in docstrings as in the guides.
 default_role = "literal"
-# Each class begins with a table of its members; each member follows with all it says.
+# A class begins with a table of its members. The full docstring of each member follows the table.
 numpydoc_show_inherited_class_members = False
 numpydoc_class_members_toctree = False
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
-# What an extra brings is not needed to read about it.
+# The docstrings of the topic store can be imported without the extra `pulsar`.
 autodoc_mock_imports = ["pulsar"]
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
@@ -34,7 +34,7 @@ suppress_warnings = ["myst.header"]
 linkcheck_timeout = 60
 
 html_theme = "furo"
-# Furo's own underlines the names of modules, as if they were links.
+# The default dark style of Furo underlines the names of modules as if they were links.
 pygments_dark_style = "github-dark"
 html_title = f"ackwell {release}"
 html_copy_source = False
@@ -48,7 +48,7 @@ html_theme_options = {
 html_extra_path = ["llms.txt"]
 
 templates_path = ["_templates"]
-# Those of the theme, and the versions.
+# The sidebars of the theme, and the list of the site's versions.
 html_sidebars = {
     "**": [
         "sidebar/brand.html",
@@ -60,7 +60,7 @@ html_sidebars = {
     ]
 }
 
-# Drawn from the records and written from the code each time; a test compares them with what is committed.
+# Each build writes these figures and pages anew. A test compares them with the committed files.
 RECORDS = Path(__file__).parents[1] / "benches/record"
 write_figures(RECORDS, Path(__file__).parent / "images")
 write_page(RECORDS, Path(__file__).parent)
@@ -73,5 +73,5 @@ def show_rules_of_a_cursor(app: Sphinx) -> None:
 
 
 def setup(app: Sphinx) -> None:
-    """Set what numpydoc takes and Sphinx does not: a dictionary with a default, after the check of types."""
+    """Set a numpydoc option to a dictionary with a default. Sphinx checks the types of options before."""
     app.connect("builder-inited", show_rules_of_a_cursor)

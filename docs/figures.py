@@ -1,4 +1,4 @@
-"""Draw the figures of the site from the records of the benches, and write the page that has them all."""
+"""Draw the charts of the site from the records of the benches, and write the page with all measurements."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ STYLE: Final = (
 
 
 def bars_of(record: dict[str, Any], row: str) -> list[tuple[str, float]]:
-    """Return ackwell's value of a row and its peers'."""
+    """Return the names and the values of a row: first ackwell, then each peer."""
     (bar,) = [bar for bar in record["bars"] if bar["row"] == row][:1] or [None]
     if bar is None:
         raise KeyError(f"the record of {record['area']} has no row {row!r}")
@@ -297,7 +297,10 @@ NAMES: Final = {
     ("7 days at random, exact: 10 M × 4.5 B", ""): "(rand,1) wheel, while filling",
     ("… ticks of 1 s: 10 M × 3.1 B", ""): "(rand,1000) wheel, while filling",
 }
-"""The names on the page of rows whose names depend on the row above, by name and first peer."""
+"""The name on the page of a row whose name in the record is unclear or continues the row above (`…`).
+
+The key is the name in the record, and the first peer of the row.
+"""
 
 UNITS: Final = {
     "spark": (
@@ -328,7 +331,7 @@ UNITS: Final = {
         ("", "ns per call"),
     ),
 }
-"""The unit of a row: that of the first pattern in its name."""
+"""The units by area: pairs of a pattern and a unit. A row has the unit of the first pattern in its name."""
 
 
 def unit_of(area: str, row: str) -> str:
@@ -344,12 +347,15 @@ def newest(records: Path, area: str) -> dict[str, Any]:
 
 
 def shown(value: float) -> str:
-    """Return a figure with three digits that count."""
+    """Return a number as text, with three significant digits or as an integer."""
     return f"{value:,.0f}" if value >= 1_000 else f"{value:.3g}"
 
 
 def layout_rows(record: dict[str, Any]) -> list[str]:
-    """Return a row for each layout of the replay's record, with the CPU time and the memory of both sides."""
+    """Return a table with a row for each file layout in the record of the replay.
+
+    A row has the CPU time and the memory of ackwell and of DuckDB.
+    """
     medians = {(row["workload"], row["side"], row["operation"]): row["median"] for row in record["figures"]}
     rows = [
         "| events | ackwell, CPU-s per million events | DuckDB, the same | ackwell : DuckDB "
@@ -381,7 +387,7 @@ def target_of(bar: dict[str, Any]) -> str:
 
 
 def name_of(bar: dict[str, Any]) -> str:
-    """Return the name of a row on the page: without its unit and without the peer of its target."""
+    """Return the name of a row on the page, which contains neither the unit nor the peer of the target."""
     row = bar["row"]
     name = NAMES.get((row, next(iter(bar["peers"]), "")), row)
     name = re.sub(r"(,? beside .*|, Pulsar 5\.0\.1|, n?s)$", "", name)
@@ -392,7 +398,7 @@ def name_of(bar: dict[str, Any]) -> str:
 
 
 def bar_rows(record: dict[str, Any]) -> list[str]:
-    """Return a row for each measured value of a record, with all its peers and targets."""
+    """Return a table: a row for each measured value of a record, with all peers and targets of the value."""
     found: dict[tuple[str, str, str], tuple[dict[str, str], list[str]]] = {}
     for bar in record["bars"]:
         if bar["ours"] is not None:
@@ -408,7 +414,7 @@ def bar_rows(record: dict[str, Any]) -> list[str]:
 
 
 def figures_page(records: Path) -> str:
-    """Return the page of all figures."""
+    """Return the page of all measured values."""
     parts = [INTRODUCTION]
     for area, (title, meaning) in AREAS.items():
         record = newest(records, area)
@@ -422,13 +428,13 @@ def figures_page(records: Path) -> str:
 
 
 def write_figures(records: Path, folder: Path) -> None:
-    """Write every figure from the newest record of its area."""
+    """Write every chart, from the newest record of its area."""
     for figure in FIGURES:
         (folder / f"{figure.name}.svg").write_text(draw(figure, newest(records, figure.area)))
 
 
 def write_page(records: Path, folder: Path) -> None:
-    """Write the page of all figures."""
+    """Write the page of all measured values."""
     (folder / "figures.md").write_text(figures_page(records))
 
 
