@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import quote
 
 import numpy as np
@@ -278,7 +278,7 @@ def test_rows_without_a_sequence_are_in_the_order_of_their_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same holds for a file that is read in many batches."""
-    monkeypatch.setattr(parquet, "_SLICE_VALUES", 30)
+    monkeypatch.setattr(parquet, "_SLICE_VALUES_OF_ONE", 12)
     kinds = [Kind.PUBLISH] * 8 + [Kind.ACK] * 4 + [Kind.SEEK] + [Kind.ACK] * 2
     entries = [*range(8), 4, 5, 6, 7, 1, 3, 5]
     events = [
@@ -432,26 +432,51 @@ def test_the_bytes_of_a_row_group_are_of_the_columns_that_a_lean_fold_reads(tmp_
     assert sizes[0] == sizes[1]
 
 
+class Watched(ParquetEvents):
+    """Events that record the number of values that each read requests at a time."""
+
+    requested: ClassVar[list[int]] = []
+
+    def batches(
+        self, groups: Iterable[int] | None, names: list[str], *, rows: int
+    ) -> Iterator[pa.RecordBatch]:
+        self.requested.append(rows * len(names))
+        return super().batches(groups, names, rows=rows)
+
+
+@pytest.fixture
+def requested(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return the list to which `Watched` adds."""
+    values: list[int] = []
+    monkeypatch.setattr(Watched, "requested", values)
+    return values
+
+
+@pytest.mark.parametrize(("names", "slice_values"), [(1, 1_200), (2, 2_400), (800, 4_800)])
+def test_a_slice_is_larger_if_the_events_have_more_names(
+    names: int, slice_values: int, requested: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet, "_SLICE_VALUES_OF_ONE", 1_200)
+    monkeypatch.setattr(parquet, "_SLICE_VALUES", 2_400)
+    monkeypatch.setattr(parquet, "_SLICE_VALUES_OF_MANY", 4_800)
+    events = [Event("t", f"s{n % names}", n, Kind.ACK, ledger_id=3, entry_id=n) for n in range(800)]
+    layouts.parquet(events, tmp_path)
+    with Watched(str(tmp_path / "part-0.parquet")) as file:
+        assert sum(len(columns.ledger_ids) for columns in file.columns()) == 800
+    assert requested == [slice_values]
+
+
 def test_kinds_are_found_in_slices_and_dictionaries_only_in_one_row(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    requested: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events = [Event("t", "s", n, Kind.ACK if n else Kind.SEEK, ledger_id=3, entry_id=n) for n in range(9)]
     monkeypatch.setattr(parquet, "_SLICE_VALUES", 4)
-    sizes: list[int] = []
-
-    class Watched(ParquetEvents):
-        def batches(
-            self, groups: Iterable[int] | None, names: list[str], *, rows: int
-        ) -> Iterator[pa.RecordBatch]:
-            sizes.append(rows)
-            return super().batches(groups, names, rows=rows)
-
     for encoded in (True, False):
         layouts.parquet(events, tmp_path, use_dictionary=encoded, store_schema=False)
         with Watched(str(tmp_path / "part-0.parquet")) as file:
             assert file.kinds() == {"seek", "ack"}
             assert file.kinds(dictionaries_only=True) == ({"seek", "ack"} if encoded else {"seek"})
-    assert sizes == [4, 1] * 2
+    assert requested == [4, 1] * 2
 
 
 def test_a_column_in_the_path_is_named_before_the_equals_sign() -> None:

@@ -37,6 +37,12 @@ take some MB on each thread."""
 _SLICE_VALUES_OF_ONE: Final = 1 << 18
 """The same for one subscription: few enough to fit a cache."""
 
+_SLICE_VALUES_OF_MANY: Final = 1 << 21
+"""The same for tens of thousands of mixed subscriptions, so that a slice has several events of each."""
+
+_NAME_BYTES_OF_MANY: Final = 2
+"""The least bytes a row of the names of tens of thousands of mixed subscriptions: 16 bits for a code."""
+
 _BUFFER: Final = 1 << 20
 """Bytes of a column read at a time."""
 
@@ -241,9 +247,7 @@ class ParquetEvents:
             names = list(chosen.read.values())
             if not names:
                 continue
-            is_one = not chosen.read.keys() & _NAMES
-            values = _SLICE_VALUES_OF_ONE if is_one else _SLICE_VALUES
-            for batch in self.batches([index], names, rows=values // len(names)):
+            for batch in self.batches([index], names, rows=_slice_values(group, chosen) // len(names)):
                 if batch.num_rows:
                     with errors_naming(self._path):
                         batch = self._number_rows(chosen.named(batch), row)
@@ -321,6 +325,15 @@ class _Choice(NamedTuple):
         own = {column: name for name, column in self.read.items()}
         names = [own[name] for name in batch.schema.names]
         return pa.RecordBatch.from_arrays(batch.columns, names=names)
+
+
+def _slice_values(group: RowGroup, chosen: _Choice) -> int:
+    """Return the number of values to decode at a time from a row group."""
+    names = [group[path] for name, path in chosen.read.items() if name in _NAMES]
+    if not names:
+        return _SLICE_VALUES_OF_ONE
+    has_many = any(chunk.uncompressed_bytes >= _NAME_BYTES_OF_MANY * chunk.values for chunk in names)
+    return _SLICE_VALUES_OF_MANY if has_many else _SLICE_VALUES
 
 
 def fold_row_groups(fold: Fold, files: Iterable[RowGroups], *, lean: bool = False) -> bool:
