@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from ackwell import Cursor, Ledgers, PositionInfo
 from ackwell.cli import console, what_if_command
 from ackwell.diagnosis.inspection import inspect
+from ackwell.replay.checking import LINES
 from tests.broker.answers import answer, holes
 from tests.commands import ackwell, held
 from tests.rescue.scripted import FakeAdmin
@@ -127,6 +129,30 @@ def test_events_that_cannot_be_replayed_are_named_with_the_remedy(tmp_path: Path
     where = ": ".join(part for part in (problem["source"], problem["column"]) if part)
     assert shown.out == f"{where}{': ' if where else ''}{problem['problem']}\n    {problem['remedy']}\n"
     assert shown.code == 3
+
+
+def test_every_line_that_is_not_an_event_is_listed_up_to_a_limit(tmp_path: Path) -> None:
+    good = json.dumps({"kind": "publish", "topic": "t", "ledger_id": 3, "entry_id": 0}).encode()
+    first, many = tmp_path / "a.jsonl", tmp_path / "b.jsonl.gz"
+    first.write_bytes(b"\n".join([good, b"x", b"", good, b"\xff", b'{"kind":"none"}', good, b'{"a":']))
+    many.write_bytes(gzip.compress(b"\n".join([good] + [b"x"] * (LINES + 2_000) + [good])))
+    done = ackwell("events", "check", str(tmp_path), "--format", "json")
+    found = {each["source"]: each["problem"] for each in json.loads(done.out)}
+    assert done.code == 3
+    assert [*found] == [
+        *(f"{first}, line {line}" for line in (2, 5, 6, 8)),
+        *(f"{many}, line {line}" for line in range(2, LINES + 2)),
+        str(many),
+    ]
+    assert found[f"{first}, line 5"].startswith("unreadable: ")
+    assert found[f"{first}, line 8"].endswith("; the file ends here: was its last line torn?")
+    assert found[str(many)] == "2,000 more lines are not events"
+    # A damaged file is named in addition to the lines of the others.
+    many.write_bytes(many.read_bytes()[:-4])
+    done = ackwell("events", "check", str(tmp_path))
+    assert (done.code, len(done.out.splitlines())) == (3, 10)
+    assert f"{many}, line 1: unreadable: Compressed file ended before" in done.out
+    assert ackwell("replay", str(first), "--keep-going").code == 1
 
 
 def test_a_saved_cursor_is_converted_and_compared(tmp_path: Path) -> None:

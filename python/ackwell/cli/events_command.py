@@ -22,7 +22,7 @@ def check(
     sources: options.Traces,
     output: options.Format = options.OutputFormat.TABLE,
 ) -> None:
-    """Report the problems of event files: the column, the problem and the remedy. Needs no Spark.
+    """Report the problems of event files: the column or line, the problem and the remedy. Needs no Spark.
 
     Examples
     --------

@@ -10,6 +10,7 @@ from ackwell.errors import AckwellError, EventError
 from ackwell.replay import table_schemas
 from ackwell.replay.files import event_files, path_columns
 from ackwell.replay.states import replay_files
+from ackwell.replay.traces import trace_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,14 +29,19 @@ class Problem(NamedTuple):
     remedy: str
 
 
+LINES: Final = 20
+"""The lines of a file that are listed if they are not events."""
+
+_LINE_REMEDY: Final = "correct the line, or leave the file out"
 _REMEDY: Final = "correct the event (docs/events.md), or replay the others with --keep-going"
 
 
 def check_events(sources: Sequence[str | AnyPath]) -> list[Problem]:
     """Return the problems of event files. The list is empty if the files can be replayed.
 
-    If the columns of a file have problems, its list has only these. Otherwise it has the first problematic
-    row of each subscription. The check of the rows takes as long as a replay.
+    If the columns of a file have problems, the list has only these, and otherwise, if files have lines that
+    are not events, only the first `LINES` lines of each file and the number of the others. Otherwise it has
+    the first problematic row of each subscription. The check of the rows takes as long as a replay.
 
     >>> check_events([])
     []
@@ -90,15 +96,43 @@ def _kind(source: str, column: table_schemas.Column, kind: pa.DataType) -> Itera
         yield Problem(source, column.name, f"is {kind}, expected {wanted}", remedy)
 
 
+def _of_line(error: EventError) -> Problem:
+    place = error.file or ""
+    if error.line is not None:
+        place = f"{place}, line {error.line}"
+    return Problem(place, "", error.reason, _LINE_REMEDY)
+
+
+def _lines(path: AnyPath) -> Iterator[Problem]:
+    """Yield the first lines of a trace that are not events, and the number of the others."""
+    first: list[EventError] = []
+    count = 0
+
+    def note(error: EventError) -> None:
+        nonlocal count
+        count += 1
+        if len(first) < LINES:
+            first.append(error)
+
+    try:
+        for _ in trace_columns(path, note):
+            pass
+    except EventError as error:
+        # The rest of a damaged file cannot be read.
+        note(error)
+    yield from map(_of_line, first)
+    if count > LINES:
+        yield Problem(str(path), "", f"{count - LINES:,} more lines are not events", "correct the lines")
+
+
 def _rows(files: list[AnyPath]) -> Iterator[Problem]:
     errors: dict[tuple[str, str], str] = {}
     try:
         replay_files(files, errors=errors)
     except EventError as error:
-        place = error.file or ""
-        if error.line is not None:
-            place = f"{place}, line {error.line}"
-        yield Problem(place, "", error.reason, "correct the line, or leave the file out")
+        traces = [path for path in files if path.suffix != ".parquet"]
+        lines = [] if error.line is None else [problem for path in traces for problem in _lines(path)]
+        yield from lines or [_of_line(error)]
     except AckwellError as error:
         yield Problem("", "", str(error), _REMEDY)
     for names, message in errors.items():

@@ -10,7 +10,7 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from io import BytesIO
 from typing import IO, TYPE_CHECKING, Any, Final
@@ -45,6 +45,8 @@ _quoted: Final = lru_cache(maxsize=4096)(_encode)
 DAMAGE: Final = (UnicodeDecodeError, EOFError, OSError, zlib.error)
 """The errors of reading a damaged file, plain or compressed."""
 
+OnError = Callable[[EventError], None]
+
 
 class TraceParser:
     """A parser of one trace. A `meta` line sets the default topic and subscription of later lines."""
@@ -72,6 +74,18 @@ class TraceParser:
             self.reader.set_defaults(event.topic, event.subscription)
         return event
 
+    def parse_bytes(self, data: bytes, line: int, on_error: OnError | None) -> Event | None:
+        """Parse one line. With `on_error`, pass an error to this function and return `None`."""
+        try:
+            return self.parse(data.decode(), line)
+        except (EventError, UnicodeDecodeError) as error:
+            if on_error is None:
+                raise
+            if not isinstance(error, EventError):
+                error = EventError(f"unreadable: {error}", file=self._file, line=line)
+            on_error(error)
+            return None
+
 
 def unreadable(error: Exception, path: AnyPath, line: int) -> Exception:
     """Return the `EventError` for a damaged file. An error of the operating system is returned unchanged."""
@@ -96,10 +110,11 @@ def trace_events(path: AnyPath) -> Iterator[Event]:
         raise unreadable(error, path, line + 1) from None
 
 
-def trace_columns(path: AnyPath) -> Iterator[Columns]:
+def trace_columns(path: AnyPath, on_error: OnError | None = None) -> Iterator[Columns]:
     """Read the events of one trace as columns.
 
-    Raises `EventError` with file and line for a line that is not an event.
+    Raises `EventError` with file and line for a line that is not an event. With `on_error`, the error is
+    passed to this function, and the line is left out.
     """
     parser = TraceParser(path_text(path))
     reader = parser.reader
@@ -117,7 +132,7 @@ def trace_columns(path: AnyPath) -> Iterator[Columns]:
                     if len(read["kinds"]):
                         yield _columns(read, names, path_text(path))
                     if odd is not None:
-                        event = parser.parse(data[start:odd].decode(), line)
+                        event = parser.parse_bytes(data[start:odd], line, on_error)
                         line, start = line + 1, odd
                         if event is not None:
                             yield columns_of([event])
