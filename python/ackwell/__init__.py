@@ -82,7 +82,8 @@ __all__ = [
 ]
 
 __version__ = "0.1.0"
-"""The version of `Cargo.toml`. `importlib.metadata` would take a third of the time of `ackwell --version`."""
+"""The version, as in `Cargo.toml`. A constant, because `importlib.metadata` would take a third of the time of
+`ackwell --version`."""
 
 # A native class cannot inherit from these classes.
 MutableMapping.register(LongMap)

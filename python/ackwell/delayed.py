@@ -391,7 +391,8 @@ class DelayedDeliveryTracker(EqualByState):
     def next_wakeup_ms(self) -> int | None:
         """Return the first `now_ms` at which a message is due, or None if no message waits.
 
-        The time is in the past if a message is already due. A caller with a timer sets it after every change.
+        The time is in the past if a message is already due. A caller with a timer sets the timer again after
+        every change.
         """
         due = self.index.next_due()
         return due if due is None or self.strict else due - self.tick_time_ms

@@ -190,7 +190,7 @@ def write_file(
 
 
 def _require_replaceable(file: Path, kinds: frozenset[SourceKind] | None) -> None:
-    """Raise `OSError` if a file exists and is not an empty regular file or of one of the kinds."""
+    """Raise `OSError` for an existing file that is neither empty and regular nor of one of the kinds."""
     try:
         found = file.lstat()
     except FileNotFoundError:

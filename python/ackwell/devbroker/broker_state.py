@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 SYSTEM: Final = "pulsar/system"
 
 COORDINATORS: Final = f"persistent://{SYSTEM}/transaction_coordinator_assign"
-"""The topic that the Java client looks up: each partition is a transaction coordinator. There is one."""
+"""The topic whose partitions the Java client looks up as transaction coordinators. It has one partition."""
 
 COORDINATOR_COUNT: Final = 1
 

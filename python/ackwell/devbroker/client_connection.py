@@ -203,7 +203,7 @@ class ClientConnection(asyncio.Protocol):
             self._read_if_permitted()
 
     def _read_if_permitted(self) -> None:
-        """Read if the client reads the broker's output and no publish rate is exceeded; else stop."""
+        """Read commands if the client reads its output and no publish rate is exceeded; else stop reading."""
         if self._transport is None or self._transport.is_closing():
             return
         if self.writable and not self._read_from_ms:

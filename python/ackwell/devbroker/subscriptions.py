@@ -452,7 +452,7 @@ class TopicSubscription:
         self._moved(Kind.EXPIRE, self.cursor.mark_delete_position)
 
     def expire_older_than(self, seconds: int) -> bool:
-        """Acknowledge the entries that were published more than `seconds` ago; return whether any was."""
+        """Acknowledge the entries that were published over `seconds` ago; return whether there were any."""
         log = self.content.log
         last = log.ledgers.previous_valid(
             *log.first_published_at(self.content.clock.now_ms() - 1000 * seconds)

@@ -63,7 +63,7 @@ class Topic:
     def publish(self, entry: LogEntry, *, is_open: bool = True) -> Position:
         """Append an entry, wake the subscriptions, and return the entry's position.
 
-        `is_open` is the state of the entry's transaction.
+        `is_open` is false if the entry belongs to a transaction that has already ended.
         """
         content = self.content
         if content.facts:

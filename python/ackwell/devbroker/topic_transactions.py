@@ -91,8 +91,8 @@ class TopicTransactions:
     def hides(self, entry: LogEntry, position: tuple[int, int]) -> bool:
         """Return whether an entry is never delivered.
 
-        As in a Pulsar broker, the metadata of an aborted message decides. If only its `CommandSend` contained
-        the transaction, the message is delivered after the abort.
+        As in a Pulsar broker, the message metadata must name the aborted transaction. If only the
+        `CommandSend` named it, the message is delivered after the abort.
         """
         if entry.transaction in self._aborted:
             return bool(read_metadata(entry.data).HasField("txnid_most_bits"))

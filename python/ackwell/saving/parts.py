@@ -35,7 +35,7 @@ class Save(NamedTuple):
     body: bytes
     """A state in one of the forms, or the changes of a delta, as stored (possibly compressed)."""
     bases: tuple[int, ...] = ()
-    """The saves that a delta can build on, as the ids of their last entries, the preferred one first."""
+    """The ids of the last entries of the saves on which a delta can build, the preferred save first."""
     properties: bool = False
     """Whether the properties of a delta replace those of its base."""
     others: bool = False
@@ -112,7 +112,7 @@ class Part(NamedTuple):
 
 
 def whole_save(data: bytes) -> tuple[bytes, str]:
-    """Return the bytes of the state in a save of one entry, and their compression."""
+    """Decode a save that has only one entry; return the bytes of its state and their compression."""
     part = Part.decode(data)
     if part.parts > 1 or part.save.bases:
         what = "a delta" if part.save.bases else f"part {part.number + 1} of {part.parts}"

@@ -63,7 +63,7 @@ def partials(
         The states of subscriptions before the first event: cursors of an earlier replay
         (`ackwell.spark.schema.CURSORS`) or dumps of stats-internal (`STATS`).
     strict
-        Fail for the first invalid event, instead of keeping it as its subscription's error.
+        Fail for the first invalid event, instead of storing it as the error of its subscription.
 
     Returns
     -------
@@ -161,8 +161,8 @@ def replay(
     """Replay events into cursors, a row for each (topic, subscription).
 
     The result equals `cursors(partials(events))` and costs less: no later seek is possible, so the order of
-    acknowledgments is not kept. See `partials` for `events`, `strategy` and `start_from`, and `cursors` for
-    the rest. `events.transform(spark.replay)` works as well.
+    acknowledgments is not kept. `partials` documents `events`, `strategy` and `start_from`; `cursors`
+    documents `ledgers` and `strict`. `events.transform(spark.replay)` works as well.
     """
     alone = ledgers is None and start_from is None
     folded, is_cursors = _fold(events, strategy, ordered=False, strict=strict, whole=alone)

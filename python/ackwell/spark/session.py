@@ -143,7 +143,7 @@ def java_version(java: Path) -> int:
 def _launcher(runtime: Path) -> Path:
     """Write a `bin/java` that starts `runtime` without the option for the missing module; return its path.
 
-    It is deleted at exit.
+    The file is deleted at exit.
     """
     home = Path(tempfile.mkdtemp(prefix="ackwell-java-"))
     atexit.register(shutil.rmtree, home, ignore_errors=True)

@@ -27,8 +27,8 @@ def delayed_sizing(events: DataFrame, widths_ms: Sequence[int] | None = None) ->
     Parameters
     ----------
     events
-        A DataFrame with the columns of `ackwell.spark.schema.EVENTS`; it reads
-        the publishes with a `deliver_at_ms`. Duplicates count once.
+        A DataFrame with the columns of `ackwell.spark.schema.EVENTS`; only its publishes with a
+        `deliver_at_ms` are used. Duplicates count once.
     widths_ms
         Bucket widths, in ms, each at least 1.
 

@@ -27,9 +27,9 @@ class Store(Protocol):
 
     The writes are `set_metadata`, `append` and `delete_up_to`. A write is atomic and is durable when it
     returns. It raises `FencedError` and changes nothing if there is a newer owner. `StoreError` means that
-    the storage failed or that the store is closed. A failed write may or may not be in the ledger; open it
-    again to find out. Arguments of a wrong type raise `TypeError` before anything changes. Only one thread
-    may use a store at a time.
+    the storage failed or that the store is closed. A failed write may or may not be in the ledger; open the
+    ledger again to find out. Arguments of a wrong type raise `TypeError` before anything changes. Only one
+    thread may use a store at a time.
 
     Test your own store with `ackwell.testing.stores.StoreConformance`.
     """

@@ -271,7 +271,8 @@ class SqliteStore(Store):
     def _create_tables(self) -> None:
         """Create the tables in an empty file.
 
-        Doing this before the first write leaves no crashed file without tables.
+        This is a separate transaction before the first write, so a crash during this write leaves a file with
+        tables.
         """
         self._current()
         with self._transaction():

@@ -60,9 +60,9 @@ class Consumer(EqualByState):
         self.epoch = epoch
         """The number of redelivery requests of the client. A delivery of an older epoch is out of date."""
         self.permits = 0
-        """The requested messages not delivered yet. A batch may take it below 0, as in the broker."""
+        """The number of messages that it may still get. A batch may take it below 0, as in the broker."""
         self.withheld = 0
-        """Permits that arrived while it was blocked. A broker grants them when it is unblocked.
+        """Permits that a blocked consumer has sent. As in a broker, they are granted when it is unblocked.
 
         While the consumer is quarantined, all of its permits are withheld.
         """

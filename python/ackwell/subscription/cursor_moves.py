@@ -27,7 +27,7 @@ class CursorMoves:
     def seek(self, position: Position, ack_set: tuple[int, ...]) -> None:
         """Make a position the next to read.
 
-        With an ack set, only the messages of this entry whose bit is set are unacknowledged.
+        With an ack set, only the messages of this entry with a set bit are unacknowledged.
         """
         # A reset of the cursor drops the redelivery counts as well, because the cursor carries them.
         self._state.cursor.reset(*position, ack_set)

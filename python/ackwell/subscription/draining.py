@@ -63,7 +63,7 @@ class DrainingHashes(EqualByState):
         return found
 
     def audit(self, consumers: Iterable[Consumer], selector: Selector) -> list[str]:
-        """Recompute the draining hashes; return a text if they differ."""
+        """Recompute the draining hashes; return a text if the stored ones differ."""
         found = drained(consumers, selector)
         return [] if found == self.pending else [f"draining hashes are {self.pending}, found {found}"]
 

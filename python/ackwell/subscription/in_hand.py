@@ -1,10 +1,11 @@
 """The entries that a consumer has in hand: those it works on. Its other entries are only prefetched.
 
-If an entry crashes its consumer, its redelivery count must increase, so that a poison message becomes a dead
-letter. A broker cannot distinguish the entry that a lost consumer worked on from its prefetched entries.
-Therefore a consumer reports its work in one of two ways. Either it declares its concurrency N, and its N
-oldest unacknowledged deliveries are in hand. Or it reports each entry that it starts. This module implements
-`LostCounts.IN_HAND`, which increases the redelivery counts of entries in hand by one (a *try*):
+If an entry crashes its consumer, the redelivery count of the entry must increase, so that a poison message
+becomes a dead letter. A broker cannot distinguish the entry that a lost consumer worked on from its
+prefetched entries. Therefore a consumer reports its work in one of two ways. Either it declares its
+concurrency N, and its N oldest unacknowledged deliveries are in hand. Or it reports each entry that it
+starts. This module implements `LostCounts.IN_HAND`, which increases the redelivery counts of entries in hand
+by one (a *try*):
 
 - If a consumer is lost, a try is counted for its entries in hand, and not for its other entries.
 - The entries in hand are part of the saved state. A load counts a try for them.

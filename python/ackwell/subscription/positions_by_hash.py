@@ -37,7 +37,7 @@ class PositionsByHash(EqualByState):
         return position in self._hashes
 
     def add(self, ledger_id: int, entry_id: int, sticky_key_hash: int) -> None:
-        """Add a position, or change its hash. O(log positions of the hash) if it is the last of its hash."""
+        """Add a position, or change its hash. O(log positions of the hash) if added at the end."""
         self.discard(ledger_id, entry_id)
         self._hashes.add(ledger_id, entry_id, 1, sticky_key_hash)
         insort(self._sorted.setdefault(sticky_key_hash, []), ledger_id << 63 | entry_id)

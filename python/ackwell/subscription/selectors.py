@@ -85,7 +85,7 @@ class ConsistentHashing(EqualByState):
     def add(
         self, consumer: ConsumerKey, hash_ranges: Sequence[HashRange] = (), *, name: str | None = None
     ) -> None:
-        """Set the consumer's points. If all its slots are taken, it waits until one becomes free."""
+        """Set the consumer's points. If all their slots are taken, the consumer waits until one is free."""
         name = str(consumer) if name is None else name
         taken = {number for other, number in self._names.values() if other == name}
         self._names[consumer] = name, next(number for number in count() if number not in taken)

@@ -212,7 +212,7 @@ class State:
         self.transactions.validate()
 
     def audit_retrying(self) -> list[str]:
-        """Recompute the unqueued messages that block their hash; return a text if they differ."""
+        """Recompute the unqueued messages that block their hash; return a text if the stored ones differ."""
         found: dict[Position, int] = {}
         if self.holds_waiting:
             for consumer in self.consumers:

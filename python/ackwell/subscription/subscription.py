@@ -81,7 +81,8 @@ class Subscription:
     type : SubscriptionType or its name
         One of Pulsar's four types.
     ledgers : Ledgers, optional
-        The ledgers of the topic, shared with the code that publishes; a `cursor` brings its own.
+        The ledgers of the topic, shared with the code that publishes. If a `cursor` is given, its ledgers are
+        used.
     cursor : Cursor, optional
         The acknowledged positions to start from. Its own settings apply, not `settings.cursor`.
     settings : SubscriptionSettings, optional
@@ -366,7 +367,7 @@ ActiveChange(consumer='a', active=True)])
         sticky_key_hash: int | None = None,
         deliver_at_ms: int = 0,
     ) -> Outcome:
-        """Choose the consumer of an entry of `next_reads`; return it, or the reason why none gets it.
+        """Deliver an entry of `next_reads`; return the chosen consumer, or the reason why there is none.
 
         Key_Shared needs the `sticky_key_hash` (see the method of this name), and a `deliver_at_ms` needs a
         tracker of delayed messages; `ValueError` without them. A later `next_reads` returns an undelivered
@@ -724,8 +725,9 @@ ActiveChange(consumer='a', active=True)])
 
         Each redelivery count increases by one, unless `counted` is false because the consumer did not process
         the messages. Entries that the consumer does not have are ignored. On Exclusive and Failover
-        everything unacknowledged is read again, because single messages would break the order; the result is
-        0. A greater `epoch` becomes the consumer's epoch: its client drops deliveries of older epochs.
+        everything unacknowledged is read again, because redelivering single messages would break the order.
+        The result is then 0. A greater `epoch` becomes the consumer's epoch: its client drops deliveries of
+        older epochs.
         """
         who = self._state.consumers[consumer]
         listed = None if positions is None else arguments.position_list(positions)
@@ -770,9 +772,9 @@ ActiveChange(consumer='a', active=True)])
     def seek(self, position: Place, entry_id: int | None = None, ack_set: Sequence[int] = ()) -> None:
         """Make a position the next to read: earlier entries become acknowledged, the others unacknowledged.
 
-        `(-1, -1)` is the first entry that exists, `(2**63 - 1, 2**63 - 1)` the end. With an `ack_set`,
-        only the messages of the batch whose bit is set are read. Consumers stay connected and lose their
-        pending entries (a broker disconnects them). Open transactions keep the messages that they hold.
+        `(-1, -1)` is the first entry that exists, `(2**63 - 1, 2**63 - 1)` the end. With an `ack_set`, only
+        the messages of the batch with a set bit are read. Consumers stay connected and lose their pending
+        entries (a broker disconnects them). Open transactions keep the messages that they hold.
         """
         self._moves.seek(arguments.position(position, entry_id, -1, -1), arguments.ack_set_words(ack_set))
 
@@ -824,7 +826,7 @@ ActiveChange(consumer='a', active=True)])
         take_older: bool = False,
         **options: Any,
     ) -> Self:
-        """Return the subscription of the newest state in a store, or a new one if none was saved.
+        """Return a subscription with the newest state in a store, or a new one if no state was saved.
 
         No consumer is connected. Everything that is neither acknowledged nor held by an open transaction is
         unread. The redelivery counts of entries that were in hand at the save increase by one. `options` are

@@ -123,7 +123,7 @@ class Transactions(EqualByState):
         return iter(self._bits.items())
 
     def check(self, position: Position, acked_bits: int) -> None:
-        """Raise `ProtocolError` if an open transaction, the same one included, holds any of these bits.
+        """Raise `ProtocolError` if any open transaction, including the caller's, holds one of these bits.
 
         As in the broker, `WHOLE` also conflicts with a transaction that lists the entry with no bits.
         """
@@ -153,7 +153,7 @@ class Transactions(EqualByState):
     def set_waiting(self, position: Position, sticky_key_hash: int) -> None:
         """Mark a held entry as having waited for redelivery, and set its hash.
 
-        If a transaction held a part of the entry before its first delivery, its hash was not known then.
+        The hash is not known earlier if the transaction held a part of the entry before its first delivery.
         """
         self._replace(position, waited=True, sticky_key_hash=sticky_key_hash)
 

@@ -97,8 +97,8 @@ def skip_messages(request: Request) -> None:
 def expire_topic_messages(request: Request) -> None:
     """Acknowledge the entries older than a number of seconds, or all entries up to a message id.
 
-    A message id after the last entry is refused. One before the first entry changes nothing. If the request
-    excludes the message id, the entry after it expires too, as in a Pulsar broker.
+    A message id after the last entry is refused. A message id before the first entry changes nothing. If the
+    request excludes the message id, the entry after it expires too, as in a Pulsar broker.
     """
     seconds, given = request.names.get("expireTimeInSeconds"), request.json()
     if seconds is not None:

@@ -158,7 +158,7 @@ def _without_excluded(request: Request, described: dict[str, Any]) -> dict[str, 
 
 
 def get_partitioned_stats(request: Request) -> Any:
-    """Return the merged statistics of all partitions. Unless `perPartition` is false, add each partition."""
+    """Return the merged statistics of all partitions. Unless `perPartition` is false, also list each one."""
     topics = _partitions_of(request)
     described = {str(topic.name): _without_excluded(request, stats(topic)) for topic in topics}
     return merged_stats(list(described.values())) | {

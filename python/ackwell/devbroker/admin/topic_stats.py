@@ -138,7 +138,7 @@ def _read_position(subscription: TopicSubscription) -> Position:
 
 
 def _since_first_hole(subscription: TopicSubscription) -> int:
-    """Count the entries between the mark-delete position and the read position as a Pulsar broker does."""
+    """Count the entries from the mark-delete position to the read position, as a Pulsar broker does."""
     ledger_id, entry_id = subscription.subscription.read_position
     cursor = subscription.cursor
     upper = (ledger_id, entry_id - 1)

@@ -134,7 +134,7 @@ class ByKey(EqualByState):
         return any(each.key not in owners and entries_allowed(consumers, each) > 0 for each in consumers)
 
     def audit(self) -> list[str]:
-        """Recompute the draining hashes; return a text if they differ."""
+        """Recompute the draining hashes; return a text if the stored ones differ."""
         if not self.in_key_order:
             return []
         return self._consumers.draining.audit(self._consumers, self.selector)
