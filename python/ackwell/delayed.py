@@ -37,7 +37,7 @@ TICK_TIME_MS = 1000
 FIXED_DELAY_LOOKAHEAD = 50_000
 
 # Memory is measured only when the adds since the last measurement could have reached the limit. An add takes
-# at most this on average; a single message in a new bucket of a new ledger takes 700 bytes.
+# at most this many bytes on average; a single message in a new bucket of a new ledger takes 700 bytes.
 BYTES_PER_ADD_MAX = 2048
 # Within this distance of the limit, each add is measured.
 BYTES_NEAR_LIMIT = 256 * 1024

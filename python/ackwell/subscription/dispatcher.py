@@ -558,7 +558,7 @@ class Dispatcher:
         if not new or not state.settings.reads_by_permits:
             return
         if policy.by_key or (policy.individual and policy.read is None):
-            # On Key_Shared the hash of a held entry is unknown, and with it the consumer that it counts for.
+            # On Key_Shared the hash of a held entry is unknown, so its consumer is also unknown.
             return
         for position in state.unread.held_before(place):
             if isinstance(policy.choose(0, new=True), Undelivered):

@@ -44,7 +44,7 @@ class RedeliveryCounts:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, RedeliveryCounts):
             return NotImplemented
-        # The changes since a save do not count.
+        # Two objects are equal even if their changes since the last save differ.
         return (self._counts, self._dead, self._suspects, self._limit) == (
             other._counts,
             other._dead,

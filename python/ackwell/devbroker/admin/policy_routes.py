@@ -87,7 +87,7 @@ def _get(request: Request, *, policy: NamespacePolicy) -> Any:
     if request.flag("applied"):
         found = request.state.shared.policy(request.topic, policy)
         found = applied_default(policy, request.state.settings) if found is None else found
-        # The types of a broker's own setting are not a policy.
+        # The subscription types that the setting of a broker enables are not a policy.
         return NO_CONTENT if found is None and policy.topic in (*ABSENT, TYPES.topic) else found
     if found is None:
         return NO_CONTENT if policy.topic in ABSENT else UNSET.get(policy.topic)
@@ -107,7 +107,7 @@ def _set(request: Request, *, policy: NamespacePolicy) -> Raw | None:
         # Two policies of topics have their value in the query; a flag without a body is set.
         value = request.query.get(policy.topic, True if policy.example is False else None)
     _store(request, _key(request, policy), _checked(policy, value))
-    # A Pulsar broker answers this one with 200.
+    # A Pulsar broker answers a change of the replication clusters with 200, and other changes with 204.
     return OK if policy.name == "replication" and not _is_topic(request) else None
 
 
@@ -149,7 +149,7 @@ def get_backlog_quota_map(request: Request) -> Any:
 def set_backlog_quota(request: Request) -> None:
     """Set the backlog quota of a type."""
     kind = request.query.get("backlogQuotaType")
-    # Without a type, a namespace's request sets both, and a topic's request the first.
+    # Without a type, a request for a namespace sets both types, and one for a topic sets the first type.
     kinds = [kind] if kind else QUOTA_TYPES[:1] if _is_topic(request) else QUOTA_TYPES
     given = _checked(BACKLOG_QUOTA, dict.fromkeys(kinds, request.json()))
     _add_to(request, _key(request, BACKLOG_QUOTA), given)
