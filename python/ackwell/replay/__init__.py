@@ -1,8 +1,9 @@
 """Replay of recorded events: from events to the cursor of each subscription.
 
 `events` defines the schema of events, and `event_columns` holds events as arrays. `traces`, `parquet` and
-`files` read events. `fold` and `columns` fold events into partials and cursors; a partial is the state of
-some events of a subscription, and partials can be merged. `resets` finds the events whose order matters.
+`files` read events. `fold` and `columns` fold events into partials and cursors. A partial is the state that
+some events of one subscription result in. Partials can be merged. `resets` finds the events whose order
+matters.
 `states` replays files into one state for each subscription, `local` replays files or tables into one table,
 and `checking` reports the errors in files. `history_check` checks recorded deliveries. Nothing here needs
 Spark.
@@ -37,7 +38,7 @@ _HOMES = {
     "replay_events": ".local",
     "replay_files": ".states",
 }
-"""The module of each public name."""
+"""Maps each public name to the module that defines it."""
 
 __all__ = sorted(_HOMES)
 

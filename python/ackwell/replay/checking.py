@@ -30,7 +30,7 @@ class Problem(NamedTuple):
 
 
 LINES: Final = 20
-"""The lines of a file that are listed if they are not events."""
+"""The maximum number of lines listed for one file, if the lines are not events."""
 
 _LINE_REMEDY: Final = "correct the line, or leave the file out"
 _REMEDY: Final = "correct the event (docs/events.md), or replay the others with --keep-going"
@@ -39,9 +39,13 @@ _REMEDY: Final = "correct the event (docs/events.md), or replay the others with 
 def check_events(sources: Sequence[str | AnyPath]) -> list[Problem]:
     """Return the problems of event files. The list is empty if the files can be replayed.
 
-    If the columns of a file have problems, the list has only these, and otherwise, if files have lines that
-    are not events, only the first `LINES` lines of each file and the number of the others. Otherwise it has
-    the first problematic row of each subscription. The check of the rows takes as long as a replay.
+    The function makes three checks, and returns the problems of the first check that finds any:
+
+    1. The columns of each file.
+    2. The lines that are not events: the first `LINES` lines of each file, and the number of the others.
+    3. The events: the first problematic event of each subscription.
+
+    The last two checks take as long as a replay.
 
     >>> check_events([])
     []

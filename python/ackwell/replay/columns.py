@@ -45,21 +45,22 @@ COLUMNS: Final = (
 """The event columns that a fold reads. Other columns are not read from their file."""
 
 _PYTHON_NAMES_MAX: Final = 1_000
-"""The largest dictionary that Python numbers. For a larger one this costs more than the rest of the rows."""
+"""The maximum size of a dictionary whose texts Python numbers. Native code numbers larger dictionaries."""
 
 PARTIAL_SCHEMA: Final = table_schemas.arrow_schema(table_schemas.PARTIALS)
 CURSOR_SCHEMA: Final = table_schemas.arrow_schema(table_schemas.CURSORS)
 
 
 class BatchReader:
-    """A converter of Arrow batches of events to columns. It reads a dictionary that batches share once."""
+    """A converter of Arrow batches of events to columns. If batches share a dictionary, it is read once."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[pa.Array, list[Any], list[Any]]] = {}
-        """For each column: its dictionary, and its texts without and with null."""
+        """For each column: its last dictionary, and the dictionary's texts without and with null."""
         self._names: dict[str, Any] = {}
         self._numbers: dict[str, tuple[pa.Array, NDArray[np.int32]]] = {}
-        """For each column with many names: its dictionary, and the numbers of its texts and of ""."""
+        """For each column with many names: its last dictionary, and the number of each text in it. The last
+        number is that of the empty text."""
 
     def columns(self, batch: pa.RecordBatch, constants: Constants | None = None) -> Columns:
         """Convert a batch, whose columns are named as in `COLUMNS`. Optional columns may be missing.
@@ -117,7 +118,7 @@ class BatchReader:
         return numbers_of(names, column.fill_null(texts_of([""])[0]) if column.null_count else column), names
 
     def _many_codes(self, name: str, column: pa.DictionaryArray, names: Any) -> NDArray[np.int32]:
-        """Return the number in `names` of each row's text. A null gets the number of the empty text."""
+        """Return for each row the number of its text in `names`. A null gets the number of the empty text."""
         known = self._numbers.get(name)
         if known is None or not _share_memory(known[0], column.dictionary):
             numbers = np.append(numbers_of(names, column.dictionary), np.int32(names.number("")))
@@ -251,9 +252,9 @@ def _filled(column: pa.Array, value: int) -> NDArray[Any]:
 
 
 def _constant(batch: pa.RecordBatch, name: str, value: str | int | None) -> Ints | None:
-    """Return an array that repeats a value for each row and has the size of one value.
+    """Return an array with the same value for each row, in the memory of one value.
 
-    Return None for the value None.
+    Return None if the value is None.
     """
     if isinstance(value, str):
         value = table_schemas.path_value(name, value)
@@ -282,7 +283,7 @@ def _ack_sets(batch: pa.RecordBatch) -> tuple[tuple[Ints, Ints] | None, Ints | N
 def _settings(
     batch: pa.RecordBatch, constants: Constants, kinds: tuple[NDArray[np.int32] | None, list[str | None]]
 ) -> dict[int, str] | None:
-    """Return a map from each row of kind `meta` to its `detail`; None if there is none."""
+    """Return a map from each row of kind `meta` to its `detail`; None if no such row has a `detail`."""
     detail = constants.get("detail")
     if Kind.META.value not in kinds[1] or (detail is None and _column(batch, "detail") is None):
         return None
@@ -320,7 +321,10 @@ def fold_batches(
 
 
 def numbers_of(names: Any, column: pa.Array) -> NDArray[np.int32]:
-    """Return the number in `names` of each text of a column without nulls. New texts get new numbers."""
+    """Return for each row the number of its text in `names`. New texts get new numbers.
+
+    The column has no nulls.
+    """
     if pa.types.is_dictionary(column.type):
         numbers: NDArray[np.int32] = numbers_of(names, column.dictionary)[ndarray_of(column.indices)]
         return numbers

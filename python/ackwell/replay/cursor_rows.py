@@ -54,7 +54,7 @@ class CursorRow(NamedTuple):
     batch_deleted: AckSetMapping
     backlog_entries: int
     lost: Bounds
-    """Acknowledged messages that are redelivered after a graceful restart with 4.2's settings."""
+    """The number of acknowledged messages that a graceful restart with the settings of 4.2 redelivers."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the state under the names that Pulsar's tools print."""

@@ -33,29 +33,30 @@ class Texts(Protocol):
 
 
 class Columns(NamedTuple):
-    """Events as columns: codes, the text of each code, and int64 arrays with `NULL` for null.
+    """Events as columns. A column of integers is an int64 array, with `NULL` for null.
 
-    The codes of a column are None if each row has code 0.
+    A column of texts is a pair: the code of each row, and the text of each code. The codes are None if each
+    row has code 0.
     """
 
     topics: tuple[NDArray[np.int32] | None, Texts]
     subscriptions: tuple[NDArray[np.int32] | None, Texts]
-    """An empty name means the topic as a whole."""
+    """The subscription of each event. An empty name means that the event is about the topic as a whole."""
     kinds: tuple[NDArray[np.int32] | None, Sequence[str | None]]
     ledger_ids: Ints
     entry_ids: Ints
     sequences: Ints | None = None
-    """None if no event needs to be ordered or named."""
+    """The sequence of each event; None if no event needs an order or a place for an error message."""
     batch_indexes: Ints | None = None
     batch_sizes: Ints | None = None
     ack_sets: tuple[Ints, Ints] | None = None
-    """The start and the end of each row's words."""
+    """The indexes in `words` at which the ack set of each row starts and ends."""
     words: Ints | None = None
     files: tuple[NDArray[np.int32] | None, Sequence[str]] | None = None
     transactions: tuple[NDArray[np.int32] | None, Texts] | None = None
-    """An empty name means no transaction."""
+    """The transaction of each event. An empty name means that the event is not in a transaction."""
     settings: dict[int, str] | None = None
-    """JSON text by row, of the `meta` rows with settings."""
+    """Maps each row of kind `meta` with broker settings to the settings as JSON text."""
 
     def head(self, rows: int) -> Columns:
         """Return the first rows."""

@@ -28,7 +28,7 @@ SCHEMA_VERSION: Final = 1
 
 
 ENTRY_ID_MAX: Final = INT64_MAX - 1
-"""The greatest entry id. It leaves room for the number of entries of a ledger, which is also an int64."""
+"""The greatest entry id. The number of entries of a ledger, one more, is then also an int64."""
 
 
 class Kind(StrEnum):
@@ -45,7 +45,8 @@ class Kind(StrEnum):
     PUBLISH_FAILED = "publish_failed"
     """The broker refused the message. The event has no position and no effect."""
     DISPATCH = "dispatch"
-    """The broker sent an entry to a consumer. An ack set marks its messages that were acknowledged before."""
+    """The broker sent an entry to a consumer. The ack set, if any, shows which messages of the entry were
+    acknowledged before."""
     RECEIVE = "receive"
     """A consumer passed a message to its application."""
     ACK = "ack"
@@ -102,7 +103,7 @@ class Event(NamedTuple):
     topic: str
     subscription: str
     sequence: int
-    """Orders the events of one file. The line number, from 1, if the source has no sequence."""
+    """The order of the event in its file; the line number, from 1, if the source has no sequence."""
     kind: Kind
     time_ms: int | None = None
     consumer: str | None = None
@@ -159,7 +160,8 @@ class Action(IntEnum):
     UP_TO = 4
     """All entries up to this one, or up to some of its messages, are acknowledged."""
     CLEAR = 5
-    """As `UP_TO`. Without a position, all entries published so far are acknowledged."""
+    """The same as `UP_TO` if the event has a position. Otherwise, all entries published so far are
+    acknowledged."""
     SEEK = 6
     """The position is the next to be read. Earlier acknowledgments are void."""
     TRIM = 7
@@ -185,11 +187,12 @@ class Effect(NamedTuple):
 
     action: Action = Action.NOTHING
     transaction: bool = False
-    """Whether it needs a transaction."""
+    """Whether an event of this kind needs a transaction."""
     resets: bool = False
-    """Whether its order matters to a cursor, so that it must be known before other events are folded."""
+    """Whether the order of such an event matters to a cursor. The event must then be known before other
+    events are folded."""
     consumers: bool = False
-    """Whether it changes consumers, so that its order matters to pending acknowledgments."""
+    """Whether such an event changes consumers. Its order then matters to pending acknowledgments."""
 
     @property
     def of_topic(self) -> bool:
@@ -245,7 +248,7 @@ EFFECTS: Final[dict[Kind, Effect]] = {
 IN_TRANSACTION: Final = frozenset(
     kind for kind, effect in EFFECTS.items() if effect.action in (Action.ACK, Action.UP_TO)
 )
-"""The kinds that, inside a transaction, take effect when the transaction is committed."""
+"""The kinds of events that take effect at the commit, if the event is in a transaction."""
 
 
 def event_from_fields(

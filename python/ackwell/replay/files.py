@@ -27,10 +27,11 @@ _SUFFIXES: Final = (*SUFFIXES, ".parquet")
 _NAMES: Final = frozenset(Event._fields)
 
 _SHARES: Final = 4
-"""Shares for each thread. With several, no thread waits long for the last one."""
+"""The number of shares per thread. Small shares keep all threads busy until the end."""
 
 _RESETS: Final = RESETTING - {Kind.COMMIT.value}
-"""Resets that a fold of all events must know first. Acknowledgments in transactions wait for their commit."""
+"""The kinds of resets that a fold of all events must know first. Commits are not among them: such a fold
+keeps acknowledgments in transactions until it reads their commit."""
 
 
 def event_files(sources: Iterable[str | AnyPath]) -> list[AnyPath]:
@@ -60,7 +61,10 @@ def event_files(sources: Iterable[str | AnyPath]) -> list[AnyPath]:
 
 
 def _refuse_hidden_lines(paths: list[AnyPath]) -> None:
-    """Raise `EventError` for hidden lines of a recording that was killed while it wrote its Parquet file."""
+    """Raise `EventError` for a hidden file of JSON lines without the Parquet file that should replace it.
+
+    A recording leaves such a file if it is killed while it writes the Parquet file.
+    """
     for lines in paths:
         if not (lines.name.startswith("_events-") and lines.name.endswith(".jsonl")):
             continue
@@ -89,8 +93,8 @@ def read_events(
 ) -> Iterator[Event]:
     """Read the events of files and folders in order. `on_file` is called with each file before it is read.
 
-    JSON lines need the memory of one event. All Parquet files are read as one table, at the place of the
-    first one. They need `pyarrow`, and the memory of `parquet_events`.
+    JSON lines need the memory of one event. All Parquet files are read together when the first of them is
+    reached, in the order and with the memory of `parquet_events`. They need `pyarrow`.
     """
     files = event_files(sources)
     parts = [path for path in files if path.suffix == ".parquet"]
@@ -191,7 +195,7 @@ def _raise_flaw(columns: Columns, path: AnyPath, rows_before: int) -> None:
 
 
 class _UnexpectedResetError(Exception):
-    """A Parquet file contains resets that are not in its dictionaries."""
+    """A Parquet file contains resets whose kinds are missing in the dictionaries of its column `kind`."""
 
 
 def _fold_all(

@@ -33,16 +33,16 @@ if TYPE_CHECKING:
     Codes = tuple[NDArray[np.int32] | None, NDArray[np.int32]]
 
 ACTIONS: Final = {kind.value: effect.action for kind, effect in EFFECTS.items()}
-"""The action of each kind."""
+"""Maps the name of each kind to its action."""
 
 
 class Fold:
     """The partials of many subscriptions. A partial is the state of some events of one subscription.
 
-    `resets` are the resets of all events, if they are known in advance. `ordered` keeps the order of each
-    partial's acknowledgments, which a later seek needs. If the resets are known, no later seek can follow.
-    `whole` means that this fold receives all events. Then acknowledgments in transactions wait for their
-    commit, and the caller calls `end` before it requests cursors.
+    `resets` contains the resets of all events, if they are known before the first event. `ordered` keeps the
+    order of acknowledgments in each partial. A seek that is read later needs this order; if `resets` is
+    given, no such seek exists. `whole` states that this fold receives all events. Acknowledgments in
+    transactions then wait for their commit, and the caller calls `end` before it requests cursors.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Fold:
         self._transactions = _Numbers(Names([""]))
         self._is_whole = whole
         self._waiting: list[Columns] = []
-        """Acknowledgments in uncommitted transactions. `end` feeds them again."""
+        """The acknowledgments in transactions without a commit so far. `end` folds them again."""
         self._begun = 0
         self._resets_of: dict[str, list[Name]] = {}
         for name in {**self._known.seeks, **self._known.clears, **self._known.unresolved_clears}:
@@ -78,7 +78,10 @@ class Fold:
         return self._resets or NO_RESETS
 
     def _begin(self) -> None:
-        """Apply the known resets to the subscriptions of new topics, before the first event of the topic."""
+        """Apply the known resets of the topics that are new since the last call.
+
+        It is called before the first event of a new topic.
+        """
         first, self._begun = self._begun, len(self.topics)
         if self._resets_of or self._commits_of:
             for number in range(first, self._begun):
@@ -162,9 +165,9 @@ class Fold:
     def _resolve(
         self, columns: Columns, topics: Codes, subscriptions: Codes, kinds: Codes, *, ends: bool
     ) -> Codes:
-        """Return the kinds, with another action for acknowledgments in uncommitted transactions.
+        """Return the kinds, in which acknowledgments in uncommitted transactions have another action.
 
-        A fold of all events keeps these acknowledgments until the commit.
+        A fold of all events keeps these acknowledgments until it reads the commit.
         """
         assert columns.transactions is not None
         transactions = columns.transactions[0], self._transactions.of(columns.transactions[1])
@@ -212,7 +215,10 @@ class Fold:
         self._waiting += waiting
 
     def start(self, name: Name, info: PositionInfo, ledgers: Iterable[tuple[int, int]] = ()) -> None:
-        """Set the state that a subscription has before all events, and its known ledgers."""
+        """Set the initial state of a subscription and the known ledgers of its topic.
+
+        Call the method before the first event.
+        """
         self._partials.start(self.pair(name), info, list(ledgers))
 
     def pairs(self, topics: NDArray[np.int32], subscriptions: NDArray[np.int32]) -> Ints:
@@ -222,11 +228,11 @@ class Fold:
         return pairs
 
     def settle(self, name: Name, file: str, sequence: int, detail: str) -> None:
-        """Record broker settings of a subscription from the event at `(file, sequence)`."""
+        """Record the broker settings that the `meta` event at `(file, sequence)` has for a subscription."""
         self._partials.set_settings(self.pair(name), self._file(file), sequence, detail)
 
     def merge(self, pairs: Ints, ledger_ids: Ints, states: list[bytes]) -> None:
-        """Merge states that `Partials.encode` returned into the pairs."""
+        """Merge encoded partials, from `Partials.encode`, into the partials of the pairs."""
         wrong = ledger_ids[(ledger_ids < 0) & (ledger_ids != NULL)]
         if len(wrong):
             raise CorruptStateError(f"a partial of ledger {wrong[0]}", 0)
@@ -326,7 +332,7 @@ class _Numbers:
 
 
 def _join(ours: Any, theirs: Any) -> NDArray[np.int32]:
-    """Return for each name in `theirs` its number in `ours`. A new name gets a new number."""
+    """Add the names in `theirs` to `ours`. Return for each name in `theirs` its number in `ours`."""
     offsets, data = theirs.to_arrays()
     numbers: NDArray[np.int32] = ours.number_many(offsets, np.frombuffer(data, np.uint8))
     return numbers

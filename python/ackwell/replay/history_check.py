@@ -7,9 +7,9 @@ A message *waits* from its return to the broker until its redelivery or acknowle
 negative acknowledgment, a redelivery request, a disconnect of its consumer, an abort or a restart. On
 Key_Shared, a later message with the same key that is delivered in this time *overtakes* it.
 
-A `result` event with a position and the detail `RECEIPT` records the receipt of an acknowledgment. An
-acknowledgment without a receipt can be lost in a crash. A broker resets redelivery counts when it restarts,
-when the last consumer disconnects and when a part of a batch is acknowledged.
+A `result` event with a position and the detail `RECEIPT` records the receipt that the broker sent for an
+acknowledgment. An acknowledgment without a receipt can be lost in a crash. A broker resets redelivery counts
+when it restarts, when the last consumer disconnects and when a part of a batch is acknowledged.
 
 In a recording by the proxy, a client's command and a delivery can cross. With `in_flight_ms`, a delivery
 within this time after an acknowledgment or a return is not a violation.
@@ -39,13 +39,13 @@ class Rule(StrEnum):
     """A rule that a history can violate."""
 
     OVERTAKEN = "overtaken"
-    """A message was delivered while an earlier one with its key waited for redelivery."""
+    """A message was delivered while an earlier message with the same key waited for redelivery."""
     OUT_OF_ORDER = "out-of-order"
-    """A message was delivered for the first time after a later one with its key."""
+    """The first delivery of a message was after the delivery of a later message with the same key."""
     ACKED_AGAIN = "acked-again"
     """A wholly acknowledged message was delivered, and its acknowledgment was not void."""
     RECEIPT_LOST = "receipt-lost"
-    """As `ACKED_AGAIN`, after the receipt of the acknowledgment and a restart."""
+    """The same as `ACKED_AGAIN`, but after a restart, and the broker had sent a receipt before it."""
     COUNT_FELL = "count-fell"
     """A message was delivered with a lower redelivery count than before."""
     NEVER_DELIVERED = "never-delivered"
@@ -60,9 +60,9 @@ class Violation(NamedTuple):
     subscription: str
     position: Position
     sequence: int
-    """The event's sequence; 0 for a message that was never delivered."""
+    """The sequence of the event; 0 for the violation `NEVER_DELIVERED`."""
     other: Position | None = None
-    """The message that was overtaken."""
+    """The message that `position` overtook; None for other rules."""
 
     def __str__(self) -> str:
         of = "" if self.other is None else f" {self.other}"
@@ -77,9 +77,9 @@ class Violation(NamedTuple):
 
 @dataclass(slots=True)
 class _Waiting:
-    """The returned messages of one key as a heap, least first.
+    """The returned messages of one key, in a heap with the least position first.
 
-    A removed message is dropped from the heap later.
+    A removed message stays in the heap until it is the first one.
     """
 
     heap: list[Position] = field(default_factory=list)
@@ -127,13 +127,13 @@ class _History:
         self.in_flight_ms = in_flight_ms
         self.now_ms = 0
         self.set_back_ms = 0
-        """The largest step back in the times of the events."""
+        """The largest time in ms by which an event is earlier than the event before it."""
         self.by_key: bool | None = None
-        """Whether the type is Key_Shared; None if it is unknown."""
+        """Whether the type of the subscription is Key_Shared; None if it is unknown."""
         self.deliveries = 0
         self.of_unknown_type = 0
         self.without_key = 0
-        """The deliveries on Key_Shared whose key no event has."""
+        """The number of deliveries on Key_Shared whose message has no key in any event."""
         self.consumers = 0
         self.begin(())
 
@@ -147,16 +147,17 @@ class _History:
         self.of_consumer: dict[str | None, set[Position]] = {}
         self.waiting: dict[str, _Waiting] = {}
         self.first_deliveries: dict[str, Position] = {}
-        """By key, the greatest message that was delivered for the first time."""
+        """Maps each key to the greatest position of its delivered messages whose order is checked."""
         self.delivered: set[Position] = set()
         self.acked: set[Position] = set()
         self.acked_ms: dict[Position, int] = {}
-        """The time of each acknowledgment, if deliveries can be in flight."""
+        """The time of each acknowledgment; empty without `in_flight_ms`."""
         self.answered: set[Position] = set()
         self.unanswered: set[Position] = set()
-        """Acknowledged, without a receipt."""
+        """The messages that are acknowledged, but whose acknowledgment has no receipt yet."""
         self.may_be_acked: set[Position] = set()
-        """Acknowledged without a receipt before a crash. A redelivery is allowed but not required."""
+        """The messages that were acknowledged without a receipt before a crash. The broker may redeliver
+        them, but need not."""
         self.counts: dict[Position, int] = {}
         self.in_transactions: dict[str, set[Position]] = {}
 
@@ -235,7 +236,7 @@ class _History:
             self.acked_ms.setdefault(position, self.now_ms)
 
     def return_all(self) -> None:
-        """Return all pending messages: the broker reads them again in order."""
+        """Mark all pending messages as returned to the broker, which reads them again in order."""
         self.give_back([*self.holder])
         self.counts.clear()
 
@@ -273,8 +274,8 @@ def check_history(
         The history ended when the broker had no message left to deliver. Then a message that is neither
         acknowledged nor pending at a consumer is a violation.
     in_flight_ms : int
-        How long a delivery can be in flight when a client's acknowledgment or return is recorded, by the
-        events' `time_ms`. 0 for events that the broker recorded itself.
+        The maximum time that a delivery can be in flight when the acknowledgment or return of its message is
+        recorded, by the events' `time_ms`. 0 for events that the broker recorded itself.
 
     Examples
     --------

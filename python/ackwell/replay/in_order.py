@@ -28,7 +28,7 @@ class FoldInOrder(Fold):
     def __init__(self, *, engine: Engine | None = None) -> None:
         super().__init__(whole=True, engine=engine)
         self._unresolved: set[int] = set()
-        """The pairs whose backlog was cleared before the first publish, without a seek since."""
+        """The pairs whose backlog was cleared before the topic's first publish, and without a later seek."""
 
     def feed(self, columns: Columns) -> bool:
         """Fold the next events, and return whether a row was not an event. O(rows)."""

@@ -1,4 +1,4 @@
-"""Folding on several threads. Each thread folds jobs into its own fold, and the folds are merged.
+"""Fold events on several threads. Each thread folds jobs into its own fold. Then the folds are merged.
 
 Merging is commutative, so the result does not depend on the threads. The native code releases the interpreter
 lock while it reads and folds columns.
@@ -88,7 +88,7 @@ class _Queue:
         return flawed
 
     def stop(self) -> None:
-        """Give the threads no further jobs."""
+        """Stop handing out jobs to the threads."""
         self._stopped = True
 
     def raise_first(self) -> None:

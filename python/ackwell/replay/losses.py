@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 
 class Losses(NamedTuple):
-    """The acknowledged messages that a graceful restart of a 4.2 broker loses, by row."""
+    """The number of acknowledged messages that a graceful restart of a 4.2 broker loses, by row."""
 
     at_least: Ints
     at_most: Ints
-    """`UNBOUNDED` if no upper bound is known."""
+    """The upper bound of each row; `UNBOUNDED` if it is unknown."""
     codes: NDArray[np.int32]
     """The index of each row's reason in `reasons`."""
     reasons: list[str | None]
@@ -79,7 +79,11 @@ def losses_of(columns: dict[str, Any]) -> Losses:
 
 
 def _acked(acked: Ints) -> tuple[Ints, Ints]:
-    """Return two arrays by ack set: the least number of acknowledged messages, and 1 if it can be greater."""
+    """Return two arrays with a value for each ack set.
+
+    The first has the minimum number of acknowledged messages. The second has 1 if the number can be greater,
+    else 0.
+    """
     return np.where(acked < 0, -acked - 1, acked), (acked < 0).astype(np.int64)
 
 

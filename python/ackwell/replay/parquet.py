@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from ackwell.replay.fold import Fold
 
 _SLICE_VALUES: Final = 1 << 19
-"""Values decoded at a time: enough that each of 10,000 mixed subscriptions has some, and few enough that they
-take some MB on each thread."""
+"""The number of values that are decoded at a time. Each of 10,000 mixed subscriptions has some of them, and
+they take some MB on each thread."""
 
 _SLICE_VALUES_OF_ONE: Final = 1 << 18
-"""The same for one subscription: few enough to fit a cache."""
+"""The number of values that are decoded at a time for a single subscription. They fit into a cache."""
 
 _SLICE_VALUES_OF_MANY: Final = 1 << 21
 """The same for tens of thousands of mixed subscriptions, so that a slice has several events of each."""
@@ -44,10 +44,10 @@ _NAME_BYTES_OF_MANY: Final = 2
 """The least bytes a row of the names of tens of thousands of mixed subscriptions: 16 bits for a code."""
 
 _BUFFER: Final = 1 << 20
-"""Bytes of a column read at a time."""
+"""The number of bytes of a column that are read at a time."""
 
 _CODE_BYTES_MAX: Final = 8
-"""A column with more bytes a row is mostly plain texts, for which a dictionary does not pay."""
+"""A column with more bytes per row is mostly plain texts. It is not read as a dictionary."""
 
 _NAMES: Final = ("topic", "subscription")
 _OFTEN_CONSTANT: Final = ("ledger_id", "batch_index", "batch_size")
@@ -65,22 +65,22 @@ class RowGroups(NamedTuple):
     path: str
     indexes: tuple[int, ...]
     constants: Mapping[str, str | None] = {}
-    """Columns from the file's path (`topic=t/…`)."""
+    """The columns that the file's path contains (`topic=t/…`), with their values."""
 
 
 Fields = dict[str, str]
-"""Name → Arrow type."""
+"""Maps the name of each column to its Arrow type."""
 
 
 class Survey(NamedTuple):
     """The content of a file's footer and of its column `kind`."""
 
     group_bytes: tuple[int, ...]
-    """Uncompressed bytes of the columns that a fold decodes, by row group."""
+    """For each row group, the uncompressed bytes of the columns that a fold decodes."""
     has_resets: bool
-    """Whether it can contain events that a fold must know first: `RESETTING` kinds, or transactions."""
+    """Whether the file can contain events that a fold must know first: `RESETTING` kinds, or transactions."""
     fields: Fields
-    """Its columns and their Arrow types."""
+    """The columns of the file and their Arrow types."""
     is_empty: bool = False
     """Whether the file has no bytes, not even a footer."""
 
@@ -175,10 +175,10 @@ class ParquetEvents:
     def kinds(
         self, indexes: Iterable[int] | None = None, *, dictionaries_only: bool = False
     ) -> frozenset[str]:
-        """Return the kinds that row groups, by default all, can contain.
+        """Return the kinds of events that row groups, by default all, can contain.
 
-        `dictionaries_only` reads only the dictionaries. A writer may have stored further kinds as plain
-        texts.
+        With `dictionaries_only`, read only the dictionaries. Kinds that a writer stored as plain texts are
+        then missing.
         """
         if self._parquet is None:
             return frozenset()
@@ -212,7 +212,7 @@ class ParquetEvents:
     def shares(self, most: int) -> list[tuple[int, ...]]:
         """Split the row groups into at most `most` shares. Each share opens the file once.
 
-        Row groups without a column `sequence` stay in one share, because the row numbers are the order.
+        Without a column `sequence`, all row groups stay in one share, because the row numbers are the order.
         """
         if self._parquet is None:
             return []
@@ -234,8 +234,8 @@ class ParquetEvents:
     ) -> Iterator[Columns]:
         """Read row groups, by default all, as event columns.
 
-        `lean` omits the column `sequence` if no event of the row group needs it. `ordered` has the sorted
-        topics whose events need it.
+        With `lean`, the column `sequence` is omitted if no event of the row group needs it. `ordered`
+        contains the topics, sorted, whose events need this column.
         """
         if self._parquet is None:
             return
@@ -395,10 +395,10 @@ def _dictionaries(metadata: pq.FileMetaData, groups: Sequence[RowGroup]) -> list
 
 
 def _is_encoded(name: str, chunk: Chunk) -> bool:
-    """Return whether to read a chunk as a dictionary.
+    """Return whether to read the chunk of a column as a dictionary.
 
-    If the writer's dictionary was full, most names are stored plainly. Reading them as a dictionary is then
-    not faster.
+    If the dictionary of the writer was full, most names are plain texts. Reading the chunk as a dictionary is
+    then not faster.
     """
     is_mostly_plain = chunk.uncompressed_bytes > _CODE_BYTES_MAX * chunk.values
     return chunk.is_dictionary and not (name.lower() in _NAMES and is_mostly_plain)
@@ -411,11 +411,11 @@ def _is_misread(metadata: pq.FileMetaData, encoded: list[str]) -> bool:
 
 
 _ARROW_SCHEMA: Final = b"\x18\x0cARROW:schema"
-"""The footer's key of the writer's Arrow schema, in Thrift's encoding."""
+"""The key under which the footer contains the writer's Arrow schema, in Thrift's encoding."""
 
 
 _SIGNATURE_BYTES: Final = 28
-"""A signature can follow the footer of a file with encrypted columns."""
+"""The size of the signature that can follow the footer of a file with encrypted columns."""
 
 
 def _read_footer(source: pa.NativeFile, metadata: pq.FileMetaData) -> bytes:
@@ -427,7 +427,7 @@ def _read_footer(source: pa.NativeFile, metadata: pq.FileMetaData) -> bytes:
 
 
 def _without_arrow_schema(footer: bytes) -> pq.FileMetaData:
-    """Read a footer without the writer's Arrow schema. The Parquet types are sufficient."""
+    """Read a footer, but ignore the writer's Arrow schema in it. The Parquet types are sufficient."""
     before, key, after = footer.rpartition(_ARROW_SCHEMA)
     hidden = key[:2] + key[2:].lower()
     ending = len(footer).to_bytes(4, "little") + b"PAR1"
@@ -457,7 +457,7 @@ def _one_value(name: str, chunk: Chunk | None) -> str | int | None:
 
 
 def _text_bounds(chunk: Chunk | None) -> tuple[str, str] | None:
-    """Return the least and the greatest text of a column from its statistics, or None."""
+    """Return the least and the greatest text of a column from its statistics; None if they lack one."""
     if chunk is None or not isinstance(chunk.least, str) or not isinstance(chunk.greatest, str):
         return None
     return chunk.least, chunk.greatest

@@ -14,19 +14,20 @@ _BOOLS: Final = (1, 2)
 _BYTE, _INT32, _INT64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = 3, 5, 6, 7, 8, 9, 10, 11, 12
 _INTEGERS: Final = (4, _INT32, _INT64)
 _SIZES: Final = {**dict.fromkeys(_BOOLS, 0), _BYTE: 1, _DOUBLE: 8}
-"""The bytes of a field of a fixed size."""
+"""Maps each type of a fixed size to the bytes that a field of the type takes."""
 
 _SHIFT_MAX: Final = 56
-"""The shift of the ninth byte of an integer; a tenth byte ends 64 bits."""
+"""The shift of the ninth byte of an integer. The tenth byte is the last one of 64 bits."""
 
 _PHYSICAL_INTEGERS: Final = (1, 2)
 _PHYSICAL_TEXT: Final = 6
 _DICTIONARY_ENCODINGS: Final = frozenset([0, 2, 3, 4, 8])
-"""PLAIN, PLAIN_DICTIONARY, RLE, BIT_PACKED and RLE_DICTIONARY."""
+"""The encodings of a chunk that PyArrow can read as a dictionary: PLAIN, PLAIN_DICTIONARY, RLE, BIT_PACKED
+and RLE_DICTIONARY."""
 
 
 class Chunk(NamedTuple):
-    """A column of a row group. Statistics that a reader cannot use are None."""
+    """A column of a row group. A statistic that a reader cannot use is None."""
 
     values: int
     uncompressed_bytes: int
@@ -38,11 +39,11 @@ class Chunk(NamedTuple):
 
 
 RowGroup = dict[str, Chunk]
-"""Path of the column (`ack_set.list.element`) → its chunk."""
+"""Maps the path of each column (`ack_set.list.element`) to its chunk."""
 
 
 class FooterError(ValueError):
-    """A footer is damaged."""
+    """The error for a damaged footer."""
 
 
 def row_groups_of(footer: bytes) -> list[RowGroup]:
@@ -55,7 +56,7 @@ def row_groups_of(footer: bytes) -> list[RowGroup]:
 
 
 Fields = dict[int, Any]
-"""Number of a field → its value."""
+"""Maps the number of each field to its value."""
 
 
 class _Form(NamedTuple):
@@ -63,7 +64,7 @@ class _Form(NamedTuple):
 
     kinds: Mapping[int, int]
     forms: Mapping[int, _Form | int]
-    """The form of a field that is a struct; the form or the type of the elements of a list."""
+    """For a field that is a struct, its form; for a list, the form or the type of its elements."""
     build: Callable[[Fields], Any]
 
 
@@ -124,7 +125,10 @@ def _skip(data: bytes, at: int, kind: int) -> int:
 
 
 def _skip_elements(data: bytes, at: int, count: int, kinds: tuple[int, ...]) -> int:
-    """Return the end of `count` elements. A boolean element takes a byte, a boolean field none."""
+    """Return the end of `count` elements of a list.
+
+    A boolean takes one byte as an element of a list, but none as a field.
+    """
     kinds = tuple(_BYTE if kind in _BOOLS else kind for kind in kinds)
     for _ in range(count):
         for kind in kinds:

@@ -1,4 +1,4 @@
-"""Parquet files of events, row by row: the files that a fold accepts, with all fields of an event."""
+"""Read Parquet files of events row by row. All fields of an event are read. A fold accepts the same files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _SCHEMA: Final = table_schemas.arrow_schema(table_schemas.EVENTS)
 _ROWS: Final = 4_096
-"""Rows that are converted to events at a time."""
+"""The number of rows that are converted to events at a time."""
 
 _ORDER: Final = [("file", "ascending"), ("sequence", "ascending")]
 
@@ -42,7 +42,7 @@ def parquet_events(files: Sequence[tuple[AnyPath, Mapping[str, str | None]]]) ->
 
 
 _ROW_SCHEMA: Final = _SCHEMA.append(pa.field("path", pa.string())).append(pa.field("row", pa.int64()))
-"""An event, its file and its row there, from 1."""
+"""The columns of an event, the path of its file, and the number of its row in the file, from 1."""
 
 
 def _are_in_order(files: Sequence[tuple[AnyPath, Mapping[str, str | None]]]) -> bool:

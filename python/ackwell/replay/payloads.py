@@ -37,7 +37,8 @@ class Payloads(NamedTuple):
 
     entries: dict[str, dict[Position, bytes]]
     damaged: list[str]
-    """The file and the number of each damaged line. A torn last line is not listed: a kill leaves one."""
+    """The file and the number of each damaged line. A torn last line is not listed, because a killed recorder
+    may leave one."""
 
 
 def read_payloads(folders: Iterable[Path]) -> Payloads:

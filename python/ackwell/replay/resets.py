@@ -1,4 +1,4 @@
-"""Resets: the events whose order matters. They must be known before other events are folded in any order.
+"""Resets: the events whose order matters. They must be known before events can be folded in any order.
 
 A seek voids the acknowledgments before it, a cleared backlog without a position acknowledges the entries
 published before it, and an acknowledgment in a transaction takes effect when the transaction is committed.
@@ -30,7 +30,7 @@ class Seek(NamedTuple):
     order: Order
     position: Position
     ack_set: tuple[int, ...] | None = None
-    """The unacknowledged messages of that entry; None for all of them."""
+    """The unacknowledged messages of the entry at `position`; None if all its messages are unacknowledged."""
 
 
 class Resets(NamedTuple):
@@ -39,11 +39,12 @@ class Resets(NamedTuple):
     seeks: dict[Name, Seek]
     """The last seek of each subscription."""
     clears: dict[Name, tuple[Order, Position]]
-    """The last cleared backlog after that seek, and the last position published before it."""
+    """The last cleared backlog of each subscription, if it has no later seek, and the last position that was
+    published before the backlog was cleared."""
     committed: frozenset[tuple[str, str, str]] = frozenset()
-    """Topic, subscription and transaction."""
+    """The committed transactions: topic, subscription and transaction of each."""
     unresolved_clears: dict[Name, Order] = {}  # noqa: RUF012 (a named tuple has no other way)
-    """The cleared backlogs without an earlier publish in the events."""
+    """The cleared backlogs, without a later seek, before which the events contain no publish."""
 
 
 NO_RESETS: Final = Resets({}, {})
@@ -119,7 +120,7 @@ class _Found:
 
 
 def _note(last: dict[Name, Position], clears: Mapping[Name, Order], row: Mapping[str, Any]) -> None:
-    """Record a published position for each subscription whose backlog was cleared later."""
+    """Record the position of the published entry `row` for each subscription that was cleared after it."""
     order = row.get("file") or "", row["sequence"] or 0
     if row["ledger_id"] is None or row["entry_id"] is None:
         return

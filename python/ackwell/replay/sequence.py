@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ackwell.cursor import Cursor
 
 NO_LIMITS: Final = SubscriptionSettings(max_unacked_per_consumer=0, max_unacked_per_subscription=0)
-"""No limits: the broker has already applied its own."""
+"""Settings without limits, because the broker has already applied its own limits to the recorded events."""
 
 _ACK_TYPES: Final = {Kind.ACK: AckType.INDIVIDUAL, Kind.ACK_CUMULATIVE: AckType.CUMULATIVE}
 _IN_ORDER: Final = (SubscriptionType.EXCLUSIVE, SubscriptionType.FAILOVER)
@@ -46,7 +46,7 @@ class SubscriptionReplay:
     """The consumers of one subscription during a replay of its events."""
 
     def __init__(self, ledgers: Ledgers, sizes: dict[Position, int]) -> None:
-        """Share the `ledgers` and batch `sizes` of the topic, which the caller extends."""
+        """Use the `ledgers` and batch `sizes` of the topic. They are not copied: the caller extends them."""
         self.redeliveries = 0
         """The number of deliveries with a redelivery count above 0."""
         self._ledgers, self._sizes = ledgers, sizes
@@ -54,10 +54,11 @@ class SubscriptionReplay:
         self._is_dispatched = False
         """Whether the broker recorded the deliveries. Then `receive` events are not deliveries."""
         self._open: dict[str, list[Event]] = {}
-        """Acknowledgments in open transactions that `Subscription` refuses."""
+        """For each open transaction, the acknowledgments that `Subscription` refuses."""
         self._committed_names: set[str] = set()
         self._early: list[Event] = []
-        """Deliveries of entries that an open transaction holds: its abort is on the way."""
+        """Deliveries of entries that an open transaction has acknowledged. The broker redelivers such entries
+        before the event of the abort."""
 
     def saved_info(self, cursor: Cursor) -> PositionInfo:
         """Return the `PositionInfo` of a cursor together with the redelivery counts and open transactions."""
@@ -137,7 +138,10 @@ class SubscriptionReplay:
         return max(self._sizes.get(_position(event), 0), event.batch_size or 0)
 
     def _hold(self, event: Event, name: str) -> None:
-        """Acknowledge a message in a transaction, so that it is not delivered before the transaction ends."""
+        """Add an acknowledgment to the open transaction `name`.
+
+        The acknowledged message is not delivered before the transaction ends.
+        """
         transaction, consumer = _transaction(name), self._connected(event.consumer)
         kind = _ACK_TYPES.get(event.kind)
         try:
@@ -314,11 +318,14 @@ class TopicReplay:
         self.errors.setdefault(name, error)
 
     def ledgers(self) -> dict[int, int]:
-        """Return the number of entries of each ledger that appear in events."""
+        """Return the ledgers that the events contain, each with its number of entries.
+
+        A ledger ends at the greatest entry that an event names.
+        """
         return dict(self._ledgers)
 
     def sizes(self) -> dict[Position, int]:
-        """Return the batch size of each entry that appears as a batch in events."""
+        """Return the batch size of each entry that the events describe as a batch."""
         return dict(self._sizes)
 
     def _subscription(self, name: str) -> SubscriptionReplay:
@@ -334,7 +341,7 @@ def _position(event: Event) -> Position:
 
 
 def _transaction(name: str) -> TransactionId | None:
-    """Parse a transaction's name, `most:least`. Return `None` if it has another form."""
+    """Parse a transaction's name, `most:least`. Return `None` if the name has another form."""
     try:
         return TransactionId.parse(name)
     except ValueError:

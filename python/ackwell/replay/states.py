@@ -38,12 +38,12 @@ class SubscriptionState(Drawn):
     subscription: str
     cursor: Cursor
     batch_sizes: Mapping[tuple[int, int], int] = field(repr=False)
-    """Messages in each entry that holds a batch."""
+    """The number of messages in each entry that holds a batch."""
     settings: dict[str, Any]
     """The broker settings of the `meta` event."""
 
     def restart_loss(self, settings: BrokerSettings | None = None) -> RestartLoss:
-        """Return the acknowledgments that a graceful restart would lose, by default with 4.2's settings."""
+        """Return the acknowledgments that a graceful restart loses, by default with the settings of 4.2."""
         from ackwell.broker.batch_sizes import BatchSizes
         from ackwell.broker.restart import restart_loss
 
@@ -215,7 +215,7 @@ def starting_from(states: Iterable[SubscriptionState | SubscriptionStats]) -> Ca
 
 
 def start(fold: Fold, state: SubscriptionState | SubscriptionStats) -> None:
-    """Set the initial state of a subscription: a replayed state or a broker's stats."""
+    """Set the initial state of a subscription in a fold: a replayed state or a broker's statistics."""
     name = state.topic, state.subscription
     if isinstance(state, SubscriptionState):
         fold.start(name, state.cursor.to_position_info(), state.cursor.ledgers)

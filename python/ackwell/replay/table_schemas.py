@@ -68,7 +68,7 @@ EVENTS: Final[Table] = (
     Column("detail", "string", "further data, by kind"),
     Column("file", "string", "the event's file; orders events of several files"),
 )
-"""The fields of `ackwell.replay.events.Event`, in its order."""
+"""The table of events: a column for each field of `ackwell.replay.events.Event`, in the same order."""
 EVENT_TYPES: Final = {column.name: column.type for column in EVENTS}
 """The type of each event column."""
 
@@ -103,7 +103,7 @@ CURSORS: Final[Table] = (
     _BATCH_SIZES,
     Column("error", "string", "the first error of its events; the state is null then"),
 )
-"""`batch_sizes` is packed: `ackwell.replay.losses.unpack_sizes`."""
+"""The table of replayed cursors. `ackwell.replay.losses.unpack_sizes` decodes the column `batch_sizes`."""
 
 RANGES: Final[Table] = (
     *_NAMES,
@@ -182,7 +182,8 @@ STATS: Final[Table] = (
     _LEDGERS,
     Column("error", "string", "why the acknowledgments are unknown; the state is null then"),
 )
-"""The names are those of `CURSORS`, so `restart_audit` accepts both."""
+"""The table of cursors in statistics dumps. The names of its columns are those of `CURSORS`, so that
+`restart_audit` accepts both tables."""
 
 
 SAVES: Final[Table] = (
@@ -208,7 +209,7 @@ class ColumnType(NamedTuple):
 
     arrow: str
     spark: str
-    """The class in `pyspark.sql.types`."""
+    """The name of the class in `pyspark.sql.types`."""
 
 
 COLUMN_TYPES: Final[dict[str, ColumnType]] = {
@@ -225,7 +226,7 @@ T = TypeVar("T")
 def build_type(
     name: str, scalar: Callable[[ColumnType], T], array: Callable[[T], T], map_of: Callable[[T, T], T]
 ) -> T:
-    """Build the type of a library from a `Column.type`, with a function for scalars, arrays and maps each."""
+    """Build a library's type from a `Column.type`, by one function each for scalars, arrays and maps."""
     if name.startswith("array<"):
         return array(build_type(name[6:-1], scalar, array, map_of))
     if name.startswith("map<"):

@@ -29,10 +29,11 @@ if TYPE_CHECKING:
 _KINDS: Final = [kind.value for kind in Kind if kind is not Kind.META]
 _OF_TOPIC: Final = [(kind, EFFECTS[Kind(kind)].of_topic) for kind in _KINDS]
 _CHUNK_BYTES: Final = 512 * 1024
-"""Bytes read at a time: some 2,500 lines, which fit into the caches with their columns."""
+"""The number of bytes that are read at a time: some 2,500 lines. They and their columns fit into the CPU
+caches."""
 
 LINE_BYTES_MAX: Final = 16 * 1024 * 1024
-"""A longer line is refused. Without a limit, a small compressed file could unpack to any size."""
+"""The maximum length of a line. Without a limit, a small compressed file could unpack to any size."""
 
 SUFFIXES: Final = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 
@@ -40,7 +41,7 @@ _FIXED: Final = '{"topic":%s,"subscription":%s,"sequence":%d,"kind":"%s"'
 _NAMES: Final = tuple(f',"{name}":' for name in Event._fields[4:-1])
 _encode: Final = json.JSONEncoder(separators=(",", ":")).encode
 _quoted: Final = lru_cache(maxsize=4096)(_encode)
-"""Cached, because many events share their names."""
+"""A function that encodes a name as JSON. It has a cache, because many events have the same names."""
 
 DAMAGE: Final = (UnicodeDecodeError, EOFError, OSError, zlib.error)
 """The errors of reading a damaged file, plain or compressed."""
@@ -53,7 +54,7 @@ class TraceParser:
 
     def __init__(self, file: str | None = None) -> None:
         self.reader: Final = TraceReader(_OF_TOPIC)
-        """The reader of plain lines, with the same defaults."""
+        """The native reader of plain lines, with the same default topic and subscription."""
         self._file = file
 
     def parse(self, text: str, line: int) -> Event | None:
