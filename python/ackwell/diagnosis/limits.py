@@ -79,9 +79,10 @@ def limit_usage(
 def _range_usages(
     stats: SubscriptionStats, settings: BrokerSettings, later: Sequence[BrokerSettings]
 ) -> Iterator[LimitUsage]:
-    """Yield the used part of the limit of ranges in each form in which a broker writes the state.
+    """Yield the used part of the limit of ranges in each form that may lose acknowledgments of the state.
 
-    The long-array form counts entries. A close that writes to the metadata store uses the ranges form.
+    The long-array form counts entries. A close that writes to the metadata store uses the ranges form. With
+    an open cursor ledger, the metadata store usually gets fewer ranges than the limit, and never loses any.
     """
     if settings.long_array:
         counted = (
@@ -92,7 +93,9 @@ def _range_usages(
         limit = settings.max_unacked_ranges_to_persist
         yield LimitUsage(RANGE_LIMIT, counted, counted_entries(stats, settings), limit)
     in_ranges = list(later)
-    if not settings.long_array or not closes_to_ledger(stats, settings, stats.cursor_ledger):
+    may_lose = stats.cursor_ledger != "open" or settings.metadata_store_ranges > settings.ranges_written
+    to_metadata_store = not closes_to_ledger(stats, settings, stats.cursor_ledger)
+    if not settings.long_array or (to_metadata_store and may_lose):
         in_ranges.append(settings)
     for each in in_ranges:
         yield LimitUsage(RANGE_LIMIT, IN_RANGES, len(stats.individually_deleted), each.ranges_written)
