@@ -5,15 +5,23 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ackwell import PositionRangeSet
+from ackwell.broker.batch_sizes import Bounds
 from ackwell.broker.broker_settings import BrokerSettings
-from ackwell.broker.metadata_node import closing_request_bytes
+from ackwell.broker.metadata_node import closing_request_bytes, ledger_list_bytes
+from ackwell.broker.stats import SubscriptionStats, parse_stats
 from ackwell.cursor.cursor_state import CursorState
+from ackwell.diagnosis.checkup import JudgedBroker
+from ackwell.diagnosis.doctor import Verdict
+from ackwell.diagnosis.upgrade import BrokerUpgrade, upgrade_of
 from ackwell.position import Position
+from ackwell.releases import RELEASES
 from tests.broker.answers import answer, holes
+from tests.broker.test_stats import internal, stats
 from tests.commands import ackwell
 
 NEWEST = BrokerSettings.of("5.0.1")
@@ -56,6 +64,29 @@ def test_a_small_state_and_a_state_of_the_cursor_ledger_have_no_size() -> None:
     )
 
 
+@pytest.mark.parametrize("version", RELEASES)
+def test_the_record_contains_the_ack_sets_within_their_limit(version: str) -> None:
+    def size_of(sets: int, most: int = 1_000, *, enabled: bool = True) -> int | None:
+        settings = BrokerSettings.of(version).with_values(
+            [
+                "managedCursorInfoCompressionType=NONE",
+                f"managedLedgerMaxBatchDeletedIndexToPersist={most}",
+                f"acknowledgmentAtBatchIndexLevelEnabled={enabled}",
+            ]
+        )
+        parts = {Position(3, entry): (-1,) * 16 for entry in range(sets)}
+        cursor = CursorState(Position(3, -1), PositionRangeSet(), parts)
+        return closing_request_bytes(cursor, replace(settings, metadata_node_bytes=200_000))
+
+    # 1,000 messages of a batch are 16 words, and a word with its tag takes 11 bytes.
+    size = size_of(800)
+    assert size is not None
+    assert 800 * 16 * 11 < size < 800 * (16 * 11 + 16)
+    assert size_of(1_000, 800) == size
+    assert size_of(1_100) == size_of(1_000) != size
+    assert (size_of(400), size_of(1_000, enabled=False)) == (None, None)
+
+
 def test_the_compression_is_one_of_the_brokers() -> None:
     assert NEWEST.cursor_info_compression == "LZ4"
     assert BrokerSettings.of("4.2.4").cursor_info_compression == "NONE"
@@ -79,3 +110,134 @@ def test_a_record_above_the_limit_is_a_verdict_with_its_remedy(tmp_path: Path) -
     remedies = [each["settings"] for each in found["graceful", "1048575"]["remedies"]]
     assert ["managedLedgerMaxUnackedRangesToPersistInMetadataStore=1000"] in remedies
     assert ackwell(*options, "graceful").code == 4
+
+
+LEDGERS = 2_000
+ENTRIES = 50_000
+
+
+def ledgers(**first: Any) -> dict[str, Any]:
+    """Return a dump of a topic with `LEDGERS` ledgers and an open one; `first` changes the first ledger."""
+    listed = [{"ledgerId": 1_000 + k, "entries": ENTRIES, "size": 20_000_000} for k in range(LEDGERS)]
+    listed[0] |= first
+    last = 1_000 + LEDGERS
+    shown = internal(
+        entriesAddedCounter=0,
+        numberOfEntries=LEDGERS * ENTRIES,
+        currentLedgerEntries=0,
+        currentLedgerSize=0,
+        lastConfirmedEntry=f"{last - 1}:{ENTRIES - 1}",
+        ledgers=[*listed, {"ledgerId": last, "entries": 0, "size": 0}],
+    )
+    shown["cursors"]["sub"] |= {
+        "markDeletePosition": f"{last - 1}:{ENTRIES - 1}",
+        "readPosition": f"{last}:0",
+        "individuallyDeletedMessages": "[]",
+    }
+    return {"internalStats": shown, "stats": stats(0)}
+
+
+def parsed(dump: dict[str, Any]) -> SubscriptionStats:
+    (found,) = parse_stats(json.dumps(dump).encode(), "dump.json")
+    return found
+
+
+# A tag and a length, the id (1 + 2 bytes), the entries (1 + 3), the size (1 + 4) and the time (1 + 6).
+LIST_BYTES = LEDGERS * (2 + 3 + 4 + 5 + 7) + (2 + 3 + 2) + 256
+"""The request of a load: it removes the empty ledger, and adds a new one without entries, size and time."""
+
+
+def test_a_ledger_list_has_the_bytes_of_its_fields() -> None:
+    older, newest = (
+        replace(BrokerSettings.of(version), metadata_node_bytes=LIST_BYTES) for version in ("4.2.4", "5.0.1")
+    )
+    found = parsed(ledgers())
+    assert ledger_list_bytes(found, older) == Bounds(LIST_BYTES, LIST_BYTES)
+    assert ledger_list_bytes(found, BrokerSettings.of("4.2.4")) is None
+    # No answer shows the times of the ledgers, so a compressed list has only an upper bound.
+    compressed = ledger_list_bytes(found, newest)
+    assert compressed is not None
+    assert compressed.at_least == 0
+    assert compressed.at_most is not None
+    assert 0.3 * LIST_BYTES < compressed.at_most < LIST_BYTES
+    # Each property has a tag and a length, as its name and its value have.
+    dump = ledgers()
+    dump["internalStats"]["properties"] = {"owner": "shop\ud800"}
+    assert ledger_list_bytes(parsed(dump), older) == Bounds(*[LIST_BYTES + 2 + 7 + 9] * 2)
+    offloaded = parsed(ledgers(offloaded=True))
+    assert ledger_list_bytes(offloaded, older) == Bounds(LIST_BYTES, None)
+    assert ledger_list_bytes(offloaded, newest) == Bounds(0, None)
+
+
+@pytest.mark.parametrize(
+    ("version", "limit", "verdict"),
+    [
+        ("4.2.4", LIST_BYTES - 1, "unwritable"),
+        ("4.2.4", LIST_BYTES, "at risk"),
+        ("4.2.4", LIST_BYTES * 5 // 4, "at risk"),
+        ("4.2.4", LIST_BYTES * 5 // 4 + 1, "unproven"),
+        ("5.0.1", LIST_BYTES // 3, "at risk"),
+        ("5.0.1", LIST_BYTES * 5 // 4, "unproven"),
+    ],
+)
+def test_a_ledger_list_above_the_limit_is_a_verdict_with_its_remedy(
+    version: str, limit: int, verdict: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "stats.json"
+    file.write_text(json.dumps(ledgers()))
+    options = ("--broker-version", version, "--broker-setting", "defaults", "--format", "json")
+    done = ackwell("doctor", str(file), *options, "--metadata-node-bytes", str(limit))
+    assert done.code == {"unwritable": 4, "at risk": 3, "unproven": 0}[verdict]
+    (found,) = json.loads(done.out)["subscriptions"]
+    assert found["verdict"] == verdict, found
+    verdicts = {each["verdict"] for each in found["restarts"].values()}
+    assert verdicts == ({"fine", verdict} if verdict == "unproven" else {verdict})
+    texts = " ".join(each["text"] for each in found["remedies"])
+    assert ("keep fewer ledgers" in texts) is (verdict != "unproven")
+    settings = [name for each in found["remedies"] for name in each["settings"]]
+    is_uncompressed = verdict != "unproven" and version == "4.2.4"
+    assert ("managedLedgerInfoCompressionType=LZ4" in settings) is is_uncompressed
+    (usage,) = (each for each in found["limits"] if each["setting"].startswith("metadata-node"))
+    assert usage["what"].endswith(", at most") is (version == "5.0.1")
+    shown = any(
+        "the broker can open no ledger, and the topic does not load" in note for note in found["notes"]
+    )
+    assert shown is (verdict == "at risk")
+
+
+def test_the_size_of_a_list_with_offloaded_ledgers_is_unknown(tmp_path: Path) -> None:
+    file = tmp_path / "stats.json"
+    file.write_text(json.dumps(ledgers(offloaded=True)))
+    for version, counts in (("4.2.4", [LIST_BYTES]), ("5.0.1", [])):
+        options = ("--broker-version", version, "--metadata-node-bytes", str(LIST_BYTES * 2))
+        (found,) = json.loads(ackwell("doctor", str(file), *options, "--format", "json").out)["subscriptions"]
+        assert [each["used"] for each in found["limits"] if "ledger list" in each["what"]] == counts
+        assert any("unknown: 1 of 2,001 ledgers are offloaded" in note for note in found["notes"])
+
+
+def test_a_downgrade_may_write_a_list_that_the_newer_broker_compressed() -> None:
+    """In an upgrade, a topic that moves twice is first loaded by another old broker."""
+    found = parsed(ledgers())
+    verdicts = {}
+    for before, after in (("5.0.1", "4.2.4"), ("4.2.4", "5.0.1"), ("5.0.1", "5.0.1")):
+        broker = JudgedBroker.of(before, others_are_defaults=True).with_node_bytes(LIST_BYTES - 1)
+        made = upgrade_of(found, BrokerUpgrade.of(broker, after, others_are_defaults=True))
+        verdicts[before, after] = {each.verdict for each in made.moves}
+        changed = {each.name for each in made.changes}
+        assert ("managedLedgerInfoCompressionType" in changed) is (before != after)
+    assert verdicts == {
+        ("5.0.1", "4.2.4"): {Verdict.UNWRITABLE},
+        ("4.2.4", "5.0.1"): {Verdict.FINE, Verdict.UNWRITABLE},
+        ("5.0.1", "5.0.1"): set(),
+    }
+
+
+@pytest.mark.parametrize(("messages", "is_noted"), [(300, False), (400, True)])
+def test_hidden_ack_sets_may_exceed_the_limit(messages: int, is_noted: bool, tmp_path: Path) -> None:
+    """10,000 ack sets of 5 words have at most 850,000 bytes, and of 7 words 1,070,000 bytes."""
+    file = tmp_path / "stats.json"
+    file.write_text(json.dumps(answer("[]", entries=5_000) | {"stats": stats(10_000 * messages)}))
+    options = ("--broker-version", "5.0.1", "--messages-per-entry", str(messages), "--format", "json")
+    (found,) = json.loads(ackwell("doctor", str(file), *options).out)["subscriptions"]
+    notes = [note for note in found["notes"] if "does not show acknowledgments inside batches" in note]
+    assert [("1,070,000 bytes" in note) for note in notes] == [True] * is_noted

@@ -233,7 +233,7 @@ def test_every_rule_of_the_broker_is_described() -> None:
         for name in rules
         if len({str(getattr(BrokerSettings.of(release), name)) for release in RELEASES}) > 1
     }
-    assert differ - {"cursor_info_compression"} == RULES.keys()
+    assert differ - {"cursor_info_compression", "ledger_info_compression"} == RULES.keys()
 
 
 def test_a_plain_state_of_the_sample_is_read() -> None:

@@ -190,6 +190,24 @@ class BatchSizes:
             bounds.append(max(self.backlog_messages - entries, 0))
         return min(bounds, default=None)
 
+    def most_words(self, entries: int, backlog_entries: int | None) -> int | None:
+        """Return the maximum number of 64-bit words in the ack sets of `entries` entries of the backlog.
+
+        None if no bound is known.
+
+        >>> BatchSizes(each=100).most_words(3, 10), BatchSizes(each=None).most_words(3, 10)
+        (6, None)
+        >>> BatchSizes(each=None, backlog_messages=640, backlog_entries=10).most_words(3, 10)
+        13
+        """
+        if self.each is not None and not self.of:
+            return entries * -(-self.each // 64)
+        messages = self.total_messages
+        if self.backlog_messages is not None and self.backlog_entries == backlog_entries:
+            messages = self.backlog_messages
+        # Every ack set has less than one word in addition to its messages.
+        return None if messages is None else entries + messages // 64
+
     def unacked(self, entries: int) -> Bounds:
         """Count the unacknowledged messages of `entries` entries that are not wholly acknowledged.
 

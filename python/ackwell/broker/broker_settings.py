@@ -115,6 +115,8 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
     range in the versions up to 4.2 (apache/pulsar#25548), and none in 5.0."""
     cursor_info_compression: str = "NONE"
     """`managedCursorInfoCompressionType`: the compression of the record in the metadata store."""
+    ledger_info_compression: str = "NONE"
+    """`managedLedgerInfoCompressionType`: the compression of a topic's ledger list in the metadata store."""
     cursor_writes_per_second: float = 1.0
     """`managedLedgerDefaultMarkDeleteRateLimit`: the maximum rate of writes of a cursor; 0 for no limit."""
     metadata_node_bytes: int = (1 << 20) - 1
@@ -381,6 +383,7 @@ _COMPRESSIONS: Final = ("NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY")
 
 _KNOWN_SETTINGS: Final[dict[str, tuple[str, Callable[[str, str], float | bool | str]]]] = {
     "managedCursorInfoCompressionType": ("cursor_info_compression", _compression),
+    "managedLedgerInfoCompressionType": ("ledger_info_compression", _compression),
     "managedLedgerDefaultMarkDeleteRateLimit": ("cursor_writes_per_second", _rate),
 } | {
     entry.metadata["name"]: (entry.name, boolean if entry.type == "bool" else integer)

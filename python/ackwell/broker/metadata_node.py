@@ -1,20 +1,29 @@
-"""The size of a cursor's record in the metadata store, which a graceful close writes.
+"""The sizes of two records in the metadata store: of a cursor, and of the ledger list of a topic.
+
+A graceful close writes the record of a cursor. A load of a topic and the creation of a ledger write the
+ledger list.
 
 ZooKeeper refuses a node above `jute.maxbuffer`, 1 MiB by default, and cuts the connection. The broker repeats
-the write without end: the close does not return, and other topics of the broker fail (apache/pulsar#24382).
+the write without end: a close does not return, and other topics of the broker fail (apache/pulsar#24382).
 `bin/pulsar` sets 10 MiB for the broker and the ZooKeeper that it starts. Brokers and ZooKeepers that are
 started in another way keep their limit.
 """
 
 from __future__ import annotations
 
+import random
+from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from ackwell._native import ManagedCursorInfo, PositionInfo
+from ackwell._native import ManagedCursorInfo, PositionInfo, compress
+from ackwell.broker.batch_sizes import Bounds
 from ackwell.broker.writes import closes_to_ledger
+from ackwell.wire import bytes_field, int_field
 
 if TYPE_CHECKING:
     from ackwell.broker.broker_settings import BrokerSettings
+    from ackwell.broker.stats import LedgerSize, SubscriptionStats
     from ackwell.broker.writes import CursorLedger
     from ackwell.cursor.cursor_state import CursorState
 
@@ -28,8 +37,19 @@ _REQUEST_BYTES: Final = 256
 """The size of a request without the record, for a path of up to 200 bytes. ZooKeeper limits the whole
 request."""
 
-_ACK_SET_BYTES_MAX: Final = 128
-"""An estimate of the size of an encoded ack set. It only decides whether the exact size is computed."""
+_ACK_SET_BYTES_MAX: Final = 30
+"""The position of an ack set, with tags and lengths."""
+
+_WORD_BYTES_MAX: Final = 11
+"""A word of an ack set: a tag and a 10-byte integer."""
+
+_LEDGER_BYTES_MAX: Final = 46
+"""A ledger of the list: four integers of at most 10 bytes, with tags and a length."""
+
+_OFFLOAD_CONTEXT_BYTES: Final = 512
+"""An estimate of the context of an offloaded ledger; it only decides whether the size is computed."""
+
+_COMPRESSION_HEADER_BYTES: Final = 16
 
 
 def closing_request_bytes(
@@ -40,14 +60,69 @@ def closing_request_bytes(
     If a state has more ranges than the settings allow in the metadata store, and the cursor ledger is open,
     the close writes the state to the ledger. The record is then small.
     """
-    ranges, parts = state.individually_deleted, state.batch_deleted or {}
+    ranges = state.individually_deleted
+    parts = (state.batch_deleted or {}) if settings.acknowledgment_at_batch_index_level_enabled else {}
     if closes_to_ledger(state, settings, ledger):
         return None
-    if len(ranges) * _RANGE_BYTES_MAX + len(parts) * _ACK_SET_BYTES_MAX < settings.metadata_node_bytes // 2:
+    kept = dict(islice(parts.items(), max(settings.max_batch_deleted_index_to_persist, 0)))
+    words = sum(map(len, kept.values()))
+    if most_record_bytes(len(ranges), len(kept), words) < settings.metadata_node_bytes // 2:
         return None
     limit = settings.ranges_written
     ledger_ids, lowers, uppers = (each[:limit].tolist() for each in ranges.to_arrays())
-    kept = dict(list(parts.items())[: settings.max_batch_deleted_index_to_persist])
     info = PositionInfo(*state.mark_delete_position, zip(ledger_ids, lowers, uppers, strict=True), kept)
     record = ManagedCursorInfo(-1, info, last_active=1 << 40).encode(settings.cursor_info_compression)
     return len(record) + _REQUEST_BYTES
+
+
+def most_record_bytes(ranges: int, ack_sets: int, words: int) -> int:
+    """Return an upper bound of the bytes of a cursor's record; `words` is the total of the ack sets."""
+    return ranges * _RANGE_BYTES_MAX + ack_sets * _ACK_SET_BYTES_MAX + words * _WORD_BYTES_MAX
+
+
+def ledger_list_bytes(stats: SubscriptionStats, settings: BrokerSettings) -> Bounds | None:
+    """Return bounds of the bytes of the request that the next load of the topic sends. O(ledgers).
+
+    None if they are far below the limit. A load removes empty ledgers from the list and adds a new one. With
+    `managedLedgerInfoCompressionType`, only the upper bound is known, because no answer shows the times of
+    the ledgers. If ledgers are offloaded, the upper bound is unknown, because no answer shows the size of
+    their offload contexts.
+    """
+    ledgers = len(stats.ledger_sizes)
+    offloaded = sum(each.is_offloaded for each in stats.ledger_sizes)
+    properties = b"".join(
+        bytes_field(3, bytes_field(1, _utf8(name)) + bytes_field(2, _utf8(str(value))))
+        for name, value in stats.topic_properties.items()
+    )
+    most = ledgers * _LEDGER_BYTES_MAX + offloaded * _OFFLOAD_CONTEXT_BYTES + len(properties)
+    if not ledgers or most < settings.metadata_node_bytes // 2:
+        return None
+    compression = settings.ledger_info_compression
+    size = _ledger_list_bytes(stats.ledger_sizes, properties, compression) + _REQUEST_BYTES
+    return Bounds(size if compression == "NONE" else 0, None if offloaded else size)
+
+
+@lru_cache(maxsize=2)
+def _ledger_list_bytes(sizes: tuple[LedgerSize, ...], properties: bytes, compression: str) -> int:
+    """Return the bytes of a `ManagedLedgerInfo`. Random times replace the unknown times of the ledgers.
+
+    Every time between 2004 and 2109 takes 6 bytes, and random times compress less than real ones. The
+    subscriptions of a topic share a result.
+    """
+    times_ms = random.Random(0)
+    fields = []
+    for each in sizes:
+        if each.entries:
+            values = each.ledger_id, each.entries, each.size_bytes, times_ms.randrange(1 << 40, 1 << 42)
+            content = b"".join(int_field(number, value) for number, value in enumerate(values, 1))
+            fields.append(bytes_field(1, content))
+    fields.append(bytes_field(1, int_field(1, sizes[-1].ledger_id + 1) + int_field(4, 0)))
+    record = b"".join(fields) + properties
+    if compression == "NONE":
+        return len(record)
+    return len(compress(record, compression)) + _COMPRESSION_HEADER_BYTES
+
+
+def _utf8(text: str) -> bytes:
+    # The JSON of a dump may contain half of a surrogate pair.
+    return text.encode("utf-8", "surrogatepass")

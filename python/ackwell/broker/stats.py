@@ -65,6 +65,7 @@ class LedgerSize:
     ledger_id: int
     entries: int
     size_bytes: int
+    is_offloaded: bool = False
 
 
 class SubscriptionOverview(NamedTuple):
@@ -109,6 +110,7 @@ class SubscriptionStats(CursorState):
     """Whether the backlog was counted and contains only markers of transactions or replication."""
     properties: Mapping[str, Any] = field(default_factory=dict)
     """Properties of the cursor, such as the compacted ledger of `__compaction`; not of the subscription."""
+    topic_properties: Mapping[str, Any] = field(default_factory=dict)
     untouched: bool = False
     """Whether no consumer has connected since the broker loaded the topic; the type is `None` until then."""
     unreadable: tuple[str, ...] = ()
@@ -629,6 +631,7 @@ def _subscription(answer: Answer, name: str, cursor: Mapping[str, Any]) -> Subsc
         backlog_end=_backlog_end(backlog),
         markers_only=_is_whole(backlog) and not count(backlog, "entries") and _markers(backlog) > 0,
         properties=object_of(cursor, "properties"),
+        topic_properties=object_of(answer.internal, "properties"),
         untouched=shown.get("type") == "None" and not shown.get("consumers"),
         owner=answer.owner,
         cursor_state=text(cursor, "state"),
@@ -845,7 +848,10 @@ def ledger_sizes(internal: Mapping[str, Any]) -> tuple[LedgerSize, ...]:
             size_bytes = count(internal, "currentLedgerSize", 0)
         if ledger_id == last.ledger_id:
             entries = max(entries, last.entry_id + 1)
-        sizes.append(LedgerSize(ledger_id=ledger_id, entries=entries, size_bytes=size_bytes))
+        offloaded = info.get("offloaded") is True
+        sizes.append(
+            LedgerSize(ledger_id=ledger_id, entries=entries, size_bytes=size_bytes, is_offloaded=offloaded)
+        )
     return tuple(sizes)
 
 

@@ -256,8 +256,8 @@ def _before(check: UpgradeCheck) -> Iterator[str]:
         yield f"remove from broker.conf: {', '.join(check.removed)}"
     if any(found.verdict == "unwritable" for each in check.subscriptions for found in each.moves):
         yield (
-            "raise jute.maxbuffer of ZooKeeper and of the brokers: a close cannot write the record of an "
-            "unwritable subscription"
+            "raise jute.maxbuffer of ZooKeeper and of the brokers: the metadata store refuses the record of "
+            "an unwritable subscription, or the ledger list of its topic"
         )
 
 

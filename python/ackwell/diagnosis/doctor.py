@@ -18,12 +18,22 @@ from ackwell.broker.restart import RestartLoss
 from ackwell.broker.writes import RESTARTS, Reason, Restart
 from ackwell.diagnosis.assumptions import over_assumed
 from ackwell.diagnosis.delivery import DeliveryDiagnosis, delivery_of
-from ackwell.diagnosis.limits import NODE_LIMIT, LimitUsage, limit_usage, loss_beyond
+from ackwell.diagnosis.limits import (
+    LIST_LIMIT,
+    NODE_LIMIT,
+    LimitUsage,
+    ledger_list_usage,
+    limit_usage,
+    loss_beyond,
+    unknown_list,
+    unknown_record,
+)
 from ackwell.diagnosis.prediction import predict, weight, with_withheld, written_losses
 from ackwell.diagnosis.remedies import (
     STATE_THE_SETTINGS,
     WRITE_FIRST,
     Remedy,
+    list_remedies,
     record_remedies,
     remedies_for,
 )
@@ -45,7 +55,7 @@ class Verdict(StrEnum):
     LOSING = "losing"
     """Acknowledged messages are delivered again."""
     UNWRITABLE = "unwritable"
-    """The metadata store refuses the record of a close: the broker repeats the write without end."""
+    """The metadata store refuses the record of a close, or the ledger list of a load."""
 
     @property
     def severity(self) -> int:
@@ -111,7 +121,8 @@ class Diagnosis:
             return Verdict.UNPROVEN
         losses = [loss.messages_before_flush for loss in restarts]
         closes = any(loss.restart == "graceful" for loss in restarts)
-        if closes and any(each.setting == NODE_LIMIT and each.share > 1 for each in self.usage):
+        refused = {LIST_LIMIT, NODE_LIMIT} if closes else {LIST_LIMIT}
+        if restarts and any(each.setting in refused and each.is_exceeded for each in self.usage):
             return Verdict.UNWRITABLE
         if any(loss.at_least for loss in losses):
             return Verdict.LOSING
@@ -193,8 +204,9 @@ def diagnose(
     held_back = withheld(stats, settings, before)
     written = written_losses(stats, settings, restarts, before, later)
     losses = with_withheld(written, held_back, stats, settings)
+    usage = (*limit_usage(stats, settings, later), *ledger_list_usage(stats, settings, later))
     notes = (
-        *_notes(stats, settings, losses, usage := tuple(limit_usage(stats, settings, later))),
+        *_notes(stats, settings, losses, usage),
         *_reloaded(stats, settings, written),
     )
     losses, reason = over_assumed(stats, settings, restarts, before, assumed, losses, later)
@@ -206,6 +218,7 @@ def diagnose(
             *((Remedy(WRITE_FIRST),) if held_back.sign else ()),
             *((Remedy(STATE_THE_SETTINGS),) if reason is not None else ()),
             *record_remedies(stats, usage),
+            *list_remedies(settings, usage),
             *remedies_for(stats, settings, written, usage),
         ),
         notes=(*contradictions, *_discarded(stats, before), *notes),
@@ -323,7 +336,9 @@ def _notes(
     losses: Sequence[RestartLoss],
     usage: Sequence[LimitUsage],
 ) -> Iterator[str]:
-    yield from (loss_beyond(stats, settings, each) for each in usage if each.is_near and each.share <= 1)
+    yield from (loss_beyond(stats, settings, each) for each in usage if each.is_near and not each.is_exceeded)
+    yield from unknown_list(stats, settings)
+    yield from unknown_record(stats, settings)
     if stats.batch_sizes.each is None and any(loss.entries or loss.partial_entries for loss in losses):
         yield (
             "the source does not prove the number of messages in an entry, so the number of messages is an "

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Final
 
-from ackwell.broker.metadata_node import closing_request_bytes
+from ackwell.broker.metadata_node import closing_request_bytes, ledger_list_bytes, most_record_bytes
 from ackwell.broker.writes import closes_to_ledger
 from ackwell.cursor.cursor_state import size_in
+from ackwell.diagnosis.hidden import hidden_parts
 
 if TYPE_CHECKING:
     from ackwell.broker.broker_settings import BrokerSettings
@@ -23,6 +24,8 @@ RANGE_LIMIT: Final = "managedLedgerMaxUnackedRangesToPersist"
 BATCH_LIMIT: Final = "managedLedgerMaxBatchDeletedIndexToPersist"
 NODE_LIMIT: Final = "metadata-node-bytes"
 """The limit of the metadata store for one record; not a setting of the broker."""
+LIST_LIMIT: Final = "metadata-node-bytes of the ledger list"
+"""The same limit for the list of a topic's ledgers."""
 
 IN_RANGES: Final = "ranges"
 """The unit of the limit of ranges in the ranges form."""
@@ -37,6 +40,13 @@ class LimitUsage:
     what: str
     used: int
     limit: int
+    is_upper_bound: bool = False
+    """Whether `used` is the greatest possible value. The real value is then unknown."""
+
+    @property
+    def is_exceeded(self) -> bool:
+        """Whether the state surely exceeds the limit."""
+        return self.share > 1 and not self.is_upper_bound
 
     @property
     def share(self) -> float:
@@ -101,6 +111,54 @@ def _range_usages(
         yield LimitUsage(RANGE_LIMIT, IN_RANGES, len(stats.individually_deleted), each.ranges_written)
 
 
+def ledger_list_usage(
+    stats: SubscriptionStats, settings: BrokerSettings, later: Sequence[BrokerSettings] = ()
+) -> Iterator[LimitUsage]:
+    """Yield the size of the topic's ledger list that the next loads write, if it is known and not small."""
+    loads = (each.reader or each for each in (settings, *later))
+    sizes = [size for each in loads if (size := ledger_list_bytes(stats, each)) is not None]
+    what = "bytes of the topic's ledger list that a load writes to the metadata store"
+    limit = settings.metadata_node_bytes
+    least = max((size.at_least for size in sizes), default=0)
+    if sizes and None not in (most := {size.at_most for size in sizes}):
+        used = max(each for each in most if each is not None)
+        is_bound = used > least
+        yield LimitUsage(LIST_LIMIT, what + ", at most" * is_bound, used, limit, is_upper_bound=is_bound)
+    elif least:
+        yield LimitUsage(LIST_LIMIT, f"{what}, at least", least, limit)
+
+
+def unknown_list(stats: SubscriptionStats, settings: BrokerSettings) -> Iterator[str]:
+    """Yield a note if the size of a large ledger list is unknown."""
+    size = ledger_list_bytes(stats, settings.reader or settings)
+    if size is not None and size.at_most is None:
+        count = sum(each.is_offloaded for each in stats.ledger_sizes)
+        yield (
+            f"the size of the topic's ledger list in the metadata store is unknown: {count:,} of "
+            f"{len(stats.ledger_sizes):,} ledgers are offloaded, and no answer shows the size of their "
+            "offload contexts"
+        )
+
+
+def unknown_record(stats: SubscriptionStats, settings: BrokerSettings) -> Iterator[str]:
+    """Yield a note if ack sets that the source does not show may make the record of a close too large."""
+    if stats.batch_deleted is not None or closes_to_ledger(stats, settings, stats.cursor_ledger):
+        return
+    hidden = hidden_parts(stats, settings).at_most
+    counts = (settings.max_batch_deleted_index_to_persist, hidden, stats.backlog_entries)
+    sets = min(each for each in counts if each is not None)
+    words = stats.batch_sizes.most_words(sets, stats.backlog_entries)
+    if sets <= 0 or words is None:
+        return
+    most = most_record_bytes(len(stats.individually_deleted), sets, words)
+    if most > settings.metadata_node_bytes:
+        yield (
+            "the admin API does not show acknowledgments inside batches. With them, the record that a close "
+            f"writes to the metadata store has at most {most:,} bytes before its compression, and the limit "
+            f"({NODE_LIMIT}) is {settings.metadata_node_bytes:,}"
+        )
+
+
 def counted_entries(stats: SubscriptionStats, settings: BrokerSettings) -> int:
     """Return the number of acknowledged entries that count for the limit of the long-array form.
 
@@ -116,11 +174,17 @@ def counted_entries(stats: SubscriptionStats, settings: BrokerSettings) -> int:
 
 def loss_beyond(stats: SubscriptionStats, settings: BrokerSettings, usage: LimitUsage) -> str:
     """Describe the loss of a state that exceeds a limit."""
-    share = f"{usage.setting} is used to {usage.share:.0%}"
+    at_most = "at most " if usage.is_upper_bound else ""
+    share = f"{usage.setting} is used to {at_most}{usage.share:.0%}"
     if usage.setting == NODE_LIMIT:
         return (
             f"{share}: if the metadata store refuses the record, the broker repeats the write without end, "
             "the topic does not close, and other topics of the broker fail"
+        )
+    if usage.setting == LIST_LIMIT:
+        return (
+            f"{share}: if the metadata store refuses the list, the broker can open no ledger, and the topic "
+            "does not load"
         )
     ranges = stats.individually_deleted
     if usage.setting != RANGE_LIMIT or usage.what == IN_RANGES:

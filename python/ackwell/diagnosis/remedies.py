@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Final
 from ackwell.broker.batch_sizes import Bounds
 from ackwell.broker.codes import with_names
 from ackwell.diagnosis.holes import oldest_unacked
-from ackwell.diagnosis.limits import BATCH_LIMIT, NODE_LIMIT, RANGE_LIMIT, LimitUsage, counted_entries
+from ackwell.diagnosis.limits import (
+    BATCH_LIMIT,
+    LIST_LIMIT,
+    NODE_LIMIT,
+    RANGE_LIMIT,
+    LimitUsage,
+    counted_entries,
+)
 from ackwell.diagnosis.prediction import weight, written_losses
 
 if TYPE_CHECKING:
@@ -70,6 +77,24 @@ def record_remedies(stats: SubscriptionStats, usage: Sequence[LimitUsage]) -> It
         "brokers. `bin/pulsar` sets 10 MiB: then use --metadata-node-bytes 10485760 (apache/pulsar#24382, "
         "apache/pulsar#23652)",
         ("managedLedgerMaxUnackedRangesToPersistInMetadataStore=1000",),
+    )
+
+
+def list_remedies(settings: BrokerSettings, usage: Sequence[LimitUsage]) -> Iterator[Remedy]:
+    """Yield the remedies if the ledger list of the topic is near the limit of the metadata store."""
+    if not any(each.setting == LIST_LIMIT and each.is_near for each in usage):
+        return
+    if settings.ledger_info_compression == "NONE":
+        yield Remedy(
+            "with this setting the broker compresses the ledger list",
+            ("managedLedgerInfoCompressionType=LZ4",),
+        )
+    yield Remedy(
+        "keep fewer ledgers: acknowledge the entries of the oldest ledgers, and shorten the retention of the "
+        "namespace. For larger ledgers, raise managedLedgerMaxEntriesPerLedger, "
+        "managedLedgerMaxSizePerLedgerMbytes, managedLedgerMinLedgerRolloverTimeMinutes and "
+        "managedLedgerMaxLedgerRolloverTimeMinutes. Or raise jute.maxbuffer of ZooKeeper and of the brokers, "
+        "and give the new value with --metadata-node-bytes"
     )
 
 

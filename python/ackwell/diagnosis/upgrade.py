@@ -24,7 +24,7 @@ from ackwell.diagnosis.assumptions import VERSION
 from ackwell.diagnosis.checkup import JudgedBroker
 from ackwell.diagnosis.delivery import delivery_of
 from ackwell.diagnosis.doctor import Diagnosis, Verdict, count_to_json, diagnose
-from ackwell.diagnosis.limits import limit_usage
+from ackwell.diagnosis.limits import ledger_list_usage, limit_usage
 from ackwell.diagnosis.prediction import predicted_losses
 from ackwell.diagnosis.upgrade_rules import CONSUMER_RULES, RULES
 from ackwell.releases import full_release, known_release
@@ -122,6 +122,7 @@ class BrokerUpgrade:
         """Every rule and setting in `BrokerSettings` that the upgrade changes."""
         names = {each.name: each.metadata.get("name") for each in fields(BrokerSettings)}
         names["cursor_info_compression"] = "managedCursorInfoCompressionType"
+        names["ledger_info_compression"] = "managedLedgerInfoCompressionType"
         found = []
         for attribute, name in names.items():
             before, after = (getattr(each.settings, attribute) for each in (self.source, self.target))
@@ -318,7 +319,7 @@ def _changes_that_matter(
             {
                 each.setting
                 for state in (stats, loaded)
-                for each in limit_usage(state, settings)
+                for each in (*limit_usage(state, settings), *ledger_list_usage(state, settings))
                 if each.is_near
             },
             delivery_of(stats, settings, version=target.version).code.code,
