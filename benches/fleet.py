@@ -1,8 +1,8 @@
 """A synthetic fleet: the events of many subscriptions, the same on every machine.
 
 Each subscription acknowledges in one of the patterns of `PATTERNS`. The first subscription is hot: its topic
-has `hot_share` of all entries. The unit of work is a chunk of one subscription, drawn from its own seed, so
-the events do not depend on the number of files or tasks.
+has the share `hot_share` of all entries. Events are drawn in chunks of one subscription. Each chunk has its
+own seed, so the events do not depend on the number of files or tasks.
 
     python -m benches.fleet events/ --subscriptions 200 --entries 1000000
 """
@@ -26,11 +26,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 PATTERNS: Final = ("holes", "random", "oldest", "drained", "cumulative", "batches")
-"""Unacknowledged messages: one in 1,000; one in ten at random; only the first; none; none, with cumulative
-acknowledgments of 100 at a time; 40 % of the indexes of batches of ten."""
+"""The patterns of acknowledgments. In their order, they leave these messages unacknowledged: one in 1,000;
+one in ten at random; only the first; none; none, by cumulative acknowledgments of 100 messages at a time; and
+40 % of the messages of batches of ten."""
 
 CHUNK_ENTRIES: Final = 100_000
-"""Entries of one chunk, which takes tens of MB while it is drawn."""
+"""The number of entries of one chunk, which takes tens of MB of memory while it is drawn."""
 
 BATCH_SIZE: Final = 10
 CUMULATIVE_EVERY: Final = 100
@@ -48,8 +49,8 @@ _SCHEMA: Final = table_schemas.arrow_schema(table_schemas.EVENTS)
 class Fleet:
     """The parameters of a fleet.
 
-    `entries` counts those of all subscriptions together; an entry makes two events (three with
-    `receives`), in batches twenty-six.
+    `entries` is the number of entries of all subscriptions together. An entry results in up to two events, or
+    three with `receives`. An entry of the pattern `batches` results in about 16, or 26 with `receives`.
     """
 
     subscriptions: int = 200
@@ -59,9 +60,9 @@ class Fleet:
     receives: bool = False
     entries_per_ledger: int = 50_000
     ack_window: int = 2_000
-    """An acknowledgment comes at most this many entries after its publish, at random."""
+    """The maximum number of entries between the publish of a message and its acknowledgment."""
     delayed_share: float = 0.25
-    """The share of subscriptions whose messages are to be delivered later."""
+    """The share of subscriptions whose messages are delayed."""
     consumers: int = 3
     seed: int = 0
 
@@ -92,7 +93,7 @@ class Chunk(NamedTuple):
 
 
 def chunks(fleet: Fleet) -> list[Chunk]:
-    """List the units of work."""
+    """Return all chunks of a fleet."""
     return [
         Chunk(subscription, first, min(CHUNK_ENTRIES, total - first))
         for subscription in range(fleet.subscriptions)
@@ -183,9 +184,10 @@ def _acked(pattern: str, entry: NDArray[np.int64], random: np.random.Generator) 
 
 
 def _delays(fleet: Fleet, subscription: int, entry: NDArray[np.int64]) -> NDArray[np.int64] | None:
-    """Draw delays in ms: fixed, exponential around an hour, or uniform over seven days, by subscription.
+    """Draw delays in ms. Each subscription has one distribution.
 
-    They depend on the entry alone, because a batch has one time.
+    The delays are fixed, exponential with a mean of an hour, or uniform over seven days. All messages of an
+    entry have the same delay, because a batch has one time.
     """
     if (subscription * 61 % 100) >= fleet.delayed_share * 100:
         return None
@@ -220,7 +222,7 @@ def _consumers(fleet: Fleet, kind: NDArray[np.int64], entry: NDArray[np.int64]) 
 
 
 def _record_batch(**columns: pa.Array | None) -> pa.RecordBatch:
-    """Complete the columns to those of an event, in its order."""
+    """Return a batch of all event columns in their order; columns that are not given are null."""
     length = len(columns["topic"])  # type: ignore[arg-type]
     return pa.record_batch(
         [

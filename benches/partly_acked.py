@@ -1,4 +1,4 @@
-"""Acknowledgments of parts of batches: calls, commands, saves and memory, next to whole entries.
+"""Compare acknowledgments of parts of batches with those of whole entries: calls, commands, saves and memory.
 
     python -m benches.partly_acked [--tree NAME=PATH …]
 
@@ -25,11 +25,11 @@ PARTS = 200_000
 CALLS = 20_000
 COMMANDS = 15
 WORD = (0b11_1110_1111,)
-"""Ten messages, of which one is acknowledged."""
+"""The ack set of ten messages, of which one is acknowledged."""
 
 
 def timed(work: Callable[[], object], count: int) -> float:
-    """Return the nanoseconds of one of `count` operations."""
+    """Return the mean nanoseconds per operation; `work` does `count` operations."""
     start_ns = process_time_ns()
     work()
     return (process_time_ns() - start_ns) / count
@@ -100,7 +100,7 @@ def calls() -> dict[str, float]:
 
 
 def states() -> dict[str, float]:
-    """Measure 200,000 open parts: memory, the codec, saves and loads."""
+    """Measure a cursor with 200,000 partly acknowledged entries: memory, the codec, saves and loads."""
     from ackwell import Cursor, Ledgers, PositionInfo
     from ackwell.cursor.cursor_state import CursorState
     from ackwell.store import MemoryStore

@@ -1,23 +1,24 @@
-"""Bars: figures that must be reached, measured against peers in one run.
+"""Bars: figures of ackwell that must be reached, compared with peers that are measured in the same run.
 
-`make lab-bench-peers` (`python -m benches.bars [AREA…]`) runs the sides of an area in turn, round after
-round, takes medians, holds ours against what each row demands, prints a table and writes
-`benches/record/AREA-MACHINE-DATE.json`.
+An *area* is one subject, such as range sets. A *side* is a program that is measured: ackwell or a peer.
+`make lab-bench-peers` (`python -m benches.bars [AREA…]`) runs the sides of an area in turn, for several
+rounds. It takes the medians, compares the figures of ackwell with the bar of each row, prints a table and
+writes `benches/record/AREA-MACHINE-DATE.json`.
 
 **To add an area**, add one file `benches/bars/AREA.py` with
 
-- `SIDES`: what is run, as `Side`s: `ours("AREA")` (the Rust bench `bars`), `peer("B", "v424")` (Java,
-  skipped with a reason without it), or a `Side` with another command. A command prints JSON lines;
-- `WORKLOADS`: names of `benches/workloads.toml` that are passed to the commands;
-- `read(line)`: which figures a JSON line holds: it yields `(workload, operation, samples)`. The side
-  is known. Java's and our lines for parts A and B share one form, read by `sides.read_operations`;
-- `BARS`: the rows, in order: `AtMost(row, workload, operation, limit, unit)` for a figure of ours alone,
-  `AgainstBest(row, workload, operation, factor)` for a share of the best peer's, `Against(…, side, factor)`
-  for a share of one named side's, `AgainstOurs(row, workload, operation, base, factor)` for a share of ours
-  on another workload;
-- optionally `measure()`: figures taken in this process (the Python side), yielding
-  `(side, workload, operation, samples)`; `calls.alternate` times callables in turn.
+- `SIDES`: the sides. `ours("AREA")` is the Rust bench `bars`. `peer("B", "v424")` is a Java program, which is
+  skipped with a reason if Java is missing. A `Side` runs any other command. A command prints JSON lines.
+- `WORKLOADS`: names of `benches/workloads.toml` that are passed to the commands.
+- `read(line)`: a function that yields `(workload, operation, samples)` for each figure in a JSON line of any
+  side. The lines of parts A and B and those of ackwell have one form, which `sides.read_operations` reads.
+- `BARS`: the rows of the table, in order. The bar of a row limits the figure of ackwell:
+  `AtMost(row, workload, operation, limit, unit)` to a number, `AgainstBest(row, workload, operation, factor)`
+  to a multiple of the best peer's figure, `Against(…, side, factor)` to a multiple of one side's figure, and
+  `AgainstOurs(row, workload, operation, base, factor)` to a multiple of ackwell's figure on another workload.
+- optionally `measure()`: a function that yields `(side, workload, operation, samples)` for figures that are
+  measured in this process (the Python classes). `calls.alternate` times callables in turn.
 
-and its name to `AREAS` in `__main__.py`. In the Rust bench, `benches/rust/bars/AREA.rs` prints the
-lines of our side.
+Add the name of the area to `AREAS` in `__main__.py`, and a file `benches/rust/bars/AREA.rs` to the Rust
+bench, which prints the lines of ackwell.
 """

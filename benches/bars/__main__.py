@@ -42,7 +42,7 @@ def measure(area: ModuleType, console: Console, arguments: argparse.Namespace) -
 
 
 def main() -> None:
-    """Measure the areas named, or all."""
+    """Measure the areas that the command line names; by default all."""
     parser = argparse.ArgumentParser(prog="benches.bars", description=__doc__)
     parser.add_argument("areas", nargs="*", metavar="AREA", help=f"of {', '.join(AREAS)}")
     parser.add_argument("--rounds", type=int, default=1, help="times each side is run on a workload")

@@ -1,4 +1,4 @@
-"""Ack sets of partly acknowledged batches: the map of Pulsar 4.2.4's and 5.0.1's cursor, and ours.
+"""Ack sets of partly acknowledged batches: the maps in the cursors of Pulsar 4.2.4 and 5.0.1, and ackwell's.
 
 `inorder` and `scattered` are 200,000 batches of 10 messages, in order of position and in another order;
 `large` is 20,000 batches of 1,000 messages. The peers are Pulsar's map from positions to `BitSet` with the

@@ -25,7 +25,7 @@ def bare_call() -> Any:
 
 
 def _library(messages: str) -> str:
-    """Return the file that cargo has built."""
+    """Return the path of the library that cargo has built, from the JSON lines that cargo printed."""
     for line in messages.splitlines():
         message = json.loads(line)
         if message.get("reason") == "compiler-artifact" and message["target"]["name"] == "bare_call":

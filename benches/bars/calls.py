@@ -1,4 +1,4 @@
-"""Timing callables of this process: in turn, by the CPU time of the thread."""
+"""Time callables of this process in turn, by the CPU time of the thread."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Subject = TypeVar("Subject")
 
 
 def alternate(sides: Mapping[str, Callable[[], object]], *, per: int = 1) -> dict[str, list[float]]:
-    """Time each side's callable in windows, taking turns; nanoseconds per unit of work.
+    """Return the nanoseconds per unit of work of each side, one sample per window of time.
 
-    A call does `per` units of work, and is repeated until a window is full. The first window warms
-    up.
+    The sides take turns. A call of a side's callable does `per` units of work, and is repeated until the
+    window is full. Before the first window, each callable runs for one window that is not counted.
     """
     samples: dict[str, list[float]] = {name: [] for name in sides}
     repeats = {name: _repeats(call) for name, call in sides.items()}
@@ -31,7 +31,10 @@ def alternate(sides: Mapping[str, Callable[[], object]], *, per: int = 1) -> dic
 
 
 def afresh(prepare: Callable[[], Subject], work: Callable[[Subject], object], *, per: int = 1) -> list[float]:
-    """Time `work` on a value that `prepare` creates each time; the creation is not counted."""
+    """Return the nanoseconds per unit of `work` on a value that `prepare` creates for each sample.
+
+    One call of `work` does `per` units. The time of `prepare` is not counted.
+    """
     samples = []
     for _ in range(AFRESH):
         subject = prepare()
@@ -42,7 +45,7 @@ def afresh(prepare: Callable[[], Subject], work: Callable[[Subject], object], *,
 
 
 def _repeats(call: Callable[[], object]) -> int:
-    """How many calls fill a window."""
+    """Return the number of calls that fill a window."""
     calls, before = 0, thread_time_ns()
     while (spent := thread_time_ns() - before) < WINDOW_NS:
         call()

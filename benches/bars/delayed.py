@@ -1,8 +1,9 @@
-"""Delayed messages: Pulsar's heaps (4.2.4, 5.0.0-M1's hole sifts, a flat port), its tracker, and ours.
+"""Delayed messages: Pulsar's heaps (4.2.4, 5.0.0-M1's hole sifts, a flat port), its tracker, and ackwell.
 
-The heaps' peers draw their random times while the clock runs, which `rngOnly` times alone; the rows
-subtract it. Sizes are workloads of the heap, "x,y" is the seed's table (x messages a ms, y bits cut off, 10
-million), "rand,tick" 10 million times at random over seven days.
+The peers with heaps draw random times during the measurement. `rngOnly` measures these draws alone, and the
+rows subtract it. A workload that is a number is the size of a heap. "x,y" is a row of the table in
+apache/pulsar#23611: 10 million messages, x per ms, y bits cut off. "rand,tick" is 10 million messages at
+random times over seven days.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ SIDES = [
 
 
 def read(line: dict[str, Any]) -> Iterable[tuple[str, str, list[float]]]:
-    """Read our lines and those of parts B and C."""
+    """Yield the figures in a JSON line of ackwell or of parts B and C."""
     if "dataset" in line:
         yield line["dataset"], line["op"], line["cpuNs"]
     elif "cpuUs" in line:
@@ -43,13 +44,13 @@ def read(line: dict[str, Any]) -> Iterable[tuple[str, str, list[float]]]:
 
 
 def measure() -> Iterator[tuple[str, str, str, list[float]]]:
-    """Take the figures of this process: our classes, a bare call, and Python's own heaps and bitmaps."""
+    """Measure in this process: ackwell's classes, a bare call, and Python's own heaps and bitmaps."""
     return delayed_python.measure()
 
 
 @dataclass(frozen=True)
 class TimesFaster:
-    """Return a peer's CPU time, without its random numbers, as a multiple of ours."""
+    """A row that requires a peer's CPU time, without its random numbers, to be a multiple of ackwell's."""
 
     row: str
     workload: str
@@ -58,7 +59,7 @@ class TimesFaster:
     times: float
 
     def judge(self, samples: Samples) -> Verdict:
-        """Compare the quotient with the bar."""
+        """Compare the multiple with the bar."""
         figures = medians(samples, self.workload, self.operation)
         drawing = medians(samples, self.workload, "rngOnly")
         net = {side: value - drawing.get(side, 0) for side, value in figures.items()}

@@ -1,7 +1,8 @@
-"""Print apache/pulsar#23611's table next to ours: `python -m benches.bars.delayed_model`.
+"""Print the table of apache/pulsar#23611 with measured sizes: `python -m benches.bars.delayed_model`.
 
-Its author models a message's bytes by M, the messages of a bucket: 2 below 4,096 (an array), 8192 / M up to
-a ledger of 50,000 (a bitset), 0.163 beyond. Run containers are not in it.
+The author's model gives the bytes per message from M, the number of messages in a bucket: 2 up to 4,096 (an
+array), 8192 / M below 50,000, the size of a ledger (a bit set), and 0.163 from there on. The model does not
+include run containers.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ ROWS = ((1, 10), (4, 10), (8, 10), (8, 15), (3, 10), (5, 10), (6, 13), (7, 13))
 
 
 def modelled(per_bucket: int) -> float:
-    """The author's bytes a message."""
+    """Return the bytes per message by the author's model, for a number of messages in a bucket."""
     if per_bucket <= 4096:
         return 2
     return 8192 / per_bucket if per_bucket < ENTRIES_PER_LEDGER else 0.163
 
 
 def main() -> None:
-    """Fill both indexes with every row and print the table."""
+    """Fill the indexes with the messages of every row, and print the table of their sizes."""
     table = Table(title="10 million messages, 50,000 a ledger, x a ms, y bits cut off; MiB")
     for heading in ("x, y", "M", "heap", "model", "TimeBuckets", "TimeWheel(2**y)", "TimeWheel(1)"):
         table.add_column(heading, justify="right")

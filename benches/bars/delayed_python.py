@@ -1,4 +1,4 @@
-"""The indexes through their classes, beside a bare call, `heapq`, a sorted list and pyroaring."""
+"""The Python classes of the indexes, compared with a bare call, `heapq`, a sorted list and pyroaring."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ INDEXES: dict[str, Callable[[], Any]] = {
 
 
 def measure() -> Iterator[Measured]:
-    """Take every figure of this process, nanoseconds a message."""
+    """Measure every figure of this process, in nanoseconds per message."""
     messages = [(1_700_000_000_000 + number, 7, number) for number in range(MESSAGES)]
     bare = bare_call()
     empty = min(_timed(lambda: [None for _ in messages]) for _ in range(ROUNDS))
@@ -89,7 +89,7 @@ def _by_bitmaps(rows: list[tuple[int, int, int]]) -> None:
 
 
 def _queues() -> Iterator[Measured]:
-    """Bulk add and pop all at random times: ours in arrays, Python's one by one."""
+    """Measure adding and popping all messages at random times: ackwell in arrays, Python one by one."""
     times = np.random.default_rng(42).integers(0, 3_600_000, MESSAGES)
     numbers = np.arange(MESSAGES)
     rows = list(zip(times.tolist(), (numbers // 1_000).tolist(), numbers.tolist(), strict=True))

@@ -1,7 +1,7 @@
-"""Pending acks: Pulsar 4.2.4 and 5.0.1, a port of the hash-map plan of #26024, Python's own maps, and ours.
+"""Pending acks: Pulsar 4.2.4 and 5.0.1, a port of the hash-map plan of #26024, Python's maps, and ackwell.
 
-The peers' classes hold an uncontended read-write lock, about 8 ns of each operation; the rows compare them
-with our bare core. `get…Locked` in the record is our core in a mutex.
+The classes of the peers take an uncontended read-write lock, which costs about 8 ns of each operation. The
+rows compare them with ackwell's core without a lock. `get…Locked` in the record is the core in a mutex.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ read = read_operations
 
 
 def measure() -> Iterator[tuple[str, str, str, list[float]]]:
-    """Take the figures of this process: our class and Python's own types."""
+    """Measure in this process: ackwell's class and Python's own types."""
     return pending_acks_python.measure()
 
 

@@ -23,7 +23,7 @@ BATCH = 10_000
 
 
 def measure() -> Iterator[Measured]:
-    """Take every figure of this process."""
+    """Measure every figure of this process."""
     shuffled = np.random.default_rng(42).permutation(ENTRIES)
     for order, entries in (("in order", np.arange(BATCH)), ("at random", shuffled[:BATCH])):
         yield from _scalar(order, entries)
@@ -131,7 +131,7 @@ def _filled() -> PendingAcks:
 
 
 def _bytes_of(flat: dict[tuple[int, int], tuple[int, int]]) -> float:
-    """Return a dict's bytes an entry, with its tuples and the integers that Python does not share."""
+    """Return the bytes per entry of a dict, with its tuples and the integers that Python does not share."""
     tuples = sum(sys.getsizeof(key) + sys.getsizeof(value) for key, value in flat.items())
     integers = sum(sys.getsizeof(entry) for _, entry in flat if entry > 256)
     return (sys.getsizeof(flat) + tuples + integers) / len(flat)

@@ -1,8 +1,8 @@
-"""A cursor's state to bytes and back: Pulsar's classes with the sets of 4.2.4 and 5.0.1, protobuf, and ours.
+"""Encode and decode a cursor's state: Pulsar's classes of 4.2.4 and 5.0.1, protobuf, and ackwell.
 
-A side's figure is the sum of its steps: Pulsar's classes build a message and serialize it, parse one and
-recover a range set from it. Our decoding gives the range set. `v1` in the record are Pulsar's ranges (field
-3), `v2` its long array (field 6).
+The figure of a side is the sum of its steps. Pulsar's classes build a message and serialize it; they parse a
+message and recover a range set from it. ackwell decodes bytes directly to a range set. In the record, `v1` is
+Pulsar's form with ranges (field 3), and `v2` its form with a long array (field 6).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ RANGES, ARRAY = "pulsar-ranges", "pulsar-long-array"
 
 
 def read(line: dict[str, Any]) -> Iterator[tuple[str, str, list[float]]]:
-    """Read our lines, and those of part D that are about messages."""
+    """Yield the figures in a JSON line of ackwell, or of part D if the line is about messages."""
     if "cpuNs" in line:
         yield line["dataset"], line["op"], line["cpuNs"]
     elif line.get("unit") == "ms":
@@ -32,13 +32,13 @@ def read(line: dict[str, Any]) -> Iterator[tuple[str, str, list[float]]]:
 
 
 def measure() -> Iterator[tuple[str, str, str, list[float]]]:
-    """Take the figures of this process: our class and cursor, and Python protobuf."""
+    """Measure in this process: `PositionInfo`, `Cursor`, and Python protobuf."""
     return position_info_python.measure()
 
 
 @dataclass(frozen=True)
 class Faster:
-    """Return the time of all operations of a side as a multiple of ours."""
+    """A row that requires the time of all operations of a side to be a multiple of ackwell's time."""
 
     row: str
     workload: str
@@ -49,7 +49,7 @@ class Faster:
     their_workload: str = ""
 
     def judge(self, samples: Samples) -> Verdict:
-        """Compare the quotient with the bar."""
+        """Compare the multiple with the bar."""
         mine = medians(samples, self.workload, self.operation).get(OURS)
         workload = self.their_workload or self.workload
         parts = [medians(samples, workload, operation).get(self.side) for operation in self.theirs]

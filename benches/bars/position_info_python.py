@@ -1,4 +1,4 @@
-"""`PositionInfo` and `Cursor` through their classes, beside Python protobuf."""
+"""The Python classes `PositionInfo` and `Cursor`, compared with Python protobuf."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PROTOBUF_ROUNDS = 3
 
 
 def measure() -> Iterator[Measured]:
-    """Take every figure of this process."""
+    """Measure every figure of this process."""
     workload = section("range_set")[WORKLOAD]
     ledgers = Ledgers({100 + index: workload["entries"] for index in range(workload["ledgers"])})
     acked = PositionRangeSet(
@@ -49,7 +49,7 @@ def _cursor(decoded: Callable[[], PositionInfo], ledgers: Ledgers) -> Cursor:
 
 
 def _row(side: str, operation: str, rounds: int, call: Callable[[], object]) -> Measured:
-    """Time one call after the other; results are freed between the clock's readings."""
+    """Time each of `rounds` calls. The time does not include freeing the result."""
     samples = []
     for _ in range(WARM + rounds):
         before = thread_time_ns()

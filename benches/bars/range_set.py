@@ -1,7 +1,7 @@
-"""Range sets: Pulsar 4.2.4's own on roaring bit sets, the one on Guava's tree, that of 5.0.1, and ours.
+"""Range sets: Pulsar 4.2.4's two (on roaring bit sets, and on Guava's tree), that of 5.0.1, and ackwell's.
 
-The peers add `(entry - 1, entry]` one by one, as the cursor does for an individual ack; ours adds
-the same in one batch. `…OneByOne` in the record is ours without a batch.
+The peers add `(entry - 1, entry]` one by one, as Pulsar's cursor does for an individual acknowledgment.
+ackwell adds the same ranges in one batch. `…OneByOne` in the record is ackwell without a batch.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SIDES = [ours("range_set"), *(peer("D", name) for name in ("open", "default", "p
 
 
 def read(line: dict[str, Any]) -> Iterator[tuple[str, str, list[float]]]:
-    """Read a line of part D, or our own in the same form."""
+    """Yield the figures in a JSON line of part D or of ackwell, which have the same form."""
     if "op" in line and line.get("unit") != "ms":
         yield line["pattern"], line["op"], line["values"]
     if line.get("op") == "memory":

@@ -23,7 +23,7 @@ RECORDS = ROOT / "benches" / "record"
 
 
 def number(value: float | None) -> str:
-    """Three digits that matter, thousands set apart."""
+    """Return a number as text with three significant digits; from 1,000 on, as an integer."""
     if value is None:
         return "–"
     return f"{value:,.0f}" if value >= 1_000 else f"{value:.3g}"
@@ -53,7 +53,7 @@ def show(console: Console, area: str, verdicts: list[Verdict], skipped: list[Sid
 
 
 def machine() -> str:
-    """A name for this machine by its hardware, without its owner."""
+    """Return a name for this machine from its hardware, without its host name."""
     name = f"{platform.system()}-{platform.machine()}-{os.cpu_count()}cpu".lower()
     model = next(
         (line.partition(":")[2].strip() for line in _cpuinfo() if line.startswith("model name")),
@@ -73,7 +73,7 @@ def _path(area: str) -> Path:
 
 
 def recorded(area: str) -> Samples:
-    """Today's record, its medians in place of the samples."""
+    """Return the samples in today's record of an area. Each sample is replaced by the median."""
     if not _path(area).exists():
         return {}
     return {
@@ -83,7 +83,7 @@ def recorded(area: str) -> Samples:
 
 
 def record(area: str, verdicts: list[Verdict], samples: Samples, skipped: list[Side]) -> Path:
-    """Write everything measured to `benches/record`, by area, machine and date."""
+    """Write all figures and verdicts to a file in `benches/record`, and return its path."""
     now = datetime.now(UTC)
     path = _path(area)
     content = {

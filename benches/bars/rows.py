@@ -1,4 +1,4 @@
-"""The rows of a table of bars: the limits of our figures, and whether they are reached."""
+"""The rows of a table of bars: the limits of ackwell's figures, and whether they are reached."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benches.bars.sides import OURS, Figure, Samples
 
 @dataclass(frozen=True)
 class Verdict:
-    """A row's outcome; `reached` is None if a needed figure was not measured."""
+    """The outcome of a row; `reached` is None if a required figure was not measured."""
 
     row: str
     bar: str
@@ -26,11 +26,11 @@ class Row(Protocol):
     """A row of the table."""
 
     def judge(self, samples: Samples) -> Verdict:
-        """Hold our figure against the bar."""
+        """Compare ackwell's figure with the bar, and return the outcome."""
 
 
 def medians(samples: Samples, workload: str, operation: str) -> dict[str, float]:
-    """Return the median of each measured side."""
+    """Return the median of each measured side for an operation on a workload."""
     return {
         figure.side: median(values)
         for figure, values in samples.items()
@@ -40,7 +40,7 @@ def medians(samples: Samples, workload: str, operation: str) -> dict[str, float]
 
 @dataclass(frozen=True)
 class AtMost:
-    """Our figure alone, against a limit; the peers' figures are shown, too."""
+    """A row that limits ackwell's figure to a number. The figures of peers are only shown."""
 
     row: str
     workload: str
@@ -49,7 +49,7 @@ class AtMost:
     unit: str = ""
 
     def judge(self, samples: Samples) -> Verdict:
-        """Compare our figure with the limit."""
+        """Compare ackwell's figure with the limit."""
         peers = medians(samples, self.workload, self.operation)
         ours = peers.pop(OURS, None)
         reached = None if ours is None else ours <= self.limit
@@ -58,7 +58,10 @@ class AtMost:
 
 @dataclass(frozen=True)
 class AgainstBest:
-    """Our figure as a share of the best peer's, smaller being better."""
+    """A row that limits ackwell's figure to `factor` times the figure of the best peer.
+
+    The best peer has the smallest figure of the peers in `among`, by default of all peers.
+    """
 
     row: str
     workload: str
@@ -67,7 +70,7 @@ class AgainstBest:
     among: tuple[str, ...] | None = None
 
     def judge(self, samples: Samples) -> Verdict:
-        """Compare the share with the factor; every peer in `among` must have been measured."""
+        """Compare the ratio with the factor; every peer in `among` must have been measured."""
         peers = medians(samples, self.workload, self.operation)
         ours = peers.pop(OURS, None)
         wanted = {side: value for side, value in peers.items() if self.among is None or side in self.among}
@@ -82,13 +85,16 @@ class AgainstBest:
 def Against(  # noqa: N802 - reads as a kind of row
     row: str, workload: str, operation: str, side: str, factor: float
 ) -> AgainstBest:
-    """Our figure as a share of one named side's."""
+    """Return a row that limits ackwell's figure to `factor` times the figure of `side`."""
     return AgainstBest(row, workload, operation, factor, (side,))
 
 
 @dataclass(frozen=True)
 class AgainstOurs:
-    """Our figure on a workload as a share of ours on another, which is shown in the column of peers."""
+    """A row that limits ackwell's figure to `factor` times its figure on the workload `base`.
+
+    The table shows the figure on `base` in the column of peers.
+    """
 
     row: str
     workload: str
@@ -97,7 +103,7 @@ class AgainstOurs:
     factor: float
 
     def judge(self, samples: Samples) -> Verdict:
-        """Compare the share with the factor."""
+        """Compare the ratio with the factor."""
         ours = medians(samples, self.workload, self.operation).get(OURS)
         base = medians(samples, self.base, self.operation).get(OURS)
         bar = f"≤ {self.factor:g} × {self.base}"
@@ -108,7 +114,7 @@ class AgainstOurs:
 
 
 def figures(samples: Samples) -> list[dict[str, object]]:
-    """Every figure as it is recorded."""
+    """Return every figure with its median and the number of its samples, as JSON values."""
 
     def entry(figure: Figure, values: list[float]) -> dict[str, object]:
         return {**figure._asdict(), "median": round(median(values), 4), "samples": len(values)}

@@ -30,9 +30,9 @@ Reader: TypeAlias = Callable[[dict[str, Any]], Iterable[tuple[str, str, list[flo
 
 @dataclass(frozen=True)
 class Side:
-    """A program to run on a workload; `missing` is the reason that it cannot run here.
+    """A program to run on a workload. `missing` is the reason why it cannot run here, else None.
 
-    `workloads` are those it knows, if not all of the area's.
+    `workloads` are the workloads that it can run; None for all of the area.
     """
 
     name: str
@@ -42,13 +42,13 @@ class Side:
 
 
 def ours(area: str) -> Side:
-    """Our side: the Rust bench `bars`, which prints the lines of an area and a workload."""
+    """Return ackwell's side: the Rust bench `bars`, which prints JSON lines for an area and a workload."""
     bench = ["cargo", "bench", "--quiet", "--locked", "-p", "ackwell-core", "--bench", "bars", "--"]
     return Side(OURS, lambda workload: [*bench, area, workload])
 
 
 def peer(part: str, label: str, *, workloads: Collection[str] | None = None) -> Side:
-    """A part of `benches/peers/run.sh`; skipped if Java, Maven or the JDK it needs is missing."""
+    """Return a side for a part of `benches/peers/run.sh`; `missing` is set without Java, Maven or the JDK."""
     tools = ("bash", "javac", "mvn")
     missing = next((f"{tool} not found" for tool in tools if not shutil.which(tool)), None)
     if missing is None:
@@ -59,7 +59,7 @@ def peer(part: str, label: str, *, workloads: Collection[str] | None = None) -> 
 
 
 def read_operations(line: dict[str, Any]) -> Iterator[tuple[str, str, list[float]]]:
-    """Read a line that times an operation, or weighs a structure: parts A and B, and our own."""
+    """Yield the figure in a JSON line of parts A and B or of ackwell: a time, or the bytes of an entry."""
     if "cpuNs" in line:
         yield line["dataset"], line["op"], line["cpuNs"]
     elif "bytesPerEntry" in line:

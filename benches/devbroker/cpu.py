@@ -1,8 +1,8 @@
-"""CPU and memory of a broker, and how fast it is: `python -m benches.devbroker.cpu`.
+"""Measure the CPU time, memory and speed of a broker: `python -m benches.devbroker.cpu`.
 
-Messages are published, dispatched and acknowledged. The broker is a separate process. Its CPU time and its
-largest memory are those that the system reports; the client is the official one. `--beside PID=URL`
-measures another broker of this machine in the same run, such as a real one, or `ackwell record` before it.
+Messages are published, dispatched and acknowledged. The broker is a separate process. The system reports its
+CPU time and its peak memory. The client is the official one. `--beside PID=URL` measures another process of
+this machine in the same run, such as a real broker, or `ackwell record` in front of a broker.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PAYLOAD = b"x" * 100
 
 
 class Case(NamedTuple):
-    """A way of sending and receiving."""
+    """The options of one measurement for the producer and the consumer."""
 
     name: str
     batch: int
@@ -40,20 +40,20 @@ CASES = (
 
 
 def cpu_seconds(pid: int) -> float:
-    """Return the CPU time of a process so far, its threads together."""
+    """Return the CPU time that all threads of a process have used so far."""
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def most_mb(pid: int) -> float:
-    """Return the most memory that a process had at once, in MB."""
+    """Return the peak memory of a process in MB."""
     status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
     return int(status.partition("VmHWM:")[2].split()[0]) * 1024 / 1e6
 
 
 @contextmanager
 def dev_broker() -> Iterator[tuple[int, str]]:
-    """Run a dev broker; give its process id and its address."""
+    """Run a dev broker in a process during a `with` block; yield the process id and the address."""
     command = [sys.executable, "-m", "ackwell", "dev-broker", "--port", "0", "--admin-port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -65,7 +65,7 @@ def dev_broker() -> Iterator[tuple[int, str]]:
 
 
 def measure(pid: int, url: str, case: Case, messages: int) -> tuple[float, float]:
-    """Return microseconds of the broker's CPU a message, and messages a second."""
+    """Return the microseconds of CPU time of the broker per message, and the messages per second."""
     import pulsar
 
     logger = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)

@@ -1,7 +1,7 @@
-"""CPU of the dev broker's own code a message, without sockets: `python -m benches.devbroker.handling`.
+"""Measure the CPU time per message of the dev broker without sockets: `python -m benches.devbroker.handling`.
 
-Publishes, deliveries and acknowledgments as a client sends them, fed to a connection whose transport
-discards its bytes. The fastest of many rounds, because noise of the machine only adds to a round.
+A connection, whose transport discards its bytes, receives the frames of a client that publishes and
+acknowledges. The result is the fastest of many rounds, because noise of the machine only adds time.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from ackwell.protocol.payload import write_payload
 
 MESSAGES = 1_000
 ROUNDS = 40
-"""In total they fill less than a ledger."""
+"""The number of rounds. The messages of all rounds fill less than a ledger."""
 
 
 class Nowhere(asyncio.Transport):
     """A transport that discards its bytes."""
 
     def write(self, _data: Any) -> None:
-        """Drop them."""
+        """Discard the bytes."""
 
     def close(self) -> None:
         """Do nothing."""
@@ -36,7 +36,7 @@ class Nowhere(asyncio.Transport):
         """Do nothing."""
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Return an invented address for `peername`."""
+        """Return a constant address for `peername`."""
         return ("127.0.0.1", 1) if name == "peername" else default
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
@@ -69,7 +69,7 @@ def connected(broker: AsyncBroker, key_shared: bool) -> ClientConnection:
 
 
 def sends(first: int, batch: int) -> bytes:
-    """Return the frames of messages, in batches or one by one."""
+    """Return the frames that send the messages of a round, each with one message or with a batch."""
     frames = []
     for number in range(MESSAGES // batch):
         metadata = messages.MessageMetadata(
@@ -93,7 +93,7 @@ def sends(first: int, batch: int) -> bytes:
 
 
 def acks(ledger_id: int, first: int, batch: int) -> bytes:
-    """Return one command that acknowledges them all, as clients group them."""
+    """Return one command that acknowledges all messages of a round, as clients group them."""
     ids = [
         messages.MessageIdData(ledgerId=ledger_id, entryId=first + number)
         for number in range(MESSAGES // batch)
@@ -102,7 +102,7 @@ def acks(ledger_id: int, first: int, batch: int) -> bytes:
 
 
 async def measure(batch: int, *, key_shared: bool = False) -> float:
-    """Return microseconds a message."""
+    """Return the microseconds of CPU time per message."""
     async with AsyncBroker(admin_port=None) as broker:
         connection = connected(broker, key_shared)
         best = float("inf")

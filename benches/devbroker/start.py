@@ -1,7 +1,8 @@
-"""How long the dev broker takes to start: `python -m benches.devbroker.start`.
+"""Measure how long the dev broker takes to start: `python -m benches.devbroker.start`.
 
-The import compared with `import pulsar`, `Broker()` after it, the first message through the official
-client, and the tutorial's tests together. Medians of several processes.
+The steps are the import, which is compared with `import pulsar`, the call `Broker()`, and the first message
+through the official client. The tests of the tutorial are measured together. The figures are medians of
+several processes.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ with Broker() as broker:
 
 
 def numbers(script: str) -> list[float]:
-    """Run a script in a new process; return its output."""
+    """Run a script in a new process; return the numbers that it prints."""
     with_bytecode = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     done = subprocess.run(
         [sys.executable, "-c", script], env=with_bytecode, capture_output=True, text=True, check=True
@@ -52,7 +53,7 @@ def numbers(script: str) -> list[float]:
 
 
 def tutorial_s() -> float:
-    """Return how long pytest says the tutorial's tests took."""
+    """Return the time that pytest reports for the tests of the tutorial."""
     import re
 
     text = (ROOT / "docs" / "test-your-consumer.md").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A `CommandAck` of a hundred ids: as columns, and as one `MessageId` each."""
+"""A `CommandAck` of a hundred message ids: as columns, and as `MessageId` objects."""
 
 from __future__ import annotations
 

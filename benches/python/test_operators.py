@@ -1,4 +1,4 @@
-"""Commands that an operator waits for: inspect a large state, diagnose a fleet, write its page."""
+"""Commands that an operator waits for: inspect a large state, diagnose a fleet, write the page of a fleet."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SUBSCRIPTIONS = 5_000
 
 @pytest.fixture(scope="module")
 def state() -> bytes:
-    """A million ranges, every second entry of forty ledgers."""
+    """Return a state with a million ranges: every second entry of forty ledgers is acknowledged."""
     each = np.arange(RANGES // LEDGERS) * 2
     ranges = PositionRangeSet()
     lowers = np.tile(each, LEDGERS)
@@ -36,7 +36,7 @@ def state() -> bytes:
 
 
 def answer(number: int) -> dict[str, Any]:
-    """The answer of a broker: 100 ranges at random in five ledgers."""
+    """Return the answer of a broker about a subscription with 100 ranges at random in five ledgers."""
     random = np.random.default_rng(number)
     ledgers = [{"ledgerId": 3 + n, "entries": 5_000, "size": 500_000} for n in range(5)]
     cuts = np.sort(random.choice(4_990, 40, replace=False) + 1).reshape(-1, 2)
@@ -128,7 +128,7 @@ def test_write_the_page_of_five_thousand_subscriptions(benchmark: BenchmarkFixtu
 def test_open_the_page_of_five_thousand_subscriptions(
     benchmark: BenchmarkFixture, page: str, tmp_path: Path
 ) -> None:
-    """From the navigation until the first map is painted, by the browser's clock."""
+    """Measure the time from the navigation until the first map is painted, by the browser's clock."""
     file = tmp_path / "report.html"
     file.write_text(page, encoding="utf-8")
     drawn = "document.querySelector('#map-0 > *')"

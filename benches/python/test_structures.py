@@ -1,4 +1,4 @@
-"""Every structure through its class: a call and a batch; `benches/bars` measures them beside peers."""
+"""The Python class of every structure: one call, and one batch. `benches/bars` compares them with peers."""
 
 from __future__ import annotations
 

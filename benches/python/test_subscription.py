@@ -1,4 +1,4 @@
-"""Dispatch and acknowledgment through a whole subscription: pairs a second, bytes a message, a summary."""
+"""A whole subscription: dispatches and acknowledgments per second, bytes per message, and a summary."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_summary_at_a_million_holes(benchmark: Any) -> None:
 
 
 def delivered(kind: str, consumers: int, messages: int) -> Subscription:
-    """Return a subscription whose consumers have everything."""
+    """Return a subscription that has delivered all messages to its consumers, without acknowledgments."""
     subscription = Subscription(SubscriptionType(kind), Ledgers({0: messages}), settings=NO_LIMITS)
     for number in range(consumers):
         subscription.add_consumer(f"c{number}")

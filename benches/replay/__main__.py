@@ -1,7 +1,7 @@
-"""Measure local replay on every layout of events, beside DuckDB: `make lab-bench-replay`.
+"""Compare local replay with DuckDB on every layout of events: `make lab-bench-replay`.
 
-Each side of a layout is a separate process, and the sides take turns. A small replay warms it, so neither
-its start nor its imports are measured.
+Each side of a layout is a separate process, and the sides take turns. Each process first replays a few
+events, so that neither its start nor its imports are measured.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Worker:
         self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
 
     def measure(self) -> tuple[float, float, float] | None:
-        """Return CPU and wall seconds of one replay and the largest size in MB; None if it failed."""
+        """Return the CPU and wall seconds of one replay and the peak memory in MB; None if it failed."""
         assert self._process.stdin
         assert self._process.stdout
         try:
@@ -65,13 +65,13 @@ class Worker:
         return (float(found[0]), float(found[1]), float(found[2])) if found else None
 
     def end(self) -> str:
-        """End the process, and return the last line of its error."""
+        """End the process, and return the last line of its standard error."""
         said = self._process.communicate()[1].strip().splitlines()
         return said[-1] if said and self._process.returncode else ""
 
 
 def main() -> int:
-    """Measure, print the table and record it."""
+    """Measure the layouts, print the table and record the figures."""
     arguments = parser().parse_args()
     folder, samples = arguments.folder.absolute(), Samples()
     warm = layouts.write(folder, "warm")

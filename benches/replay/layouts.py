@@ -1,4 +1,4 @@
-"""Events in common layouts, as Parquet files: each is written once and always the same."""
+"""Events in common layouts, as Parquet files. A layout is written once, and always has the same events."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 PLAIN: Final = ("holes", "random", "oldest", "drained")
 FEW: Final = 33
-"""Subscriptions of most layouts."""
+"""The number of subscriptions of most layouts."""
 ENTRIES: Final = 1_300_000
-"""Entries of a layout of plain entries; a batch of ten counts as eight."""
+"""The number of entries of a layout without batches. A layout of batches of ten has an eighth of it."""
 _FILES: Final = 2
 _ROW_GROUP: Final = 1 << 20
 
 
 def write(folder: Path, name: str) -> Path:
-    """Write one layout, unless it exists."""
+    """Write one layout, unless it exists; return its folder."""
     place = folder / name.replace(" ", "-")
     if not (place / "_SUCCESS").exists():
         shutil.rmtree(place, ignore_errors=True)
@@ -72,12 +72,12 @@ def _is(table: pa.Table, kind: str) -> NDArray[np.bool_]:
 
 
 def _batches() -> pa.Table:
-    """The generator's batches: ten messages each, 60 % of the indexes acknowledged at random."""
+    """Return the batches of `benches.fleet`: ten messages each, of which 60 % are acknowledged at random."""
     return _fleet(ENTRIES // 8, ("batches",))
 
 
 def _shuffled() -> pa.Table:
-    """Batches of subscriptions of equal size, mixed at random within twenty seconds."""
+    """Return batches of subscriptions of equal size, with the events of every twenty seconds shuffled."""
     table = _fleet(ENTRIES // 8, ("batches",), hot_share=1 / FEW)
     window = table["time_ms"].to_numpy() // 20_000
     draw = np.random.default_rng(1).random(table.num_rows)
@@ -85,7 +85,7 @@ def _shuffled() -> pa.Table:
 
 
 def _in_order() -> pa.Table:
-    """Ten messages a batch, mostly acknowledged in order, 97 % of them."""
+    """Return batches of ten messages, of which 97 % are acknowledged, mostly in order."""
     table = _fleet(ENTRIES // 8, ("batches",))
     published = table.filter(pa.array(_is(table, "publish")))
     acked = published.filter(pa.array(np.random.default_rng(1).random(published.num_rows) < 0.97))
@@ -96,7 +96,7 @@ def _in_order() -> pa.Table:
 
 
 def _much_open() -> pa.Table:
-    """Ten messages a batch, in order: 63 % of the batches acknowledged, 27 % in part, 10 % not at all."""
+    """Return batches of ten messages in order: 63 % wholly, 27 % partly and 10 % not acknowledged."""
     table = _fleet(ENTRIES // 8, ("batches",))
     published = table.filter(pa.array(_is(table, "publish")))
     draw = np.random.default_rng(6)
@@ -110,7 +110,7 @@ def _much_open() -> pa.Table:
 
 
 def _ack_sets(words: int, share: float = 1.0) -> pa.Table:
-    """Entries acknowledged by ack sets of random bits, all of them or a share."""
+    """Return events in which a share of the acknowledgments has an ack set of random bits."""
     table = _fleet(ENTRIES)
     draw = np.random.default_rng(2)
     has_set = _is(table, "ack") & (draw.random(table.num_rows) < share)
@@ -122,7 +122,7 @@ def _ack_sets(words: int, share: float = 1.0) -> pa.Table:
 
 
 def _transactions() -> pa.Table:
-    """Acknowledgments in transactions of a hundred, of which 49 in 50 are committed, at the end."""
+    """Return acknowledgments in transactions of a hundred each. At the end, 49 in 50 are committed."""
     table = _fleet(ENTRIES)
     is_ack = _is(table, "ack")
     number = np.cumsum(is_ack) // 100
@@ -141,7 +141,7 @@ def _transactions() -> pa.Table:
 
 
 def _seek() -> pa.Table:
-    """A seek of the largest subscription, in the middle of all events."""
+    """Return events with a seek of the largest subscription in the middle."""
     table = _fleet(ENTRIES)
     middle = table.num_rows // 2
     seek = _with(table.slice(middle, 1), "kind", pa.array(["seek"]))
@@ -150,7 +150,7 @@ def _seek() -> pa.Table:
 
 
 def _files() -> pa.Table:
-    """Events with a column for the file that they were read from, of eight."""
+    """Return events with a column `file`, which names one of eight files."""
     table = _fleet(ENTRIES)
     names = pa.array([f"s3a://bucket/file-{number}" for number in range(8)])
     numbers = np.arange(table.num_rows) * 8 // table.num_rows
@@ -158,21 +158,21 @@ def _files() -> pa.Table:
 
 
 def _dispatched() -> pa.Table:
-    """Each entry is dispatched or received too."""
+    """Return events in which each entry is also dispatched or received."""
     table = _fleet(ENTRIES * 2 // 3, receives=True)
     is_dispatch = _is(table, "receive") & (np.random.default_rng(3).random(table.num_rows) < 0.5)
     return _with(table, "kind", pc.if_else(pa.array(is_dispatch), "dispatch", table["kind"]))
 
 
 def _mixed(subscriptions: int, patterns: tuple[str, ...] = PLAIN) -> pa.Table:
-    """Subscriptions of equal size, in the order of time."""
+    """Return the events of subscriptions of equal size, in the order of time."""
     entries = ENTRIES if patterns == PLAIN else ENTRIES // 8
     table = _fleet(entries, patterns, subscriptions=subscriptions, hot_share=1 / subscriptions)
     return table.sort_by([("time_ms", "ascending")])
 
 
 def _sized(size: int) -> pa.Table:
-    """Batches of one size in one subscription, nine messages in ten acknowledged by index."""
+    """Return batches of one size in one subscription, with nine messages in ten acknowledged by index."""
     entries = max(2, 2 * ENTRIES // size)
     draw = np.random.default_rng(5)
     entry, index = np.repeat(np.arange(entries), size), np.tile(np.arange(size), entries)
@@ -197,7 +197,7 @@ def _sized(size: int) -> pa.Table:
 
 
 def _mixed_kinds() -> pa.Table:
-    """Batch indexes and ack sets of three words, mixed."""
+    """Return acknowledgments by batch index and by ack sets of three words, mixed."""
     half = ENTRIES // 2
     batches, sets = _batches().slice(0, half), _ack_sets(3, 0.3).slice(0, half)
     table = pa.concat_tables([batches.cast(sets.schema), sets])

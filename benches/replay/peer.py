@@ -2,8 +2,8 @@
 
 For `batches left open` it also lists the open batches, with their acknowledged messages.
 
-It gives neither ranges nor a mark-delete position nor bytes, and counts an entry that has batch indexes and
-ack sets twice.
+The query returns neither ranges nor a mark-delete position nor bytes. It counts an entry twice that is
+acknowledged by batch indexes and by ack sets.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _BIT: Final = "(1::UBIGINT << ({} & 63)::UBIGINT)"
 
 
 def query(place: str, layout: str) -> str:
-    """Return the SQL for a layout, with only the columns it needs."""
+    """Return the SQL query for a layout. It reads only the required columns."""
     events = f"read_parquet('{place}/*.parquet')"
     acks = f"select * from {events} where kind = 'ack'"
     if layout == "seek":

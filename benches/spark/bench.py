@@ -1,7 +1,7 @@
-"""Measure the pipeline against Spark SQL and hold it against its bars: `make lab-bench-spark`.
+"""Compare the pipeline with Spark SQL and with its bars: `make lab-bench-spark`.
 
 The variants run in turn in one session. A figure is the CPU time of driver, JVM and Python workers
-together. The session's start is not counted; a small replay of each variant warms it.
+together. The start of the session is not counted, and each variant first replays a few events.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ FLEETS = {
     "local": ("small", "skewed"),
     "billion": (),
 }
-"""The parts of the benchmark, and the events that each reads."""
+"""Maps each part of the benchmark to the fleets whose events it reads."""
 WIDTH = 160
 
 
@@ -114,7 +114,7 @@ def main() -> int:
 
 @contextmanager
 def session() -> Iterator[SparkSession]:
-    """Start a session with new Python workers, so that their memory is that of its jobs."""
+    """Run a Spark session during a `with` block. Its Python workers are new, so earlier jobs do not count."""
     spark = local_session("local[2]", name="ackwell-bench")
     try:
         yield spark
@@ -123,7 +123,7 @@ def session() -> Iterator[SparkSession]:
 
 
 def write_fleets(folder: Path, entries: int, names: set[str]) -> None:
-    """Write the events of some fleets once; they are the same each time."""
+    """Write the events of the fleets `names`, unless they exist. They are the same each time."""
     skewed = Fleet(entries=entries, patterns=PATTERNS, delayed_share=0)
     fleets = {
         "small": replace(skewed, entries=min(200_000, entries)),
@@ -147,7 +147,7 @@ def write_fleets(folder: Path, entries: int, names: set[str]) -> None:
 
 
 def measure_workers(samples: Samples, folder: Path) -> None:
-    """Find how large a Python worker becomes."""
+    """Measure the peak memory of a Python worker."""
     for workload, name in (("10 M", "skewed"), ("60 M", "60 M")):
         with session() as spark:
             run(spark, folder / name, files)
@@ -198,7 +198,7 @@ def measure_batches(
 
 
 def measure_layouts(samples: Samples, spark: SparkSession, folder: Path, entries: int, rounds: int) -> None:
-    """Time ours and Spark SQL on the same events in other files: more, smaller, and of more subscriptions."""
+    """Time ackwell and Spark SQL on other layouts: more files, smaller files, and more subscriptions."""
     variants = {OURS: files, "SQL words": peers.words_and_popcount, "SQL windows": peers.windows}
     for build in variants.values():
         run(spark, folder / "small", build)
@@ -214,7 +214,7 @@ def measure_layouts(samples: Samples, spark: SparkSession, folder: Path, entries
 
 
 def measure_local(samples: Samples, folder: Path, entries: int, rounds: int) -> None:
-    """Time replay without a JVM, and DuckDB and Polars, a process each."""
+    """Time replay without a JVM, DuckDB and Polars, in one process each."""
     lines = layouts.write(folder, "lines", entries)
     for name, place, count in (("local", folder / "skewed", 2 * entries), ("lines", lines, entries // 5)):
         for _ in range(rounds):
@@ -236,12 +236,12 @@ def measure_billion(samples: Samples, place: Path) -> None:
 
 
 def files(events: DataFrame) -> DataFrame:
-    """Return ours as it is measured."""
+    """Return the pipeline's replay with the strategy that the bars compare."""
     return replay(events, strategy="files")
 
 
 def run(spark: SparkSession, path: Path, build: Callable[[DataFrame], DataFrame]) -> tuple[float, float]:
-    """Build and run one variant; its rows are computed and thrown away."""
+    """Run one variant and discard its rows; return the CPU and wall seconds."""
     cpu, wall = cpu_seconds(), time.perf_counter()
     build(spark.read.parquet(str(path))).write.format("noop").mode("overwrite").save()
     return cpu_seconds() - cpu, time.perf_counter() - wall

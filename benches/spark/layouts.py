@@ -1,6 +1,6 @@
-"""Events in the layouts that real systems have: few large files, many small ones, many subscriptions mixed.
+"""Events in the layouts of real systems: few large files, many small files, many mixed subscriptions.
 
-Each is written once, by PyArrow alone, and is the same each time.
+PyArrow writes each layout once. A layout always has the same events.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ PATTERNS: Final = ("holes", "random", "oldest", "drained")
 COPIES: Final = 4
 SMALL_FILES: Final = 304
 MIXED: Final = (200, 2_000, 20_000, 100_000)
-"""Numbers of subscriptions whose events are mixed by time."""
+"""The numbers of subscriptions of the layouts in which the events of all subscriptions are mixed by time."""
 MIXED_ENTRIES: Final = 1_000_000
 RECORDED: Final = 10_000
-"""Messages of the recording."""
+"""The number of messages of the recording."""
 FILES: Final = 4
 BILLION: Final = 1_000_000_000
 _ROW_GROUP: Final = 1 << 20
 
 
 def write(folder: Path, name: str, entries: int) -> Path:
-    """Write one layout, unless it exists."""
+    """Write one layout, unless it exists; return its folder."""
     place = folder / name.replace(" ", "-")
     if not (place / "_SUCCESS").exists():
         shutil.rmtree(place, ignore_errors=True)
@@ -61,7 +61,7 @@ def _writer(name: str) -> Callable[[Path, Path, int], None]:
 
 
 def _copies(place: Path, folder: Path, entries: int) -> None:
-    """The skewed fleet under several names: links take no disk space and read like more data."""
+    """Write the skewed fleet under several names. Links take no disk space, but are read like more data."""
     for path in sorted((folder / "skewed").glob("*.parquet")):
         for copy in range(COPIES):
             os.link(path, place / f"{copy}-{path.name}")
@@ -77,7 +77,7 @@ def _small_files(place: Path, folder: Path, entries: int) -> None:
 
 
 def _mixed(place: Path, subscriptions: int) -> None:
-    """Subscriptions of equal size, their events in the order of time, as one recorder would write them."""
+    """Write the events of subscriptions of equal size in the order of time, as one recorder does."""
     fleet = Fleet(
         subscriptions=subscriptions,
         entries=MIXED_ENTRIES,
@@ -93,7 +93,7 @@ def _mixed(place: Path, subscriptions: int) -> None:
 
 
 def _lines(place: Path, folder: Path, entries: int) -> None:
-    """A tenth of the fleet as JSON lines, with the names of recorded traces."""
+    """Write a tenth of the fleet as JSON lines, with the field names of recorded traces."""
     table = _table(Fleet(entries=entries // 10, patterns=PATTERNS, delayed_share=0))
     columns = {"topic": "topic", "subscription": "sub", "kind": "ev", "time_ms": "t", "consumer": "c"}
     columns |= {"ledger_id": "l", "entry_id": "e"}
@@ -109,7 +109,7 @@ def _lines(place: Path, folder: Path, entries: int) -> None:
 
 
 def _recording(place: Path, folder: Path, entries: int) -> None:
-    """Recorded traffic of a batching client on a dev broker, on enough topics for the events."""
+    """Write the recorded traffic of a client with batches on a dev broker, repeated for many topics."""
     table = pa.Table.from_batches(to_batches(_traffic()))
     copies = max(1, entries // 2 // table.num_rows)
     for number in range(FILES):
@@ -124,7 +124,7 @@ def _recording(place: Path, folder: Path, entries: int) -> None:
 
 
 def _billion(place: Path, folder: Path, entries: int) -> None:
-    """The generator's default fleet, batches too, under as many names as make a billion events."""
+    """Write the default fleet of `benches.fleet` under many names, with a billion events in total."""
     units, rows = chunks(fleet := Fleet(entries=entries // 4)), 0
     for number in range(FILES):
         table = pa.Table.from_batches(chunk_events(fleet, unit) for unit in units[number::FILES])
@@ -136,7 +136,10 @@ def _billion(place: Path, folder: Path, entries: int) -> None:
 
 
 def _traffic() -> list[Event]:
-    """Publish in batches of ten; acknowledge nine messages of ten on Shared, and cumulatively on Failover."""
+    """Record publishes in batches of ten and their acknowledgments; return the events.
+
+    On Shared, nine messages of ten are acknowledged; on Failover, the acknowledgments are cumulative.
+    """
     import pulsar
 
     from ackwell.devbroker import Broker
@@ -171,5 +174,5 @@ def _table(fleet: Fleet) -> pa.Table:
 
 
 def skewed(entries: int) -> Fleet:
-    """200 subscriptions, one with half of all."""
+    """Return a fleet of 200 subscriptions, of which one has half of all entries."""
     return replace(Fleet(entries=entries, patterns=PATTERNS), delayed_share=0)

@@ -1,6 +1,6 @@
-"""Replay without a JVM, and the same query in DuckDB and Polars: CPU seconds of one process each.
+"""Measure replay without a JVM, and the same query in DuckDB and Polars, in CPU seconds.
 
-Each measurement is a new process on one thread, without its start and its imports.
+Each measurement is a new process with one thread. Its start and its imports are not counted.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ print(seconds, int(peak) / 1024, rows)
 
 
 def cpu_seconds(side: str, warm: Path, place: Path) -> tuple[float, float]:
-    """Return the CPU seconds of one replay, and its largest size in MB; NaN if a library is missing."""
+    """Return the CPU seconds of one replay, and the peak memory in MB; NaN if a library is missing."""
     command = [sys.executable, "-c", SIDES[side] + _MEASURE, str(warm), str(place)]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     if "ModuleNotFoundError" in run.stderr:

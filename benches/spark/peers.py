@@ -14,27 +14,30 @@ _KEY = ("topic", "subscription")
 
 
 def words_and_popcount(events: DataFrame) -> DataFrame:
-    """Count acknowledged entries by words of 64; the fastest peer, with the smallest answer.
+    """Count acknowledged entries with bitmaps of 64 entries. This peer is the fastest and returns the least.
 
-    It groups by a 64-bit hash of the names, which is faster than by the names, may collide, and loses the
-    names. It gives no ranges, no mark-delete position and, because it skips publishes, no backlog.
+    It groups rows by a 64-bit hash of the names. This is faster than grouping by the names, but hashes may
+    collide, and the result has no names. It has no ranges, no mark-delete position and no backlog either.
     """
     acks = events.where("kind = 'ack'").select(F.xxhash64(*_KEY).alias("key"), "ledger_id", _word(), _bit())
     return _count(acks, "key")
 
 
 def words_by_name(events: DataFrame) -> DataFrame:
-    """Count the same by the names: without collisions, and each row has its name."""
+    """Count acknowledged entries like `words_and_popcount`, but group rows by the names.
+
+    There are no collisions, and each row has its name.
+    """
     acks = events.where("kind = 'ack'").select(*_KEY, "ledger_id", _word(), _bit())
     return _count(acks, *_KEY)
 
 
 def words_with_batches(events: DataFrame) -> DataFrame:
-    """Give the same answer for batches too: indexes by entry, sizes, and whole entries into words.
+    """Count acknowledged entries and messages of events with batches.
 
-    For each subscription: the acknowledged entries, the acknowledged messages of partly acknowledged
-    batches, and the greatest cumulative position. A batch has 64 messages at most. It gives no ranges
-    either.
+    The result has for each subscription the number of acknowledged entries, the number of acknowledged
+    messages in partly acknowledged batches, and the greatest cumulative position. A batch has at most 64
+    messages. The result has no ranges.
     """
     one = F.lit(1).cast("bigint")
     index = F.call_function("shiftleft", one, F.col("batch_index").cast("int"))
@@ -84,7 +87,7 @@ def _bit() -> Column:
 
 
 def windows(events: DataFrame) -> DataFrame:
-    """Find ranges as gaps and islands."""
+    """Find ranges with window functions, by the "gaps and islands" method."""
     acks = events.where("kind = 'ack'").select(F.xxhash64(*_KEY).alias("key"), "ledger_id", "entry_id")
     order = Window.partitionBy("key", "ledger_id").orderBy("entry_id")
     island = F.col("entry_id") - F.dense_rank().over(order)

@@ -1,4 +1,4 @@
-"""CPU time and memory of this process and everything it started: driver, JVM and Python workers."""
+"""CPU time and memory of this process and its descendants: driver, JVM and Python workers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def tree() -> list[int]:
-    """List this process and its descendants."""
+    """Return the process ids of this process and its descendants."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and (fields := _stat(int(entry.name))):
@@ -22,12 +22,12 @@ def tree() -> list[int]:
 
 
 def cpu_seconds() -> float:
-    """Sum user and system time, including ended processes."""
+    """Return the user and system time of this process and its descendants, including ended ones."""
     return sum(sum(map(int, fields[11:15])) for pid in tree() if (fields := _stat(pid))) / _TICKS
 
 
 def worker_peak_mb() -> float:
-    """Return the largest resident size that any Python worker has had."""
+    """Return the peak resident memory of the largest Python worker, in MB."""
     return max((_peak_mb(pid) for pid in tree()[1:] if _is_worker(pid)), default=0.0)
 
 

@@ -1,9 +1,9 @@
 """Measure the rate of a stream of cursors: `make lab-bench-stream`.
 
-A fleet's events, 200 subscriptions, one with half of all events, are in files by time, as a recorder writes
-them: every micro-batch has events of every subscription. Each stream reads the same files to the end, and
-Spark's own progress reports give rows and seconds of each micro-batch, from the plan to the commit of its
-state. The first micro-batches warm the JVM and are not counted.
+The events are of a fleet of 200 subscriptions, of which one has half of all events. They are in files by
+time, as a recorder writes them, so every micro-batch has events of every subscription. Each stream reads the
+same files to the end. Spark's progress reports contain the rows and seconds of each micro-batch, from the
+plan to the commit of its state. The first micro-batches warm the JVM and are not counted.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 PATTERNS: Final = ("holes", "random", "oldest", "drained")
 WARMING: Final = 3
-"""Micro-batches that are not counted."""
+"""The number of first micro-batches that are not counted."""
 
 
 def main() -> int:
@@ -62,13 +62,13 @@ def main() -> int:
 
 
 def events(spark: SparkSession, folder: Path, files: int) -> DataFrame:
-    """Read the slices as a stream, some files a micro-batch."""
+    """Return the slices as a streaming DataFrame; each micro-batch reads `files` files."""
     reader = spark.readStream.schema(EVENTS).option("maxFilesPerTrigger", files)
     return reader.parquet(str(folder))
 
 
 def run(spark: SparkSession, cursors: DataFrame) -> dict[str, Any]:
-    """Run a stream until its input is read, and return the rate of its steady part."""
+    """Run a stream until its input is read. Return its rate after the first `WARMING` micro-batches."""
     with tempfile.TemporaryDirectory(prefix="ackwell-bench-") as checkpoint:
         cpu = cpu_seconds()
         query = (
@@ -96,7 +96,7 @@ def run(spark: SparkSession, cursors: DataFrame) -> dict[str, Any]:
 
 
 def write_slices(folder: Path, fleet: Fleet, slices: int) -> None:
-    """Write a fleet once, cut by time: each file holds the same share of every subscription's life."""
+    """Write the events of a fleet once. Each file holds the same share of every subscription's time."""
     if (folder / "_SUCCESS").exists():
         return
     shutil.rmtree(folder, ignore_errors=True)
@@ -118,7 +118,7 @@ def write_slices(folder: Path, fleet: Fleet, slices: int) -> None:
 
 
 def slices_of(fleet: Fleet, chunk: Chunk, slices: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Cut the events of a chunk."""
+    """Yield the number of each slice that a chunk belongs to, with the chunk's events in this slice."""
     events = chunk_events(fleet, chunk)
     times = events.column("time_ms").to_numpy()
     first = times.min()

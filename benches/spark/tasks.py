@@ -1,7 +1,7 @@
 """The pipeline's tasks, run one by one in this process: the longest fold and the longest finish.
 
-Two cores show no critical path in wall time; a cluster would wait for the longest task of each stage, in
-CPU time.
+A cluster waits for the longest task of each stage. On two cores, the wall time does not show this critical
+path, so the CPU time of each task is measured.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CORES = 2
 
 
 def measure(samples: Samples, folder: Path, rounds: int) -> None:
-    """Measure the critical path on skewed and on even data, and the finish of the hot subscription."""
+    """Measure the critical path on skewed and on even data, and the finish task of the hot subscription."""
     _path(folder / "small")
     hot = Fleet(subscriptions=1, entries=5_000_000, patterns=("random",), delayed_share=0)
     at_random = list(fold_batches(chunk_events(hot, chunk) for chunk in chunks(hot)))
