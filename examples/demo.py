@@ -52,6 +52,7 @@ def main() -> int:
     events = spark.read_events(session, str(TRACES)).cache()
     out.print(f"replaying {events.count():,} events of {len(list(TRACES.glob('*.jsonl*')))} traces on Spark")
     print_cursor_rows([state.row() for state in spark.collect_states(spark.replay(events))])
+    out.print("snapshots below: by the settings of each trace (`config` in its first line)")
     states = {(s.topic, s.subscription): s for s in spark.collect_states(spark.replay(at_snapshots(events)))}
     compared = list(
         agreements(marks(events), lambda mark: states[mark.topic, f"{mark.subscription}@{mark.sequence}"])

@@ -333,6 +333,8 @@ def test_a_table_lists_every_subscription() -> None:
     printed = ackwell("replay", TRACES / "shared_all_acked.jsonl.gz", SMALL).stdout
     assert "41:1999" in printed
     assert "45:-1" in printed
+    note = "acked, redelivered: by a graceful restart of a 4.2 broker with its default settings"
+    assert printed.splitlines()[-1] == note
 
 
 @pytest.mark.parametrize("text", ['{"ev":"ack"', '{"ev":"ack","l":99,"e":2}'])

@@ -33,5 +33,6 @@ def test_the_demo_agrees_with_every_snapshot(
     assert main() == 0
     out = capsys.readouterr().out
     assert re.search(r"replaying [\d,]+ events of 1 traces on Spark", out)
+    assert "a 4.2 broker with its default settings\nsnapshots below: by the settings of each trace" in out
     assert "1 snapshots were taken after the broker had lost" in out
     assert "agrees with the broker: 1 of 1 snapshots" in out

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
+from ackwell.broker.broker_settings import BrokerSettings
 from ackwell.cli.console import out, shown_name, visible
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ Row: TypeAlias = tuple[str, str, Sequence[str | Text]]
 """A topic, a subscription, and a value for each heading."""
 
 GAP = 2
+REDELIVERED = "acked, redelivered"
+"""The heading of the acknowledged messages that a restart redelivers."""
 PIPE_COLUMNS = 1 << 20
 NAMES_WIDTH_MIN = 40
 """The least width of the names in a row; with less, each subscription is a block of lines."""
@@ -95,8 +98,12 @@ def _width(value: str | Text) -> int:
 
 def print_cursor_rows(rows: Iterable[CursorRow]) -> None:
     """Print each cursor, and the messages that a restart with the default limits of 4.2 would redeliver."""
-    headings = ("mark-delete", "ranges", "partial entries", "backlog", "acked, redelivered")
-    print_subscriptions(headings, ((row.topic, row.subscription, _cursor_values(row)) for row in rows))
+    headings = ("mark-delete", "ranges", "partial entries", "backlog", REDELIVERED)
+    each = [(row.topic, row.subscription, _cursor_values(row)) for row in rows]
+    print_subscriptions(headings, each)
+    if each:
+        broker = f"a {BrokerSettings.DEFAULT_VERSION} broker with its default settings"
+        _print([[f"{REDELIVERED}: by a graceful restart of {broker}"]], out)
 
 
 def _cursor_values(row: CursorRow) -> list[str]:
