@@ -250,6 +250,7 @@ JUDGES: dict[str, list[str]] = {
         "tests/protocol/test_constants.py",
     ],
     "python/ackwell/store/": STORE,
+    "python/ackwell/store/pulsar.py": ["tests/devbroker/test_pulsar_store.py"],
     "python/ackwell/subscription/draining.py": KEYS,
     "python/ackwell/subscription/policies/by_key.py": KEYS,
     "python/ackwell/subscription/positions_by_hash.py": KEYS,

@@ -16,7 +16,15 @@ import pytest
 from ackwell import CorruptStateError, FencedError, PositionInfo, StoreError
 from ackwell.saving.journal import Journal
 from ackwell.store import MemoryLedger, MemoryStore, SqliteStore, Store
-from ackwell.store.sqlite import APPLICATION_ID, TABLES, VERSION, is_sqlite, ledger_names
+from ackwell.store.sqlite import (
+    APPLICATION_ID,
+    JOURNAL_MAGIC,
+    TABLES,
+    VERSION,
+    is_sqlite,
+    ledger_names,
+    one_transaction,
+)
 from ackwell.store.witness import SLOT_BYTES, Confirmed, Witness, confirmed_writes, witness_path
 from ackwell.testing.stores import Opener, StoreConformance
 
@@ -55,11 +63,12 @@ class TestSqliteStoreWithManyLedgersInOneFile(StoreConformance):
         return new
 
 
-def test_every_commit_is_synced_to_the_log(tmp_path: Path) -> None:
+def test_every_commit_is_synced_to_the_log_and_pages_are_checked(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "acks.db")
     store.own()
     assert store._value("PRAGMA journal_mode") == "wal"
     assert store._value("PRAGMA synchronous") == 2
+    assert store._value("PRAGMA cell_size_check") == store._value("PRAGMA fullfsync") == 1
     store.close()
 
 
@@ -120,6 +129,20 @@ def test_another_programs_database_keeps_its_log(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="not a file of ackwell"):
         SqliteStore(copy / "other.db")
     assert {file.name: file.read_bytes() for file in copy.iterdir()} == before
+
+
+def test_another_programs_database_keeps_its_journal(tmp_path: Path) -> None:
+    """Opening the file with SQLite would roll back the other program's transaction."""
+    path = tmp_path / "other.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE theirs (x)")
+    # No records, a nonce, 2 pages before the transaction, the sizes of a sector and of a page.
+    header = JOURNAL_MAGIC + b"".join(number.to_bytes(4, "big") for number in (0, 1, 2, 512, 4096))
+    (tmp_path / "other.db-journal").write_bytes(header.ljust(512, b"\0"))
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    with pytest.raises(StoreError, match="not a file of ackwell"):
+        SqliteStore(path)
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
 
 
 def test_a_database_that_another_program_made_since_the_opening_is_left_alone(tmp_path: Path) -> None:
@@ -189,11 +212,36 @@ def test_two_first_owners_of_one_new_file_both_find_the_tables(tmp_path: Path) -
     other.close()
 
 
+def test_ledgers_of_one_transaction_are_written_together_and_refuse_calls_after_close(tmp_path: Path) -> None:
+    path = tmp_path / "acks.db"
+    with one_transaction(path) as opened:
+        one, other = opened("one"), opened("other")
+        assert (one.append(b"a"), other.append(b"b")) == (0, 0)
+        one.close()
+        calls: list[Callable[[], object]] = [lambda: one.append(b"c"), lambda: one.last_id]
+        for call in calls:
+            with pytest.raises(StoreError, match="the store is closed"):
+                call()
+        assert other.append(b"c") == 1
+    with suppress(KeyError), one_transaction(path) as opened:
+        opened("one").append(b"lost")
+        raise KeyError
+    with SqliteStore(path, "one", read_only=True) as one, SqliteStore(path, "other") as other:
+        assert (one.last_id, one.read(0)) == (0, b"a")
+        assert (other.last_id, other.read(1)) == (1, b"c")
+
+
 @pytest.mark.parametrize("name", ["\ud800", 5])
 def test_a_name_that_no_file_can_hold_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises((ValueError, TypeError), match="name"):
         SqliteStore(tmp_path / "acks.db", name)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_a_text_and_a_missing_file_are_not_sqlite_files(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("SQLite")
+    (tmp_path / "empty").touch()
+    assert not any(map(is_sqlite, (tmp_path, tmp_path / "text", tmp_path / "empty", tmp_path / "missing")))
 
 
 def test_a_newer_version_is_refused_by_number(tmp_path: Path) -> None:
@@ -206,11 +254,15 @@ def test_a_newer_version_is_refused_by_number(tmp_path: Path) -> None:
         SqliteStore(path)
 
 
-def test_a_missing_folder_is_a_store_error(tmp_path: Path) -> None:
+def test_a_missing_folder_or_a_folder_instead_of_a_file_is_a_store_error(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="unable to open"):
         SqliteStore(tmp_path / "missing" / "acks.db")
     with pytest.raises(StoreError, match="Is a directory"):
         SqliteStore(tmp_path)
+    (tmp_path / "acks.db-witness").mkdir()
+    for call in (SqliteStore, confirmed_writes):
+        with pytest.raises(StoreError, match=r"acks\.db-witness: Is a directory"):
+            call(tmp_path / "acks.db")
 
 
 def test_a_plain_object_with_the_methods_is_a_store() -> None:

@@ -96,7 +96,8 @@ class Store(Protocol):
     def close(self) -> None:
         """Release the file or connection of the store.
 
-        No later owner gets the same generation. Closing again changes nothing.
+        No later owner gets the same generation. Closing again changes nothing; all other calls raise
+        `StoreError`.
         """
         ...
 

@@ -259,6 +259,9 @@ class StoreConformance:
             lambda: store.read(0),
             lambda: store.set_metadata({}),
             lambda: store.delete_up_to(0),
+            lambda: store.metadata,
+            lambda: store.first_id,
+            lambda: store.last_id,
         ]
         for call in calls:
             with pytest.raises(StoreError):
