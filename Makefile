@@ -74,7 +74,8 @@ lab-test-pulsar: install  ## Apache Pulsar's own code as the judge (Java >= 17 a
 # RESTARTS=4 TOPICS=50 plays more rolling restarts with more subscriptions, UPGRADES=16 predicts more states.
 lab-test-cluster: install  ## Two brokers of Pulsar on one ZooKeeper: rolling restarts, upgrades (skipped without Java)
 	$(PYTEST) tests/pulsar/test_rolling.py tests/pulsar/test_upgrades.py tests/pulsar/test_watched.py \
-	  tests/pulsar/test_secure_cluster.py tests/pulsar/test_proxy.py -m pulsar
+	  tests/pulsar/test_secure_cluster.py tests/pulsar/test_proxy.py tests/pulsar/test_recorded_moves.py \
+	  tests/pulsar/test_transacting.py -m pulsar
 
 # SUITE=<checkout of apache/pulsar-client-python>/tests; the suite needs requests and fastavro beside our own.
 lab-test-clients: install  ## The official Python client's suite on the dev broker, with SUITE=…/tests (skipped without)

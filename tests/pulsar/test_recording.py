@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import quote
 
 import pytest
 
@@ -82,12 +81,20 @@ def recording(broker: kit.Broker, folder: Path) -> Iterator[Recording]:
 
 
 class Session:
-    """One topic, its traffic, and the snapshots taken of it."""
+    """One topic, its traffic, and the snapshots taken of it; `broker` is the topic's owner."""
 
-    def __init__(self, broker: kit.Broker, record: Recording, seed: int) -> None:
-        self._broker, self._record, self.seed = broker, record, seed
-        self.topic = f"persistent://public/default/recorded-{seed}-{uuid.uuid4()}"
-        self.traffic = Traffic(record.url, self.topic, seed)
+    def __init__(
+        self,
+        broker: kit.Broker,
+        record: Recording,
+        seed: int,
+        *,
+        namespace: str = "public/default",
+        parts: bool = True,
+    ) -> None:
+        self.broker, self._record, self.seed = broker, record, seed
+        self.topic = f"persistent://{namespace}/recorded-{seed}-{uuid.uuid4()}"
+        self.traffic = Traffic(record.url, self.topic, seed, parts=parts)
 
     def play(self) -> Iterator[Snapshot]:
         for number in range(SNAPSHOTS):
@@ -111,8 +118,7 @@ class Session:
             time.sleep(0.2)
 
     def answers(self) -> dict[str, Any]:
-        path = f"persistent/public/default/{quote(self.topic.rpartition('/')[2])}/internalStats"
-        internal = self._broker.admin("GET", path)
+        internal = self.broker.admin("GET", f"{self.topic.replace('://', '/')}/internalStats")
         return {
             name: {"internalStats": internal, "cursor": self._in_memory(name)}
             for name in internal["cursors"]
@@ -124,7 +130,7 @@ class Session:
 
         These stay in the broker's memory and mean nothing.
         """
-        cursor = self._broker.cursor(self.topic, name)
+        cursor = self.broker.cursor(self.topic, name)
         acked = [((-1, -1), tuple(cursor["markDelete"]))]
         acked += [(tuple(each[:2]), tuple(each[2:])) for each in cursor["ranges"]]
         sets = {

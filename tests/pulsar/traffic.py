@@ -52,9 +52,12 @@ class Subscription:
 
 
 class Traffic:
-    """A topic with some subscriptions; `step` does one thing at random."""
+    """A topic with some subscriptions; `step` does one thing at random.
 
-    def __init__(self, url: str, topic: str, seed: int) -> None:
+    Without `parts`, a client acknowledges a batch only when all its messages are acknowledged.
+    """
+
+    def __init__(self, url: str, topic: str, seed: int, *, parts: bool = True) -> None:
         self.topic = topic
         self.chance = random.Random(seed)
         self.client = pulsar.Client(url, logger=QUIET)
@@ -73,7 +76,9 @@ class Traffic:
             self.client.create_producer(topic, chunking_enabled=True),
         ]
         self.subscriptions = [
-            Subscription(self.client, topic, f"sub-{index}", kind, batch_index=self.chance.random() < 0.7)
+            Subscription(
+                self.client, topic, f"sub-{index}", kind, batch_index=self.chance.random() < 0.7 and parts
+            )
             for index, kind in enumerate(self.chance.sample(TYPES, self.chance.randrange(2, 5)))
         ]
         self.did: list[str] = []

@@ -1,6 +1,10 @@
 """Consumers that acknowledge in transactions, and reconnect after each restart.
 
 They use the binary protocol, because the official Python client has no transactions.
+
+A broker that lost an acknowledgment delivers the entry again. If `rescue end` then restores the
+acknowledgment, the consumer still has the entry. The broker refuses its acknowledgment in a transaction with
+`TRANSACTION_CONFLICT`. The consumer aborts this transaction, and reconnects to receive the others again.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 from zlib import crc32
 
+from ackwell.errors import ErrorCode
 from ackwell.protocol.constants import SubscriptionType
 from tests.pulsar.live.client import Client, RefusedError
 
@@ -35,8 +40,12 @@ class TransactionalConsumer:
         self.acked: set[Position] = set()
         self.perhaps: set[Position] = set()
         """Entries of a commit or of an acknowledgment without an answer."""
+        self.lost: set[Position] = set()
+        """Acknowledged entries that were delivered again; a rescue may restore their acknowledgments."""
         self.again: list[tuple[float, Position]] = []
         """Each delivery of an acknowledged entry, with its time."""
+        self.conflicts = 0
+        """Transactions that the broker refused because an entry was acknowledged already."""
         self.errors: list[str] = []
         self.delivered: dict[Position, None] = {}
         """The entries that the consumer has and did not acknowledge, in order."""
@@ -66,6 +75,7 @@ class TransactionalConsumer:
             if each.position in self.acked:
                 self.again.append((now_s, each.position))
                 self.acked.remove(each.position)
+                self.lost.add(each.position)
             self.delivered[each.position] = None
         return bool(taken)
 
@@ -88,6 +98,10 @@ class TransactionalConsumer:
             self._client.close()
             self._client = None
 
+    def chooses(self, entry: Position) -> bool:
+        """Return whether the consumer acknowledges an entry: half of them."""
+        return bool(crc32(f"{self.name}{entry}".encode()) % 2)
+
     def act(self) -> None:
         """Acknowledge half of the entries; commit, abort, or leave a transaction open until the next call."""
         if self._client is None:
@@ -101,14 +115,24 @@ class TransactionalConsumer:
         assert self._client is not None
         while self._open:
             self._end(*self._open.pop(), commit=True)
-        wanted = [each for each in self.delivered if crc32(f"{self.name}{each}".encode()) % 2]
+        wanted = list(filter(self.chooses, self.delivered))
         while wanted:
             size = self._chance.randint(1, 20)
             positions, wanted = wanted[:size], wanted[size:]
             self._transactions += 1
             transaction = crc32("".join(self.name).encode()), self._transactions
             self.perhaps |= {*positions}
-            self._client.ack(CONSUMER, [(each, (), 0) for each in positions], transaction=transaction)
+            try:
+                self._client.ack(CONSUMER, [(each, (), 0) for each in positions], transaction=transaction)
+            except RefusedError as error:
+                # Only a lost acknowledgment can be restored. Every other conflict is an error.
+                if error.code is not ErrorCode.TRANSACTION_CONFLICT or not self.lost & {*positions}:
+                    raise
+                self.conflicts += 1
+                self._end(transaction, positions, commit=False)
+                # The broker removed the entries from the consumer, and delivers them to the next one.
+                self.close()
+                return
             if self._chance.random() < 0.1:
                 self._open.append((transaction, positions))
             else:
@@ -120,6 +144,7 @@ class TransactionalConsumer:
         self.perhaps -= {*positions}
         if commit:
             self.acked |= {*positions}
+            self.lost -= {*positions}
         for each in positions:
             self.delivered.pop(each, None)
 

@@ -20,6 +20,7 @@ import tempfile
 import threading
 import time
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -331,11 +332,9 @@ def play(folder: Path, hosts: str, histories: int, steps: int, seed: int) -> dic
                 print(wrong[-1], flush=True)
                 history.expected.update(found)
 
-        threads = [threading.Thread(target=run, args=(each,)) for each in played]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with ThreadPoolExecutor(histories) as pool:
+            # The error of a history is raised here.
+            list(pool.map(run, played))
         again = [one for each in played for one in each.again]
         for each in played:
             print(each.topic, restores(audit, each.topic), "restores:", "; ".join(each.played))
