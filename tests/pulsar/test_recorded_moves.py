@@ -20,12 +20,17 @@ import pytest
 
 pytest.importorskip("pulsar")
 
+import pulsar
+
 from ackwell.cluster.admin import topic_path
+from ackwell.replay.events import Kind
+from ackwell.replay.files import read_events
 from tests.pulsar.cluster import Cluster, ClusterBroker, running_cluster
 from tests.pulsar.test_recording import Session, Snapshot, differences, recording
+from tests.pulsar.traffic import QUIET
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 VERSIONS = os.environ.get("VERSIONS", "5.0.1").split()
@@ -38,6 +43,7 @@ TOPICS = 2
 STEPS = 10
 """Before each move."""
 CONNECTED_WITHIN_S = 60.0
+BATCH = 10
 
 
 def moves(cluster: Cluster, session: Session, namespace: str) -> Iterator[tuple[Snapshot, Snapshot]]:
@@ -100,3 +106,47 @@ def test_a_recording_through_moves_is_the_state_of_the_owner(
         print(f"\n{version}: {len(taken) // 2} moves, {compared} cursors compared, {len(found)} different")
     assert len(taken) == 2 * TOPICS * MOVES
     assert not found, "\n".join(found)
+
+
+def test_a_move_that_forgets_parts_of_batches_is_a_gap(tmp_path: Path) -> None:
+    folder = tmp_path / "events"
+    topic, name = "persistent://public/moved/parts", "billing"
+    with ExitStack() as stack:
+        settings: dict[str, Any] = {"acknowledgmentAtBatchIndexLevelEnabled": "true"}
+        cluster = stack.enter_context(running_cluster(tmp_path, "4.2.4", **settings))
+        first, second = cluster.brokers
+        record = stack.enter_context(recording(first, folder))
+        first.create_namespace("moved")
+        cluster.move("public/moved", topic, first)
+        client = pulsar.Client(record.url, logger=QUIET)
+        stack.callback(client.close)
+        consumer = client.subscribe(topic, name, pulsar.ConsumerType.Shared, batch_index_ack_enabled=True)
+        producer = client.create_producer(
+            topic, batching_enabled=True, batching_max_messages=BATCH, batching_max_publish_delay_ms=10_000
+        )
+        for _ in range(BATCH):
+            producer.send_async(b"m", None)
+        producer.flush()
+        received = [consumer.receive(60_000) for _ in range(BATCH)]
+        consumer.acknowledge(received[0])
+        _wait_until(lambda: len(first.cursor(topic, name)["batchDeletedIndexes"]) == 1)
+        assert _gaps(folder, name) == []
+        cluster.move("public/moved", topic, second)
+        again = [consumer.receive(60_000) for _ in range(BATCH)]
+        assert second.cursor(topic, name)["batchDeletedIndexes"] == {}
+        entry = again[0].message_id()
+        what = f"the state of {name}: a part of {entry.ledger_id()}:{entry.entry_id()}"
+        assert _gaps(folder, name) == [f"{what} was acknowledged before, and is delivered again"]
+
+
+def _wait_until(condition: Callable[[], bool]) -> None:
+    end_s = time.monotonic() + CONNECTED_WITHIN_S
+    while not condition():
+        assert time.monotonic() < end_s
+        time.sleep(0.1)
+
+
+def _gaps(folder: Path, subscription: str) -> list[str]:
+    """Return the recorded gaps in the state of a subscription."""
+    details = [each.detail or "" for each in read_events([folder]) if each.kind is Kind.GAP]
+    return [each for each in details if each.startswith(f"the state of {subscription}")]

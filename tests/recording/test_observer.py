@@ -612,6 +612,61 @@ def test_a_delivery_of_an_acknowledged_entry_requests_the_position_again() -> No
     assert len(wire.asked) == asked + 1
 
 
+@pytest.mark.parametrize(
+    ("acked", "delivered", "is_gap"),
+    [
+        ([0b1100], [], True),
+        ([0b1100], [0b1100], False),
+        ([0b1100], [0b1110], True),
+        ([0b1100], [0b1000], False),
+        # All messages of the batch: the client acknowledged nothing.
+        ([0b1111], [], False),
+        ([-1, 0b0111], [], True),
+        ([-1, 0b0111], [-1, 0b0111], False),
+        ([-1, 0b0111], [-1, -1], True),
+        # The second word is zero.
+        ([-1], [], True),
+        ([-1], [-1], False),
+        ([-1], [-1, 1], True),
+    ],
+)
+def test_a_delivery_of_an_acknowledged_part_of_a_batch_is_a_gap(
+    acked: list[int], delivered: list[int], is_gap: bool
+) -> None:
+    wire = Wire()
+    wire.subscribed()
+    size = 4 if acked[0] > 0 else 68
+    data = entry(num_messages_in_batch=size)
+    for entry_id in (0, 1):
+        part = messages.MessageIdData(ledgerId=3, entryId=entry_id, ack_set=acked)
+        wire.client(CommandType.ACK, consumer_id=1, ack_type=0, message_id=[part])
+
+    def deliver(consumer_id: int, entry_id: int) -> list[Any]:
+        at = messages.MessageIdData(ledgerId=3, entryId=entry_id)
+        wire.broker(CommandType.MESSAGE, data, consumer_id=consumer_id, message_id=at, ack_set=delivered)
+        return [each["detail"] for each in wire.took() if each["kind"] == Kind.GAP]
+
+    # The delivery was in flight to the consumer that acknowledged it.
+    assert deliver(1, 0) == []
+    wire.subscribed(consumer_id=2)
+    asked = len(wire.asked)
+    gap = "the state of s: a part of 3:0 was acknowledged before, and is delivered again"
+    assert deliver(2, 0) == [gap] * is_gap
+    # One gap serves all batches, and the position is not requested again.
+    assert deliver(2, 1) == []
+    assert len(wire.asked) == asked
+
+
+def test_the_parts_of_a_batch_add_up() -> None:
+    recording = Recording(list[Event]().append)
+    for words in ((0b1110,), (0b0111,), (-1, 5), (-1,)):
+        recording.note_acknowledged((ORDERS, "s"), (3, 0), words)
+    assert recording.acked_entries[ORDERS, "s"][3, 0].ack_set == (0b0110,)
+    recording.note_acknowledged((ORDERS, "s"), (3, 0))
+    recording.note_acknowledged((ORDERS, "s"), (3, 0), (0b1110,))
+    assert recording.acked_entries[ORDERS, "s"][3, 0].ack_set is None
+
+
 def test_the_bytes_of_an_entry_are_kept_once_at_its_publish_or_first_delivery() -> None:
     kept: list[tuple[str, tuple[int, int], bytes]] = []
     wire = Wire(Recording(list[Event]().append, lambda *each: kept.append(each)))

@@ -20,7 +20,7 @@ from ackwell.protocol.frames import Frame, decode, encode, frame, split
 from ackwell.protocol.message_ids import position_of
 from ackwell.protocol.payload import read_metadata
 from ackwell.protocol.topic_name import full_name
-from ackwell.recording.recording import PublishedEntry, TransactionParts
+from ackwell.recording.recording import AckedEntry, PublishedEntry, TransactionParts
 from ackwell.replay.events import Kind
 
 if TYPE_CHECKING:
@@ -251,8 +251,11 @@ class ConnectionObserver:
                 redelivery_count=command.redelivery_count,
             )
             acked = self._recording.acked_entries.get((topic, subscription))
-            if acked and acked.pop(position, number) < number:
-                self._ask_after_contradiction(command.consumer_id, consumer, position)
+            if acked and (before := acked.get(position)) is not None:
+                if before.ack_set is None:
+                    del acked[position]
+                if before.consumers < number and before.is_in(command.ack_set, known.batch_size):
+                    self._on_contradiction(command.consumer_id, consumer, position, before)
 
     def _ack(self, command: Any, _: bytes) -> None:
         consumer = self._consumers.get(command.consumer_id)
@@ -269,8 +272,8 @@ class ConnectionObserver:
             position = position_of(each)
             if min(position) >= 0:
                 words = tuple(each.ack_set) or None
-                if is_final and words is None:
-                    self._recording.note_acknowledged((topic, subscription), position)
+                if is_final:
+                    self._recording.note_acknowledged((topic, subscription), position, words)
                 self._recording.record(
                     topic, subscription, kind, position, name, ack_set=words, transaction=transaction
                 )
@@ -372,14 +375,23 @@ class ConnectionObserver:
         question = messages.CommandGetLastMessageId(consumer_id=consumer_id, request_id=self._questions)
         self._ask(frame(encode(CommandType.GET_LAST_MESSAGE_ID, question)))
 
-    def _ask_after_contradiction(
-        self, consumer_id: int, consumer: ObservedConsumer, position: tuple[int, int]
+    def _on_contradiction(
+        self, consumer_id: int, consumer: ObservedConsumer, position: tuple[int, int], before: AckedEntry
     ) -> None:
-        """Record a gap and request the position again, because the broker delivered an acknowledged entry."""
-        self._recording.acked_entries.pop((consumer.topic, consumer.subscription))
-        what = f"the state of {consumer.subscription}: {position[0]}:{position[1]} was acknowledged before"
-        self._recording.record_gap(f"{what}, and is delivered again", consumer.topic)
-        self._ask_position(consumer_id, consumer, None)
+        """Record a gap, because the broker delivered acknowledged messages.
+
+        If it delivered an entry that is acknowledged as a whole, request the position again. A loss of parts
+        of batches does not move it.
+        """
+        name = consumer.topic, consumer.subscription
+        is_part = before.ack_set is not None
+        what = f"the state of {consumer.subscription}: {'a part of ' * is_part}{position[0]}:{position[1]}"
+        self._recording.record_gap(f"{what} was acknowledged before, and is delivered again", consumer.topic)
+        if is_part:
+            self._recording.drop_parts(name)
+        else:
+            self._recording.acked_entries.pop(name)
+            self._ask_position(consumer_id, consumer, None)
 
     def _position_known(self, message: Any, *, failed: bool) -> list[Frame]:
         held = self._held.pop(message.request_id, None)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ackwell.replay.events import Event, Kind
@@ -43,6 +43,30 @@ class PublishedEntry(NamedTuple):
     key: str | None
 
 
+class AckedEntry(NamedTuple):
+    """An acknowledged entry."""
+
+    consumers: int
+    """The number of the newest consumer at the time of the acknowledgment."""
+    ack_set: tuple[int, ...] | None
+    """The ack set of a partly acknowledged batch; None if the whole entry is acknowledged."""
+
+    def is_in(self, delivered: Sequence[int], batch_size: int) -> bool:
+        """Return whether a delivery with the ack set `delivered` contains an acknowledged message."""
+        if self.ack_set is None:
+            return True
+        words = self.ack_set
+        if not delivered:
+            if 64 * len(words) < batch_size:
+                # The messages after the last word are acknowledged.
+                return True
+            delivered = (-1,) * len(words)
+        return any(
+            ~before & now & (1 << min(max(batch_size - 64 * index, 0), 64)) - 1
+            for index, (before, now) in enumerate(zip_longest(words, delivered, fillvalue=0))
+        )
+
+
 REMEMBERED_ENTRIES_MAX: Final = 100_000
 """The maximum number of entries whose properties are kept in memory: about 20 MB."""
 
@@ -67,9 +91,10 @@ class Recording:
         self._sequence = 0
         self.known_subscriptions: set[tuple[str, str]] = set()
         """The subscriptions whose position is known. Their events are complete from this position on."""
-        self.acked_entries: defaultdict[tuple[str, str], dict[tuple[int, int], int]] = defaultdict(dict)
-        """For each subscription, the entries that were wholly acknowledged last. Each has the number of the
-        consumer that was the newest at that time."""
+        self.acked_entries: defaultdict[tuple[str, str], dict[tuple[int, int], AckedEntry]] = defaultdict(
+            dict
+        )
+        """For each subscription, the entries that were acknowledged last, wholly or in part."""
         self.consumers = 0
         """The number of consumers that were opened."""
         self.readers: defaultdict[tuple[str, str], set[tuple[object, int]]] = defaultdict(set)
@@ -147,11 +172,22 @@ class Recording:
         _drop_older_half(self.published_entries)
         self.published_entries[topic, *position] = published
 
-    def note_acknowledged(self, name: tuple[str, str], position: tuple[int, int]) -> None:
-        """Store that an entry is wholly acknowledged."""
+    def note_acknowledged(
+        self, name: tuple[str, str], position: tuple[int, int], ack_set: tuple[int, ...] | None = None
+    ) -> None:
+        """Store that an entry is acknowledged, or with `ack_set` a part of it."""
         acked = self.acked_entries[name]
         _drop_older_half(acked)
-        acked[position] = self.consumers
+        if ack_set is not None and (before := acked.get(position)) is not None:
+            # A missing word is zero: all its messages are acknowledged.
+            words = before.ack_set
+            ack_set = None if words is None else tuple(a & b for a, b in zip(ack_set, words, strict=False))
+        acked[position] = AckedEntry(self.consumers, ack_set)
+
+    def drop_parts(self, name: tuple[str, str]) -> None:
+        """Drop the partly acknowledged batches of a subscription."""
+        acked = self.acked_entries[name]
+        self.acked_entries[name] = {at: each for at, each in acked.items() if each.ack_set is None}
 
     def record_gap(self, what: str, topic: str = "") -> None:
         """Record a gap event; `what` describes the facts that the recording does not contain."""
