@@ -1,11 +1,11 @@
-//! Methods that parse integers and return a bool without other work: the lower bound of a scalar method.
+//! Methods that only parse integers and return a bool. Their time is the lower bound for any scalar method.
 
 /// The module `bare_call`.
 #[pyo3::pymodule]
 mod bare_call {
     use pyo3::prelude::*;
 
-    /// A frozen class, as those of ackwell are.
+    /// A frozen class, like the classes of ackwell.
     #[pyclass(frozen)]
     struct Bare(i64);
 

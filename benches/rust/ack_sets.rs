@@ -1,4 +1,4 @@
-//! `AckSets`: parts of batches acknowledged in order and scattered, and the whole structure at once.
+//! `AckSets`: acknowledging parts of batches in order and in a scattered order, and operations on all sets.
 
 use std::hint::black_box;
 

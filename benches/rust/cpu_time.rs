@@ -7,7 +7,7 @@ use std::time::Duration;
 
 pub(crate) struct CpuTime;
 
-/// A criterion that measures CPU time, with samples short enough for benches of nanoseconds.
+/// Returns a `Criterion` that measures CPU time. Its samples are short, for operations of nanoseconds.
 pub(crate) fn criterion() -> Criterion<CpuTime> {
     Criterion::default()
         .with_measurement(CpuTime)
@@ -47,7 +47,7 @@ impl Measurement for CpuTime {
     }
 }
 
-/// Bytes or elements of a bench, so that criterion prints a rate.
+/// Returns the number of elements that a bench processes, so that criterion prints a rate.
 pub(crate) fn elements(count: usize) -> Throughput {
     Throughput::Elements(count as u64)
 }

@@ -8,7 +8,7 @@ use criterion::{BatchSize, Criterion};
 use crate::cpu_time::{CpuTime, elements};
 use crate::workloads::{mix, section};
 
-/// A tenth of the size in the bars.
+/// The number of messages: a tenth of the number in `benches/bars`.
 pub(crate) const MESSAGES: i64 = 1_000_000;
 const START_MS: i64 = 1_700_000_000_000;
 pub(crate) const HOUR_MS: u64 = 3_600_000;
@@ -21,7 +21,7 @@ pub(crate) fn names(key: &str) -> Vec<String> {
     names.iter().map(|name| name.as_str().expect("a name").to_owned()).collect()
 }
 
-/// Messages of ledgers of 50,000, each with a different time.
+/// Returns the columns of messages in ledgers of 50,000 entries. `time` returns the time of each message.
 fn columns(messages: i64, time: impl FnMut(i64) -> i64) -> Columns {
     [
         (0..messages).map(time).collect(),
@@ -35,7 +35,7 @@ pub(crate) fn at_random(messages: i64, within: u64) -> Columns {
     columns(messages, |_| START_MS + (mix(&mut state) % within) as i64)
 }
 
-/// The workloads `messages a millisecond,bits of a bucket`: their names, bits and messages.
+/// Returns the workloads "x,y" (x messages per ms, y bits cut off): the name, the bits and the columns of each.
 pub(crate) fn steady() -> impl Iterator<Item = (String, u32, Columns)> {
     names("seed").into_iter().map(|name| {
         let (per_ms, bits) = name.split_once(',').expect("x,y");
@@ -49,7 +49,7 @@ fn filled<I: DelayedIndex>(mut index: I, [times, ledgers, entries]: &Columns) ->
     index
 }
 
-/// Adding in one batch, and popping in batches of 1,000.
+/// Measures adding all messages in one batch, and popping them in batches of 1,000.
 pub(crate) fn fill_and_drain<I: DelayedIndex + Clone>(
     criterion: &mut Criterion<CpuTime>,
     name: &str,

@@ -1,4 +1,4 @@
-//! `Ledgers`: growing and questions at random places.
+//! `Ledgers`: growing, and look-ups at random positions.
 
 use ackwell_core::{Ledgers, Position};
 use criterion::{BatchSize, Criterion};

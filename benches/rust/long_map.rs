@@ -1,4 +1,4 @@
-//! `LongMap`: random keys, keys that are hard for a hash, and a map in steady state.
+//! `LongMap`: random keys, keys that are hard to hash, and a map whose keys are replaced.
 
 use std::hint::black_box;
 

@@ -1,4 +1,4 @@
-//! Benches of the core, a module a structure, in thread CPU time.
+//! Benches of the core in thread CPU time, with one module for each structure.
 
 mod cpu_time;
 mod delayed;

@@ -1,4 +1,4 @@
-//! `Names`: texts of some thousand names, mixed.
+//! `Names`: numbering texts that repeat some thousand names in a mixed order.
 
 use ackwell_core::Names;
 use criterion::Criterion;

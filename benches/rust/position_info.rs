@@ -1,4 +1,4 @@
-//! `PositionInfo`: states of the range sets' workloads to bytes and back, in each form.
+//! `PositionInfo`: encoding and decoding the states of the workloads of section `range_set`, in each form.
 
 use ackwell_core::position_info::RESULT_BYTES_MAX;
 use ackwell_core::{Form, Position, PositionInfo};

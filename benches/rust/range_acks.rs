@@ -1,4 +1,4 @@
-//! The acks of the workloads of section `range_set`, in the order they arrive.
+//! The acknowledgments of the workloads of section `range_set`, in the order of their arrival.
 
 use crate::workloads::{mix, section};
 
@@ -18,7 +18,7 @@ impl Columns {
     }
 }
 
-/// The acks of a workload, and a million random positions in its ledgers.
+/// Returns the acknowledgments of a workload, and a million random positions in its ledgers.
 pub(crate) fn named(name: &str) -> (Columns, Columns) {
     let section = section("range_set");
     let workload = section.get(name).unwrap_or_else(|| panic!("no workload {name}"));

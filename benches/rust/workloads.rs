@@ -2,7 +2,7 @@
 
 use ackwell_core::PendingAck;
 
-/// The section `name` of the file.
+/// Returns the section `name` of the file.
 pub(crate) fn section(name: &str) -> toml::Table {
     let mut all: toml::Table =
         include_str!("../workloads.toml").parse().expect("workloads.toml is valid");
@@ -12,7 +12,7 @@ pub(crate) fn section(name: &str) -> toml::Table {
     }
 }
 
-/// The keys of a workload of section `long_map`, shuffled, so that look-ups are in random order.
+/// Returns the keys of a workload of section `long_map`, shuffled, so that look-ups are in random order.
 pub(crate) fn long_keys(name: &str) -> Vec<i64> {
     let entries = section("long_map")[name]["entries"].as_integer().expect("an integer");
     let mut state = 42;
@@ -29,7 +29,7 @@ pub(crate) fn long_keys(name: &str) -> Vec<i64> {
     keys
 }
 
-/// Shuffles the same way everywhere.
+/// Shuffles items. The result is the same on every machine.
 pub(crate) fn shuffle<T>(items: &mut [T]) {
     let mut state = 7;
     for i in (1..items.len()).rev() {
@@ -37,13 +37,13 @@ pub(crate) fn shuffle<T>(items: &mut [T]) {
     }
 }
 
-/// Positions and values in order of position.
+/// Pending acks in order of position: their positions, and the value of each.
 pub(crate) struct Acks {
     pub(crate) positions: Vec<(i64, i64)>,
     pub(crate) values: Vec<PendingAck>,
 }
 
-/// One step of a 64-bit mixer, for workloads that are the same everywhere.
+/// Returns the next pseudo-random number, and updates `state`. The numbers are the same on every machine.
 pub(crate) fn mix(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut mixed = *state;
@@ -53,7 +53,7 @@ pub(crate) fn mix(state: &mut u64) -> u64 {
 }
 
 impl Acks {
-    /// The workload of section `pending_acks` with this name.
+    /// Returns the workload of section `pending_acks` with this name.
     pub(crate) fn named(name: &str) -> Self {
         let section = section("pending_acks");
         let workload = section.get(name).unwrap_or_else(|| panic!("no workload {name}"));
@@ -75,7 +75,7 @@ impl Acks {
         Self { positions, values }
     }
 
-    /// The indexes of the entries, shuffled.
+    /// Returns the indexes of the entries, shuffled.
     pub(crate) fn shuffled(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.positions.len()).collect();
         shuffle(&mut order);

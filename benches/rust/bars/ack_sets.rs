@@ -7,7 +7,7 @@ use ackwell_core::{AckSets, Form, Position, PositionInfo};
 
 use crate::window::{once_each, print};
 
-/// The entries in the order of their acknowledgments, and the messages of each batch.
+/// Returns the entry ids in the order of their acknowledgments, and the number of messages in each batch.
 fn workload(name: &str) -> (Vec<i64>, usize) {
     let (count, messages) = if name == "large" { (20_000, 1_000) } else { (200_000, 10) };
     let mut entry_ids: Vec<i64> = (0..count).map(|at| 1 + 2 * at).collect();
@@ -17,13 +17,13 @@ fn workload(name: &str) -> (Vec<i64>, usize) {
     (entry_ids, messages)
 }
 
-/// The same numbers in another order; 7,919 is coprime to each length.
+/// Returns the same ids in another order. The step of 7,919 visits each id once, because it is coprime to each length.
 fn shuffled(entry_ids: &[i64]) -> Vec<i64> {
     let len = entry_ids.len();
     (0..len).map(|at| entry_ids[at * 7_919 % len]).collect()
 }
 
-/// The words of a batch without one message.
+/// Returns the words of an ack set in which all messages of a batch but one are unacknowledged.
 fn without(message: usize, messages: usize) -> Vec<i64> {
     let mut words = vec![0; messages.div_ceil(64)];
     for at in (0..messages).filter(|at| *at != message) {

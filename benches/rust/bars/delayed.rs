@@ -1,8 +1,8 @@
 //! The three indexes of delayed messages on the operations that the peers' `BMain` and `CMain` time, with the same
 //! names.
 //!
-//! The heap's workloads are sizes, the other two "x,y": x messages a ms and y bits cut off, or "rand,tick": times at
-//! random over seven days. Random times are drawn before the clock starts (`rngOnly` is 0).
+//! A workload of the heap is its size. A workload of the other two is "x,y" (x messages per ms, y bits cut off) or
+//! "rand,tick" (random times over seven days). Random times are drawn before the measurement (`rngOnly` is 0).
 
 use std::hint::black_box;
 
@@ -20,7 +20,7 @@ const HOUR_MS: u64 = 3_600_000;
 const WEEK_MS: u64 = 7 * 86_400_000;
 const BATCH: usize = 1_000;
 
-/// SplitMix64: enough to scatter times.
+/// A SplitMix64 generator of random times.
 struct Random(u64);
 
 impl Random {
@@ -48,7 +48,7 @@ pub(crate) fn measure(workload: &str) {
     }
 }
 
-/// What `BMain` does with a queue.
+/// The operations of `BMain` on a queue.
 trait Queue: Default {
     fn push(&mut self, message: Delayed);
     fn pop(&mut self) -> Option<Delayed>;
@@ -143,7 +143,7 @@ fn bytes(workload: &str, operation: &str, figure: f64) {
     print(workload, operation, &[figure]);
 }
 
-/// Columns of the seed's workload: entries in order, the time one ms later after every `per_ms` messages.
+/// Returns the columns of a workload "x,y": entries in order, whose time increases by 1 ms every `per_ms` messages.
 fn seed_columns(per_ms: i64) -> [Vec<i64>; 3] {
     [
         (0..MESSAGES).map(|index| START_MS + 1 + index / per_ms).collect(),

@@ -1,4 +1,4 @@
-//! `LongMap` on keys that are hard for a hash, and under endless removals and additions.
+//! `LongMap` on keys that are hard to hash, and after many removals and additions.
 
 use std::hint::black_box;
 

@@ -1,4 +1,4 @@
-//! Our side of the bars: `bars AREA WORKLOAD` prints its measurements as JSON lines, in the peers' form.
+//! ackwell's side of the bars: `bars AREA WORKLOAD` prints its measurements as JSON lines, in the form of the peers.
 //! `benches/bars` runs it in turn with the peers.
 
 mod ack_sets;

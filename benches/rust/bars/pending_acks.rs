@@ -18,7 +18,7 @@ fn populate(workload: &Acks) -> PendingAcks {
     acks
 }
 
-/// The position in the middle of the middle ledger; the cleanup removes everything up to it.
+/// Returns the position in the middle of the middle ledger. The cleanup removes all entries up to this position.
 fn middle(workload: &Acks) -> (i64, i64) {
     let ledger = (workload.positions[workload.positions.len() - 1].0 + 1) / 2;
     let of_ledger: Vec<_> = workload.positions.iter().filter(|at| at.0 == ledger).collect();

@@ -1,4 +1,4 @@
-//! `PositionInfo` on the states that the peers' `DMain` times: to bytes and back, in each form.
+//! `PositionInfo` on the states that the peers' `DMain` times: encoding and decoding, in each form.
 
 use std::hint::black_box;
 

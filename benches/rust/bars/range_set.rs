@@ -40,7 +40,7 @@ pub(crate) fn measure(name: &str) {
     time("firstRange", 1, &mut || _ = black_box(set.first_range()));
 }
 
-/// Prints figures for one operation of `per`.
+/// Prints the figures of one operation. Each figure is the time of `per` operations, and is divided by `per`.
 fn line(name: &str, operation: &str, per: usize, figures: &[f64]) {
     let figures: Vec<_> =
         figures.iter().map(|figure| format!("{:.4}", figure / per as f64)).collect();

@@ -1,4 +1,4 @@
-//! Timing as the Java peers do: windows of thread CPU time, the first ones to warm up.
+//! Measure like the Java peers: in windows of thread CPU time, of which the first ones are not counted.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ const WINDOW: Duration = Duration::from_millis(30);
 const WARM: usize = 2;
 const WINDOWS: usize = 9;
 
-/// Nanoseconds per unit of work: `call` does some, and returns how much.
+/// Returns the nanoseconds per unit of work in each window. `call` does some units of work, and returns their number.
 pub(crate) fn windows(mut call: impl FnMut() -> usize) -> Vec<f64> {
     let mut figures = Vec::new();
     for _ in 0..WARM + WINDOWS {
@@ -25,7 +25,7 @@ pub(crate) fn windows(mut call: impl FnMut() -> usize) -> Vec<f64> {
     figures.split_off(WARM)
 }
 
-/// Nanoseconds of `work` on a value that `prepare` creates each time; the creation is not counted.
+/// Returns the nanoseconds of each call of `work` on a value that `prepare` creates. The creation is not counted.
 pub(crate) fn once_each<T>(
     mut prepare: impl FnMut() -> T,
     mut work: impl FnMut(&mut T),
@@ -40,7 +40,7 @@ pub(crate) fn once_each<T>(
     figures.split_off(WARM)
 }
 
-/// Prints an operation's figures as the peers print theirs.
+/// Prints the figures of an operation in the form of the peers.
 pub(crate) fn print(workload: &str, operation: &str, figures: &[f64]) {
     let figures: Vec<String> = figures.iter().map(|figure| format!("{figure:.3}")).collect();
     println!(r#"{{"dataset":"{workload}","op":"{operation}","cpuNs":[{}]}}"#, figures.join(","));

@@ -68,7 +68,7 @@ class Bounds(NamedTuple):
     def up_to(self, most: int | None) -> Bounds:
         """Return the bounds with `at_most` lowered to `most`, but not below `at_least`.
 
-        None changes nothing.
+        If `most` is None, return the bounds unchanged.
         """
         if most is None or (self.at_most is not None and self.at_most <= most):
             return self

@@ -48,7 +48,7 @@ MEAN_SIZES_RATIO_MAX: Final = 5
 consumers may get some messages twice and others never."""
 
 CLOCK_SKEW_MS: Final = 1_000
-"""The maximum time by which a time in an answer may be after the time of the answer."""
+"""A time in an answer is a contradiction if it is later than the answer by more than this time."""
 
 
 class DumpPart(StrEnum):

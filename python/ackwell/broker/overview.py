@@ -54,7 +54,7 @@ class TopicOverview(NamedTuple):
         )
 
     def stats(self) -> Sequence[SubscriptionStats]:
-        """Return the statistics of each subscription. The topic must not need a closer look."""
+        """Return the statistics of each subscription. `needs_closer_look` must be false."""
         return [
             SubscriptionStats(
                 topic=self.topic,

@@ -656,7 +656,7 @@ def _persisted(answer: Answer, name: str) -> CursorState | None:
 def _delivery(
     shown: Mapping[str, Any], cursor: Mapping[str, Any], stats: Mapping[str, Any], policies: Mapping[str, Any]
 ) -> tuple[DispatchStats | None, tuple[str, ...]]:
-    """Return the state of delivery, or None and the error of a damaged field.
+    """Return the state of delivery, and no error. If a field is damaged, return None and the error.
 
     The error does not affect the restart verdict, which does not need the state of delivery.
     """

@@ -37,7 +37,8 @@ RESTART_NAMES: Final[dict[Restart, str]] = {
 
 CursorLedger = Literal["open", "read-only", "none"]
 """The state of the ledger to which the cursor is written. *none*: no entry was wholly acknowledged yet.
-*open*: an entry was. *read-only*: the cursor was recovered from the ledger, and no entry since then."""
+*read-only*: the cursor was recovered from the ledger, and no entry was wholly acknowledged since then.
+*open*: an entry was wholly acknowledged since then."""
 
 ReasonCode = Literal[
     "range-limit",
@@ -387,10 +388,10 @@ def keeps_hidden_ack_sets(
 ) -> bool:
     """Return whether a restart keeps every ack set that the source does not show.
 
-    Each of these ack sets has at least one acknowledged message. If the broker `closes` the cursor, it writes
-    these ack sets. Before a crash, it has certainly written them only if there is a range. With `written`,
-    every acknowledgment is already written. Otherwise, ack sets at or before the mark-delete position may
-    count for the limit, too.
+    `hidden` bounds the number of acknowledged messages in these ack sets; each has at least one. If the
+    broker `closes` the cursor, it writes these ack sets. Before a crash, it has certainly written them only
+    if the cursor has a range. With `written`, every acknowledgment is already written. Otherwise, ack sets at
+    or before the mark-delete position may count for the limit, too.
     """
     entries = unacked_entries(state)
     if entries is None or state.ledgers is None:
@@ -491,8 +492,8 @@ def not_written_reason(messages: Bounds, sign: str) -> Reason:
 def not_confirmed_reason(age_ms: int | None, proven_ms: int | None, state: str | None) -> Reason:
     """Return the reason for acknowledgments whose write is not proven.
 
-    `age_ms` is the time since the last acknowledgment, and `proven_ms` the age at which its write is proven;
-    None if it is not proven in this state of the cursor.
+    `age_ms` is the time since the last acknowledgment. `proven_ms` is the age from which the write of an
+    acknowledgment is proven; None if the state of the cursor excludes a proof.
     """
     if proven_ms is None:
         text = f"the state of the cursor is {state}, in which no write of the last acknowledgments is proven"

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 ROWS = 30
 EXPLAINED = 5
-"""`ROWS` is the maximum number of subscriptions in the table, and `EXPLAINED` of explained ones, so that they
-fit a screen. The worst ones come first. --format json and --html contain all subscriptions."""
+"""The maximum numbers of subscriptions in the table (`ROWS`) and of explained subscriptions (`EXPLAINED`),
+so that they fit a screen. The worst ones come first. --format json and --html contain all subscriptions."""
 
 COLOURS = {
     "losing": "red",
@@ -371,7 +371,7 @@ def _show(checkup: Checkup) -> None:
 
 
 def _print_brokers(checkup: Checkup) -> None:
-    """Print the queried broker, and each owner of a topic if their versions or settings differ."""
+    """Print the queried broker. If the owners of topics have other versions or settings, print them, too."""
     brokers = {f"broker {checkup.broker.version}": checkup.broker}
     if any(owner != checkup.broker for owner in checkup.owners.values()):
         for name, owner in sorted(checkup.owners.items()):

@@ -265,7 +265,7 @@ def listen_address(text: str) -> tuple[str, int]:
 
 
 def server_tls(cert: Path | None, key: Path | None) -> ssl.SSLContext | None:
-    """Return the TLS context of a server for `--tls-cert` and `--tls-key`; None if none is given."""
+    """Return the TLS context of a server for `--tls-cert` and `--tls-key`; None if neither is given."""
     import ssl
 
     from ackwell.regular_files import require_regular
@@ -327,7 +327,7 @@ def _parameters(function: Callable[..., object]) -> list[Parameter]:
 
 
 with_admin_options = options_from(admin_client, "client")
-"""Add the options of `admin_client` to a command, which takes the client as its parameter `client`."""
+"""Add the options of `admin_client` to a command. The command takes the client as its parameter `client`."""
 
 
 def required_admin(**options: Any) -> Admin:
@@ -347,7 +347,8 @@ required_admin.__signature__ = Signature(_parameters(admin_client))  # type: ign
 
 
 with_required_admin = options_from(required_admin, "admin")
-"""Add the same options to a command that needs a broker, which takes the client as its parameter `admin`."""
+"""Add the options of `admin_client` to a command that requires a broker. The command takes the client as its
+parameter `admin`."""
 
 
 DEFAULTS: Final = "defaults"

@@ -880,7 +880,10 @@ def _unpartitioned_topic(admin: Admin, topic: str) -> str:
 
 
 def _write(file: Path, text: str, replaces: frozenset[SourceKind] | None = None) -> None:
-    """Write a text to a new file, or to a file of a kind in `replaces`; `-` is standard output."""
+    """Write a text to a new file; for `-`, to standard output.
+
+    With `replaces`, an existing file of one of these kinds is replaced.
+    """
     from ackwell.regular_files import write_file
 
     if str(file) == "-":

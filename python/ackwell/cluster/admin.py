@@ -426,7 +426,7 @@ class Admin:
                 yield name
 
     def _named(self, name: str) -> Iterator[str | UnreadableSource]:
-        """Yield the topic of a name, or its partitions, and a scalable topic of this name if one exists."""
+        """Yield the topic with this name, or its partitions. Also yield a scalable topic with this name."""
         domain, scheme, local = name.rpartition("://")
         if domain in scalable.DOMAINS:
             yield self._scalable(name)
@@ -518,8 +518,8 @@ class Admin:
     def _owner(self, topic: str, answer: Response) -> str:
         """Return the broker that owns a topic.
 
-        A broker redirects to the owner, or is the owner. A proxy does not redirect, so the owner is looked
-        up.
+        The queried broker redirects to the owner, or is the owner itself. A Pulsar proxy does not redirect,
+        so the owner is looked up.
         """
         if answer.redirected or len(self._brokers()) < 2 or answer.host in self._brokers():
             return answer.host

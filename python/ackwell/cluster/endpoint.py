@@ -1,6 +1,6 @@
 """Send requests to a broker's admin API over HTTP: GET only, except for `Endpoint.change`.
 
-Only `ackwell.rescue` and the count of a backlog call `change`, if the caller asks for it.
+Only `ackwell.rescue` and the count of a backlog call `change`. A user must request these commands.
 
 The module uses `urllib` of the standard library: it needs no installation and uses the proxies and
 certificates of the machine. Three rules keep the credentials safe:
@@ -150,7 +150,7 @@ class Endpoint:
         return self.with_options(url=f"{self._parts.scheme}://{user}{at}{host}")
 
     def with_options(self, **options: Any) -> Endpoint:
-        """Return a copy with other values of fields and the same TLS options."""
+        """Return a copy in which `options` replace fields. The copy has the same TLS context."""
         made = replace(self, **options)
         # Loading the authorities takes 20 ms, and a watch makes endpoints for every broker in every round.
         vars(made)["tls_context"] = self.tls_context
@@ -281,7 +281,10 @@ class Endpoint:
         return made
 
     def prepared(self, connection: http.client.HTTPConnection) -> http.client.HTTPConnection:
-        """Make an HTTP connection use `connect`, and return it. TLS checks the requested host's name."""
+        """Return the HTTP connection after setting `connect` as the function that opens its socket.
+
+        TLS checks the name of the requested host, even if `reach` replaces the host.
+        """
         # The standard library has no public way to choose how a connection is opened.
         vars(connection)["_create_connection"] = self.connect
         return connection

@@ -145,7 +145,7 @@ class CursorRules(Drawn):
         return acknowledged(self._ledgers, self._mark_delete, self._individually_deleted)
 
     def ack(self, ledger_id: int, entry_id: int) -> bool:
-        """Acknowledge one entry. Return whether anything changed except for the entry's ack set.
+        """Acknowledge one entry. Return whether the call changed anything other than the entry's ack set.
 
         If the entry is already acknowledged, only its ack set is removed. Raises `ValueError` for a negative
         id and `ProtocolError` for an entry that does not exist, because the broker refuses positions ahead of
@@ -248,7 +248,7 @@ class CursorRules(Drawn):
         return added
 
     def ack_batch(self, ledger_id: int, entry_id: int, ack_set: Iterable[int]) -> bool:
-        """Acknowledge the messages of a batch whose bit is clear. Return whether this changed anything.
+        """Acknowledge the messages whose bit in `ack_set` is clear. Return whether this changed anything.
 
         `ack_set` holds at most `ack_sets.WORDS_MAX` 64-bit words, signed or unsigned, least significant bit
         first; a set bit marks a message that is not acknowledged. No words mean the whole entry. The ack set
@@ -282,7 +282,7 @@ class CursorRules(Drawn):
         *,
         properties: Mapping[str, int] | None = None,
     ) -> bool:
-        """Acknowledge all entries up to this one. Return whether this changed anything except properties.
+        """Acknowledge all entries up to this one. Return whether this changed anything other than properties.
 
         With an `ack_set` (see `ack_batch`), all earlier entries are acknowledged, and in this entry only the
         messages whose bit is clear; see `CursorSettings.replace_ack_sets`. `properties` replace the
@@ -386,11 +386,11 @@ class CursorRules(Drawn):
         """Return the cursor of a persisted state.
 
         Pass the ledgers of the topic: entries that `ledgers` does not hold cannot be acknowledged. A
-        mark-delete position after the last entry moves back to it. Other positions outside all ledgers are
-        dropped, or kept separately (`CursorSettings.keep_missing_positions`). Ranges that connect with the
-        mark-delete position move it. A range from one ledger into another, which brokers before 2.4 wrote, is
-        split by the entries of `ledgers`. Redelivery counts, `idle_since` and unknown fields become `carried`
-        fields and part of the next save.
+        mark-delete position after the last entry moves back to the last entry. Other positions outside all
+        ledgers are dropped, or kept separately (`CursorSettings.keep_missing_positions`). Ranges that connect
+        with the mark-delete position move it. A range from one ledger into another, which brokers before 2.4
+        wrote, is split by the entries of `ledgers`. Redelivery counts, `idle_since` and unknown fields become
+        `carried` fields and part of the next save.
         """
         mark_delete = _recovered_mark_delete(Position(info.ledger_id, info.entry_id), ledgers)
         cursor = cls(ledgers, mark_delete=mark_delete, settings=settings, engine=engine)
@@ -539,7 +539,7 @@ class CursorRules(Drawn):
         self._advance()
 
     def _remove_missing(self, positions: PositionRangeSet) -> int:
-        """Remove the positions that no ledger holds from a range set. Return their number."""
+        """Remove from a range set the positions that are in no ledger. Return the number of removed ones."""
         before = positions.cardinality
         entries = dict(self._ledgers)
         for ledger_id in positions.ledger_ids():

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from ackwell.broker.writes import Restart
 
 VERSION: Final = "version"
-"""The name of a version that is assumed; the rules of all versions then bound the prediction."""
+"""The name that a set of assumed settings contains if the version is assumed, too. The rules of all versions
+then bound the prediction."""
 
 LONG_ARRAY: Final = "managedLedgerPersistIndividualAckAsLongArray"
 FLUSH_SECONDS: Final = "managedLedgerCursorPositionFlushSeconds"

@@ -35,14 +35,14 @@ class JudgedBroker:
     version: str
     settings: BrokerSettings
     source: str
-    """The text that states from where the version and the settings come."""
+    """The source of the version and the settings, in words, such as `the broker`."""
     assumed: tuple[str, ...] = ()
     """The values that the broker did not report, for which a default is used."""
     assumed_settings: frozenset[str] = frozenset()
     """The names of the assumed settings that decide the loss of a restart."""
 
     def with_node_bytes(self, limit: int) -> JudgedBroker:
-        """Return a copy with `limit` bytes as the largest record of the metadata store."""
+        """Return a copy in which the metadata store accepts records of up to `limit` bytes."""
         return replace(self, settings=replace(self.settings, metadata_node_bytes=limit))
 
     def to_json(self) -> dict[str, Any]:

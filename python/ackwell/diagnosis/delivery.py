@@ -95,7 +95,7 @@ class DeliveryDiagnosis:
         }
 
     def until(self, stats: SubscriptionStats) -> str:
-        """Return the event that ends the wait; empty if the reason is not a rule."""
+        """Return the event that ends the wait; empty if no rule of the broker is the reason."""
         return with_names(self.code.until, stats.topic, stats.subscription)
 
     def steps(self, stats: SubscriptionStats) -> list[str]:
@@ -426,7 +426,7 @@ def delivery_of(
 
 
 def _without_dispatch(stats: SubscriptionStats) -> str:
-    """Return the code of a subscription without a state of delivery: why it is missing, or not needed."""
+    """Return the code for a subscription whose state of delivery is missing or not needed."""
     if stats.overview is not None and stats.overview.backlog_entries:
         return "delivering"
     if _is_idle(stats):

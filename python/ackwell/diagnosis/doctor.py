@@ -49,7 +49,7 @@ class Verdict(StrEnum):
     FINE = "fine"
     """Every acknowledgment made so far survives."""
     UNPROVEN = "unproven"
-    """No sign of a loss, but the source does not show everything that would exclude one."""
+    """The source shows no sign of a loss, but also not all facts that would exclude a loss."""
     AT_RISK = "at risk"
     """All acknowledgments may survive, but there is a sign of a loss, or a limit is near."""
     LOSING = "losing"

@@ -75,7 +75,7 @@ class BrokerUpgrade:
     source: JudgedBroker
     target: JudgedBroker
     removed: Mapping[str, str]
-    """The settings that were changed from their defaults and that the new release does not have."""
+    """The settings with non-default values that the new release does not have, with these values."""
 
     @classmethod
     def of(
@@ -396,7 +396,7 @@ class UpgradeCheck:
 
     @property
     def removed(self) -> Mapping[str, str]:
-        """The values that differ from the defaults, of settings that the new release does not have."""
+        """The settings with non-default values that the new release does not have, with these values."""
         return {name: value for upgrade in self.upgrades for name, value in upgrade.removed.items()}
 
     @property

@@ -3,10 +3,9 @@
 `events` defines the schema of events, and `event_columns` holds events as arrays. `traces`, `parquet` and
 `files` read events. `fold` and `columns` fold events into partials and cursors. A partial is the state that
 some events of one subscription result in. Partials can be merged. `resets` finds the events whose order
-matters.
-`states` replays files into one state for each subscription, `local` replays files or tables into one table,
-and `checking` reports the errors in files. `history_check` checks recorded deliveries. Nothing here needs
-Spark.
+matters. `states` replays files into one state for each subscription, `local` replays files or tables into
+one table, and `checking` reports the errors in files. `history_check` checks recorded deliveries. Nothing
+here needs Spark.
 
 The package exports the names that most programs need, and loads each on first use:
 

@@ -176,7 +176,7 @@ class BatchReader:
 
 
 def _share_memory(a: pa.Array, b: pa.Array) -> bool:
-    """Return whether two arrays share their memory. The caller holds both, so neither memory was reused."""
+    """Return whether two arrays share their memory. The caller must hold both, so that none is reused."""
     if len(a) != len(b) or a.offset != b.offset or a.type != b.type:
         return False
     addresses = [[buffer and buffer.address for buffer in array.buffers()] for array in (a, b)]

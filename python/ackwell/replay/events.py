@@ -28,7 +28,7 @@ SCHEMA_VERSION: Final = 1
 
 
 ENTRY_ID_MAX: Final = INT64_MAX - 1
-"""The greatest entry id. The number of entries of a ledger, one more, is then also an int64."""
+"""The greatest entry id. The number of entries of a ledger is one more, and is then also an int64."""
 
 
 class Kind(StrEnum):

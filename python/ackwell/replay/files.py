@@ -195,7 +195,7 @@ def _raise_flaw(columns: Columns, path: AnyPath, rows_before: int) -> None:
 
 
 class _UnexpectedResetError(Exception):
-    """A Parquet file contains resets whose kinds are missing in the dictionaries of its column `kind`."""
+    """The error for a Parquet file with resets whose kinds are not in the dictionaries of `kind`."""
 
 
 def _fold_all(

@@ -45,7 +45,8 @@ class Rule(StrEnum):
     ACKED_AGAIN = "acked-again"
     """A wholly acknowledged message was delivered, and its acknowledgment was not void."""
     RECEIPT_LOST = "receipt-lost"
-    """The same as `ACKED_AGAIN`, but after a restart, and the broker had sent a receipt before it."""
+    """A wholly acknowledged message was delivered after a restart, although the broker had sent a receipt for
+    the acknowledgment before the restart."""
     COUNT_FELL = "count-fell"
     """A message was delivered with a lower redelivery count than before."""
     NEVER_DELIVERED = "never-delivered"
@@ -271,8 +272,8 @@ def check_history(
         In order, as from `read_events`. Keys come from publish and delivery events. The order of messages
         without a known key is not checked.
     at_rest : bool
-        The history ended when the broker had no message left to deliver. Then a message that is neither
-        acknowledged nor pending at a consumer is a violation.
+        Whether the history ended when the broker had no message left to deliver. If so, a message that is
+        neither acknowledged nor pending at a consumer is a violation.
     in_flight_ms : int
         The maximum time that a delivery can be in flight when the acknowledgment or return of its message is
         recorded, by the events' `time_ms`. 0 for events that the broker recorded itself.

@@ -88,7 +88,7 @@ def _acked(acked: Ints) -> tuple[Ints, Ints]:
 
 
 def _sums(values: Ints, offsets: NDArray[np.int32]) -> Ints:
-    """Return the sum of each row's values."""
+    """Return the sum of each row's values. Row `i` has the values `offsets[i]` to `offsets[i + 1] - 1`."""
     sums: Ints = np.diff(np.concatenate(([0], np.cumsum(values)))[offsets])
     return sums
 

@@ -38,10 +38,12 @@ _SLICE_VALUES_OF_ONE: Final = 1 << 18
 """The number of values that are decoded at a time for a single subscription. They fit into a cache."""
 
 _SLICE_VALUES_OF_MANY: Final = 1 << 21
-"""The same for tens of thousands of mixed subscriptions, so that a slice has several events of each."""
+"""The number of values that are decoded at a time for tens of thousands of mixed subscriptions, so that a
+slice has several events of each."""
 
 _NAME_BYTES_OF_MANY: Final = 2
-"""The least bytes a row of the names of tens of thousands of mixed subscriptions: 16 bits for a code."""
+"""If the column of names has at least this many bytes per row, a row group is assumed to mix tens of
+thousands of subscriptions: the code of a name then takes 16 bits."""
 
 _BUFFER: Final = 1 << 20
 """The number of bytes of a column that are read at a time."""

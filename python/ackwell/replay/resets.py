@@ -50,7 +50,7 @@ class Resets(NamedTuple):
 NO_RESETS: Final = Resets({}, {})
 
 RESETTING: Final = frozenset(kind.value for kind, effect in EFFECTS.items() if effect.resets)
-"""The kinds that a fold must know first."""
+"""The kinds of events that a fold must know before it folds other events."""
 
 PUBLISHING: Final = frozenset(kind.value for kind, effect in EFFECTS.items() if effect.exists)
 """The kinds that prove that an entry exists."""

@@ -51,7 +51,10 @@ def ledger_name(topic: str, subscription: str) -> str:
 
 
 def _require_own_logs(path: Path) -> None:
-    """Raise `StoreError` if the folder is missing, or a log or witness file has no SQLite file."""
+    """Raise `StoreError` if the folder is missing, or if it has a log of a missing SQLite file.
+
+    The same applies to the witness file (`ackwell.store.witness`) of a missing or empty SQLite file.
+    """
     if not path.parent.is_dir():
         raise StoreError(f"{path.parent}: no such folder")
     if (not path.exists() or not path.stat().st_size) and confirmed_writes(path):

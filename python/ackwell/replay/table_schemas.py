@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Column(NamedTuple):
-    """One column."""
+    """A column of a table. `type` is a type of Spark SQL, such as `bigint` or `array<bigint>`."""
 
     name: str
     type: str
@@ -226,7 +226,7 @@ T = TypeVar("T")
 def build_type(
     name: str, scalar: Callable[[ColumnType], T], array: Callable[[T], T], map_of: Callable[[T, T], T]
 ) -> T:
-    """Build a library's type from a `Column.type`, by one function each for scalars, arrays and maps."""
+    """Build a library's type from a `Column.type`. The three functions build scalars, arrays and maps."""
     if name.startswith("array<"):
         return array(build_type(name[6:-1], scalar, array, map_of))
     if name.startswith("map<"):

@@ -93,7 +93,7 @@ class Connection:
     def renewed(self) -> Connection:
         """Return a new connection with the same options.
 
-        It requests the version and settings of brokers again.
+        The new connection requests the version and settings of brokers again.
         """
         return Connection(
             self.admin.renewed(), broker=self._broker, audit=self._audit, progress=self._progress

@@ -36,8 +36,7 @@ def unload(
     The snapshot is kept next to the journal until the end. If a snapshot exists, an earlier run was
     interrupted: the call then completes the earlier run and does not unload the topic again. If a broker lost
     restored acknowledgments before the release, the call raises `AckwellError`, and the hold and the snapshot
-    remain.
-    Without `hold`, consumers may receive messages that they had acknowledged.
+    remain. Without `hold`, consumers may receive messages that they had acknowledged.
     """
     journal = Path(journal)
     kept = journal.with_name(f"{journal.name}.snapshot.json")

@@ -343,7 +343,10 @@ def _check_reloaded(before: Snapshot, now: Snapshot) -> None:
 
 
 def _moved_back(old: Position, new: Position, ledgers: Mapping[int, int], now: Snapshot) -> bool:
-    """Return whether `new` is before `old`. The end of a ledger equals the start of the next ledger."""
+    """Return whether the position `new` is before `old`.
+
+    The last entry of a ledger and the position before the first entry of the next ledger count as equal.
+    """
     both = _joined(ledgers, now)
     return both.next_valid(*new) < both.next_valid(*old)
 

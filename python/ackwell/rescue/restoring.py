@@ -134,7 +134,7 @@ def _fresh(name: tuple[str, str], connection: Cluster) -> Snapshot:
 def send(
     connection: Cluster, name: tuple[str, str], entries: PositionRangeSet, ack_sets: AckSetMapping
 ) -> int:
-    """Acknowledge positions while the helper is attached; return their number."""
+    """Acknowledge positions, and return their number. The helper must be attached."""
     positions = entries.cardinality + len(ack_sets)
     if positions:
         digest = hashlib.sha256(f"{entries} {ack_sets}".encode()).hexdigest()

@@ -180,9 +180,9 @@ def _of_delivery(now: Diagnosis) -> Iterator[str]:
 def _figures(subscriptions: Sequence[_Subscription]) -> dict[str, Any]:
     """Draw the maps and histories of the worst subscriptions; return the figures by name.
 
-    At most `FIGURES` subscriptions that are not fine have a map; if all are fine, only the first one. A
-    subscription without entries after the mark-delete position in its source has none. A map is detailed as
-    long as the budget of `DETAIL_RUNS` runs suffices.
+    At most `FIGURES` subscriptions that are not fine have a map. If all are fine, only the first one has a
+    map. A subscription has no map if its source shows no entries after the mark-delete position. Maps are
+    detailed until the budget of `DETAIL_RUNS` runs is used.
     """
     from bokeh.embed import json_item
 
