@@ -101,7 +101,14 @@ def runs_here(line: str) -> bool:
     return not any(word in line for word in NEEDS_A_CLUSTER) and "*" not in line
 
 
-@pytest.mark.parametrize("name", [name for name in COMMANDS if name not in ("collect", "record")])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow) if name == "dev-broker" else name
+        for name in COMMANDS
+        if name not in ("collect", "record")
+    ],
+)
 def test_an_example_of_each_command_runs(name: str, folder: Path) -> None:
     if name.startswith(("spark ", "rescue ")):
         pytest.skip("the tests of Spark and of rescue run them")

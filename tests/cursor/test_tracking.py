@@ -119,7 +119,9 @@ class Life:
         self.subscription.save(self.store, replace=True)
 
 
-@pytest.mark.parametrize("kind", ["Shared", "Exclusive", "Key_Shared"])
+@pytest.mark.parametrize(
+    "kind", ["Key_Shared", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("Shared", "Exclusive"))]
+)
 def test_a_subscriptions_tracked_changes_are_the_differences(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -241,7 +241,7 @@ def test_what_was_once_folded_wrongly_is_followed_to_the_truth(name: str) -> Non
     same_in_order(CASES[name])
 
 
-@pytest.mark.parametrize("by_topic", [False, True])
+@pytest.mark.parametrize("by_topic", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_random_histories_in_their_order_lead_to_the_truth(by_topic: bool) -> None:
     for seed in range(60):
         same_in_order(random_history(seed, by_topic=by_topic))
