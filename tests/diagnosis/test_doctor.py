@@ -524,6 +524,12 @@ def test_dumps_of_several_days_say_when_a_limit_is_reached() -> None:
     assert f"{limit} its limit is reached on Friday, 2026-11-27 11:08 UTC" in notes
     assert any(note.startswith("the mark-delete position has not moved since") for note in notes)
     assert any(note.startswith("the number of ranges grew by 2,000 since") for note in notes)
+    # With an open cursor ledger, 4.2 counts entries, and with one that is only read, ranges.
+    loaded = replace(dated(2, 3_000), cursor_ledger="read-only")
+    judged = JudgedBroker.of("4.2", others_are_defaults=True)
+    found = Checkup.of([dated(0, 1_000), loaded], judged)
+    assert [each.usage[0].what for each in found.diagnoses] == ["ranges"]
+    assert not any(note.startswith("managedLedgerMaxUnackedRanges") for note in found.diagnoses[0].notes)
 
 
 def test_dumps_a_moment_apart_are_no_trend() -> None:
