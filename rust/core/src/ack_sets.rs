@@ -39,7 +39,8 @@ const SETS_MIN: usize = SETS_MAX / 4;
 pub struct AckSets {
     ledgers: BTreeMap<i64, Vec<Chunk>>,
     len: usize,
-    /// The chunk of the last change. It is tried first, because acknowledgments come almost in order.
+    /// The index of the chunk that changed last. A search tries this chunk first, because acknowledgments come almost
+    /// in order.
     last: usize,
     tracking: Tracking,
 }
@@ -166,7 +167,8 @@ impl AckSets {
         true
     }
 
-    /// Acknowledges the messages of an entry whose bit is clear. An entry without a set gets these words.
+    /// Acknowledges the messages of an entry whose bits are clear in `words`. If the entry has no set, `words` become
+    /// its set.
     pub fn intersect(&mut self, position: Position, words: &[i64]) -> Effect {
         let Position { ledger_id, entry_id } = position;
         let last = &mut self.last;
@@ -248,9 +250,9 @@ impl AckSets {
             .collect())
     }
 
-    /// Sets the words of an entry, if the entry has no set or if their first unacknowledged batch index is higher than
-    /// that of the set. Returns whether this changed the set. Brokers before 5.0 apply cumulative acknowledgments in
-    /// this way.
+    /// Sets the words of an entry if the entry has no set, or if the first unacknowledged batch index in `words` is
+    /// higher than the one in the present set. Returns whether this changed the set. Brokers before 5.0 apply
+    /// cumulative acknowledgments in this way.
     pub fn replace_if_later(&mut self, position: Position, words: &[i64]) -> bool {
         let mut stored = Vec::new();
         store(words, &mut stored);
@@ -302,7 +304,7 @@ impl AckSets {
         before - self.len
     }
 
-    /// Removes the sets of acknowledged entries; returns their number. O(sets).
+    /// Removes the sets of the entries in `acked`; returns their number. O(sets).
     pub fn remove_ranges(&mut self, acked: &PositionRangeSet) -> usize {
         self.retain(|position, _| !acked.contains(position.ledger_id, position.entry_id))
     }
@@ -385,7 +387,7 @@ impl AckSets {
         }
     }
 
-    /// Returns the sets that are missing in `older` or have other words there. O(sets).
+    /// Returns the sets of the entries that have no set, or another set, in `older`. O(sets).
     #[must_use]
     pub fn changed_from(&self, older: &Self) -> Self {
         let mut changed = Self::new();

@@ -80,11 +80,11 @@ pub enum Flaw {
     Negative = 3,
     /// A batch index, batch size or ack set beyond the limit.
     BatchTooLarge = 4,
-    /// A seek between two acknowledgments that was folded after both.
+    /// A seek that was folded after two acknowledgments, although its place is between theirs.
     SeekBetween = 5,
-    /// A cleared backlog without a position, in events that were folded without the events before it.
+    /// A cleared backlog without a position. The fold does not have the events before it, so the position is unknown.
     ClearedBlindly = 6,
-    /// An acknowledgment in a transaction, in events that were folded without the commits.
+    /// An acknowledgment in a transaction. The fold does not have the commits, so the outcome is unknown.
     InTransaction = 7,
 }
 
@@ -265,9 +265,10 @@ impl Ledger {
 /// The partials of many subscriptions. The module documentation describes them.
 #[derive(Debug, Clone, Default)]
 pub struct Partials {
-    /// Whether the order of acknowledgments is kept, which a later seek needs.
+    /// Whether the places of acknowledgments are stored. A seek that is folded later needs them.
     ordered: bool,
-    /// Whether the seeks and the cleared backlogs without a position were given before the events.
+    /// Whether the caller applies every seek ([`Partials::seek`]) and every cleared backlog ([`Partials::clear`])
+    /// before it feeds events.
     resets_known: bool,
     /// The number of messages in the largest accepted batch.
     batch_size_max: i64,
@@ -282,8 +283,9 @@ pub struct Partials {
 }
 
 impl Partials {
-    /// Creates an object without subscriptions. `ordered` keeps the order of acknowledgments. With `resets_known`, the
-    /// caller calls [`Self::seek`] and [`Self::clear`] before it feeds the events.
+    /// Creates an object without subscriptions. With `ordered`, the places of acknowledgments are stored. With
+    /// `resets_known`, the caller applies every seek ([`Self::seek`]) and every cleared backlog ([`Self::clear`])
+    /// before it feeds events.
     #[must_use]
     pub fn new(ordered: bool, resets_known: bool, batch_size_max: i64) -> Self {
         let batch_size_max = batch_size_max.clamp(0, i32::MAX.into());
@@ -375,7 +377,7 @@ impl Partials {
         (seek != FIRST && self.compare(order, seek) != Ordering::Greater).then_some(seek)
     }
 
-    /// Applies the deletion of a subscription; a later seek creates it again.
+    /// Applies the deletion of a subscription. A later seek means that the subscription was created again.
     pub fn delete(&mut self, pair: u32, order: Order) {
         let known = self.pairs[pair as usize].rare.deleted;
         if known.is_none_or(|known| self.compare(known, order) == Ordering::Less) {
@@ -417,8 +419,8 @@ impl Partials {
         self.widen_acked(pair, order, order);
     }
 
-    /// Applies the state of a subscription before all events: `info`, and the known ledgers of the topic. If a seek is
-    /// already known, it voids the acknowledgments of this state.
+    /// Applies `info`, the state that the subscription had before its first event, and adds the known ledgers of its
+    /// topic. If a seek is already known, it voids the acknowledgments of this state.
     pub fn start(&mut self, pair: u32, info: &PositionInfo, ledgers: &[(i64, i64)]) {
         for (ledger_id, entries) in ledgers {
             let ledger = self.ledger(pair, *ledger_id);
@@ -476,7 +478,7 @@ impl Partials {
         })
     }
 
-    /// Sets the ledgers of a pair's topic. They replace the ledgers of the events.
+    /// Sets the ledgers of a pair's topic. They replace the ledgers that are computed from the events.
     pub fn set_ledgers(&mut self, pair: u32, ledgers: Ledgers) {
         self.pairs[pair as usize].rare.directory = Some(ledgers);
     }

@@ -25,12 +25,15 @@ use entries::Entries;
 /// The time at which all messages of a bucket are due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rounding {
-    /// The multiple of `2^bits` at or before: up to `2^bits - 1` ms early. apache/pulsar#23611 did this.
+    /// The greatest multiple of `2^bits` at or before the delivery time, so messages are up to `2^bits - 1` ms early.
+    /// apache/pulsar#23611 did this.
     Down = 0,
-    /// The multiple of `2^bits` at or after: up to `2^bits - 1` ms late, never early; past the last one it is
-    /// `i64::MAX`. Pulsar 4.2.4 does this if a delivery must not be early (strict cut-off).
+    /// The least multiple of `2^bits` at or after the delivery time, or `i64::MAX` if int64 has none. Messages are up
+    /// to `2^bits - 1` ms late and never early. Pulsar 4.2.4 does this if a delivery must not be early (strict
+    /// cut-off).
     Up = 1,
-    /// The last ms before the next multiple of `2^bits`: up to `2^bits - 1` ms late, never early. Pulsar
+    /// The last ms before the next multiple of `2^bits`. Messages are up to `2^bits - 1` ms late and never early.
+    /// Pulsar
     /// 4.2.4 does this with the lenient cut-off, which then delivers at most a tick early.
     BucketEnd = 2,
 }

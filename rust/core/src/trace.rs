@@ -85,7 +85,7 @@ pub struct TraceReader {
     of_topic: Vec<bool>,
     publish: Option<i32>,
     publish_failed: Option<i32>,
-    /// The kinds that need a transaction.
+    /// The numbers of the kinds `commit` and `abort`, whose lines need a transaction.
     ends_transaction: [Option<i32>; 2],
     topics: Names,
     subscriptions: Names,

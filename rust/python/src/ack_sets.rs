@@ -244,7 +244,8 @@ crate::methods::mapping_methods! { AckSets, 0,
         Ok(self.0.locked(py).insert(position, words.as_slice()))
     }
 
-    /// Acknowledge the messages of an entry whose bit is clear. An entry without a set gets the words.
+    /// Acknowledge the messages of an entry whose bits are clear in `words`. An entry without a set gets `words` as
+    /// set.
     ///
     /// Return the number of unacknowledged messages, or -1 if nothing changed. If the number is 0, the set is removed.
     fn intersect(
@@ -284,10 +285,10 @@ crate::methods::mapping_methods! { AckSets, 0,
         Ok(array(py, effects.map_err(raise)?.into_iter().map(Effect::code).collect()))
     }
 
-    /// Set the words of an entry if they start at a later message than its set; return whether this changed the set.
+    /// Replace the set of an entry if `words` begin at a later message; return whether this changed the set.
     ///
-    /// The words are set if the entry has no set, or if the first unacknowledged batch index of the words is higher.
-    /// Brokers before 5.0 apply cumulative acknowledgments in this way.
+    /// The words are set if the entry has no set, or if the first unacknowledged batch index in `words` is higher than
+    /// the one in the present set. Brokers before 5.0 apply cumulative acknowledgments in this way.
     fn replace_if_later(
         &self,
         py: Python<'_>,
@@ -360,7 +361,7 @@ crate::methods::mapping_methods! { AckSets, 0,
         Ok(())
     }
 
-    /// Return the sets that are missing in `older` or have other words there. O(sets).
+    /// Return the sets of the entries that have no set, or another set, in `older`. O(sets).
     #[pyo3(signature = (older, /))]
     fn changed_from(&self, py: Python<'_>, older: &Bound<'_, Self>) -> Self {
         let older = older.get().core(py);

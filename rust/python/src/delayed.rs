@@ -60,7 +60,7 @@ macro_rules! delayed_index {
 
             /// Add messages given as int64 arrays of one length; return how many were new.
             ///
-            /// Nothing changes if one is refused.
+            /// If a message is refused, nothing changes.
             fn add_many(
                 &self,
                 py: Python<'_>,
@@ -107,7 +107,7 @@ macro_rules! delayed_index {
                 Ok($crate::delayed::arrays(py, due.map_err($crate::convert::raise)?))
             }
 
-            /// Return whether a message added with these three integers is in the index.
+            /// Return whether the index has a message that was added with these three integers.
             #[pyo3(signature = (deliver_at_ms, ledger_id, entry_id, /))]
             fn contains(
                 &self,

@@ -1,4 +1,4 @@
-//! The wait of a fork until no batch runs detached.
+//! Makes a fork wait until no batch runs detached.
 //!
 //! A forked child has the memory of all threads but only one thread. If a batch of another thread held a structure at
 //! the fork, the structure in the child would be half changed and locked for ever. So `os.fork` waits for running

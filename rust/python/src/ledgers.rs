@@ -144,11 +144,11 @@ crate::methods::structure_methods! { Ledgers, 0, "Return an independent copy.", 
         }
     }
 
-    /// Return the first existing entry after a position, over ledger borders and empty ledgers. O(log n).
+    /// Return the first existing entry after a position, in the same ledger or a later one. O(log n).
     ///
     /// If there is none, the result is the position of the next entry to be written: at the end of the open ledger or,
-    /// if no ledger is open, after the last existing entry. The argument need not exist: any ledger id >= 0 and entry
-    /// id >= -1 are valid, and a position in an unknown or trimmed ledger is compared by its ids. Raises
+    /// if no ledger is open, after the last existing entry. The given position need not exist: any ledger id >= 0 and
+    /// entry id >= -1 are valid, and a position in an unknown or trimmed ledger is compared by its ids. Raises
     /// `ProtocolError` if there are no ledgers. (Pulsar: `getNextValidPosition`.)
     ///
     /// >>> Ledgers({2: 16, 3: 0, 5: 10}).next_valid(5, 9)
@@ -163,10 +163,10 @@ crate::methods::structure_methods! { Ledgers, 0, "Return an independent copy.", 
         position(py, next.ok_or_else(no_ledger)?)
     }
 
-    /// Return the last existing entry before a position, over ledger borders and empty ledgers. O(log n).
+    /// Return the last existing entry before a position, in the same ledger or an earlier one. O(log n).
     ///
-    /// If there is none, the result is entry -1 of the first ledger, or entry -1 of the argument's ledger if that
-    /// ledger id is smaller. The argument need not exist, as in `next_valid`. (Pulsar: `getPreviousPosition`.)
+    /// If there is none, the result is entry -1 of the first ledger, or entry -1 of the given ledger if its id is
+    /// smaller. The given position need not exist, as in `next_valid`. (Pulsar: `getPreviousPosition`.)
     ///
     /// >>> Ledgers({2: 16, 3: 0, 5: 10}).previous_valid(5, 0)
     /// Position(ledger_id=2, entry_id=15)

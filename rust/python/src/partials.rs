@@ -34,9 +34,9 @@ type PyCodes<'py> = (Option<PyReadonlyArray1<'py, i32>>, PyReadonlyArray1<'py, i
 /// Parameters
 /// ----------
 /// ordered : bool
-///     Keep the order of each subscription's acknowledgments, which a later seek needs.
+///     Store the places of each subscription's acknowledgments. A seek that is folded later needs them.
 /// resets_known : bool
-///     The caller calls `seek` and `clear` for all seeks and cleared backlogs before it feeds events.
+///     The caller applies every seek (`seek`) and every cleared backlog (`clear`) before it feeds events.
 /// batch_size_max : int
 ///     The number of messages in the largest accepted batch.
 ///
@@ -165,7 +165,7 @@ impl Partials {
         Ok(())
     }
 
-    /// Apply the state of a subscription before all events, and the known ledgers of its topic.
+    /// Apply `info`, the state that a subscription had before its first event, and add the known ledgers of its topic.
     ///
     /// If a seek is already known, it voids the acknowledgments of this state.
     fn start(
@@ -202,8 +202,8 @@ impl Partials {
         partials.settings().map(|(pair, detail)| (pair, detail.to_owned())).collect()
     }
 
-    /// Set the ledgers of a pair's topic: ascending ids, and numbers of entries. They replace the ledgers of the
-    /// events.
+    /// Set the ledgers of a pair's topic, given as ascending ids and numbers of entries. They replace the ledgers that
+    /// are computed from the events.
     fn set_ledgers(
         &self,
         py: Python<'_>,

@@ -169,9 +169,9 @@ impl PositionInfo {
     /// Parameters
     /// ----------
     /// form : str, optional
-    ///     `pulsar-ranges`, `pulsar-long-array`, `pulsar-auto` (the smaller of both that `broker` reads, at most the 5
-    ///     MiB of a bookie's frame) or `compact`. By default, the form from which the state was decoded, else
-    ///     `pulsar-ranges`. An unchanged decoded state returns the same bytes.
+    ///     `pulsar-ranges`, `pulsar-long-array`, `pulsar-auto` (the smaller of these two that `broker` can read, of at
+    ///     most the 5 MiB of a bookie's frame) or `compact`. The default is the form from which the state was decoded,
+    ///     or `pulsar-ranges` if it was not decoded. A decoded state that is unchanged returns the same bytes.
     /// max_ranges, max_ledgers, max_bytes : int, optional
     ///     Limits on ranges, on ledgers with ranges, and on encoded bytes.
     /// broker : str

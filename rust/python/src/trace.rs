@@ -15,7 +15,8 @@ use crate::shared::Shared;
 /// Parameters
 /// ----------
 /// kinds : list of (str, bool)
-///     The kinds of events, and whether each may apply to a whole topic; codes are indexes of this list.
+///     The kinds of events, each with whether it may apply to a whole topic. The kinds in the columns are indexes into
+///     this list.
 #[pyclass(frozen, module = "ackwell._native")]
 pub(crate) struct TraceReader(Shared<trace::TraceReader>);
 
@@ -32,7 +33,9 @@ impl TraceReader {
         self.0.locked(py).set_defaults(topic, subscription);
     }
 
-    /// Return three lists of names: topics, subscriptions and transactions, each from its number in `starts`.
+    /// Return three lists of names: topics, subscriptions and transactions.
+    ///
+    /// `starts` gives for each list the number of its first name; names with lower numbers are left out.
     fn names(&self, py: Python<'_>, starts: [usize; 3]) -> [Vec<String>; 3] {
         let reader = self.0.locked(py);
         let rest = |names: &Names, from: usize| {
@@ -42,7 +45,8 @@ impl TraceReader {
         std::array::from_fn(|index| rest(names[index], starts[index]))
     }
 
-    /// Return all fields of one line under their full names, without nulls. The line may contain escapes and unknown fields.
+    /// Return all fields of one line under their full names, without nulls. The line may contain escapes and unknown
+    /// fields.
     ///
     /// Raises `ValueError` if the text is not a JSON object, or contains a field twice.
     fn fields<'py>(&self, py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyDict>> {

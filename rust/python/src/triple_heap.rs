@@ -44,7 +44,7 @@ delayed_index! {
                 .ok_or_else(|| PyIndexError::new_err("peek of an empty heap"))
         }
 
-        /// Remove and return the earliest message; `IndexError` if it is empty.
+        /// Remove and return the earliest message; `IndexError` if there is none.
         fn pop(&self, py: Python<'_>) -> PyResult<Triple> {
             let message = self.0.locked(py).pop();
             message

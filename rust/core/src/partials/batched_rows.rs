@@ -162,7 +162,7 @@ impl Partials {
         Ok((least <= greatest).then(|| (at(least), at(greatest))))
     }
 
-    /// Applies a run of rows of one ledger. If a row needs a single check, returns false and applies no row.
+    /// Applies a run of rows of one ledger. If a row must be checked separately, returns false and applies no row.
     fn take_run(
         &mut self,
         rows: &Rows<'_>,

@@ -163,7 +163,7 @@ impl Batches {
         }
     }
 
-    /// Joins the words of an ack set. All messages after the words are acknowledged.
+    /// Acknowledges the messages of a batch whose bits are clear in `words`, and all messages after the words.
     #[inline]
     pub(super) fn join_words(&mut self, entry_id: i64, words: &[i64], size: i64) {
         let slot = self.slot_with_size(entry_id, size);
@@ -178,7 +178,7 @@ impl Batches {
         }
     }
 
-    /// Joins a batch from another part of the same ledger.
+    /// Merges a batch that was folded separately from events of the same ledger.
     pub(super) fn join(&mut self, other: Batch<'_>) {
         self.note_size(other.entry_id, other.size.unwrap_or(0));
         let Some(left) = other.left else { return };
@@ -317,7 +317,7 @@ impl Batches {
         &mut self.words[start + 1..=start + len]
     }
 
-    /// Joins the words of an ack set if the result needs more than one word.
+    /// Does the same as [`Self::join_words`] for a set that needs more than one word.
     fn join_long(&mut self, slot: Slot, words: &[i64]) {
         let own = self.reach(slot, words.len().max(2));
         for (index, own) in own.iter_mut().enumerate() {

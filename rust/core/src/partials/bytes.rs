@@ -41,8 +41,8 @@ const RANGES: u8 = 1;
 const WORDS: u8 = 2;
 
 impl Partials {
-    /// Returns the bytes of each ledger of a pair with the ledger id, and the bytes of the values without a ledger, if
-    /// there are any.
+    /// Returns the encoded state of a pair: the id and the bytes of each ledger. If the pair has values that belong to
+    /// no ledger, or if it has no ledger, bytes without an id come first.
     pub fn encode(&self, pair: u32) -> Vec<(Option<i64>, Vec<u8>)> {
         let known = &self.pairs[pair as usize];
         let mut ledgers: Vec<&Ledger> =
@@ -61,7 +61,8 @@ impl Partials {
         states
     }
 
-    /// Joins the bytes that [`Self::encode`] returned for one ledger of a pair.
+    /// Merges a part of a pair's state into this object. [`Self::encode`] returned the bytes `state` with this ledger
+    /// id.
     ///
     /// # Errors
     /// [`Error::Corrupt`] for invalid bytes, [`Error::NewerVersion`] for bytes of a newer release. Nothing is changed

@@ -235,7 +235,7 @@ impl Partials {
         Ok(Cursor { info, sizes, ledgers })
     }
 
-    /// Returns the ledgers of a pair by id, joined with the ledgers of its topic.
+    /// Returns the ledgers of a pair and of its topic, in order of id. A ledger of both is one part.
     fn parts<'a>(&'a self, pair: &'a Pair, topic: Option<&'a Pair>) -> Vec<Part<'a>> {
         let ledgers =
             |pair: &'a Pair| pair.ledgers.iter().map(|ledger| &self.ledgers[*ledger as usize]);
@@ -294,7 +294,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Returns the ledgers that appear in the events. The greatest is open.
+/// Returns the ledgers that appear in the events. The ledger with the greatest id is open.
 ///
 /// A recording can begin when a topic already has entries. So acknowledged entries in ledgers before the first ledger
 /// with a published entry count as existing.
@@ -320,7 +320,7 @@ fn last_acked(part: &Ledger) -> Option<i64> {
     part.acked.last_entry().max(part.up_to).max(partly).filter(|entry_id| *entry_id >= 0)
 }
 
-/// Returns an error if an acknowledged entry is in no ledger. The error has the first such position.
+/// Returns an error with the first acknowledged position that is in no ledger, if there is one.
 fn refuse_unpublished(
     parts: &[Part<'_>],
     ledgers: &Ledgers,
@@ -402,7 +402,7 @@ fn batches_of(parts: &[Part<'_>], acked: &mut PositionRangeSet) -> Result<(AckSe
     Ok((partly, sizes))
 }
 
-/// Adds a batch size for a position after all others.
+/// Appends the batch size of an entry. Its position must be after those in `sizes`.
 fn put_size(sizes: &mut Vec<SizeRun>, Position { ledger_id, entry_id }: Position, size: i64) {
     match sizes.last_mut() {
         Some(run) if run.ledger_id == ledger_id && run.end() == entry_id && run.size == size => {

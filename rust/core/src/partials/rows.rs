@@ -15,7 +15,7 @@ pub(super) struct PairsOfBatch<'a> {
 }
 
 const NO_PAIR: u32 = u32::MAX;
-/// The most code combinations for each row with which pairs are cached in an array.
+/// If there are more code combinations per row than this, pairs are not cached in an array.
 const CODES_PER_ROW: usize = 4;
 
 impl Partials {
@@ -61,7 +61,7 @@ impl Partials {
         Ok(first_flawed)
     }
 
-    /// Stores memory for the next batch of rows.
+    /// Keeps the memory of a batch of rows for the next batch.
     pub(super) fn keep(&mut self, memory: Memory) {
         if memory.pairs.len().max(memory.uncommitted.len()) <= ROWS_KEPT_MAX {
             self.memory = memory;
@@ -82,8 +82,8 @@ impl Partials {
         taken.is_ok()
     }
 
-    /// Applies the seeks of `rows` before all other rows. The acknowledgments that precede a seek in the order of events
-    /// are then skipped.
+    /// Applies the seeks of `rows` before all other rows. The acknowledgments that precede a seek in the order of
+    /// events are then skipped.
     fn feed_seeks(&mut self, rows: &Rows<'_>, pairs: &mut PairsOfBatch<'_>) {
         for row in 0..rows.ledger_ids.len() {
             let is_seek = rows.action(row) == Action::Seek;

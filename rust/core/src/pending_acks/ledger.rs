@@ -235,7 +235,7 @@ impl PendingLedger {
     }
 }
 
-/// Returns whether a window over `pages` pages is larger than a hash map.
+/// Returns whether a window over `pages` pages is larger than a hash map of the same entries.
 #[inline]
 const fn is_thin(pages: u64, entries: usize) -> bool {
     pages > entries as u64 + SPARE_PAGES

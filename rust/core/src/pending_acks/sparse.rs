@@ -20,7 +20,7 @@ pub(super) struct Sparse {
     index: Option<Index>,
 }
 
-/// The entry ids as bits, counted from the first word.
+/// The entry ids as bits. Bit 0 is the first entry id of the word `first_word`.
 #[derive(Debug, Clone)]
 struct Index {
     first_word: i64,

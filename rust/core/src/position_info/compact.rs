@@ -65,7 +65,7 @@ pub(crate) fn decode(bytes: &[u8], max_bytes: usize) -> Result<PositionInfo> {
     take_body(BitReader::new(body.bytes()), max_bytes).map_err(|error| body.locate(error))
 }
 
-/// The body of an entry with a correct header.
+/// The bytes of the body of an entry, after its header was checked.
 enum Body<'a> {
     Plain(&'a [u8]),
     Decompressed(Vec<u8>),
@@ -79,8 +79,8 @@ impl Body<'_> {
         }
     }
 
-    /// Converts the offset of an error in the body to an offset in the entry. For a decompressed body, the message has
-    /// the offset.
+    /// Converts the offset of an error in the body to an offset in the entry. A decompressed body is not a part of the
+    /// entry. The error then has the offset at which the body begins, and its message contains the offset in the body.
     fn locate(&self, error: Error) -> Error {
         match (self, error) {
             (Self::Plain(_), Error::Corrupt { offset, message }) => {

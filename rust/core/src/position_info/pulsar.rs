@@ -24,8 +24,8 @@ const BATCHED_ENTRY_DELETION_INDEX_INFO: u32 = 5;
 const INDIVIDUAL_DELETED_MESSAGE_RANGES: u32 = 6;
 const IDLE_SINCE: u32 = 7;
 
-/// The bytes of a range with a ledger id and entry ids below 2^14, as most are. Reserving this much avoids growing, and
-/// so copying, a large vector.
+/// The encoded size, in bytes, of a range whose ledger id and entry ids are below 2^14, as in most ranges. Reserving
+/// this size for each range avoids growing, and so copying, a large vector.
 const USUAL_RANGE_BYTES: usize = 20;
 
 /// The maximum size of a Protocol Buffers message. A very large entry id would need a longer bit set.
@@ -62,8 +62,8 @@ impl PositionInfo {
         }
     }
 
-    /// Appends the smaller of Pulsar's forms. Returns the number of bytes of the ranges and of the long array, `None`
-    /// if the long array cannot hold the state.
+    /// Appends the state in the smaller of Pulsar's forms. Returns the encoded sizes in the ranges form and in the
+    /// long-array form, in bytes. The second is `None` if the long-array form cannot hold the state.
     pub(crate) fn put_smaller(&self, out: &mut Vec<u8>) -> (usize, Option<usize>) {
         let start = out.len();
         let (mut ranges, mut arrays) = (Vec::new(), Vec::new());

@@ -198,7 +198,7 @@ impl Stream {
         }
     }
 
-    /// Returns the runs that can have a position, from the last mark before it.
+    /// Returns the runs from the last mark before a position on. A run with the position can only be among them.
     pub(super) fn runs_from(&self, ledger: i64, entry: i64, slot_bits: u32) -> MessageRuns<'_> {
         let after =
             self.marks.partition_point(|m| (m.state.ledger, m.state.entry) < (ledger, entry));

@@ -5,8 +5,9 @@
 //!
 //! - `Runs`: gap and length of each run after the first, alternating, in two columns. The length of the last run
 //!   follows from the span.
-//! - `Holes`: for each hole, the number of acknowledged entries before it since the previous hole.
-//! - `Acks`: for each acknowledged entry except the first, the number of holes before it since the previous one.
+//! - `Holes`: for each hole, the number of acknowledged entries between the previous hole and this one.
+//! - `Acks`: for each acknowledged entry except the first, the number of holes between the previous acknowledged entry
+//!   and this one.
 //! - `Bitmap`: a bit per entry of the span, from a byte boundary.
 //!
 //! The reader applies each number at once, so hostile bytes allocate only the memory of the result.

@@ -10,8 +10,8 @@ use crate::position::Position;
 use crate::position_info::budget::Budget;
 use crate::position_info::messages::MAP_ENTRY_BYTES;
 
-/// Returns two numbers for each position in order: the difference from the previous ledger id, and the entry id. In the
-/// same ledger, the second is the entry id minus the previous one minus 1.
+/// Returns two numbers for each position in order: the difference from the previous ledger id, and the entry id. If the
+/// previous position is in the same ledger, the second number is the entry id minus the previous entry id minus 1.
 fn position_numbers(
     positions: impl Iterator<Item = Position> + Clone,
 ) -> impl Iterator<Item = [u64; 2]> + Clone {
