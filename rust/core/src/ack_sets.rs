@@ -28,7 +28,7 @@ use ack_set::store;
 pub use ack_set::{AckSet, Words};
 use chunk::{Chunk, SETS_MAX};
 
-/// The most changes that a save writes one by one. With more changes, a full save is cheaper.
+/// The maximum number of changes that a save writes one by one. With more changes, a full save is cheaper.
 pub const CHANGES_MAX: usize = 1 << 16;
 
 /// A chunk with fewer sets is joined with a neighbour.
@@ -68,7 +68,7 @@ pub enum Effect {
 }
 
 impl Effect {
-    /// Returns the number of unacknowledged messages, or −1 if nothing changed.
+    /// Returns the number of messages that are unacknowledged after the change, or −1 if nothing changed.
     #[must_use]
     pub fn code(self) -> i64 {
         match self {
@@ -278,7 +278,7 @@ impl AckSets {
         true
     }
 
-    /// Removes the sets of entries at or before a position; returns their number. O(1) if there is none.
+    /// Removes the sets of entries at or before a position; returns their number. O(1) if there is no such set.
     pub fn remove_up_to(&mut self, last: Position) -> usize {
         let before = self.len;
         while let Some(first) = self.ledgers.first_entry()

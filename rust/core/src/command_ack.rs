@@ -12,13 +12,14 @@
 use crate::error::{Error, Result};
 use crate::position_info::wire::{Field, Reader, Value};
 
-/// The most messages in a batch: `ackwell.cursor.ack_sets.BATCH_SIZE_MAX`, which gives the reason.
+/// The maximum number of messages in a batch. `ackwell.cursor.ack_sets.BATCH_SIZE_MAX` gives the reason for this limit.
 pub const BATCH_SIZE_MAX: i32 = 1 << 20;
 
-/// The most 64-bit words in one ack set.
+/// The maximum number of 64-bit words in one ack set.
 pub const WORDS_MAX: usize = BATCH_SIZE_MAX as usize / 64;
 
-/// The greatest accepted nesting of `first_chunk`. Valid commands nest once; deeper nesting is hostile.
+/// The maximum depth of nested `first_chunk` fields. Valid commands nest once. Commands with deeper nesting are
+/// hostile.
 const CHUNK_DEPTH_MAX: usize = 4;
 
 /// The number of values of `ValidationError`.

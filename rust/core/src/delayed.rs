@@ -121,8 +121,8 @@ impl FromIterator<Delayed> for DelayedColumns {
     }
 }
 
-/// The most messages in a restored index. A run of any length takes a few bytes, but a caller that pops it needs 24
-/// bytes for each message.
+/// The maximum number of messages in a restored index. A run of any length takes a few bytes, but a caller that pops it
+/// needs 24 bytes for each message.
 pub(crate) const RESTORED_MAX: u64 = 1 << 32;
 
 /// An index of delayed messages. It has no clock; times are arguments.

@@ -54,9 +54,9 @@ pub enum Error {
     Limit(String),
     /// The memory that an argument requires is not available. Nothing was changed.
     Memory {
-        /// The number of items.
+        /// The number of items that the memory was to hold.
         items: usize,
-        /// The bytes of one item.
+        /// The size of one item in bytes.
         item_bytes: usize,
     },
 }

@@ -18,14 +18,14 @@ use std::cmp::Ordering;
 use crate::error::{Error, Result, Validity, invariant};
 use crate::position::Position;
 
-/// The most ledgers in a block. Growing a ledger in the middle costs at most a pass over one block and a pass over the
-/// list of blocks. At 100,000 ledgers each pass takes some hundred steps.
+/// The maximum number of ledgers in a block. Growing a ledger in the middle costs at most a pass over one block and a
+/// pass over the list of blocks. At 100,000 ledgers each pass takes some hundred steps.
 const BLOCK: usize = 256;
 
 /// The state of a ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LedgerState {
-    /// The greatest ledger, still written to.
+    /// The ledger with the greatest id, to which the broker still writes.
     Open,
     /// A ledger that no longer grows. It has its entries until it is trimmed.
     Closed,
@@ -269,7 +269,7 @@ impl Ledgers {
         })
     }
 
-    /// Returns the last entry id of a ledger that exists or is at or before `passed`; −1 if there is none.
+    /// Returns the greatest entry id of a ledger whose entry exists or is at or before `passed`; −1 if there is none.
     fn last_existing_or_passed(&self, ledger_id: i64, passed: Position) -> i64 {
         let last_passed = match ledger_id.cmp(&passed.ledger_id) {
             _ if ledger_id < 0 => -1,

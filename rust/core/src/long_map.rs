@@ -20,7 +20,7 @@ use crate::error::{Error, Result, Validity, invariant, make_room};
 
 /// The key that marks a gap; its value is in `LongMap::gap_value`.
 const GAP: i64 = i64::MIN;
-/// The fewest homes of a map that is not empty.
+/// The minimum number of homes of a map that is not empty.
 const HOMES_MIN: usize = 4;
 /// The initial number of slots after the last home. Keys that do not fit at the last homes are stored there.
 const SPILL: usize = 4;
@@ -299,8 +299,8 @@ impl LongMap {
         value
     }
 
-    /// Lengthens the array after its homes to `slots` slots. It grows by the length of a run, not by a fraction of the
-    /// array.
+    /// Extends the array to `slots` slots; the homes stay the same. It reserves only [`SPILL`] more slots at a time, not
+    /// a fraction of the array.
     fn spill_to(&mut self, slots: usize) {
         self.slots.reserve_exact(SPILL);
         self.slots.resize(slots, (GAP, 0));

@@ -198,7 +198,7 @@ impl DerefMut for Rare {
 #[derive(Debug, Clone, Default)]
 struct Ledger {
     ledger_id: i64,
-    /// The least number of entries that the ledger has.
+    /// The number of entries that the ledger has at least, according to the events.
     entries: i64,
     /// The entry up to which everything is acknowledged; -1 if everything in earlier ledgers is acknowledged.
     up_to: Option<i64>,

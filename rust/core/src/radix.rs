@@ -3,7 +3,7 @@
 //! It sorts the times of one bucket, whose keys differ in a few bits. Two or three passes over 8-byte pairs cost a
 //! quarter of a comparison sort of the messages. Moving the messages afterwards is one pass.
 
-/// The most bits of a key. Larger keys need a comparison sort.
+/// The maximum number of bits of a key. Larger keys need a comparison sort.
 pub(crate) const KEY_BITS_MAX: u32 = 32;
 
 /// Returns the indexes of `keys` in ascending order of key. Equal keys keep their order. Keys are below `2^bits`.

@@ -29,7 +29,7 @@ pub(crate) use entry_set::EntrySet;
 use ledger_acks::LedgerAcks;
 use run::Run;
 
-/// The most words of a Java `BitSet`, whose indexes are below 2^31.
+/// The maximum number of words of a Java `BitSet`, whose indexes are below 2^31.
 const JAVA_BIT_SET_WORDS: i64 = 1 << 25;
 
 /// The number of words that are added at once. It is large enough to avoid a look-up for each word, and small enough

@@ -38,7 +38,8 @@ pub enum Rounding {
     BucketEnd = 2,
 }
 
-/// The most dropped bits, for buckets of 2^62 ms. With one more bit, there would be no bucket for positive times.
+/// The maximum number of dropped bits, for buckets of 2^62 ms. With one more bit, there would be no bucket for positive
+/// times.
 pub const BITS_MAX: u32 = 62;
 
 #[derive(Debug, Clone)]

@@ -32,10 +32,10 @@ use open_slot::OpenSlot;
 use run::MessageRun;
 use slot::Slot;
 
-/// The bits of a new slot in ms: it spans about 2^22 ms, 70 minutes. A week has 144 slots, so their fixed costs are
+/// A new slot is about 2^`SLOT_MS_BITS` ms wide, which is 70 minutes. A week has 144 slots, so their fixed costs are
 /// negligible. The cost of random positions does not depend on the width.
 const SLOT_MS_BITS: u32 = 22;
-/// The least bits of a slot in ticks. So a slot spans several ticks even if a tick takes hours.
+/// A new slot is at least 2^`SLOT_BITS_MIN` ticks wide, so it spans several ticks even if a tick takes hours.
 const SLOT_BITS_MIN: u32 = 6;
 /// The largest number of messages of a slot that is always opened without a split. 4,096 runs take 224 KiB.
 const OPEN_MAX: u64 = 4096;
@@ -60,7 +60,7 @@ const GROUPED_MAX: usize = 1 << 16;
 #[derive(Debug, Clone)]
 pub struct TimeWheel {
     tick_ms: i64,
-    /// The bits of a new slot, in ticks.
+    /// A new slot is up to 2^`slot_bits` ticks wide.
     slot_bits: u32,
     open: OpenSlot,
     slots: BTreeMap<i64, Box<Slot>>,
@@ -210,7 +210,7 @@ impl TimeWheel {
         served
     }
 
-    /// Opens the first slot, split until its first part is small.
+    /// Opens the first slot. A large slot is first split until its first part is small.
     fn open_first(&mut self) {
         while let Some((start, slot)) = self.slots.pop_first() {
             let (bits, bytes) = (slot.bits, slot.heap_bytes() as u64);

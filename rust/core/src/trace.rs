@@ -15,7 +15,7 @@ use crate::partials::{Mixed, NULL};
 use fields::{Fields, Name};
 pub use line::{FieldValue, LineFields};
 
-/// The least length of an event's line.
+/// The minimum length of an event's line in bytes.
 const LINE_BYTES_MIN: usize = 16;
 
 /// Columns of events. [`NULL`] means null.

@@ -33,8 +33,8 @@ use chunks::Chunks;
 use packing::{Extent, sort_descending};
 use rung::Rung;
 
-/// The most messages of a bucket that is sorted without a split. 1,024 messages of 24 bytes fit into a first-level
-/// cache.
+/// The maximum number of messages of a bucket that is sorted without a split. 1,024 messages of 24 bytes fit into a
+/// first-level cache.
 const SORT_MAX: usize = 1024;
 /// The intended number of messages in a bucket of a new rung. It is below [`SORT_MAX`], so that evenly distributed
 /// messages need no further split. Between 32 and 512, the best and the worst value differ by 20 % in speed.

@@ -577,7 +577,7 @@ impl Partials {
     }
 }
 
-/// The most rows whose copies are kept for the next call. They take some tens of MB.
+/// The maximum number of rows whose copies are kept for the next call. They take some tens of MB.
 const COPIES_KEPT_MAX: usize = 1 << 20;
 
 /// Copies of the columns of events in reused memory. No other thread can write to them.

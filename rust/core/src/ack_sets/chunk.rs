@@ -2,10 +2,10 @@
 
 use super::ack_set::AckSet;
 
-/// The most ack sets in a chunk: the number of bits in a mask of changes.
+/// The maximum number of ack sets in a chunk: the number of bits in a mask of changes.
 pub(super) const SETS_MAX: usize = 128;
 
-/// The most stored words in a chunk with several sets. An insertion moves at most this many.
+/// The maximum number of stored words in a chunk with several sets. An insertion moves at most this many.
 const WORDS_MAX: usize = 1024;
 
 /// A chunk of ack sets. An entry id is `base` plus an offset, so an entry takes 4 bytes in addition to its words.

@@ -16,7 +16,7 @@ use super::Mixed;
 /// The number of entries in a page. It is small, so that a single entry takes only 220 bytes.
 const PAGE: usize = 16;
 
-/// The most pages that are searched without a table. So small ledgers need no table.
+/// The maximum number of pages that are searched without a table. So small ledgers need no table.
 const PAGES_SCANNED_MAX: usize = 4;
 
 #[derive(Debug, Clone, Default)]

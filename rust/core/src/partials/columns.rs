@@ -48,7 +48,7 @@ fn append<T: Clone>(all: &mut Vec<T>, values: Vec<T>) {
     }
 }
 
-/// The names of the columns of a cursor's numbers. A row without a cursor has nulls.
+/// The names of the integer columns. A row without a cursor has nulls.
 pub const INTEGERS: [&str; 9] = [
     "mark_delete_ledger_id",
     "mark_delete_entry_id",

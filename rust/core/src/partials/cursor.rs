@@ -144,8 +144,8 @@ impl Cursor {
     }
 }
 
-/// The most bytes that are stored uncompressed in the zlib stream. Creating an encoder for so little takes longer than
-/// the rest of a cursor.
+/// The maximum number of bytes that are stored uncompressed in the zlib stream. Creating an encoder for so little takes
+/// longer than the rest of a cursor.
 const STORED_MAX: usize = 256;
 
 fn zlib(bytes: &[u8]) -> Vec<u8> {

@@ -182,13 +182,13 @@ pub(super) struct Memory {
     pub(super) uncommitted: Vec<u32>,
 }
 
-/// The most rows whose memory is kept for the next batch. It takes some tens of MB.
+/// The maximum number of rows whose memory is kept for the next batch. It takes some tens of MB.
 const ROWS_KEPT_MAX: usize = 1 << 20;
 
 /// The number of pairs in a group. The ledgers of a group fit into the second-level cache.
 const PAIRS_PER_GROUP: usize = 256;
 
-/// The least average length of runs of one pair. Rows with shorter runs are reordered.
+/// The minimum mean length of the runs of rows with one pair. Rows with shorter runs are reordered.
 const RUN: usize = 8;
 
 /// Returns the number of runs of rows with the same pair.

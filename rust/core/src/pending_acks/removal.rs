@@ -40,10 +40,11 @@ impl Removal {
         Ok(())
     }
 
-    /// Puts back the entries that were not notified. Returns all entries if `call` succeeded.
+    /// Puts back the entries for which no notification succeeded. Returns all removed entries if `call` is not an
+    /// error.
     ///
     /// # Errors
-    /// The error of the call.
+    /// The error in `call`, which is the result of the notifications.
     pub fn finish<E>(self, acks: &mut PendingAcks, call: Result<(), E>) -> Result<Vec<Entry>, E> {
         for &(ledger_id, entry_id, value) in &self.entries[self.notified..] {
             acks.put_back(ledger_id, entry_id, value);

@@ -36,8 +36,8 @@ const COMPRESSED: u8 = 1;
 /// Magic, version, flags and checksum.
 const HEADER_BYTES: usize = 7;
 
-/// The least size of a compressed body. In a shorter one, the header of a zstd frame takes more than the compression
-/// saves.
+/// The minimum size of a body that is compressed. In a shorter one, the header of a zstd frame takes more than the
+/// compression saves.
 const COMPRESS_FROM_BYTES: usize = 64;
 
 /// The bits of the sections, in their order. A section is present if its bit is set.

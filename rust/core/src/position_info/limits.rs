@@ -14,11 +14,11 @@ use crate::range_set::PositionRangeSet;
 /// The limits of an encoding; `None` means unlimited.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Limits {
-    /// The most ranges of individually deleted messages.
+    /// The maximum number of ranges of individually deleted messages.
     pub max_ranges: Option<usize>,
-    /// The most ledgers with individually deleted messages.
+    /// The maximum number of ledgers with individually deleted messages.
     pub max_ledgers: Option<usize>,
-    /// The most encoded bytes.
+    /// The maximum encoded size in bytes.
     pub max_bytes: Option<usize>,
 }
 

@@ -31,7 +31,7 @@ const USUAL_RANGE_BYTES: usize = 20;
 /// The maximum size of a Protocol Buffers message. A very large entry id would need a longer bit set.
 const MESSAGE_BYTES_MAX: usize = i32::MAX as usize;
 
-/// The most bytes of an entry that a bookie accepts by default: a frame of 5 MiB minus its header.
+/// The maximum size of an entry that a bookie accepts by default, in bytes: a frame of 5 MiB minus its header.
 const BROKER_ENTRY_BYTES_MAX: usize = (5 << 20) - (1 << 10);
 
 /// The first major version whose every release reads [`Form::PulsarLongArray`] (apache/pulsar#9292).

@@ -18,7 +18,8 @@ use crate::frame::{FrameReader, FrameWriter};
 
 const MAGIC: [u8; 4] = *b"AKTW";
 const VERSION: u8 = 1;
-/// The most bits of a slot. Ticks in a slot are then far from the ends of int64, so that their differences fit.
+/// A slot is at most 2^`BITS_MAX` ticks wide. Ticks in a slot are then far from the ends of int64, so that their
+/// differences fit.
 const BITS_MAX: u32 = 60;
 
 impl TimeWheel {

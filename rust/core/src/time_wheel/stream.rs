@@ -181,7 +181,7 @@ impl Stream {
         self.bits.put(low_mask(ESCAPE) | kind << ESCAPE, ESCAPE + 2);
     }
 
-    /// Writes the length of a number in six bits, then the number.
+    /// Writes the number of bits of a number minus 1, in six bits, and then the number.
     fn number(&mut self, number: u64) {
         let length = number.checked_ilog2().unwrap_or(0);
         self.bits.put(u64::from(length), 6);

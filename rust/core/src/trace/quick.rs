@@ -8,7 +8,7 @@
 use super::fields::{Fields, Key, NAMES, Name};
 use crate::partials::NULL;
 
-/// The most bytes of a predicted key: a comma, the key in quotes and a colon.
+/// The maximum length of a predicted key in bytes. A key includes a comma, quotes and a colon.
 const BYTES: usize = 32;
 
 /// The number of predicted keys after each key.

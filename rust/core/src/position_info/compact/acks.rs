@@ -18,10 +18,10 @@ use crate::error::{Error, Result};
 use crate::position_info::budget::Budget;
 use crate::range_set::{PositionRange, PositionRangeSet, RANGES_TOGETHER};
 
-/// The fixed memory that a ledger takes when it is decoded.
+/// The fixed memory of a decoded ledger, in bytes.
 const LEDGER_BYTES: usize = 160;
 
-/// The most memory that a decoded run takes. This is the case of runs that are far apart.
+/// The maximum memory of a decoded run, in bytes. A run takes this much if the runs are far apart.
 const RUN_BYTES: u64 = 48;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 
-/// The greatest accepted nesting of groups, which is the limit of Protocol Buffers. Deeper nesting is hostile.
+/// The maximum depth of nested groups, which is the limit of Protocol Buffers. Bytes with deeper nesting are hostile.
 const GROUP_DEPTH_MAX: usize = 100;
 
 /// A reader of one message in the input: the next byte to read, and the end of the message.
