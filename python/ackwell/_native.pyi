@@ -136,21 +136,21 @@ class Ledgers:
         Ledger ids only grow, so every ledger below `trimmed_before` counts as trimmed.
         """
     def next_valid(self, ledger_id: int, entry_id: int) -> Position:
-        """Return the first existing entry after a position, over ledger borders and empty ledgers. O(log n).
+        """Return the first existing entry after a position, in the same ledger or a later one. O(log n).
 
         If there is none, the result is the position of the next entry to be written: at the end of the open ledger or,
-        if no ledger is open, after the last existing entry. The argument need not exist: any ledger id >= 0 and entry
-        id >= -1 are valid, and a position in an unknown or trimmed ledger is compared by its ids. Raises
+        if no ledger is open, after the last existing entry. The given position need not exist: any ledger id >= 0 and
+        entry id >= -1 are valid, and a position in an unknown or trimmed ledger is compared by its ids. Raises
         `ProtocolError` if there are no ledgers. (Pulsar: `getNextValidPosition`.)
 
         >>> Ledgers({2: 16, 3: 0, 5: 10}).next_valid(5, 9)
         Position(ledger_id=5, entry_id=10)
         """
     def previous_valid(self, ledger_id: int, entry_id: int) -> Position:
-        """Return the last existing entry before a position, over ledger borders and empty ledgers. O(log n).
+        """Return the last existing entry before a position, in the same ledger or an earlier one. O(log n).
 
-        If there is none, the result is entry -1 of the first ledger, or entry -1 of the argument's ledger if that
-        ledger id is smaller. The argument need not exist, as in `next_valid`. (Pulsar: `getPreviousPosition`.)
+        If there is none, the result is entry -1 of the first ledger, or entry -1 of the given ledger if its id is
+        smaller. The given position need not exist, as in `next_valid`. (Pulsar: `getPreviousPosition`.)
 
         >>> Ledgers({2: 16, 3: 0, 5: 10}).previous_valid(5, 0)
         Position(ledger_id=2, entry_id=15)
@@ -768,7 +768,7 @@ class _DelayedIndex:
     ) -> int:
         """Add messages given as int64 arrays of one length; return how many were new.
 
-        Nothing changes if one is refused.
+        If a message is refused, nothing changes.
         """
     def pop_due(
         self, now_ms: int, max: int
@@ -779,7 +779,7 @@ class _DelayedIndex:
         `MemoryError` and removes nothing.
         """
     def contains(self, deliver_at_ms: int, ledger_id: int, entry_id: int, /) -> bool:
-        """Return whether a message added with these three integers is in the index."""
+        """Return whether the index has a message that was added with these three integers."""
     def __contains__(self, message: tuple[int, int, int], /) -> bool: ...
     def remove(self, deliver_at_ms: int, ledger_id: int, entry_id: int, /) -> bool:
         """Remove the message that was added with these three integers; return whether it was in the index."""
@@ -872,9 +872,10 @@ class AckSets(Mapping[Position, tuple[int, ...]]):
     def set(self, ledger_id: int, entry_id: int, words: Iterable[int]) -> bool:
         """Set the words of an entry; return whether this changed them."""
     def intersect(self, ledger_id: int, entry_id: int, words: Iterable[int]) -> int:
-        """Acknowledge the messages of an entry whose bit is clear. An entry without a set gets the words.
+        """Acknowledge the messages of an entry whose bits are clear in `words`.
 
-        Return the number of unacknowledged messages, or -1 if nothing changed. If the number is 0, the set is removed.
+        If the entry has no set, `words` become its set. Return the number of unacknowledged messages, or -1 if nothing
+        changed. If the number is 0, the set is removed.
         """
     def intersect_many(
         self, ledger_ids: ArrayLike, entry_ids: ArrayLike, starts: ArrayLike, words: ArrayLike
@@ -885,10 +886,10 @@ class AckSets(Mapping[Position, tuple[int, ...]]):
         later rows of this entry change nothing. Nothing changes if an argument is refused.
         """
     def replace_if_later(self, ledger_id: int, entry_id: int, words: Iterable[int]) -> bool:
-        """Set the words of an entry if they start at a later message than its set; return whether this changed the set.
+        """Replace the set of an entry if `words` begin at a later message; return whether this changed the set.
 
-        The words are set if the entry has no set, or if the first unacknowledged batch index of the words is higher.
-        Brokers before 5.0 apply cumulative acknowledgments in this way.
+        The words are set if the entry has no set, or if the first unacknowledged batch index in `words` is higher than
+        the one in the present set. Brokers before 5.0 apply cumulative acknowledgments in this way.
         """
     def remove(self, ledger_id: int, entry_id: int, /) -> bool:
         """Remove the set of an entry; return whether it had one."""
@@ -907,7 +908,7 @@ class AckSets(Mapping[Position, tuple[int, ...]]):
     def update(self, sets: _Sets, /) -> None:
         """Set the words of the entries in a mapping or an iterable of pairs."""
     def changed_from(self, older: AckSets, /) -> AckSets:
-        """Return the sets that are missing in `older` or have other words there. O(sets)."""
+        """Return the sets of the entries that have no set, or another set, in `older`. O(sets)."""
     def clear(self) -> None:
         """Remove every set. The changes since the last save are then unknown."""
     def ledger_ids(self) -> list[int]:
@@ -981,7 +982,7 @@ class TripleLongHeap(_DelayedIndex):
     def peek(self) -> tuple[int, int, int]:
         """Return the earliest message; `IndexError` if there is none."""
     def pop(self) -> tuple[int, int, int]:
-        """Remove and return the earliest message; `IndexError` if it is empty."""
+        """Remove and return the earliest message; `IndexError` if there is none."""
 
 _BucketMode = Literal["round_down", "round_up", "bucket_end"]
 
@@ -1192,9 +1193,10 @@ class PositionInfo:
         Parameters
         ----------
         form : str, optional
-            `pulsar-ranges`, `pulsar-long-array`, `pulsar-auto` (the smaller of both that `broker` reads, at most the 5
-            MiB of a bookie's frame) or `compact`. By default, the form from which the state was decoded, else
-            `pulsar-ranges`. An unchanged decoded state returns the same bytes.
+            `pulsar-ranges`, `pulsar-long-array`, `pulsar-auto` or `compact`. `pulsar-auto` is the smaller of the first
+            two that `broker` can read, at most the 5 MiB of a bookie's frame. The default is the form from which the
+            state was decoded, or `pulsar-ranges` if it was not decoded. A decoded state that is unchanged returns the
+            same bytes.
         max_ranges, max_ledgers, max_bytes : int, optional
             Limits on ranges, on ledgers with ranges, and on encoded bytes.
         broker : str
@@ -1443,9 +1445,9 @@ class Partials:
     Parameters
     ----------
     ordered : bool
-        Keep the order of each subscription's acknowledgments, which a later seek needs.
+        Store the places of each subscription's acknowledgments. A seek that is folded later needs them.
     resets_known : bool
-        The caller calls `seek` and `clear` for all seeks and cleared backlogs before it feeds events.
+        The caller applies every seek (`seek`) and every cleared backlog (`clear`) before it feeds events.
     batch_size_max : int
         The number of messages in the largest accepted batch.
 
@@ -1498,7 +1500,7 @@ class Partials:
     def clear(self, pair: int, file: int, sequence: int, ledger_id: int, entry_id: int) -> None:
         """Apply a cleared backlog: everything up to `ledger_id:entry_id` is acknowledged."""
     def start(self, pair: int, info: PositionInfo, ledgers: Iterable[tuple[int, int]]) -> None:
-        """Apply the state of a subscription before all events, and the known ledgers of its topic.
+        """Apply `info`, the state of a subscription before its first event, and add the known ledgers of its topic.
 
         If a seek is already known, it voids the acknowledgments of this state.
         """
@@ -1507,8 +1509,9 @@ class Partials:
     def settings(self) -> list[tuple[int, str]]:
         """Return `(pair, JSON text)` for each pair with settings."""
     def set_ledgers(self, pair: int, ledger_ids: ArrayLike, entries: ArrayLike) -> None:
-        """Set the ledgers of a pair's topic: ascending ids, and numbers of entries. They replace the ledgers of the
-        events.
+        """Set the ledgers of a pair's topic, given as ascending ids and numbers of entries.
+
+        They replace the ledgers that are computed from the events.
         """
     def flaw(self, pair: int) -> FlawFound | None:
         """Return the flaw of a pair as a dictionary, or None.
@@ -1628,17 +1631,22 @@ class TraceReader:
     Parameters
     ----------
     kinds : list of (str, bool)
-        The kinds of events, and whether each may apply to a whole topic; codes are indexes of this list.
+        The kinds of events, each with whether it may apply to a whole topic. The kinds in the columns are indexes into
+        this list.
     """
     def __new__(cls, kinds: Sequence[tuple[str, bool]]) -> Self: ...
     def set_defaults(self, topic: str | None = None, subscription: str | None = None) -> None:
         """Set the topic and the subscription of lines that do not name them. Call it at the start of each trace."""
     def names(self, starts: list[int]) -> list[list[str]]:
-        """Return three lists of names: topics, subscriptions and transactions, each from its number in `starts`."""
-    def fields(self, text: str) -> dict[str, Any]:
-        """Return all fields of one line under their full names, without nulls. The line may contain escapes and unknown fields.
+        """Return three lists of names: topics, subscriptions and transactions.
 
-        Raises `ValueError` if the text is not a JSON object, or contains a field twice.
+        `starts` gives for each list the number of its first name; names with lower numbers are left out.
+        """
+    def fields(self, text: str) -> dict[str, Any]:
+        """Return all fields of one line under their full names, without nulls.
+
+        The line may contain escapes and unknown fields. Raises `ValueError` if the text is not a JSON object, or
+        contains a field twice.
         """
     def read(
         self, data: bytes, start: int, end: int, line: int

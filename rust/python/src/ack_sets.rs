@@ -244,10 +244,10 @@ crate::methods::mapping_methods! { AckSets, 0,
         Ok(self.0.locked(py).insert(position, words.as_slice()))
     }
 
-    /// Acknowledge the messages of an entry whose bits are clear in `words`. An entry without a set gets `words` as
-    /// set.
+    /// Acknowledge the messages of an entry whose bits are clear in `words`.
     ///
-    /// Return the number of unacknowledged messages, or -1 if nothing changed. If the number is 0, the set is removed.
+    /// If the entry has no set, `words` become its set. Return the number of unacknowledged messages, or -1 if nothing
+    /// changed. If the number is 0, the set is removed.
     fn intersect(
         &self,
         py: Python<'_>,

@@ -165,7 +165,7 @@ impl Partials {
         Ok(())
     }
 
-    /// Apply `info`, the state that a subscription had before its first event, and add the known ledgers of its topic.
+    /// Apply `info`, the state of a subscription before its first event, and add the known ledgers of its topic.
     ///
     /// If a seek is already known, it voids the acknowledgments of this state.
     fn start(
@@ -202,8 +202,9 @@ impl Partials {
         partials.settings().map(|(pair, detail)| (pair, detail.to_owned())).collect()
     }
 
-    /// Set the ledgers of a pair's topic, given as ascending ids and numbers of entries. They replace the ledgers that
-    /// are computed from the events.
+    /// Set the ledgers of a pair's topic, given as ascending ids and numbers of entries.
+    ///
+    /// They replace the ledgers that are computed from the events.
     fn set_ledgers(
         &self,
         py: Python<'_>,

@@ -169,9 +169,10 @@ impl PositionInfo {
     /// Parameters
     /// ----------
     /// form : str, optional
-    ///     `pulsar-ranges`, `pulsar-long-array`, `pulsar-auto` (the smaller of these two that `broker` can read, of at
-    ///     most the 5 MiB of a bookie's frame) or `compact`. The default is the form from which the state was decoded,
-    ///     or `pulsar-ranges` if it was not decoded. A decoded state that is unchanged returns the same bytes.
+    ///     `pulsar-ranges`, `pulsar-long-array`, `pulsar-auto` or `compact`. `pulsar-auto` is the smaller of the first
+    ///     two that `broker` can read, at most the 5 MiB of a bookie's frame. The default is the form from which the
+    ///     state was decoded, or `pulsar-ranges` if it was not decoded. A decoded state that is unchanged returns the
+    ///     same bytes.
     /// max_ranges, max_ledgers, max_bytes : int, optional
     ///     Limits on ranges, on ledgers with ranges, and on encoded bytes.
     /// broker : str

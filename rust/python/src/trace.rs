@@ -45,10 +45,10 @@ impl TraceReader {
         std::array::from_fn(|index| rest(names[index], starts[index]))
     }
 
-    /// Return all fields of one line under their full names, without nulls. The line may contain escapes and unknown
-    /// fields.
+    /// Return all fields of one line under their full names, without nulls.
     ///
-    /// Raises `ValueError` if the text is not a JSON object, or contains a field twice.
+    /// The line may contain escapes and unknown fields. Raises `ValueError` if the text is not a JSON object, or
+    /// contains a field twice.
     fn fields<'py>(&self, py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyDict>> {
         let read = self.0.locked(py).fields(text).map_err(PyValueError::new_err)?;
         let fields = PyDict::new(py);
