@@ -33,8 +33,7 @@ pub enum Rounding {
     /// cut-off).
     Up = 1,
     /// The last ms before the next multiple of `2^bits`. Messages are up to `2^bits - 1` ms late and never early.
-    /// Pulsar
-    /// 4.2.4 does this with the lenient cut-off, which then delivers at most a tick early.
+    /// Pulsar 4.2.4 does this with the lenient cut-off, which then delivers at most a tick early.
     BucketEnd = 2,
 }
 

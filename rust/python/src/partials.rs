@@ -401,8 +401,8 @@ impl Partials {
 
     /// Merge states that `encode` returned. Each has a pair, and a ledger id or null.
     ///
-    /// Raises `CorruptStateError` for invalid bytes, and `NewerVersionError` for bytes of a newer release. The states
-    /// before the invalid one are then merged.
+    /// Raises `CorruptStateError` for invalid bytes, and `NewerVersionError` for bytes of a newer release. In both
+    /// cases, the states before the refused one are merged.
     fn merge(
         &self,
         py: Python<'_>,

@@ -205,7 +205,7 @@ impl Chunk {
         right
     }
 
-    /// Returns whether the sets of the next chunk fit into this chunk and leave room.
+    /// Returns whether the sets of the next chunk fit into this chunk and leave room for more sets.
     pub(super) fn can_take(&self, next: &Self) -> bool {
         next.entry_id(next.len() - 1).abs_diff(self.base) <= u64::from(u32::MAX)
             && self.len() + next.len() <= SETS_MAX / 4 * 3

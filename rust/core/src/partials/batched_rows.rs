@@ -114,7 +114,8 @@ impl BatchedRows {
 }
 
 impl Partials {
-    /// Applies rows, by runs if no batch exceeds the limit. Calls `add_flawed` with each flawed row.
+    /// Applies rows: long runs at once if no batch exceeds the limit, and all other rows one by one. Calls `add_flawed`
+    /// with each flawed row.
     pub(super) fn take_runs(
         &mut self,
         rows: &Rows<'_>,

@@ -15,7 +15,7 @@ pub(super) struct ByLedger<T> {
     ids: [i64; PLACES],
     places: [u32; PLACES],
     met: Vec<(i64, T)>,
-    /// The index in `met` of each ledger that another ledger replaced in the table.
+    /// The index in `met` of every ledger. It is searched if the table has another ledger at the ledger's place.
     all: BTreeMap<i64, u32>,
 }
 

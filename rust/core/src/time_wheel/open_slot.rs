@@ -86,8 +86,8 @@ impl OpenSlot {
         }
     }
 
-    /// Returns the runs in order of position, and the late messages. A message whose position is inside a run, at
-    /// another tick, comes after that run.
+    /// Returns the runs in order of position, and the late messages. If two runs begin at the same position with
+    /// different ticks, the longer run comes first.
     pub(super) fn into_parts(mut self) -> (Vec<MessageRun>, BTreeSet<Delayed>) {
         self.runs.sort_unstable_by_key(|run| (run.ledger, run.entry, Reverse(run.count)));
         (self.runs, self.late)
