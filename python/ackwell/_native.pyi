@@ -1240,7 +1240,7 @@ class PositionInfo:
         """The ledger of the mark-delete position."""
     @property
     def entry_id(self) -> int:
-        """The entry of the mark-delete position, -1 before the first."""
+        """The entry of the mark-delete position; -1 means before the first entry of the ledger."""
     @property
     def position(self) -> Position:
         """The mark-delete position."""

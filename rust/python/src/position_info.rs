@@ -262,7 +262,7 @@ impl PositionInfo {
         self.state.mark_delete.ledger_id
     }
 
-    /// The entry of the mark-delete position, -1 before the first.
+    /// The entry of the mark-delete position; -1 means before the first entry of the ledger.
     #[getter]
     fn entry_id(&self) -> i64 {
         self.state.mark_delete.entry_id

@@ -1,9 +1,13 @@
 //! The encoding of a set for pickles and other exchange between processes with the same version.
 //!
-//! The bytes are a version byte 1, then numbers as LEB128. First comes the number of ledgers. Each ledger, in order,
-//! has its distance from the previous ledger id, and the number of runs × 2, plus 1 for the form of words. Then follow
-//! either the distance from the previous run and the length of each run; or the index of the first word, the number of
-//! words, and the words in eight little-endian bytes each. The durable forms of a cursor are in `position_info`.
+//! The bytes are a version byte 1, and then numbers as LEB128. The first number is the number of ledgers. For each
+//! ledger, in order, follow its distance from the previous ledger id, and twice the number of its runs, plus 1 if its
+//! entries are written as words. The entries are written in one of two ways:
+//!
+//! - as runs: for each run, the distance from the previous run, and its length;
+//! - as words: the index of the first word, the number of words, and the words in eight little-endian bytes each.
+//!
+//! The durable forms of a cursor are in `position_info`.
 
 use super::window::Window;
 use super::{LedgerAcks, PositionRangeSet, Run, window};

@@ -57,7 +57,7 @@ impl Code {
         (code, u64::try_from(cost).unwrap_or(u64::MAX).saturating_add(header))
     }
 
-    /// Writes the code itself.
+    /// Writes the code, which precedes the numbers of the column.
     pub(super) fn put_header(self, bits: &mut BitWriter) {
         bits.put(u64::from(self.rice), 1);
         bits.put(u64::from(self.width), 7);
@@ -65,7 +65,7 @@ impl Code {
         bits.put(self.base, bits_of(self.base));
     }
 
-    /// Reads a code.
+    /// Reads the code that [`Code::put_header`] wrote.
     pub(super) fn take_header(bits: &mut BitReader<'_>) -> Result<Self> {
         let rice = bits.take(1)? == 1;
         let width = bits.take(7)? as u32;
