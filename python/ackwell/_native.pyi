@@ -1050,10 +1050,10 @@ class TimeBuckets(_DelayedIndex):
         than 2^32 messages.
         """
     def to_roaring(self, deliver_at_ms: int, ledger_id: int) -> tuple[bytes, bool] | None:
-        """Return `(data, wide)`: the entry ids of a ledger in a time's bucket as portable roaring, or None.
+        """Return the entry ids of a ledger in the bucket of a time: `(data, wide)`, or None if there are none.
 
-        `wide` is true for the 64-bit form, which is used if an id exceeds 32 bits. Roaring libraries read both
-        forms.
+        `data` is a roaring bitmap in the portable format, which roaring libraries read. `wide` is true for the
+        64-bit form, which is used if an id exceeds 32 bits.
         """
     def add_roaring(
         self, deliver_at_ms: int, ledger_id: int, data: bytes, *, wide: bool = False
@@ -1562,8 +1562,8 @@ class Partials:
     def merge(self, pairs: ArrayLike, ledger_ids: ArrayLike, states: Sequence[bytes]) -> None:
         """Merge states that `encode` returned. Each has a pair, and a ledger id or null.
 
-        Raises `CorruptStateError` for invalid bytes, and `NewerVersionError` for bytes of a newer release. The states
-        before the invalid one are then merged.
+        Raises `CorruptStateError` for invalid bytes, and `NewerVersionError` for bytes of a newer release. In both
+        cases, the states before the refused one are merged.
         """
     def commit_many(self, pairs: ArrayLike, transactions: NDArray[np.int32]) -> None:
         """Apply commits of transactions, given as an int64 array of pairs and an int32 array of transaction numbers.
