@@ -183,8 +183,8 @@ def loss_beyond(stats: SubscriptionStats, settings: BrokerSettings, usage: Limit
         )
     if usage.setting == LIST_LIMIT:
         return (
-            f"{share}: if the metadata store refuses the list, the broker can open no ledger, and the topic "
-            "does not load"
+            f"{share}: if the metadata store refuses the list, the broker repeats the write without end, the "
+            "topic does not load, and other topics of the broker fail"
         )
     ranges = stats.individually_deleted
     if usage.setting != RANGE_LIMIT or usage.what == IN_RANGES:
