@@ -9,7 +9,9 @@ from ackwell import (
     Ledgers,
     NotLoadedError,
     PositionInfo,
+    StoreError,
 )
+from ackwell.saving import recovery
 from ackwell.saving.journal import DELTAS_MAX, Journal
 from ackwell.saving.parts import Part, Save, cut
 from ackwell.store import MemoryLedger, MemoryStore
@@ -233,6 +235,31 @@ def test_a_long_chain_on_damaged_entries_is_walked_once() -> None:
     with pytest.raises(CorruptStateError, match="no save is undamaged"):
         Journal(store).load()
     assert DELTAS_MAX <= store.reads <= 2 * DELTAS_MAX
+
+
+def test_a_load_stops_at_the_limit_of_missing_entries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recovery, "MISSING_MAX", 3)
+    store = CountingStore(MemoryLedger(last_id=50))
+    with pytest.raises(StoreError, match="more than 3 entries up to entry 47 are missing"):
+        Journal(store).load()
+    assert store.reads == 4
+
+
+def test_a_delta_after_a_delta_reads_no_entry() -> None:
+    store = CountingStore(MemoryLedger())
+    journal = Journal(store)
+    kinds, reads = zip(
+        *((journal.save(PositionInfo(3, entry_id)).kind, store.reads) for entry_id in range(6)), strict=True
+    )
+    assert kinds == ("full", "full", "delta", "delta", "delta", "delta")
+    assert reads[2:] == (reads[2],) * 4
+
+
+def test_the_numbers_of_a_recovery_without_a_save() -> None:
+    for found in (recovery.Recovery(), Journal(MemoryStore()).load()):
+        assert (found.full_first_id, found.full_last_id, found.entry_id, found.last_id) == (-1, -1, -1, -1)
+        assert (found.full_bytes, found.deltas, found.delta_bytes) == (0, 0, 0)
+        assert (found.entries_read, found.bytes_read) == (0, 0)
 
 
 class CountingStore(MemoryStore):
