@@ -134,10 +134,10 @@ AREAS: Final = {
 | *batches* | batches of ten messages, 60 % of them acknowledged in a random order |
 | *batches shuffled* | the same, with the events of different subscriptions mixed within 20 s |
 | *batches in order* | batches of ten messages, 97 % of them acknowledged, mostly in order |
-| *batches left open* | batches of ten, 27 % of them acknowledged in part, 10 % not at all, all listed |
+| *batches left open* | batches of ten, 27 % acknowledged in part, 10 % not at all; the result lists both |
 | *batches of N* | one subscription with batches of N messages, 90 % of them acknowledged one by one |
 | *ack sets of N* | entries acknowledged by ack sets of N words of 64 bits |
-| *ack sets, one in twenty* | 5 % of the entries acknowledged by ack sets, the others as whole entries |
+| *ack sets, one in twenty* | 5 % of the entries acknowledged by ack sets, and the other entries as a whole |
 | *mixed kinds* | acknowledgments by batch index and by ack set |
 """,
     ),
@@ -153,7 +153,7 @@ AREAS: Final = {
 | *batches left open* | batches of ten messages, 27 % of them acknowledged in part, 10 % not at all |
 | *finish of the hot subscription* | the merge of the partials of the largest subscription |
 | *critical path* | the longest task of each stage, added up |
-| *copies* | the events of *files* several times, under different names |
+| *copies* | several copies of the files of the row *files*, under different file names |
 | *small files* | events in many files |
 | *N mixed* | N subscriptions of equal size, with their events in the order of time |
 | *no JVM* | `ackwell replay`, without Spark |
@@ -177,7 +177,7 @@ The peers are:
         "Pending acknowledgments",
         """These rows measure the map of unacknowledged deliveries. *hash-map plan* is the structure that
 apache/pulsar#26024 proposes. The peers in Java hold a lock, which costs about 8 ns of each
-call; ackwell's values are without a lock.
+call. ackwell is measured without a lock.
 
 | name | meaning |
 |---|---|
