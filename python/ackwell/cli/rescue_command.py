@@ -311,6 +311,8 @@ def unload(
         ackwell rescue unload --admin http://broker:8080 TOPIC --yes
 
     After an interrupted run, the next run completes it and unloads nothing.
+    If entries are missing before the release, the subscription stays held,
+    and the command ends with an error. Run the same command again.
     With a SUBSCRIPTION, the others of the topic are not protected.
 
     Exit code: as `ackwell rescue apply`.
