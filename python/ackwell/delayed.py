@@ -3,12 +3,13 @@
 `DelayedIndex` is the protocol of the three structures that can hold the waiting messages:
 
 ===================  ==================================  ==========================================
-structure            exact                               bytes a message
+structure            delivery times                      bytes for each message
 ===================  ==================================  ==========================================
-`TripleLongHeap`     yes                                 24 for any times
-`TimeBuckets(bits)`  to `2**bits` ms, early or late      0.1 and less for a fixed delay, 100 and
-                                                         more for scattered times
-`TimeWheel(tick)`    to a tick; 1 ms is exact            0.001 for a fixed delay, 2.7 to 4 scattered
+`TripleLongHeap`     exact                               8 to 9, or 24 if it cannot be packed
+`TimeBuckets(bits)`  within `2**bits` ms, early or late  0.1 or less for a fixed delay, 100 or more
+                                                         if the times are scattered
+`TimeWheel(tick)`    rounded up to a tick; a tick of     0.0004 for a fixed delay, 2.7 to 4.1 if
+                     1 ms is exact                       the times are scattered
 ===================  ==================================  ==========================================
 
 `DelayedDeliveryTracker` adds the operations that a dispatcher needs, like Apache Pulsar's trackers;

@@ -27,7 +27,7 @@ class Credentials(Protocol):
         """Return the value of the header `Authorization`; raises `StatsError` if it cannot be obtained."""
 
     def data(self) -> bytes:
-        """Return the data for the binary protocol; raises the errors of `header`."""
+        """Return the authentication data for the binary protocol; raises the errors of `header`."""
 
     def renew(self, header: str) -> bool:
         """Replace a header that a broker refused; return whether `header` now returns another value."""
@@ -70,7 +70,7 @@ class Token:
         return f"Bearer {self._current()}"
 
     def data(self) -> bytes:
-        """Return the data for the binary protocol."""
+        """Return the authentication data for the binary protocol."""
         return self._current().encode()
 
     def renew(self, header: str) -> bool:
@@ -104,7 +104,7 @@ class Basic:
         return "Basic " + base64.b64encode(self._data).decode()
 
     def data(self) -> bytes:
-        """Return the data for the binary protocol."""
+        """Return the authentication data for the binary protocol."""
         return self._data
 
     def renew(self, header: str) -> bool:

@@ -83,7 +83,7 @@ class OAuth2:
         return f"Bearer {self._current()}"
 
     def data(self) -> bytes:
-        """Return the data for the binary protocol."""
+        """Return the authentication data for the binary protocol."""
         return self._current().encode()
 
     def renew(self, header: str) -> bool:

@@ -329,7 +329,7 @@ class ClientConnection(asyncio.Protocol):
         self.send(CommandType.PRODUCER_SUCCESS, answer)
 
     def ping(self) -> None:
-        """Send a ping. The answer arrives after all commands that the client sent before the answer."""
+        """Send a ping. The client's earlier commands are handled before its answer to the ping arrives."""
         self.send(CommandType.PING, messages.CommandPing())
         self.flush()
 

@@ -81,7 +81,7 @@ class Window:
         self.file = folder / "window.json"
 
     def create(self, names: Sequence[Name], cluster: str | None) -> None:
-        """Write the list of subscriptions. If the window exists, keep its list, so that it is continued."""
+        """Write the list of subscriptions. If the window exists, keep its list: the run continues it."""
         self.folder.mkdir(parents=True, exist_ok=True)
         if self.file.exists():
             refuse_other_cluster(f"{self.folder} is", self._values()["cluster"], cluster)

@@ -50,7 +50,7 @@ def blocks(diagnosis: Diagnosis) -> list[tuple[str, str]]:
 
 
 def _coming_back(diagnosis: Diagnosis) -> PositionRangeSet | None:
-    """Return the entries that the worst restart loses; None if no restart loses any."""
+    """Return the entries whose acknowledgments the worst restart loses; None if no restart loses any."""
     worst = max(diagnosis.restarts, key=lambda loss: loss.entries, default=None)
     return worst.ranges if worst is not None and worst.entries else None
 
