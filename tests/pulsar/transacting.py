@@ -45,7 +45,7 @@ class TransactionalConsumer:
         self.again: list[tuple[float, Position]] = []
         """Each delivery of an acknowledged entry, with its time."""
         self.conflicts = 0
-        """Transactions that the broker refused because an entry was acknowledged already."""
+        """Transactions that the broker refused because a restored entry was in them."""
         self.errors: list[str] = []
         self.delivered: dict[Position, None] = {}
         """The entries that the consumer has and did not acknowledge, in order."""
@@ -168,6 +168,10 @@ class TransactionalConsumers:
         for each in self.consumers:
             with self._lock:
                 each.act()
+
+    def conflicts(self) -> int:
+        """Return the number of transactions that were aborted because of a conflict."""
+        return sum(each.conflicts for each in self.consumers)
 
     def close(self) -> None:
         """Stop the thread, and close every connection."""

@@ -73,6 +73,8 @@ class Trial(NamedTuple):
     """Other messages of acknowledged entries: of subscriptions not held yet, or released already."""
     parts_again: int
     """Acknowledged messages of partly acknowledged batches that were delivered again."""
+    conflicts: int
+    """Transactions that a consumer aborted because a restored entry was in them."""
     held: list[Name]
     """The holds that remain."""
     named: list[Name]
@@ -152,7 +154,7 @@ def _trial(
     killed: str,
     chance: random.Random,
 ) -> Trial:
-    before = len(application.redelivered())
+    before, conflicts = len(application.redelivered()), application.transactional.conflicts()
     codes, out = [], ""
     audit = window.with_suffix(".audit")
     commands = {
@@ -203,6 +205,7 @@ def _trial(
         sum(again),
         len(redelivered) - sum(again) - parts,
         parts,
+        application.transactional.conflicts() - conflicts,
         held,
         [name for name in held if f"still held: {name[1]!r} of {name[0]}" in out],
     )
