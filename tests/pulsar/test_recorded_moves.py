@@ -130,13 +130,12 @@ def test_a_move_that_forgets_parts_of_batches_is_a_gap(tmp_path: Path) -> None:
         received = [consumer.receive(60_000) for _ in range(BATCH)]
         consumer.acknowledge(received[0])
         _wait_until(lambda: len(first.cursor(topic, name)["batchDeletedIndexes"]) == 1)
-        assert _gaps(folder, name) == []
         cluster.move("public/moved", topic, second)
         again = [consumer.receive(60_000) for _ in range(BATCH)]
         assert second.cursor(topic, name)["batchDeletedIndexes"] == {}
         entry = again[0].message_id()
-        what = f"the state of {name}: a part of {entry.ledger_id()}:{entry.entry_id()}"
-        assert _gaps(folder, name) == [f"{what} was acknowledged before, and is delivered again"]
+    what = f"the state of {name}: a part of {entry.ledger_id()}:{entry.entry_id()}"
+    assert _gaps(folder, name) == [f"{what} was acknowledged before, and is delivered again"]
 
 
 def _wait_until(condition: Callable[[], bool]) -> None:
