@@ -20,6 +20,7 @@ use std::collections::BTreeMap;
 
 pub use budget::RESULT_BYTES_MAX;
 pub use compression::Compression;
+pub(crate) use compression::ZstdCompressor;
 pub use form::{Form, FormChoice};
 pub use limits::{Limits, Loss};
 pub use managed_cursor_info::ManagedCursorInfo;
@@ -135,8 +136,16 @@ impl PositionInfo {
         match form {
             Form::PulsarRanges => Ok(pulsar::encode_ranges(self)),
             Form::PulsarLongArray => pulsar::encode_long_array(self),
-            Form::Compact => compact::encode(self),
+            Form::Compact => self.encode_compact(&mut ZstdCompressor::default()),
         }
+    }
+
+    /// Encodes the state in the compact form, with a compressor for many states.
+    ///
+    /// # Errors
+    /// [`Error::Limit`] when the form cannot hold the state.
+    pub(crate) fn encode_compact(&self, zstd: &mut ZstdCompressor) -> Result<Vec<u8>> {
+        compact::encode(self, zstd)
     }
 
     /// Checks the invariants: ids in range.

@@ -5,7 +5,7 @@ use std::io::Write;
 
 use super::{Cursor, NULL, Partials};
 use crate::error::Result;
-use crate::position_info::Form;
+use crate::position_info::ZstdCompressor;
 
 /// Concatenated texts or byte strings. Text n is `bytes[offsets[n]..offsets[n + 1]]`.
 #[derive(Debug, Clone)]
@@ -62,7 +62,7 @@ pub const INTEGERS: [&str; 9] = [
 ];
 
 /// The columns of cursors. A row without a cursor has nulls and empty values.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct CursorColumns {
     /// The number of rows.
     pub rows: usize,
@@ -96,6 +96,7 @@ pub struct CursorColumns {
     pub ledger_ids: Vec<i64>,
     /// The number of entries of each ledger.
     pub entries: Vec<i64>,
+    zstd: ZstdCompressor,
 }
 
 impl Default for CursorColumns {
@@ -117,6 +118,7 @@ impl Default for CursorColumns {
             ledger_offsets: vec![0],
             ledger_ids: vec![],
             entries: vec![],
+            zstd: ZstdCompressor::default(),
         }
     }
 }
@@ -145,7 +147,7 @@ impl CursorColumns {
 
     fn put(&mut self, cursor: Cursor) -> Result<()> {
         let info = &cursor.info;
-        let compact = info.encode(Form::Compact)?;
+        let compact = info.encode_compact(&mut self.zstd)?;
         let compact_bytes = compact.len() as i64;
         self.compact.append(compact);
         let (ranges_bytes, long_array_bytes) = info.put_smaller(&mut self.position_info.bytes);

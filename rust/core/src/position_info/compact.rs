@@ -20,7 +20,7 @@ use bits::{BitReader, BitWriter};
 
 use super::PositionInfo;
 use super::budget::Budget;
-use super::compression::Compression;
+use super::compression::{Compression, ZstdCompressor};
 use super::wire::{Reader, put_varint};
 use crate::error::{Error, Result};
 use crate::position::Position;
@@ -53,10 +53,10 @@ mod section {
 }
 
 /// Writes a whole state.
-pub(crate) fn encode(info: &PositionInfo) -> Result<Vec<u8>> {
+pub(crate) fn encode(info: &PositionInfo, zstd: &mut ZstdCompressor) -> Result<Vec<u8>> {
     let mut bits = BitWriter::appending_to(vec![MAGIC, VERSION, 0, 0, 0, 0, 0]);
     put_body(&mut bits, info);
-    seal(bits.finish())
+    seal(bits.finish(), zstd)
 }
 
 /// Reads a whole state.
@@ -96,12 +96,12 @@ impl Body<'_> {
 }
 
 /// Compresses the body if that makes it smaller, and completes the header before it.
-fn seal(mut entry: Vec<u8>) -> Result<Vec<u8>> {
+fn seal(mut entry: Vec<u8>, zstd: &mut ZstdCompressor) -> Result<Vec<u8>> {
     let body = &entry[HEADER_BYTES..];
     if body.len() >= COMPRESS_FROM_BYTES {
         let mut size = Vec::new();
         put_varint(&mut size, body.len() as u64);
-        let compressed = Compression::Zstd.compress(body)?;
+        let compressed = zstd.compress(body)?;
         if size.len() + compressed.len() < body.len() {
             entry.truncate(HEADER_BYTES);
             entry.extend_from_slice(&size);

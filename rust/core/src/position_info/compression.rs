@@ -30,6 +30,32 @@ const FIRST_OUTPUT: usize = 16 << 10;
 /// The level of zstd. On states, level 1 is as small as level 3, and faster.
 const ZSTD_LEVEL: i32 = 1;
 
+/// Compresses many byte strings with zstd. The memory of the compressor is allocated once, because the allocation takes
+/// longer than the compression of a small state.
+#[derive(Default)]
+pub(crate) struct ZstdCompressor(Option<zstd::bulk::Compressor<'static>>);
+
+impl fmt::Debug for ZstdCompressor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ZstdCompressor")
+    }
+}
+
+impl ZstdCompressor {
+    /// Compresses `bytes` to a frame. The frame does not depend on previous calls.
+    ///
+    /// # Errors
+    /// [`Error::Limit`] if the library cannot compress that many bytes.
+    pub(crate) fn compress(&mut self, bytes: &[u8]) -> Result<Vec<u8>> {
+        let too_large = |error| Compression::Zstd.too_large(bytes, &error);
+        if self.0.is_none() {
+            self.0 = Some(zstd::bulk::Compressor::new(ZSTD_LEVEL).map_err(too_large)?);
+        }
+        let compressor = self.0.as_mut().expect("it was created");
+        compressor.compress(bytes).map_err(too_large)
+    }
+}
+
 /// The reason why decompression does not give the declared size.
 enum Failure {
     TooShort,
@@ -75,9 +101,7 @@ impl Compression {
     /// # Errors
     /// [`Error::Limit`] if the library cannot compress that many bytes.
     pub fn compress(self, bytes: &[u8]) -> Result<Vec<u8>> {
-        let too_large = |error: &dyn fmt::Display| {
-            Error::Limit(format!("{self} cannot compress {} bytes: {error}", bytes.len()))
-        };
+        let too_large = |error: &dyn fmt::Display| self.too_large(bytes, error);
         match self {
             Self::None => Ok(bytes.to_vec()),
             Self::Lz4 => Ok(lz4_flex::block::compress(bytes)),
@@ -95,13 +119,15 @@ impl Compression {
                     out.reserve(out.capacity().max(64));
                 }
             }
-            Self::Zstd => {
-                zstd::bulk::compress(bytes, ZSTD_LEVEL).map_err(|error| too_large(&error))
-            }
+            Self::Zstd => ZstdCompressor::default().compress(bytes),
             Self::Snappy => {
                 snap::raw::Encoder::new().compress_vec(bytes).map_err(|error| too_large(&error))
             }
         }
+    }
+
+    fn too_large(self, bytes: &[u8], error: &dyn fmt::Display) -> Error {
+        Error::Limit(format!("{self} cannot compress {} bytes: {error}", bytes.len()))
     }
 
     /// Decompresses `bytes`, which must give exactly `size` bytes.
