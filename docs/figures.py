@@ -132,7 +132,7 @@ AREAS: Final = {
 | *default fleet* | 200 subscriptions with all kinds of acknowledgment, 25 % of the messages delayed |
 | *N mixed* | N subscriptions of equal size, with their events in the order of time |
 | *batches* | batches of ten messages, 60 % of them acknowledged in a random order |
-| *batches shuffled* | the same, with the events of different subscriptions mixed within 20 s |
+| *batches shuffled* | the same; in each window of 20 s, the events of all subscriptions are in random order |
 | *batches in order* | batches of ten messages, 97 % of them acknowledged, mostly in order |
 | *batches left open* | batches of ten, 27 % acknowledged in part, 10 % not at all; the result lists both |
 | *batches of N* | one subscription with batches of N messages, 90 % of them acknowledged one by one |
@@ -153,7 +153,7 @@ AREAS: Final = {
 | *batches left open* | batches of ten messages, 27 % of them acknowledged in part, 10 % not at all |
 | *finish of the hot subscription* | the merge of the partials of the largest subscription |
 | *critical path* | the longest task of each stage, added up |
-| *copies* | several copies of the files of the row *files*, under different file names |
+| *copies* | the events of the row *files* several times, under different file names |
 | *small files* | events in many files |
 | *N mixed* | N subscriptions of equal size, with their events in the order of time |
 | *no JVM* | `ackwell replay`, without Spark |

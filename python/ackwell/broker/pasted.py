@@ -72,7 +72,10 @@ class _JsonWriter:
         self._last = ""
 
     def leave_out(self) -> None:
-        """Handle `...`: write it as the value of a member, or mark the innermost open list as cut short."""
+        """Add an ellipsis (`...`) of the pasted text.
+
+        After a colon, it is written as the value of the member. In a list, it marks the list as cut short.
+        """
         if self._last == ":":
             self._put(_LEFT_OUT)
         elif self._opened and self.parts[self._opened[-1]] == "[":

@@ -751,8 +751,8 @@ def _is_durable(shown: Mapping[str, Any], cursor: Mapping[str, Any]) -> bool:
 def _read_position(text: str) -> Position:
     """Parse a read position, and ignore a note about an ack set.
 
-    From a seek to the next read, a broker prints `5589:1 (ackSet with long[] size of 1)` or `540:3 (ackSet is
-    null)`.
+    After a seek and before the next read, a broker prints the read position as `5589:1 (ackSet with long[]
+    size of 1)` or `540:3 (ackSet is null)`.
     """
     return _position(text.partition(" (ackSet ")[0])
 

@@ -265,7 +265,10 @@ class ParquetEvents:
     def batches(
         self, groups: Iterable[int] | None, names: list[str], *, rows: int
     ) -> Iterator[pa.RecordBatch]:
-        """Read some columns of row groups, by default of all, at most `rows` at a time."""
+        """Read the columns `names` of some row groups, at most `rows` rows at a time.
+
+        If `groups` is None, all row groups are read.
+        """
         assert self._parquet is not None
         indexes = None if groups is None else list(groups)
         with errors_naming(self._path):

@@ -658,7 +658,8 @@ class Dispatcher:
 def _fit_into_read(read: Entries, held: list[Position], size: int) -> tuple[Entries, list[Position]]:
     """Limit a read to `size` entries including held ones; return its entries and its held entries.
 
-    A broker's earlier reads that consist only of held entries are skipped, because they deliver nothing.
+    If many held entries precede the first entry of `read`, a broker first reads only held entries, and
+    delivers nothing. This function returns the first read that contains other entries.
     """
     rows = [*zip(read.ledger_ids.tolist(), read.entry_ids.tolist(), strict=True)]
     before = bisect_left(held, rows[0])

@@ -63,7 +63,7 @@ class State:
     """
 
     def change_type(self, kind: SubscriptionType, selector: Selector | None) -> None:
-        """Change the subscription type and make everything unacknowledged unread.
+        """Change the subscription type. All messages that are not acknowledged become unread.
 
         No consumer may be connected.
         """
