@@ -6,8 +6,8 @@ mod counting;
 
 use ackwell_core::partials::{Action, Codes, Rows};
 use ackwell_core::{
-    AckSets, BitSet, Delayed, DelayedIndex, Ledgers, LongMap, Partials, PendingAck, PendingAcks,
-    Position, PositionRangeSet, Rounding, TimeBuckets, TimeWheel, TripleLongHeap,
+    AckSets, BitSet, Delayed, DelayedIndex, Ledgers, LongMap, Names, Partials, PendingAck,
+    PendingAcks, Position, PositionRangeSet, Rounding, TimeBuckets, TimeWheel, TripleLongHeap,
 };
 use counting::{HELD, PEAK};
 
@@ -143,7 +143,7 @@ fn ack_sets_report_within_a_hundredth_of_the_truth() {
 }
 
 #[test]
-fn maps_bits_and_ledgers_report_every_byte() {
+fn maps_bits_ledgers_and_names_report_every_byte() {
     for count in [1, 100, 50_000] {
         let map = || {
             let mut map = LongMap::new();
@@ -169,6 +169,14 @@ fn maps_bits_and_ledgers_report_every_byte() {
             ledgers
         };
         assert_eq!(1.0, quotient(ledgers, Ledgers::heap_bytes), "{count} ledgers");
+        let names = || {
+            let mut names = Names::default();
+            for number in 0..count {
+                names.number(&number.to_string());
+            }
+            names
+        };
+        assert_eq!(1.0, quotient(names, Names::heap_bytes), "{count} names");
     }
 }
 

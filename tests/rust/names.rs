@@ -51,3 +51,12 @@ fn texts_that_are_none_are_refused() {
         names.validate().unwrap();
     }
 }
+
+#[test]
+fn names_with_equal_hashes_have_different_numbers() {
+    // About ten pairs of these names have the same 32-bit hash.
+    let mut names = Names::default();
+    for number in 0..300_000 {
+        assert_eq!(names.number(&format!("name-{number}")), number);
+    }
+}
