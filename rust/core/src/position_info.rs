@@ -32,16 +32,17 @@ use crate::range_set::PositionRangeSet;
 
 /// A persisted cursor: the mark-delete position, and the positions acknowledged after it.
 ///
-/// Decoding changes nothing in the content. Ranges at or before the mark-delete position, after the end of a ledger or
-/// in unknown ledgers are kept, as in a broker. The cursor removes them.
+/// Decoding does not change the content. As a broker does, it keeps ranges that are at or before the mark-delete
+/// position, after the end of a ledger, or in an unknown ledger. The cursor removes these ranges later.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PositionInfo {
     /// The mark-delete position. Everything up to and including it is acknowledged.
     pub mark_delete: Position,
     /// The entries after the mark-delete position that are acknowledged as a whole.
     pub individually_deleted: PositionRangeSet,
-    /// Ranges `(lower, upper]` from one ledger into another, written by brokers before 2.4. The number of entries of
-    /// the lower ledgers is not known here, so only the part in the upper ledger is in `individually_deleted`.
+    /// Ranges `(lower, upper]` that begin in one ledger and end in a later one. Brokers before 2.4 wrote them. The
+    /// state does not contain the ends of ledgers, so `individually_deleted` has only the part of a range in the upper
+    /// ledger.
     pub spanning_ranges: Vec<(Position, Position)>,
     /// The ack sets of partly acknowledged entries.
     pub batch_deleted: AckSets,
@@ -85,7 +86,8 @@ impl PositionInfo {
         Ok(())
     }
 
-    /// Adds a range from one ledger into another, and adds its part in the upper ledger to `individually_deleted`.
+    /// Adds a range that begins in one ledger and ends in a later one. Its part in the upper ledger is also added to
+    /// `individually_deleted`.
     ///
     /// # Errors
     /// [`Error::Value`] unless `upper` is in a later ledger than `lower`.
@@ -116,7 +118,7 @@ impl PositionInfo {
         }
     }
 
-    /// Decodes a state in any form, which is recognised by the content. Also returns the form.
+    /// Decodes a state in any form; returns the state and the form. The form is recognised by the content.
     ///
     /// # Errors
     /// [`Error::Corrupt`] with the offset where reading stopped; [`Error::Limit`] when the result would
@@ -140,7 +142,7 @@ impl PositionInfo {
         }
     }
 
-    /// Encodes the state in the compact form, with a compressor for many states.
+    /// Encodes the state in the compact form. The caller can use the same compressor for many states.
     ///
     /// # Errors
     /// [`Error::Limit`] when the form cannot hold the state.
@@ -148,7 +150,7 @@ impl PositionInfo {
         compact::encode(self, zstd)
     }
 
-    /// Checks the invariants: ids in range.
+    /// Checks the invariants: every id is in its valid range.
     ///
     /// # Errors
     /// A sentence that names the broken invariant.

@@ -2,9 +2,9 @@
 //!
 //! Representation: an ordered map from ledger id to the acknowledged entries of the ledger. Each ledger is in the
 //! smallest of three forms (see [`LedgerAcks`]): a single run, a sorted tree of runs, or a bit window. A ledger that is
-//! acknowledged in order, the usual case, is a single run and allocates nothing. Callers do not see the form. With
-//! roaring bitmaps, adding would be three to five times slower and the set not smaller. A run of 2^40 entries, which
-//! hostile bytes can request, would take 2^24 containers.
+//! acknowledged in order, the usual case, is a single run and allocates nothing. Callers do not see the form. Roaring
+//! bitmaps are not used: adding would be three to five times slower, and the set would not be smaller. With them, a run
+//! of 2^40 entries, which hostile bytes can request, would take 2^24 containers.
 //!
 //! Ranges are open-closed, `(lower, upper]`, as Pulsar prints them, and never span ledgers.
 //!
@@ -32,22 +32,22 @@ use run::Run;
 /// The maximum number of words of a Java `BitSet`, whose indexes are below 2^31.
 const JAVA_BIT_SET_WORDS: i64 = 1 << 25;
 
-/// The number of words that are added at once. It is large enough to avoid a look-up for each word, and small enough
-/// that zeros between distant bits take little memory.
+/// The number of words of a ledger that are added with one look-up of the ledger. It is small enough that zeros between
+/// distant bits take little memory.
 pub(crate) const WORDS_TOGETHER: usize = 512;
 
-/// The number of ranges of a ledger that are added at once. It avoids a look-up for each range. The bits of these
-/// ranges take at most 33 KB.
+/// The number of ranges of a ledger that are added with one look-up of the ledger. The bits of these ranges take at
+/// most 33 KB.
 pub(crate) const RANGES_TOGETHER: usize = 512;
 
 /// The acknowledged entries `(lower_entry_exclusive, upper_entry_inclusive]` of one ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PositionRange {
-    /// The ledger, ≥ 0.
+    /// The ledger id, ≥ 0.
     pub ledger_id: i64,
-    /// The entry before the first, ≥ −1.
+    /// The id of the entry before the first entry of the range, ≥ −1.
     pub lower_entry_exclusive: i64,
-    /// The last entry.
+    /// The id of the last entry of the range.
     pub upper_entry_inclusive: i64,
 }
 
@@ -55,13 +55,13 @@ pub struct PositionRange {
 #[derive(Debug, Clone, Default)]
 pub struct PositionRangeSet {
     ledgers: BTreeMap<i64, LedgerAcks>,
-    /// The number of all positions. A single ledger can have 2^63.
+    /// The number of all positions. It can exceed 64 bits, because a single ledger can have 2^63 positions.
     cardinality: u128,
     ranges: usize,
 }
 
 impl PartialEq for PositionRangeSet {
-    /// Compares the positions, not their forms.
+    /// Compares the positions. Equal sets may store their ledgers in different forms.
     fn eq(&self, other: &Self) -> bool {
         self.cardinality == other.cardinality
             && self.ranges == other.ranges
@@ -87,7 +87,8 @@ impl PositionRangeSet {
         Ok(self.change(ledger_id, |acks| acks.add(entry_id)))
     }
 
-    /// Adds `(lower, upper]` of one ledger and returns how many positions are new; `lower == upper` adds none.
+    /// Adds the range `(lower, upper]` of one ledger and returns how many positions are new. `lower == upper` adds
+    /// none.
     ///
     /// # Errors
     /// [`Error::Value`] for a negative ledger, a lower bound below −1, or an upper bound below the lower.
@@ -168,8 +169,8 @@ impl PositionRangeSet {
         Ok(())
     }
 
-    /// Adds the bits of one ledger in the order of Java's `BitSet.toLongArray`: entry 64 × i + b is bit b,
-    /// from the lowest, of word i; a set bit is acknowledged. Returns how many positions are new.
+    /// Adds entries of one ledger, given as bits in the order of Java's `BitSet.toLongArray`. Bit b of word i, counted
+    /// from the lowest bit, is entry 64 × i + b. A set bit means acknowledged. Returns how many positions are new.
     ///
     /// # Errors
     /// [`Error::Value`] for a negative ledger.
@@ -177,7 +178,7 @@ impl PositionRangeSet {
         self.add_words_from(ledger_id, 0, words)
     }
 
-    /// Does the same as [`Self::add_words`]. The first word has the index `first_word`.
+    /// Does the same as [`Self::add_words`], except that the first of `words` has the index `first_word`, not 0.
     ///
     /// # Errors
     /// [`Error::Value`] for a negative ledger.
@@ -197,7 +198,7 @@ impl PositionRangeSet {
         Ok(self.cardinality_of(ledger_id) - before)
     }
 
-    /// Adds bits of one ledger: entry 64 × (`first_word` + i) + b is bit b of word i.
+    /// Adds entries of one ledger, given as bits. Bit b of word i is entry 64 × (`first_word` + i) + b.
     ///
     /// # Errors
     /// [`Error::Value`] for a negative ledger.
@@ -227,7 +228,7 @@ impl PositionRangeSet {
         (before - self.cardinality) as u64
     }
 
-    /// Removes `(lower, upper]` of one ledger; returns how many positions were in the set.
+    /// Removes the range `(lower, upper]` of one ledger; returns how many of its positions were in the set.
     ///
     /// # Errors
     /// As [`Self::add_range`].
@@ -239,7 +240,7 @@ impl PositionRangeSet {
         Ok(before - self.cardinality_of(ledger_id))
     }
 
-    /// Removes every position at or before this one; returns how many were in the set.
+    /// Removes every position up to and including this one; returns the number of removed positions.
     pub fn remove_up_to(&mut self, ledger_id: i64, entry_id: i64) -> u128 {
         let before = self.cardinality;
         while let Some(first) = self.ledgers.first_entry().filter(|first| *first.key() < ledger_id)
@@ -281,7 +282,7 @@ impl PositionRangeSet {
         self.ledgers.get(&ledger_id).is_some_and(|acks| acks.contains(entry_id))
     }
 
-    /// Returns [`Self::contains`] for each pair of two columns of equal length.
+    /// For each position in two columns of equal length, returns whether it is acknowledged.
     #[must_use]
     pub fn contains_many(&self, ledger_ids: &[i64], entry_ids: &[i64]) -> Vec<bool> {
         let mut acks = ByLedger::new();
@@ -300,7 +301,7 @@ impl PositionRangeSet {
         self.cardinality
     }
 
-    /// Returns the number of ranges, each within one ledger. O(1).
+    /// Returns the number of ranges. A range is always within one ledger. O(1).
     #[must_use]
     pub fn len(&self) -> usize {
         self.ranges
@@ -312,7 +313,7 @@ impl PositionRangeSet {
         self.ledgers.is_empty()
     }
 
-    /// Returns the ledgers with a position, in order.
+    /// Returns the ids of the ledgers that have a position, in order.
     pub fn ledger_ids(&self) -> impl ExactSizeIterator<Item = i64> + '_ {
         self.ledgers.keys().copied()
     }
@@ -329,11 +330,11 @@ impl PositionRangeSet {
         self.ledgers.get(&ledger_id).map_or(0, LedgerAcks::len)
     }
 
-    /// Returns the acknowledged entries of one ledger as words for [`Self::add_words`], without zero words at the end.
+    /// Returns the acknowledged entries of one ledger as words, in the form that [`Self::add_words`] takes. Zero words
+    /// at the end are dropped.
     ///
-    /// # Errors
-    /// [`Error::Limit`] for an entry of 2^31 or above, which a Java `BitSet` cannot hold; [`Error::Memory`] if memory
-    /// does not suffice for the words up to the last entry.
+    /// # Errors [`Error::Limit`] for an entry of 2^31 or above, which a Java `BitSet` cannot hold; [`Error::Memory`] if
+    /// there is too little memory for the words up to the last entry.
     pub fn words_of(&self, ledger_id: i64) -> Result<Vec<i64>> {
         let Some(acks) = self.ledgers.get(&ledger_id) else { return Ok(Vec::new()) };
         let last_word = acks.last_entry() / 64;
@@ -375,8 +376,8 @@ impl PositionRangeSet {
         acks.into_iter().flat_map(move |acks| acks.runs().map(move |run| run.in_ledger(ledger_id)))
     }
 
-    /// Returns at most `limit` ranges that begin after the entry `after`, in order. An iterator that cannot borrow the
-    /// set uses it.
+    /// Returns, in order, at most `limit` ranges that begin after the position `after`, or the first `limit` ranges for
+    /// `None`. It serves iterators that cannot borrow the set.
     #[must_use]
     pub fn ranges_after(&self, after: Option<Position>, limit: usize) -> Vec<PositionRange> {
         let Some(after) = after else { return self.ranges().take(limit).collect() };
@@ -404,7 +405,7 @@ impl PositionRangeSet {
         })
     }
 
-    /// Returns the bytes on the heap.
+    /// Returns the size of the set's heap memory, in bytes.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         let own: usize = self.ledgers.values().map(LedgerAcks::heap_bytes).sum();
@@ -429,7 +430,8 @@ impl PositionRangeSet {
         Ok(())
     }
 
-    /// Runs `change` on a ledger, and updates the totals. An empty ledger is removed from the map.
+    /// Calls `change` with the entries of a ledger, and updates the totals. If the ledger is then empty, it is removed
+    /// from the map.
     fn change<R>(&mut self, ledger_id: i64, change: impl FnOnce(&mut LedgerAcks) -> R) -> R {
         let acks = self.ledgers.entry(ledger_id).or_default();
         let (cardinality, ranges) = (acks.cardinality(), acks.len());
@@ -443,7 +445,7 @@ impl PositionRangeSet {
         result
     }
 
-    /// Runs `change` on the ledger of each item, and updates the totals.
+    /// Calls `change` with each item and the entries of its ledger, and updates the totals.
     fn change_many<T>(
         &mut self,
         ledger_ids: &[i64],
@@ -467,7 +469,7 @@ impl PositionRangeSet {
     }
 }
 
-/// Checks bounds and returns their run; `None` if the run is empty.
+/// Checks the bounds of a range and returns it as a run; `None` if the range is empty.
 fn checked_run(ledger_id: i64, lower: i64, upper: i64) -> Result<Option<Run>> {
     if ledger_id < 0 || lower < -1 || upper < lower {
         return Err(Error::Value(format!(

@@ -2,9 +2,9 @@
 //! scattered times.
 //!
 //! Bitmaps by time bucket are small as long as many messages share a bucket. If times are scattered, each bitmap has
-//! one message. A wheel works the other way round: its slots are wide, and in a slot messages are in order of
-//! *position*, as a stream of (gap, tick) near the entropy of both. Regular traffic becomes a few runs. With random
-//! times, a message takes 2.7 to 4 bytes. A tick of 1 ms is exact.
+//! one message. A wheel has wide slots. A slot has its messages in order of *position*, as a stream of pairs: the gap
+//! from the previous entry, and the tick. The size of the stream is near the entropy of these numbers. Regular traffic
+//! becomes a few runs. With random times, a message takes 2.7 to 4 bytes. With ticks of 1 ms, delivery times are exact.
 //!
 //! ```text
 //! open    the open slot,  its runs sorted by time             pops: cut off the back of a vector
@@ -13,7 +13,7 @@
 //! ```
 //!
 //! A slot is opened when its first message is due. A slot with many messages is first split by time, so the open slot
-//! is small for any width. Slots never overlap, and all are after the open one.
+//! is small even if slots are wide. Slots never overlap, and all other slots are after the open slot.
 
 mod bits;
 mod bytes;
@@ -32,28 +32,29 @@ use open_slot::OpenSlot;
 use run::MessageRun;
 use slot::Slot;
 
-/// A new slot is about 2^`SLOT_MS_BITS` ms wide, which is 70 minutes. A week has 144 slots, so their fixed costs are
-/// negligible. The cost of random positions does not depend on the width.
+/// A new slot is about 2^`SLOT_MS_BITS` ms wide, which is 70 minutes. A week has 144 such slots, so their fixed memory
+/// is negligible. The memory of a message at a random position does not depend on the width of its slot.
 const SLOT_MS_BITS: u32 = 22;
 /// A new slot is at least 2^`SLOT_BITS_MIN` ticks wide, so it spans several ticks even if a tick takes hours.
 const SLOT_BITS_MIN: u32 = 6;
-/// The largest number of messages of a slot that is always opened without a split. 4,096 runs take 224 KiB.
+/// A slot with at most this number of messages is always opened without a split. Its runs take at most 224 KiB.
 const OPEN_MAX: u64 = 4096;
-/// The largest number of messages of a slot with scattered times that is opened without a split. They take 14 MiB. A
-/// split would write each message once more.
+/// A slot with scattered times is opened without a split if it has at most this number of messages, because a split
+/// would write each message once more. The runs of the open slot then take at most 14 MiB.
 const WHOLE_MAX: u64 = 1 << 18;
-/// The number of stream bytes per message from which times count as scattered.
+/// The times of a slot count as scattered if the slot takes at least this number of bytes per message.
 const SCATTERED_BYTES: u64 = 2;
-/// A slot whose stream has at most this many bytes is opened without a split, whatever its number of messages. Such a
-/// stream consists of a few consecutive runs.
+/// A slot of at most this many bytes and at most `WHOLE_MAX` messages is opened without a split if its runs do not
+/// overlap in time.
 const RUNS_BYTES_MAX: u64 = 1 << 14;
-/// The bits of a split: a slot that exceeds the limits above is first split into `2^SPLIT_BITS` parts.
+/// A slot that exceeds the limits above is split into 2^`SPLIT_BITS` parts before it is opened.
 const SPLIT_BITS: u32 = 6;
 
-/// The number of slot changes after which a batch is examined. If its times are scattered, the remaining messages are
-/// first grouped by slot, because finding another slot for each message would cost more than all other work.
+/// After this number of slot changes in a batch, the remaining messages are grouped by slot if more than one in eight
+/// messages so far changed the slot. Without grouping, finding the slots would take longer than all other work.
 const SWITCHES_MAX: usize = 256;
-/// The number of messages that are grouped at once. Their columns, 1.5 MiB, fit into a second-level cache.
+/// The maximum number of messages that are grouped at once. Their columns take 1.5 MiB, which fits into a second-level
+/// cache.
 const GROUPED_MAX: usize = 1 << 16;
 
 /// The index of delayed messages in time slots. The module documentation describes its representation.
@@ -68,7 +69,7 @@ pub struct TimeWheel {
 }
 
 impl TimeWheel {
-    /// Creates a wheel that rounds times up to multiples of `tick_ms`. 1 is exact.
+    /// Creates a wheel that rounds times up to multiples of `tick_ms`. With 1, times are exact.
     ///
     /// # Errors
     /// [`Error::Value`] for a tick below 1 ms.
@@ -86,7 +87,7 @@ impl TimeWheel {
         })
     }
 
-    /// Returns the width of a tick.
+    /// Returns the width of a tick in milliseconds.
     #[must_use]
     pub fn tick_ms(&self) -> i64 {
         self.tick_ms
@@ -102,13 +103,14 @@ impl TimeWheel {
         tick + i64::from(rest > 0)
     }
 
-    /// Returns the time of a tick, saturated to int64.
+    /// Returns the time of a tick in milliseconds, saturated to int64.
     #[inline]
     fn time_of(&self, tick: i64) -> i64 {
         tick.saturating_mul(self.tick_ms)
     }
 
-    /// Returns the slot of a tick that the open slot does not cover, and the first tick of the slot.
+    /// Returns the slot for a tick, and the first tick of that slot. If there is no slot for the tick, creates it. The
+    /// open slot must not cover the tick.
     fn slot_at(&mut self, tick: i64) -> (i64, &mut Slot) {
         let before = self.slots.range(..=tick).next_back();
         let found = before.filter(|&(&start, slot)| within(tick, start, slot.bits));
@@ -119,8 +121,8 @@ impl TimeWheel {
         (start, self.slots.get_mut(&start).expect("found or made"))
     }
 
-    /// Creates the widest aligned slot for a tick, up to `slot_bits`, that overlaps no other slot. Returns its first
-    /// tick.
+    /// Creates the slot for a tick: the widest aligned slot, up to 2^`slot_bits` ticks, that overlaps no other slot.
+    /// Returns the first tick of the slot.
     #[cold]
     fn make_slot(&mut self, tick: i64) -> i64 {
         let end_before =
@@ -151,8 +153,8 @@ impl TimeWheel {
         new
     }
 
-    /// Adds messages one by one; returns how many were processed. It stops early if the messages change the slot
-    /// too often: more than `switches_max` times, and more than once in eight messages.
+    /// Adds messages one by one; returns how many were processed. Stops early if consecutive messages belong to
+    /// different slots too often: more than `switches_max` times, and more than once in eight messages.
     fn add_sequence(
         &mut self,
         messages: impl Iterator<Item = Delayed>,
@@ -160,7 +162,7 @@ impl TimeWheel {
     ) -> usize {
         let mut messages = messages.peekable();
         let (tick_ms, slot_bits) = (self.tick_ms, self.slot_bits);
-        // Times after `low` up to `high` round to `tick`, so messages in order need no division.
+        // All times in `low + 1..=high` are rounded up to `tick`, so messages in order of time need no division.
         let (mut tick, mut low, mut high) = (0, i64::MAX, i64::MIN);
         let mut round_up = |time: i64| {
             if tick_ms == 1 {
@@ -187,13 +189,13 @@ impl TimeWheel {
                 served += 1;
                 continue;
             }
-            // Nearly every slot has the usual width: one exact search finds it.
+            // Nearly every slot has the usual width and is found by an exact search.
             let aligned = tick & !low_bits(slot_bits);
             let (start, slot) = match self.slots.get_mut(&aligned) {
                 Some(slot) if slot.bits == slot_bits => (aligned, &mut **slot),
                 _ => self.slot_at(tick),
             };
-            // The slot takes the following messages while they fall into it.
+            // The following messages are added to the same slot as long as they belong to it.
             let (bits, mut new) = (slot.bits, 0);
             while let Some(&message) = messages.peek() {
                 let tick = round_up(message.deliver_at_ms);
@@ -218,7 +220,7 @@ impl TimeWheel {
             let scattered = whole && slot.len() <= bytes / SCATTERED_BYTES;
             let few = slot.len() <= OPEN_MAX || scattered || bits == 0;
             if few || whole && bytes <= RUNS_BYTES_MAX {
-                // A run takes more than a byte.
+                // A run takes more than a byte in the slot.
                 let mut runs = Vec::with_capacity(slot.len().min(bytes) as usize);
                 slot.for_each_run(|run| runs.push(run));
                 let mut in_order = open_slot::sort_descending(&mut runs, bits);
@@ -238,7 +240,7 @@ impl TimeWheel {
         }
     }
 
-    /// Moves the messages of the open slot back into a slot of `slots`.
+    /// Closes the open slot: moves its messages back into `slots`.
     fn close_front(&mut self) {
         let Some((start, bits)) = self.open.range else { return };
         let (runs, late) = std::mem::take(&mut self.open).into_parts();
@@ -257,10 +259,11 @@ impl TimeWheel {
     }
 }
 
-/// Returns the indexes of times, grouped by slots of `slot_ms` milliseconds that begin at multiples of `slot_ms`.
+/// Returns the indexes of the times, grouped by slot. Slots are `slot_ms` wide and begin at multiples of `slot_ms`.
 ///
-/// Indexes of one slot keep their order, because a position that is not the greatest is late. If the rounding of a
-/// quotient gives a neighbouring slot, the message becomes late. This is slower, but rarer than one in 2^20 messages.
+/// The indexes of one slot keep their order. Otherwise, positions would not be added in ascending order, and a slot
+/// stores the others as late messages, which is slower. The rounding of a quotient can put fewer than one in 2^20
+/// messages into the group of a neighbouring slot. These messages can become late messages too.
 fn group_by_slot(times: impl ExactSizeIterator<Item = i64> + Clone, slot_ms: i128) -> Vec<u64> {
     let least = times.clone().min().unwrap_or_default();
     let start = i128::from(least).div_euclid(slot_ms) * slot_ms;
@@ -289,7 +292,7 @@ fn within(tick: i64, start: i64, bits: u32) -> bool {
     (tick.wrapping_sub(start) as u64) >> bits == 0
 }
 
-/// Adds a run that is after all others. A run of a single message may also be before others.
+/// Adds a run to a slot. A run of several messages must be after all runs of the slot.
 fn add_run(slot: &mut Slot, run: MessageRun) {
     if (run.ledger, run.entry) > slot.last() {
         slot.add_run(run);
@@ -299,7 +302,7 @@ fn add_run(slot: &mut Slot, run: MessageRun) {
     }
 }
 
-/// Splits a slot into parts of equal width. A part without messages is `None`.
+/// Splits a slot into parts of equal width, in order of time. A part without messages is `None`.
 fn split(slot: &Slot) -> Vec<Option<Box<Slot>>> {
     let bits = slot.bits.saturating_sub(SPLIT_BITS);
     let mut parts: Vec<Option<Box<Slot>>> = vec![None; 1 << (slot.bits - bits)];
@@ -336,7 +339,7 @@ impl DelayedIndex for TimeWheel {
         let served = self.add_sequence((0..times_ms.len()).map(message), SWITCHES_MAX);
         for part in (served..times_ms.len()).step_by(GROUPED_MAX) {
             let times = &times_ms[part..times_ms.len().min(part + GROUPED_MAX)];
-            // A tick holds the times after the one before it, up to its own.
+            // A tick covers the times after the previous tick, up to and including its own time.
             let latest = times.iter().map(|time| time.saturating_add(self.tick_ms - 1));
             let order = group_by_slot(latest, i128::from(self.tick_ms) << self.slot_bits);
             let messages = order.iter().map(|&at| message(part + at as usize));
@@ -347,7 +350,7 @@ impl DelayedIndex for TimeWheel {
 
     fn pop_due(&mut self, now_ms: i64, max: usize) -> Result<DelayedColumns> {
         let mut due = DelayedColumns::with_room(max.min(self.length))?;
-        // The last tick that is due; at the end of time, also the one whose time is saturated.
+        // The last tick that is due. At the greatest int64, a tick with a saturated time is due too.
         let due_tick = if now_ms == i64::MAX { now_ms } else { now_ms.div_euclid(self.tick_ms) };
         while due.len() < max {
             if !self.open.is_empty() {

@@ -1,12 +1,12 @@
-//! The memory limit of a decoded state. It prevents small hostile inputs from giving huge results.
+//! The memory limit of a decoded state. With it, a small hostile input cannot be decoded to a huge state.
 
 use crate::error::{Error, Result};
 
-/// The default limit of the bytes of a decoded state. A hundred million entries, every second one acknowledged, take 12
-/// MB.
+/// The default maximum memory of a decoded state, in bytes. For comparison: a hundred million entries, every second one
+/// acknowledged, take 12 MB.
 pub const RESULT_BYTES_MAX: usize = 64 << 20;
 
-/// The remaining bytes that the result may take.
+/// The memory that the decoded state may still take.
 pub(crate) struct Budget {
     left: usize,
     max: usize,
@@ -18,7 +18,7 @@ impl Budget {
         Self { left: max, max }
     }
 
-    /// Accounts for `bytes` before they are allocated.
+    /// Subtracts `bytes` from the budget before the caller allocates them.
     pub(crate) fn spend(&mut self, bytes: usize) -> Result<()> {
         match self.left.checked_sub(bytes) {
             Some(left) => {

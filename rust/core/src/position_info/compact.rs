@@ -25,22 +25,23 @@ use super::wire::{Reader, put_varint};
 use crate::error::{Error, Result};
 use crate::position::Position;
 
-/// The first byte. In Protocol Buffers it is field 21 with wire type 4.
+/// The first byte. In Protocol Buffers, this byte and the version byte are the tag of field 21 with wire type 4, the
+/// end of a group.
 pub(crate) const MAGIC: u8 = 0xac;
 
-/// The version that is written, and the newest that can be read.
+/// The version that this module writes. It is also the newest version that this module can read.
 const VERSION: u8 = 1;
 
 const COMPRESSED: u8 = 1;
 
-/// Magic, version, flags and checksum.
+/// The size of the header: magic, version, flags and checksum.
 const HEADER_BYTES: usize = 7;
 
-/// The minimum size of a body that is compressed. In a shorter one, the header of a zstd frame takes more than the
-/// compression saves.
+/// The minimum size of a body that is compressed, in bytes. For a shorter body, the header of a zstd frame takes more
+/// bytes than the compression saves.
 const COMPRESS_FROM_BYTES: usize = 64;
 
-/// The bits of the sections, in their order. A section is present if its bit is set.
+/// The bit of each section. If it is set, the body has the section. Sections have the order of their bits.
 mod section {
     pub(super) const ACKS: u64 = 1;
     pub(super) const SPANNING_RANGES: u64 = 2;
@@ -65,7 +66,7 @@ pub(crate) fn decode(bytes: &[u8], max_bytes: usize) -> Result<PositionInfo> {
     take_body(BitReader::new(body.bytes()), max_bytes).map_err(|error| body.locate(error))
 }
 
-/// The bytes of the body of an entry, after its header was checked.
+/// The body of an encoded state whose header was checked.
 enum Body<'a> {
     Plain(&'a [u8]),
     Decompressed(Vec<u8>),
@@ -79,8 +80,9 @@ impl Body<'_> {
         }
     }
 
-    /// Converts the offset of an error in the body to an offset in the entry. A decompressed body is not a part of the
-    /// entry. The error then has the offset at which the body begins, and its message contains the offset in the body.
+    /// Converts the offset of an error in the body to an offset in the encoded state. For a body that was compressed,
+    /// the error gets the offset at which the body begins, and its message contains the offset in the decompressed
+    /// body.
     fn locate(&self, error: Error) -> Error {
         match (self, error) {
             (Self::Plain(_), Error::Corrupt { offset, message }) => {
@@ -95,7 +97,8 @@ impl Body<'_> {
     }
 }
 
-/// Compresses the body if that makes it smaller, and completes the header before it.
+/// Completes an encoded state: compresses the body if that makes it smaller, then writes the flag and the checksum into
+/// the header.
 fn seal(mut entry: Vec<u8>, zstd: &mut ZstdCompressor) -> Result<Vec<u8>> {
     let body = &entry[HEADER_BYTES..];
     if body.len() >= COMPRESS_FROM_BYTES {
@@ -133,8 +136,8 @@ fn open(bytes: &[u8], max_bytes: usize) -> Result<Body<'_>> {
     let expected = u32::from_le_bytes([header[3], header[4], header[5], header[6]]);
     let (version, flags) = (bytes[1], bytes[2]);
     let found = checksum(bytes);
-    // Every version keeps the places of magic, version and checksum, so that readers distinguish a newer version from
-    // damage.
+    // Magic, version and checksum have the same offsets in every version, so a reader can distinguish a newer version
+    // from damaged bytes.
     if version > VERSION {
         let message =
             format!("compact version {version}; the newest this release reads is {VERSION}");

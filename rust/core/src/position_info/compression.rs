@@ -1,8 +1,8 @@
-//! Pulsar's compression types as functions on whole byte strings. A wrong size or a decompression bomb cannot exhaust
-//! the memory.
+//! Pulsar's compression types as functions on whole byte strings. Bytes with a wrong declared size, or with a huge
+//! decompressed size, cannot exhaust the memory.
 //!
-//! Nothing is streamed, because a decompressor that writes directly into the output needs no window. In zstd, a few
-//! hostile bytes can request a window of 128 MB.
+//! The functions do not stream, because a decompressor that writes directly into the output needs no window. In zstd, a
+//! few hostile bytes can request a window of 128 MB.
 
 use std::fmt;
 
@@ -23,11 +23,11 @@ pub enum Compression {
     Snappy,
 }
 
-/// The initial size of the output. Most states fit into it. If damaged bytes declare a size that is far too large, only
-/// this memory is wasted.
+/// The initial size of the output, in bytes. Most states fit into it. If damaged bytes declare a far larger size, only
+/// this much memory is wasted.
 const FIRST_OUTPUT: usize = 16 << 10;
 
-/// The level of zstd. On states, level 1 is as small as level 3, and faster.
+/// The compression level of zstd. For states, level 1 is faster than level 3 and gives the same size.
 const ZSTD_LEVEL: i32 = 1;
 
 /// Compresses many byte strings with zstd. The memory of the compressor is allocated once, because the allocation takes
@@ -56,7 +56,7 @@ impl ZstdCompressor {
     }
 }
 
-/// The reason why decompression does not give the declared size.
+/// The reason why decompressed bytes do not have the declared size.
 enum Failure {
     TooShort,
     Corrupt(String),
@@ -132,7 +132,8 @@ impl Compression {
 
     /// Decompresses `bytes`, which must give exactly `size` bytes.
     ///
-    /// The output grows while it fills, up to `size`, so the memory stays below twice the decompressed bytes.
+    /// The output buffer grows as it fills, up to `size`. So it takes less than twice the memory of the bytes that were
+    /// decompressed so far.
     ///
     /// # Errors
     /// [`Error::Limit`] if `size` is more than `max_bytes`; [`Error::Corrupt`] for invalid bytes or another size.
@@ -142,7 +143,7 @@ impl Compression {
                 "{size} bytes after decompression are more than {max_bytes}; raise max_bytes to read them"
             )));
         }
-        // One byte more than announced reveals a longer output.
+        // With room for one byte more than declared, a longer output is detected.
         let most = size.saturating_add(1);
         let mut length = most.min(FIRST_OUTPUT.max(bytes.len()));
         loop {
@@ -181,7 +182,8 @@ impl Compression {
                 })
             }
             Self::Zlib => {
-                // Pulsar flushes its streams without ending them, so the end of the input also ends the stream.
+                // Pulsar flushes its zlib streams but does not write their end. So the stream may also end at the end
+                // of the input.
                 let mut zlib = flate2::Decompress::new(true);
                 let status = zlib
                     .decompress(bytes, out, flate2::FlushDecompress::Sync)

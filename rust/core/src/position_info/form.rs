@@ -11,7 +11,7 @@ pub enum Form {
     PulsarRanges,
     /// Pulsar's field 6: a dense bit set for each ledger.
     PulsarLongArray,
-    /// ackwell's form: the smallest one, with a checksum.
+    /// ackwell's compact form: smaller than Pulsar's forms, and with a checksum.
     Compact,
 }
 
@@ -47,7 +47,8 @@ impl Form {
 pub enum FormChoice {
     /// A given form.
     Form(Form),
-    /// The smaller of Pulsar's forms that a broker of this major version reads, at most as large as an entry may be.
+    /// The smaller of Pulsar's forms that a broker of this major version can read. The encoding may be at most as large
+    /// as a ledger entry.
     PulsarAuto {
         /// The major version of the broker, for example 4 for 4.2.4.
         broker_major: u32,

@@ -1,7 +1,7 @@
 //! The limits of an encoding, and the exact loss if a limit cuts the state.
 //!
-//! A cut keeps the first ranges in order, as a broker does. These are nearest to the mark-delete position and the first
-//! that advance it.
+//! A cut keeps the first ranges in order, as a broker does. These ranges are nearest to the mark-delete position, so
+//! they advance it first.
 
 use std::collections::BTreeMap;
 
@@ -150,13 +150,13 @@ impl PositionInfo {
 }
 
 impl Limits {
-    /// Returns whether a set and its encoding of `bytes` bytes are within all limits.
+    /// Returns whether a set that is encoded in `bytes` bytes is within all limits.
     #[must_use]
     pub fn allow(self, set: &PositionRangeSet, bytes: usize) -> bool {
         self.reason(set).is_none() && self.max_bytes.is_none_or(|max| bytes <= max)
     }
 
-    /// Returns the number of ranges that are within the limits of ranges and of ledgers.
+    /// Returns how many of the set's first ranges are within the limits of ranges and of ledgers.
     fn ranges_kept(self, set: &PositionRangeSet) -> usize {
         let within_ledgers = match self.max_ledgers {
             Some(ledgers) if ledgers < set.ledger_ids().len() => {
@@ -167,7 +167,7 @@ impl Limits {
         within_ledgers.min(self.max_ranges.unwrap_or(usize::MAX))
     }
 
-    /// Returns a text about the limit of ranges or ledgers that cuts the set, if any.
+    /// If the limit of ranges or of ledgers cuts the set, returns a text about that limit.
     fn reason(self, set: &PositionRangeSet) -> Option<String> {
         let mut reasons = Vec::new();
         match self.max_ledgers {
@@ -207,8 +207,8 @@ fn first_ranges(set: &PositionRangeSet, count: usize) -> PositionRangeSet {
     first
 }
 
-/// Returns the greatest number up to `most` for which `holds` is true. `holds` must be true up to that number and false
-/// above it.
+/// Returns the greatest number from 0 to `most` for which `holds` is true. `holds` must be true for all numbers up to
+/// the result, and false for all greater ones.
 fn greatest(most: usize, mut holds: impl FnMut(usize) -> Result<bool>) -> Result<Option<usize>> {
     if !holds(0)? {
         return Ok(None);

@@ -56,7 +56,7 @@ impl ManagedCursorInfo {
         }
     }
 
-    /// Sets the state, which must not have the fields that only `PositionInfo` or the compact form can hold.
+    /// Sets the state. It must not have content that only `PositionInfo` or the compact form can hold.
     ///
     /// # Errors
     /// [`Error::Value`] for redelivery counts, the idle time or unknown fields.
@@ -93,7 +93,7 @@ impl ManagedCursorInfo {
         }
     }
 
-    /// Reads the value; also returns its compression (`None`: without a header).
+    /// Reads the value; returns the record and the compression. The compression is `None` if the value has no header.
     ///
     /// # Errors
     /// [`Error::Corrupt`] with the offset (in the decompressed message, if there is a header) where reading

@@ -12,7 +12,7 @@ use crate::ack_sets::AckSets;
 use crate::error::{Error, Result};
 use crate::position::Position;
 
-/// The approximate memory of a map entry without its content: node, key and value header.
+/// The approximate memory of a map entry without its content, in bytes: node, key and value header.
 pub(crate) const MAP_ENTRY_BYTES: usize = 96;
 
 /// Reads the int64 fields 1 and 2 of a message; `None` for a missing field.
@@ -28,7 +28,8 @@ fn two_ints(mut message: Reader<'_>) -> Result<(Option<i64>, Option<i64>)> {
     Ok((first, second))
 }
 
-/// Reads a `NestedPositionInfo{ledgerId=1, entryId=2}`. Both fields are required. The entry is at least `least_entry`.
+/// Reads a `NestedPositionInfo{ledgerId=1, entryId=2}`. Both fields are required. An entry id below `least_entry` is an
+/// error.
 fn nested_position(message: Reader<'_>, least_entry: i64) -> Result<Position> {
     let offset = message.offset();
     let (Some(ledger_id), Some(entry_id)) = two_ints(message)? else {
@@ -86,7 +87,7 @@ fn position_length(position: Position) -> usize {
     2 + varint_length(position.ledger_id as u64) + varint_length(position.entry_id as u64)
 }
 
-/// Appends a `MessageRange` as field `number`.
+/// Appends a `MessageRange` as a field with this number.
 pub(crate) fn put_range(out: &mut Vec<u8>, number: u32, lower: Position, upper: Position) {
     let (lower_length, upper_length) = (position_length(lower), position_length(upper));
     put_length(out, number, 4 + lower_length + upper_length);
@@ -141,7 +142,7 @@ pub(crate) fn read_long_property(
     Ok(())
 }
 
-/// Appends the `LongProperty`s as fields `number`, in the order of their names.
+/// Appends each property as a `LongProperty` field with this number, in the order of their names.
 pub(crate) fn put_long_properties(
     out: &mut Vec<u8>,
     number: u32,
@@ -171,7 +172,7 @@ pub(crate) fn read_string_property(
     Ok(())
 }
 
-/// Appends the `StringProperty`s as fields `number`, in the order of their names.
+/// Appends each property as a `StringProperty` field with this number, in the order of their names.
 pub(crate) fn put_string_properties(
     out: &mut Vec<u8>,
     number: u32,
@@ -185,7 +186,7 @@ pub(crate) fn put_string_properties(
     }
 }
 
-/// The words of a bit set while they are read. Zero words at the end take no memory, as in Java's `BitSet`.
+/// A collector of the words of a bit set. Zero words at the end are not stored, as in Java's `BitSet`.
 #[derive(Default)]
 struct Words {
     words: Vec<i64>,
@@ -206,7 +207,8 @@ impl Words {
     }
 }
 
-/// Calls `each` for every element of a repeated int64 field, packed or not.
+/// Calls `each` for every int64 in one field of a repeated int64. The field has one element or, if it is packed,
+/// several.
 pub(crate) fn each_int(value: Value<'_>, mut each: impl FnMut(i64) -> Result<()>) -> Result<()> {
     match value {
         Value::Varint(word) => each(word as i64),
@@ -244,7 +246,8 @@ pub(crate) fn read_batch(
     Ok(())
 }
 
-/// Appends the batch-index sets as fields `number`, their words unpacked as Pulsar writes them.
+/// Appends each ack set as a `BatchedEntryDeletionIndexInfo` field with this number. Each word is a separate field,
+/// because Pulsar does not write packed words.
 pub(crate) fn put_batches(out: &mut Vec<u8>, number: u32, batch_deleted: &AckSets) {
     let mut words = Vec::new();
     for (position, set) in batch_deleted.iter() {
@@ -267,7 +270,7 @@ pub(crate) fn unpacked_length(words: &[i64]) -> usize {
     words.iter().map(|&word| 1 + varint_length(word as u64)).sum()
 }
 
-/// Appends `words` as unpacked field 2.
+/// Appends each word as a separate field 2, not packed.
 pub(crate) fn put_words(out: &mut Vec<u8>, words: &[i64]) {
     for &word in words {
         out.push(2 << 3);

@@ -1,4 +1,5 @@
-//! The encoding of `PositionInfo` in Pulsar's two forms, which list acknowledged entries differently.
+//! The encoding of `PositionInfo` in Pulsar's two forms: field 3 lists acknowledged entries as ranges, field 6 as bit
+//! sets.
 //!
 //! Fields are written in the order of their numbers, then the unknown fields; they are read in any order. If both
 //! field 3 and field 6 are present, field 3 wins, as in a broker.
@@ -24,11 +25,11 @@ const BATCHED_ENTRY_DELETION_INDEX_INFO: u32 = 5;
 const INDIVIDUAL_DELETED_MESSAGE_RANGES: u32 = 6;
 const IDLE_SINCE: u32 = 7;
 
-/// The encoded size, in bytes, of a range whose ledger id and entry ids are below 2^14, as in most ranges. Reserving
-/// this size for each range avoids growing, and so copying, a large vector.
+/// The encoded size of a range whose ledger id and entry ids are below 2^14, in bytes. Most ranges have this size. The
+/// writer reserves it for each range, so that a large vector need not grow and be copied.
 const USUAL_RANGE_BYTES: usize = 20;
 
-/// The maximum size of a Protocol Buffers message. A very large entry id would need a longer bit set.
+/// The maximum size of a Protocol Buffers message, in bytes. The bit set of a very large entry id would exceed it.
 const MESSAGE_BYTES_MAX: usize = i32::MAX as usize;
 
 /// The maximum size of an entry that a bookie accepts by default, in bytes: a frame of 5 MiB minus its header.
@@ -38,7 +39,8 @@ const BROKER_ENTRY_BYTES_MAX: usize = (5 << 20) - (1 << 10);
 const LONG_ARRAY_SINCE_MAJOR: u32 = 4;
 
 impl PositionInfo {
-    /// Returns the form of an encoding. For `pulsar-auto`, sets the limit of bytes to the size of a broker's entry.
+    /// Returns the form that `choice` gives for this state. For `pulsar-auto`, also sets `limits.max_bytes`, if it is
+    /// not set, to the maximum size of a ledger entry.
     #[must_use]
     pub fn choose_form(&self, choice: FormChoice, limits: &mut Limits) -> Form {
         match choice {
@@ -50,7 +52,7 @@ impl PositionInfo {
         }
     }
 
-    /// Returns the smaller of Pulsar's forms that a broker of this major version reads.
+    /// Returns the form with the smaller encoding, among Pulsar's forms that a broker of this major version can read.
     #[must_use]
     pub fn smaller_pulsar_form(&self, broker_major: u32) -> Form {
         if broker_major < LONG_ARRAY_SINCE_MAJOR {
@@ -136,7 +138,7 @@ pub(crate) fn encode_ranges(info: &PositionInfo) -> Vec<u8> {
     out
 }
 
-/// Appends every range as fields `number`, including ranges from one ledger into another.
+/// Appends each range as a field with this number, including ranges that begin in one ledger and end in a later one.
 pub(crate) fn put_all_ranges(out: &mut Vec<u8>, number: u32, info: &PositionInfo) {
     ranges::put_all(out, number, &info.individually_deleted);
     for &(lower, upper) in &info.spanning_ranges {
@@ -154,7 +156,8 @@ pub(crate) fn encode_long_array(info: &PositionInfo) -> Result<Vec<u8>> {
     Ok(out)
 }
 
-/// Appends the acknowledged entries of each ledger as a bit set. The whole message has `before` more bytes than `out`.
+/// Appends the acknowledged entries of each ledger as a bit set. `before` is the number of bytes of the message that
+/// are not in `out`.
 fn put_long_arrays(out: &mut Vec<u8>, before: usize, info: &PositionInfo) -> Result<()> {
     if let Some((lower, upper)) = info.spanning_ranges.first() {
         return Err(Error::Limit(format!(

@@ -12,13 +12,13 @@ use super::wire::varint_length;
 /// for the end.
 pub(super) const WINDOW: usize = 64;
 
-/// Entry ids are below this number, so that both entry ids of a range fit into one word.
+/// Frames exist only for entry ids below this number. Both entry ids of a range then fit into one word.
 const ENTRY_LIMIT: u64 = 1 << 28;
 
 /// A mask of the low seven bits of each of four bytes.
 const SEVENS: u64 = 0x7f7f_7f7f;
 
-/// The bytes of a range around its entries.
+/// The bytes of an encoded range without its two entry ids.
 ///
 /// ```text
 /// head     tag, length, 0A, length, 08, ledger, 10   up to 12 bytes
@@ -27,14 +27,14 @@ const SEVENS: u64 = 0x7f7f_7f7f;
 /// upper    the entry                                 1 to 4
 /// ```
 ///
-/// The *body* is the lower entry and the middle. For an entry id, the frame has the continuation bit of each byte. The
-/// default frame matches no range.
+/// The *body* is the lower entry and the middle. Of an entry id's bytes, the frame contains only the continuation bits.
+/// The default frame matches no range.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Frame {
     head: Part<u128>,
     body: Part<u128>,
     upper: Part<u64>,
-    /// The bits of the entry ids in the body and in the upper part.
+    /// The mask of the lower entry id in the body. `upper_bits` is the mask of the upper entry id in the upper part.
     lower_bits: u64,
     upper_bits: u64,
     body_at: usize,
@@ -44,7 +44,7 @@ pub(super) struct Frame {
     uppers: Within,
 }
 
-/// The fixed bits of a part: their values and their mask.
+/// The fixed bits of a part of the frame: their values, and a mask of their places.
 #[derive(Clone, Copy, Default)]
 struct Part<T> {
     bits: T,
@@ -72,8 +72,8 @@ impl Within {
 }
 
 impl Frame {
-    /// Returns the frame of ranges with the layout of this range in field `number`; `None` for a layout without a
-    /// frame.
+    /// Returns the frame of this range in a field with this number. Other ranges with the same layout have the same
+    /// frame. `None` if ranges of this layout cannot have a frame.
     pub(super) fn like(number: u32, ledger_id: i64, lower: i64, upper: i64) -> Option<Self> {
         let prefix_length = 2 + varint_length(ledger_id as u64);
         if (lower | upper) as u64 >= ENTRY_LIMIT || prefix_length > 8 || number > 15 {
@@ -117,13 +117,14 @@ impl Frame {
         })
     }
 
-    /// Returns the number of bytes of a range.
+    /// Returns the number of bytes of a range in this layout.
     #[inline]
     pub(super) fn length(&self) -> usize {
         self.length
     }
 
-    /// Returns the lower and the upper entry of the range at the start of the window.
+    /// Returns the lower and the upper entry of the range at the start of the window; `None` if the range has another
+    /// layout.
     #[inline]
     pub(super) fn read(&self, window: &[u8; WINDOW]) -> Option<(i64, i64)> {
         let head = u128::from_le_bytes(bytes_at(window, 0));
@@ -155,7 +156,7 @@ impl Frame {
     }
 }
 
-/// The bytes of a part while it is built, the lowest first.
+/// A builder of a part: its bytes so far, the lowest first.
 #[derive(Default)]
 struct Bytes {
     bits: u128,
@@ -182,7 +183,7 @@ impl Bytes {
         self.push(number as u8);
     }
 
-    /// Appends a varint of this length. Only its continuation bits are fixed.
+    /// Appends the place of a varint of `length` bytes. Only its continuation bits are fixed.
     fn push_continuation(&mut self, length: usize) {
         (1..length).for_each(|_| self.push_masked(0x80, 0x80));
         self.push_masked(0, 0x80);
@@ -196,7 +197,8 @@ fn bytes_at<const LENGTH: usize>(window: &[u8; WINDOW], at: usize) -> [u8; LENGT
     bytes
 }
 
-/// Returns two numbers below [`ENTRY_LIMIT`] as groups of seven bits in one byte each.
+/// Splits two numbers below [`ENTRY_LIMIT`] into groups of seven bits. Returns each number's groups as bytes of one
+/// word.
 #[inline]
 fn spread(lower: i64, upper: i64) -> (u64, u64) {
     let both = lower as u64 | (upper as u64) << 32;
@@ -205,7 +207,7 @@ fn spread(lower: i64, upper: i64) -> (u64, u64) {
     (ones & 0xffff_ffff, ones >> 32)
 }
 
-/// Returns the two numbers whose groups of seven bits are in these bytes. The reverse of [`spread`].
+/// Returns the two numbers that [`spread`] splits into these words.
 #[inline]
 fn join_bits(lower: u64, upper: u64) -> (i64, i64) {
     let ones = lower | upper << 32;

@@ -9,8 +9,8 @@ use crate::error::Result;
 use crate::position::Position;
 use crate::range_set::{PositionRangeSet, RANGES_TOGETHER, WORDS_TOGETHER};
 
-/// A collector of the acknowledged entries of a message, whose fields are in any order. If field 3 is present, field 6
-/// is ignored.
+/// A collector of the acknowledged entries of a message. The fields of the message may have any order. If field 3 is
+/// present, field 6 is ignored.
 pub(super) struct Collector {
     set: PositionRangeSet,
     spanning: Vec<(Position, Position)>,
@@ -58,8 +58,8 @@ impl Collector {
         Ok(())
     }
 
-    /// Adds a range of field 3. A range from one ledger into another is stored in `spanning`, and its part in the upper
-    /// ledger is added.
+    /// Adds a range of field 3. A range that ends in a later ledger is stored in `spanning`, and its part in the upper
+    /// ledger is added to the set.
     #[inline]
     pub(super) fn add_range(
         &mut self,
@@ -106,7 +106,8 @@ impl Collector {
         Ok(())
     }
 
-    /// Checks the set against the budget. Measuring reads every ledger, so it is done only when the set has doubled.
+    /// Checks that the set is within the budget. A check reads every ledger, so it is done only when the set is twice
+    /// as large as at the last check.
     fn measure(&mut self, budget: &Budget) -> Result<()> {
         if self.taken < self.measure_at {
             return Ok(());
@@ -130,8 +131,8 @@ pub(super) struct Acks {
     pub(super) spanning: Vec<(Position, Position)>,
 }
 
-/// A collector of words, bit set = acknowledged. It adds them block by block, so that an array with one far bit is not
-/// copied.
+/// A collector of one ledger's words, in which a set bit means acknowledged. It adds the words to the set in blocks and
+/// skips blocks of zeros, so a long array with few bits takes little memory.
 pub(super) struct WordBlocks<'a> {
     collector: &'a mut Collector,
     ledger_id: i64,
@@ -139,7 +140,7 @@ pub(super) struct WordBlocks<'a> {
 }
 
 impl WordBlocks<'_> {
-    /// Adds the next word, which has 64 entries.
+    /// Adds the next word, which covers 64 entries.
     #[inline]
     pub(super) fn push(&mut self, word: i64, budget: &Budget) -> Result<()> {
         self.collector.words.push(word.cast_unsigned());
@@ -163,10 +164,11 @@ impl WordBlocks<'_> {
     }
 }
 
-/// The size of the buffer on the stack. Appending a few dozen bytes at a time would cost more than writing them.
+/// The size of the buffer on the stack, in bytes. It is appended as a whole, because appending each range to the vector
+/// would take longer than writing the range.
 const LAID_MAX: usize = 4096;
 
-/// Appends every range as field `number`.
+/// Appends each range as a field with this number.
 pub(super) fn put_all(out: &mut Vec<u8>, number: u32, set: &PositionRangeSet) {
     let mut laid = [0; LAID_MAX + WINDOW];
     let mut at = 0;
@@ -190,7 +192,7 @@ pub(super) fn put_all(out: &mut Vec<u8>, number: u32, set: &PositionRangeSet) {
     out.extend_from_slice(&laid[..at]);
 }
 
-/// Appends the buffer, then a range; returns the frame of that range.
+/// Appends the content of the buffer, then one range; returns the frame of that range.
 #[cold]
 #[inline(never)]
 fn put_first(

@@ -1,7 +1,7 @@
 //! The wire format of Protocol Buffers: tags, varints, lengths and groups.
 //!
-//! It has its own implementation, because unknown fields must be kept byte for byte, errors must have an offset, and a
-//! million small messages must be read without an object for each.
+//! This module implements the format itself for three reasons: unknown fields must be kept byte for byte, errors must
+//! have an offset, and a million small messages must be read without an object for each.
 
 mod reader;
 mod writer;

@@ -1,13 +1,14 @@
 //! A cache of the ledgers of a batch, which avoids a tree search for each position.
 //!
-//! The acks of a topic belong to a few hundred ledgers, in any order. A table holds the last ledger for each value of
-//! the id's low bits. Consecutive ids do not clash, so nearly all look-ups hit this table in the first-level cache, and
-//! the tree is searched once for each ledger.
+//! The acks of a topic belong to a few hundred ledgers, in any order. A table has a place for each value of the id's
+//! low bits, and a place has the ledger with these bits that was used last. Consecutive ids have different places. So
+//! nearly all look-ups hit this table, which is in the first-level cache, and the tree is searched once for each
+//! ledger.
 
 use std::collections::BTreeMap;
 
-/// The number of places in the table. It takes three kilobytes, a small part of the first-level cache, and is filled in
-/// some 50 ns.
+/// The number of places in the table. The table takes three kilobytes, a small part of the first-level cache, and is
+/// initialised in about 50 ns.
 const PLACES: usize = 256;
 
 /// A value for each ledger of a batch.
@@ -15,7 +16,8 @@ pub(super) struct ByLedger<T> {
     ids: [i64; PLACES],
     places: [u32; PLACES],
     met: Vec<(i64, T)>,
-    /// The index in `met` of every ledger. It is searched if the table has another ledger at the ledger's place.
+    /// For every ledger of the batch, the index of its value in `met`. This map is searched if the ledger's place in
+    /// the table has another ledger.
     all: BTreeMap<i64, u32>,
 }
 
@@ -25,7 +27,7 @@ impl<T> ByLedger<T> {
         Self { ids: [-1; PLACES], places: [0; PLACES], met: Vec::new(), all: BTreeMap::new() }
     }
 
-    /// Returns the value of a ledger. At the first use, `fetch` gives the value.
+    /// Returns the value of a ledger. The first call for a ledger gets the value from `fetch`.
     #[inline]
     pub(super) fn get(&mut self, ledger_id: i64, fetch: impl FnOnce() -> T) -> &mut T {
         let slot = ledger_id as usize % PLACES;

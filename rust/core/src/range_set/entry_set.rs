@@ -1,10 +1,10 @@
-//! The acknowledged entries of one ledger, for callers with many ledgers of many topics.
+//! The acknowledged entries of one ledger, for callers that keep the ledgers of many topics themselves.
 
 use super::PositionRangeSet;
 use super::ledger_acks::LedgerAcks;
 use super::run::Run;
 
-/// A set of entry ids ≥ 0, stored like one ledger of a [`PositionRangeSet`].
+/// A set of entry ids ≥ 0. It has the same representation as one ledger of a [`PositionRangeSet`].
 #[derive(Debug, Clone, Default)]
 pub(crate) struct EntrySet(LedgerAcks);
 
@@ -20,7 +20,7 @@ impl EntrySet {
         self.0.add_run(Run { lower, upper });
     }
 
-    /// Adds bits: entry `64 * (first_word + i) + b` is bit `b` of word `i`.
+    /// Adds entries, given as bits. Bit `b` of word `i` is entry `64 * (first_word + i) + b`.
     pub(crate) fn add_words(&mut self, first_word: i64, words: &[u64]) {
         self.0.add_words(first_word, words);
     }
@@ -52,7 +52,8 @@ impl EntrySet {
         self.0.runs().map(|run| (run.lower, run.upper))
     }
 
-    /// Writes the set as bits into `words`, which begin at word `first_word` and reach the last entry.
+    /// Sets the bits of the entries in `words`. The first of `words` has the index `first_word`, and the last must
+    /// cover the last entry.
     pub(crate) fn write_words(&self, first_word: i64, words: &mut [u64]) {
         for (lower, upper) in self.ranges() {
             let (first, last) = (lower + 1 - 64 * first_word, upper - 64 * first_word);

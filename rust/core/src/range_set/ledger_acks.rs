@@ -7,26 +7,26 @@
 //! | a tree of runs | few runs, far apart | about 25 bytes a run |
 //!
 //! A window may take [`WORDS_ALWAYS`] words plus [`WORDS_PER_RUN`] words for each run. If it takes more than twice
-//! that, the ledger is converted to a tree. So no input allocates more than a constant times its runs. Converting a
-//! window of n runs takes n steps. Therefore the tree is checked again only after n more adds, so that no sequence of
-//! operations converts at every step.
+//! that, the ledger is converted to a tree. So the memory is at most proportional to the number of runs, for any input.
+//! Converting a window of n runs takes n steps. Therefore a new tree is checked for conversion back to a window only
+//! after n more adds. So no sequence of operations converts the ledger at every step.
 
 use super::run::Run;
 use super::runs::Runs;
 use super::window::Window;
 use crate::error::{Validity, invariant};
 
-/// The words that any window may take, half a kilobyte. A ledger of two runs is a window if they are within 5,000
-/// entries. A default Pulsar ledger (50,000 entries) becomes a window at 90 runs.
+/// The number of words that any window may take, even with few runs: half a kilobyte. A ledger of two runs is a window
+/// if both are within 5,000 entries. A default Pulsar ledger (50,000 entries) becomes a window at 90 runs.
 const WORDS_ALWAYS: u64 = 64;
 
-/// The words that a window may take for each run. In the worst case a window is two to three times as large as the
-/// tree, but ten times as fast.
+/// The number of additional words that a window may take for each run. In the worst case a window is two to three times
+/// as large as the tree, but ten times as fast.
 const WORDS_PER_RUN: u64 = 8;
 
 #[derive(Debug, Clone)]
 pub(super) enum LedgerAcks {
-    /// One run. Equal bounds mean an empty ledger.
+    /// One run. If its bounds are equal, the ledger is empty.
     Single(Run),
     Window(Box<Window>),
     Runs(Box<Runs>, Patience),
@@ -125,7 +125,7 @@ impl LedgerAcks {
     }
 
     /// Adds the entries `(lower, upper]` of each pair. Ascending runs that are close to each other are first combined
-    /// as bits, which avoids a look-up for each.
+    /// in a window. This avoids a look-up for each run.
     pub(super) fn add_runs(&mut self, bounds: &[(i64, i64)]) {
         let runs = bounds.iter().map(|&(lower, upper)| Run { lower, upper });
         let rising = bounds.iter().all(|(lower, upper)| lower < upper)
@@ -166,7 +166,7 @@ impl LedgerAcks {
         }
     }
 
-    /// Adds bits: entry `64 * (first_word + i) + b` is bit `b` of word `i`.
+    /// Adds entries, given as bits. Bit `b` of word `i` is entry `64 * (first_word + i) + b`.
     pub(super) fn add_words(&mut self, first_word: i64, words: &[u64]) {
         let Some(block) = Window::of_words(first_word, words) else { return };
         if block.len() > 1 && Window::words_over(block.span()) <= words_for(block.len()) {
@@ -181,7 +181,7 @@ impl LedgerAcks {
     pub(super) fn union_with(&mut self, other: &Self) {
         if let (Self::Window(window), Self::Window(theirs)) = (&mut *self, other) {
             let joined = window.span().joined(theirs.span());
-            // The union may take as many words as both windows.
+            // The union may take the words that both windows may take together.
             if Window::words_over(joined) <= words_for(window.len() + theirs.len()) {
                 window.union_with(theirs);
                 return self.choose_form();
@@ -253,7 +253,7 @@ impl LedgerAcks {
         }
     }
 
-    /// Sets the bits of the entries in `words`, which must reach the last entry.
+    /// Sets the bits of the entries in `words`. The last of `words` must cover the last entry.
     pub(super) fn write_words(&self, words: &mut [u64]) {
         if let Self::Window(window) = self {
             return window.write_words(words);
@@ -322,7 +322,8 @@ impl LedgerAcks {
         }
     }
 
-    /// Creates a ledger of `len` runs within `span`: at least two, ascending, and not adjacent.
+    /// Creates a ledger with these `len` runs, which extend over `span`. There must be at least two runs, and they must
+    /// be ascending and not adjacent.
     fn of_runs(span: Run, len: usize, runs: impl Iterator<Item = Run>) -> Self {
         if Window::words_over(span) <= words_for(len) {
             Self::Window(Box::new(Window::from_runs(span, runs)))
@@ -331,7 +332,7 @@ impl LedgerAcks {
         }
     }
 
-    /// Converts the ledger to the form that suits its runs.
+    /// Converts the ledger to another form if the number and the distance of its runs require it.
     fn choose_form(&mut self) {
         let suited = match self {
             Self::Single(_) => None,
@@ -376,7 +377,7 @@ impl<T, A: Iterator<Item = T>, B: Iterator<Item = T>, C: Iterator<Item = T>> Ite
         }
     }
 
-    /// Chooses the iterator once instead of at each item.
+    /// Selects the variant once, not at each item.
     fn fold<R, F: FnMut(R, T) -> R>(self, start: R, step: F) -> R {
         match self {
             Self::A(iterator) => iterator.fold(start, step),

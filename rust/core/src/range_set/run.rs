@@ -1,4 +1,5 @@
-//! A run of consecutive acknowledged entries in one ledger. All forms of a ledger can be read and built as runs.
+//! A run of consecutive acknowledged entries in one ledger. Every form of a ledger can be converted to runs and built
+//! from runs.
 
 use super::PositionRange;
 
@@ -28,7 +29,7 @@ impl Run {
         self.lower <= other.upper && other.lower <= self.upper
     }
 
-    /// Returns the run from the lesser lower to the greater upper bound.
+    /// Returns the smallest run that contains both runs.
     pub(super) fn joined(self, other: Self) -> Self {
         Self { lower: self.lower.min(other.lower), upper: self.upper.max(other.upper) }
     }

@@ -1,4 +1,4 @@
-//! A ledger's acknowledged entries as a sorted tree of runs: the form for few or far entries.
+//! A ledger's acknowledged entries as a sorted tree of runs: the form for few runs that are far apart.
 //!
 //! Memory depends only on the number of runs. So entries 0 and 2^40 in one ledger take the memory of two runs.
 //! Invariants: runs are ascending and not adjacent; `cardinality` is the sum of their lengths.
@@ -40,7 +40,7 @@ impl Runs {
         Some(Run { lower: *lower, upper: *upper }).filter(|run| run.contains(entry_id))
     }
 
-    /// Returns the run from the first lower to the last upper bound.
+    /// Returns the smallest run that contains all runs; `None` if there are no runs.
     pub(super) fn span(&self) -> Option<Run> {
         let (lower, _) = self.uppers.first_key_value()?;
         let (_, upper) = self.uppers.last_key_value()?;
@@ -51,7 +51,7 @@ impl Runs {
     pub(super) fn add_run(&mut self, run: Run) -> u64 {
         let before = self.cardinality;
         let mut joined = run;
-        // Takes out and joins each touching run, from the right.
+        // Removes each run that touches the new one, beginning with the last, and joins it to the new one.
         while let Some((lower, upper)) = self.uppers.range(..=joined.upper).next_back() {
             let near = Run { lower: *lower, upper: *upper };
             if !near.touches(joined) {

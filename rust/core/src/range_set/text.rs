@@ -26,8 +26,9 @@ impl fmt::Display for PositionRangeSet {
 }
 
 impl PositionRangeSet {
-    /// Parses the text that [`fmt::Display`] writes. Also accepts the text of Guava's range set, which Pulsar can use
-    /// instead: it has spaces between ranges and `‥` for `..`. Ranges may be in any order and overlap.
+    /// Parses the text that [`fmt::Display`] writes. Also accepts the text of Guava's range set, which some Pulsar
+    /// configurations write. In that text, spaces separate the ranges, and `‥` replaces `..`. Ranges may have any order
+    /// and may overlap.
     ///
     /// # Errors
     /// [`Error::Corrupt`] at the first invalid byte, or at an invalid range.
@@ -96,7 +97,7 @@ impl TextReader<'_> {
         let mut value = 0i64;
         while let Some(digit) = self.text.get(self.at).filter(|byte| byte.is_ascii_digit()) {
             let digit = i64::from(digit - b'0');
-            // Negative, so that the least integer fits.
+            // The value is accumulated as a negative number, because the least int64 has no positive counterpart.
             value = value
                 .checked_mul(10)
                 .and_then(|value| value.checked_sub(digit))

@@ -1,13 +1,12 @@
 //! A ledger's acknowledged entries as a window of bits: the form for many runs close to each other.
 //!
-//! A bit takes memory whether it is set or not. So an add in any order is one load and one store. If every second entry
-//! is a hole, a range takes a quarter of a byte.
+//! Every entry in the window has its bit, acknowledged or not. So an add is one load and one store, in any order of the
+//! entries. If every second entry is a hole, a range takes a quarter of a byte.
 //!
-//! Representation: bit `b` of `words[i]` is entry `64 * (first_word + i) + b`. Words before `head` are zero. They were
-//! removed from the front, and are released when they are more than the other words. So a mark-delete position that
-//! advances entry by entry does not move the other words each time. Invariants: unless the window is empty,
-//! `words[head]` and the last word are not zero; `cardinality` is the number of set bits, and `runs` the number of runs
-//! of set bits.
+//! Representation: bit `b` of `words[i]` is entry `64 * (first_word + i) + b`. Words before `head` are zero, because
+//! their entries were removed. These words are released when they outnumber the other words. So the other words are not
+//! moved each time a mark-delete position advances by an entry. Invariants: unless the window is empty, `words[head]`
+//! and the last word are not zero; `cardinality` is the number of set bits, and `runs` the number of runs of set bits.
 
 use super::run::Run;
 use crate::error::{Validity, invariant};
@@ -24,7 +23,7 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// Creates a window over `span` with these runs, which must be in `span`.
+    /// Creates a window that covers `span` and has these runs. All runs must be in `span`.
     pub(super) fn from_runs(span: Run, runs: impl Iterator<Item = Run>) -> Self {
         let first_word = (span.lower + 1) / BITS;
         let mut words = vec![0; (span.upper / BITS - first_word) as usize + 1];
@@ -46,7 +45,7 @@ impl Window {
         window
     }
 
-    /// Creates a window of these words. The first has index `first_word`. `None` if no bit is set.
+    /// Creates a window with these words; `None` if no bit is set. The first of `words` has the index `first_word`.
     pub(super) fn of_words(first_word: i64, words: &[u64]) -> Option<Self> {
         let first = words.iter().position(|word| *word != 0)?;
         let last = words.iter().rposition(|word| *word != 0)?;
@@ -65,12 +64,13 @@ impl Window {
         self.cardinality
     }
 
-    /// Returns the number of words of a window over `span`.
+    /// Returns how many words a window takes that covers `span`.
     pub(super) fn words_over(span: Run) -> u64 {
         (span.upper / BITS - (span.lower + 1) / BITS + 1).cast_unsigned()
     }
 
-    /// Returns the span of the words from the first that is not zero to the last. The window must not be empty.
+    /// Returns the span that the words cover, from the first word that is not zero to the last. The window must not be
+    /// empty.
     pub(super) fn span(&self) -> Run {
         let first = self.first_word + self.head as i64;
         let last = self.first_word + self.words.len() as i64 - 1;
@@ -81,7 +81,7 @@ impl Window {
         self.span().upper - i64::from(self.words[self.words.len() - 1].leading_zeros())
     }
 
-    /// Returns whether the window has the word of an entry. Adding the entry then takes no memory.
+    /// Returns whether the window has the word of an entry. If it has, adding the entry allocates no memory.
     pub(super) fn reaches(&self, entry_id: i64) -> bool {
         self.index(entry_id) < self.words.len()
     }
@@ -181,7 +181,7 @@ impl Window {
         }
         let index = self.index(entry_id);
         let below = bit(entry_id) - 1;
-        // The nearest clear bit on either side, a word at a time.
+        // Searches the nearest clear bit on each side, a word at a time.
         let mut left = (index, !self.words[index] & below);
         while left.1 == 0 && left.0 > self.head {
             left = (left.0 - 1, !self.words[left.0 - 1]);
@@ -215,7 +215,7 @@ impl Window {
         (self.first_word + self.head as i64, &self.words[self.head..])
     }
 
-    /// Sets the bits of the window in `words`, which begin at entry 0.
+    /// Sets the bits of the window's entries in `words`. Bit 0 of the first of `words` is entry 0.
     pub(super) fn write_words(&self, words: &mut [u64]) {
         let start = (self.first_word + self.head as i64) as usize;
         for (word, mine) in words[start..].iter_mut().zip(&self.words[self.head..]) {
@@ -238,12 +238,14 @@ impl Window {
         Ok(())
     }
 
-    /// Returns the index of an entry's word. For an entry before the first word, the index is greater than any length.
+    /// Returns the index of an entry's word in `words`. For an entry before the first word, the index is greater than
+    /// any possible length of `words`.
     fn index(&self, entry_id: i64) -> usize {
         (entry_id >> 6).wrapping_sub(self.first_word) as usize
     }
 
-    /// Returns how many of the two neighbours of an entry are in the set. The word of the entry is at `index`.
+    /// Returns how many of the two adjacent entries of an entry are in the set: 0, 1 or 2. `index` is the index of the
+    /// entry's word.
     fn neighbours(&self, index: usize, entry_id: i64) -> usize {
         let word = self.words[index];
         let left = match entry_id & 63 {
@@ -257,13 +259,14 @@ impl Window {
         usize::from(left) + usize::from(right)
     }
 
-    /// Makes room for every word of `run`. The caller then sets the first and the last entry, because the end words
-    /// must not be zero.
+    /// Extends the window so that it has every word of `run`. The caller must then add the first and the last entry of
+    /// `run`, because the first and the last word must not be zero.
     fn extend(&mut self, run: Run) {
         let (first, last) = ((run.lower + 1) / BITS, run.upper / BITS);
         if first < self.first_word {
             let missing = self.first_word - first;
-            // An eighth to spare, as at the end, or entries in falling order would move all words for each.
+            // Reserves an eighth more at the front. Otherwise, adding entries in descending order would move all words
+            // for every new word.
             let spare = (self.words.len() as i64 / 8).min(first);
             let front = (missing + spare) as usize;
             let mut words = vec![0; front + self.words.len()];
@@ -275,7 +278,8 @@ impl Window {
         let len = (last - self.first_word) as usize + 1;
         if len > self.words.len() {
             if len > self.words.capacity() {
-                // Not doubled: copies cost little compared with 64 adds a word, and an empty half would waste memory.
+                // Grows by an eighth, not by doubling. A copied word costs little compared with its 64 adds, and unused
+                // words would waste memory.
                 let spare = len / 8;
                 self.words.reserve_exact(len + spare - self.words.len());
             }
@@ -284,7 +288,8 @@ impl Window {
         self.head = self.head.min((first - self.first_word) as usize);
     }
 
-    /// Changes the words of `run`, which the window has, and updates the counts.
+    /// Replaces each word of `run` with `change(word, mask)`, and updates the counts. `mask` has the bits of `run` in
+    /// the word. The window must have every word of `run`. Returns by how much the cardinality changes.
     fn change(&mut self, run: Run, change: impl Fn(u64, u64) -> u64) -> u64 {
         let (first, last) = (run.lower + 1, run.upper);
         let range = self.index(first)..self.index(last) + 1;
@@ -305,8 +310,8 @@ impl Window {
         self.cardinality.abs_diff(cardinality)
     }
 
-    /// Returns the number of set bits in the words of `range`, and the number of runs that begin there or in the first
-    /// bit of the next word.
+    /// Returns the number of set bits in the words of `range`, and the number of runs that begin in these words or at
+    /// the first bit of the word after them.
     fn counts(&self, range: std::ops::Range<usize>) -> (u64, usize) {
         let mut carry = range.start.checked_sub(1).map_or(0, |index| self.words[index] >> 63);
         let mut bits = 0;
@@ -320,15 +325,16 @@ impl Window {
         (bits, begins as usize)
     }
 
-    /// Updates the counts after a change of the words in `range`, whose counts were `before`.
+    /// Updates the counts after the words of `range` were changed. `before` has the counts of these words before the
+    /// change.
     fn recount(&mut self, before: (u64, usize), range: std::ops::Range<usize>) {
         let (bits, begins) = self.counts(range);
         self.cardinality = self.cardinality - before.0 + bits;
         self.runs = self.runs - before.1 + begins;
     }
 
-    /// Removes zero words at the end, and moves the head over zero words at the front. Releases the words before the
-    /// head when they are more than the others.
+    /// Removes zero words at the end, and advances `head` past zero words at the front. Releases the words before
+    /// `head` when they outnumber the others.
     fn drop_empty_ends(&mut self) {
         while self.words.last() == Some(&0) {
             self.words.pop();
@@ -350,7 +356,7 @@ const fn bit(entry_id: i64) -> u64 {
     1 << (entry_id & 63)
 }
 
-/// Returns the runs of set bits in words. The first word has index `first_word`.
+/// Returns an iterator over the runs of set bits in `words`. The first of `words` has the index `first_word`.
 pub(super) fn runs_from<I: Iterator<Item = u64>>(first_word: i64, words: I) -> RunsOf<I> {
     RunsOf { words, word: 0, base: (first_word - 1) * BITS }
 }
@@ -373,7 +379,7 @@ impl<I: Iterator<Item = u64>> Iterator for RunsOf<I> {
             self.base += BITS;
         }
         let lower = self.base - 1 + i64::from(self.word.trailing_zeros());
-        // With the lower zeros filled, the run ends at the first zero, possibly in a later word.
+        // After the zeros below the run are set, the run ends before the lowest zero, possibly in a later word.
         self.word |= self.word - 1;
         while self.word == u64::MAX {
             match self.words.next() {

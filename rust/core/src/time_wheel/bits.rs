@@ -52,13 +52,13 @@ impl Bits {
         self.words.shrink_to_fit();
     }
 
-    /// Creates the sequence from saved words; `None` unless their number fits `length` bits.
+    /// Creates a sequence of `length` bits from saved words; `None` if the number of words does not fit.
     pub(super) fn from_words(words: Vec<u64>, length: u64) -> Option<Self> {
         (length.div_ceil(64) == words.len() as u64).then_some(Self { words, length })
     }
 }
 
-/// A reader of bits. After the end, bits are 0, and [`BitReader::overrun`] is true.
+/// A reader of bits. Bits after the end read as 0, and [`BitReader::overrun`] is then true.
 #[derive(Debug, Clone)]
 pub(super) struct BitReader<'a> {
     words: &'a [u64],
@@ -76,7 +76,7 @@ impl<'a> BitReader<'a> {
     pub(super) fn peek(&self) -> u64 {
         let (index, offset) = ((self.at / 64) as usize, self.at % 64);
         let low = self.words.get(index).copied().unwrap_or(0) >> offset;
-        // A shift by 64 if the offset is 0, in two steps.
+        // Two shifts, because the offset 0 needs a shift by 64.
         low | (self.words.get(index + 1).copied().unwrap_or(0) << 1) << (63 - offset)
     }
 

@@ -5,9 +5,8 @@
 //! slots    varint slots; slot: zigzag first tick · bits u8 · varint messages in the stream ·
 //!          varint bits of the stream, its words little-endian ·
 //!          varint late messages, ascending; message: varint ledger, entry, tick in the slot
-//! CRC-32   of all before, little-endian
-//! ```
-//! The stream has the same bits as in memory (`stream.rs`). Saving copies it. Restoring decodes it once as a check.
+//! CRC-32   of all before, little-endian ``` The stream has the same bits as in memory (see `stream.rs`). Saving copies
+//! these bits. Restoring copies them too, and decodes them once to check them.
 
 use super::bits::Bits;
 use super::slot::{Message, Slot};
@@ -18,12 +17,11 @@ use crate::frame::{FrameReader, FrameWriter};
 
 const MAGIC: [u8; 4] = *b"AKTW";
 const VERSION: u8 = 1;
-/// A slot is at most 2^`BITS_MAX` ticks wide. Ticks in a slot are then far from the ends of int64, so that their
-/// differences fit.
+/// A slot is at most 2^`BITS_MAX` ticks wide. So the difference of two ticks in a slot always fits into an int64.
 const BITS_MAX: u32 = 60;
 
 impl TimeWheel {
-    /// Encodes the wheel for [`TimeWheel::from_bytes`].
+    /// Encodes the wheel in the form that [`TimeWheel::from_bytes`] decodes.
     pub fn to_bytes(&mut self) -> Vec<u8> {
         self.close_front();
         let mut out = FrameWriter::new(MAGIC, VERSION);

@@ -1,8 +1,9 @@
-//! The open slot. Its runs are sorted by tick and position in descending order, and removed from the back.
+//! The open slot. Its runs are sorted by tick and position in descending order. Messages that are due are removed from
+//! the back.
 //!
-//! Runs that do not overlap in time are not split, and a batch is removed from them as fast as memory can be written.
-//! Overlapping runs are first split by tick. So the runs are totally ordered, and one search finds the only run that
-//! can have a message.
+//! Runs that do not overlap in time stay as they are, and their messages are removed as fast as memory can be written.
+//! Runs that overlap are split into one run for each tick. So the runs are totally ordered, and one search finds the
+//! only run that can have a given message.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -17,10 +18,10 @@ use crate::radix;
 /// `start`.
 #[derive(Debug, Clone, Default)]
 pub(super) struct OpenSlot {
-    /// The start and the bits of the open range `start..start + 2^bits`. Earlier ticks belong to the open slot too.
-    /// `None` if no slot is open.
+    /// The start and the bits of the open range of ticks, `start..start + 2^bits`. The open slot also takes messages
+    /// with earlier ticks. `None` if no slot is open.
     pub(super) range: Option<(i64, u32)>,
-    /// The runs in descending order. All messages of a run are before those of the previous run.
+    /// The runs in descending order: all messages of a run are before all messages of the previous run.
     runs: Vec<MessageRun>,
     /// Messages that were added after the slot was opened.
     late: BTreeSet<Delayed>,
@@ -40,7 +41,8 @@ fn last_key(run: &MessageRun) -> DeliveryKey {
 /// Sorts the runs of a slot of `2^bits` ticks in descending order. Returns true if they do not overlap.
 pub(super) fn sort_descending(runs: &mut Vec<MessageRun>, bits: u32) -> bool {
     if bits <= radix::KEY_BITS_MAX && !runs.is_empty() {
-        // Runs come by position, then the late ones, so sorting from the back moves little.
+        // The runs of the stream come first, in order of position, and then the late messages. Most of the result has
+        // the reverse order, so sorting from the back moves little.
         let keys = runs.iter().rev().map(|run| low_mask(bits) - run.tick);
         let (order, end) = (radix::order(keys, bits), runs.len() - 1);
         *runs = order.iter().map(|&index| runs[end - index as usize]).collect();
@@ -48,7 +50,7 @@ pub(super) fn sort_descending(runs: &mut Vec<MessageRun>, bits: u32) -> bool {
     if in_order(runs) {
         return true;
     }
-    // Runs are out of order or overlap. The standard sort is fast for mostly sorted input.
+    // Some runs are out of order or overlap. The standard sort is fast for input that is mostly sorted.
     runs.sort_by_key(|run| Reverse(first_key(run)));
     in_order(runs)
 }
@@ -86,8 +88,8 @@ impl OpenSlot {
         }
     }
 
-    /// Returns the runs in order of position, and the late messages. If two runs begin at the same position with
-    /// different ticks, the longer run comes first.
+    /// Returns the runs in order of position, and the late messages. If two runs begin at the same position, the longer
+    /// run comes first.
     pub(super) fn into_parts(mut self) -> (Vec<MessageRun>, BTreeSet<Delayed>) {
         self.runs.sort_unstable_by_key(|run| (run.ledger, run.entry, Reverse(run.count)));
         (self.runs, self.late)
@@ -132,7 +134,7 @@ impl OpenSlot {
         true
     }
 
-    /// Returns the earliest tick.
+    /// Returns the earliest tick; `None` if there are no messages.
     pub(super) fn next(&self) -> Option<i64> {
         let run = self.runs.last().map(|run| self.start() + run.tick as i64);
         let late = self.late.first().map(|message| message.deliver_at_ms);
@@ -142,7 +144,8 @@ impl OpenSlot {
         }
     }
 
-    /// Moves up to `max` messages with ticks up to `due_tick` into the columns. Ticks are written as times.
+    /// Moves messages with ticks up to `due_tick` into the columns, until these have `max` messages. Ticks are
+    /// converted to times.
     pub(super) fn drain(
         &mut self,
         due_tick: i64,
@@ -198,7 +201,7 @@ impl OpenSlot {
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        // A set is a tree whose values take no room.
+        // A set takes the memory of a tree whose values have the size 0.
         self.runs.capacity() * size_of::<MessageRun>()
             + crate::nbytes::btree_bytes::<Delayed, ()>(self.late.len())
     }
@@ -226,12 +229,13 @@ fn first_of(run: &MessageRun, start: i64) -> Delayed {
     Delayed::new(start + run.tick as i64, run.ledger, run.entry)
 }
 
-/// Returns the number of messages of a run that are before the late message. The late message must be after the first
-/// message of the run.
+/// Returns how many messages of a run, from its first, are before a late message. The late message must be after the
+/// first message of the run.
 fn count_up_to(run: &MessageRun, start: i64, late: &Delayed) -> u64 {
     let tick = late.deliver_at_ms.wrapping_sub(start) as u64;
     match run.count_before(tick) {
-        // Both begin on one tick, and the run may reach a later tick before the late message's entry.
+        // The late message is on the first tick of the run. The run may reach the next tick before the entry of the
+        // late message.
         0 if late.ledger_id == run.ledger => {
             run.count_before(tick + 1).min((late.entry_id - run.entry) as u64)
         }
@@ -240,7 +244,7 @@ fn count_up_to(run: &MessageRun, start: i64, late: &Delayed) -> u64 {
     }
 }
 
-/// Appends the first `count` messages of a run whose first tick is `tick`.
+/// Appends the first `count` messages of a run to the columns. `tick` is the absolute first tick of the run.
 #[inline]
 fn push_front(due: &mut DelayedColumns, run: &MessageRun, count: u64, mut tick: i64, tick_ms: i64) {
     let time = tick.saturating_mul(tick_ms);

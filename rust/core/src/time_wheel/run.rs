@@ -13,7 +13,7 @@ pub(super) struct MessageRun {
     pub(super) first: u64,
     /// The number of messages on each later tick, ≥ 1; `u64::MAX` if it is unknown.
     pub(super) per: u64,
-    /// The number of ticks between steps; 0 if the run has only one tick.
+    /// The number of ticks from one tick with messages to the next; 0 if the run has only one tick.
     pub(super) step: u64,
     /// The number of all messages, ≥ 1.
     pub(super) count: u64,
@@ -29,7 +29,7 @@ impl MessageRun {
         self.entry + (self.count - 1) as i64
     }
 
-    /// Returns the tick of message `index`.
+    /// Returns the tick of the message with this index in the run.
     #[inline]
     pub(super) fn tick_of(&self, index: u64) -> u64 {
         match index.checked_sub(self.first) {
@@ -43,7 +43,7 @@ impl MessageRun {
         self.tick_of(self.count - 1)
     }
 
-    /// Returns the tick of an entry inside the run.
+    /// Returns the tick of an entry; `None` if the entry is not in the run.
     pub(super) fn tick_at(&self, entry: i64) -> Option<u64> {
         (self.entry..=self.last_entry())
             .contains(&entry)
@@ -56,12 +56,13 @@ impl MessageRun {
         if self.step == 0 {
             return self.count;
         }
-        // Steps after the first that are below `above`.
+        // The number of ticks with messages after the first tick and before `tick`.
         let stairs = (above - 1) / self.step;
         self.first.saturating_add(stairs.saturating_mul(self.per)).min(self.count)
     }
 
-    /// Removes and returns the first `count` messages, which must be fewer than all. `None` for 0.
+    /// Removes the first `count` messages and returns them as a run; `None` for 0. `count` must be less than the number
+    /// of messages.
     pub(super) fn cut_front(&mut self, count: u64) -> Option<Self> {
         if count == 0 {
             return None;
@@ -70,7 +71,7 @@ impl MessageRun {
         front.count = count;
         front.first = self.first.min(count);
         let tick = self.tick_of(count);
-        // The remaining messages of the step that the cut divides.
+        // The number of messages on the first remaining tick.
         let first = match count.checked_sub(self.first) {
             None => self.first - count,
             Some(after) => self.per - after % self.per,
@@ -84,7 +85,7 @@ impl MessageRun {
         Some(front)
     }
 
-    /// Resets the step of a run that has only one tick.
+    /// Resets `per` and `step` if the run has only one tick.
     fn reset_step(&mut self) {
         if self.count <= self.first {
             (self.per, self.step) = (u64::MAX, 0);
@@ -102,7 +103,7 @@ impl MessageRun {
         }
     }
 
-    /// Splits the run by tick: one run for each tick.
+    /// Splits the run into one run for each tick, in order.
     pub(super) fn split_by_tick(self) -> impl Iterator<Item = Self> {
         let (mut left, mut entry, mut tick, mut size) =
             (self.count, self.entry, self.tick, self.first);
@@ -122,7 +123,7 @@ impl MessageRun {
 pub(super) struct Tail {
     pub(super) run: MessageRun,
     last_tick: u64,
-    /// The number of messages on the last tick.
+    /// The number of messages on the last tick so far.
     stair: u64,
 }
 
@@ -136,8 +137,8 @@ impl Tail {
         Self { run, last_tick, stair }
     }
 
-    /// Adds the next entry if its tick fits the steps; returns whether it fits. The first two steps determine `step`
-    /// and `per`.
+    /// Adds the next entry if its tick continues the pattern of the run; returns whether it was added. `step` is set by
+    /// the first change of the tick, and `per` by the second.
     #[inline]
     pub(super) fn extend(&mut self, tick: u64) -> bool {
         let run = &mut self.run;

@@ -1,26 +1,27 @@
 //! One slot of the wheel: the messages of `2^bits` ticks.
 //!
 //! Messages in order of position go to the tail run and from there into the stream. Messages out of order wait in one
-//! small sorted list, and removed messages in another. When a list is longer than about the square root of the number
-//! of messages, the stream is rewritten. This balances the costs of searching the lists and rewriting the stream.
+//! small sorted list, and removed messages in another. When both lists together are longer than about the square root
+//! of the number of messages, the stream is rewritten. This limit balances the cost of inserts into the lists with the
+//! cost of rewriting the stream.
 
 use super::run::{MessageRun, Tail};
 use super::stream::Stream;
 use crate::error::Validity;
 
-/// The least number of late or removed messages at which a slot rewrites its stream.
+/// A slot does not rewrite its stream for this number of late and removed messages, or fewer.
 const EDITS_MIN: usize = 64;
 
-/// `(ledger, entry, tick)`: the order of the stream.
+/// A message as `(ledger, entry, tick)`. The stream is sorted by these numbers.
 pub(super) type Message = (i64, i64, u64);
 
 #[derive(Debug, Clone, Default)]
 struct Edits {
-    /// The sorted messages that are not in the stream, or are there at another tick.
+    /// The sorted messages that are not in the stream. The stream can have the same position with another tick.
     late: Vec<Message>,
-    /// The sorted removed messages that are still in the stream or the tail.
+    /// The removed messages that are still in the stream or the tail, sorted.
     removed: Vec<Message>,
-    /// The number of late or removed messages at which the stream is rewritten.
+    /// The stream is rewritten when there are more late and removed messages than this number.
     limit: usize,
 }
 
@@ -31,7 +32,7 @@ pub(super) struct Slot {
     tail: Option<Tail>,
     edits: Option<Box<Edits>>,
     count: u64,
-    /// The least tick; `None` if its message was removed and the next one was not searched yet.
+    /// The least tick; `None` if a message with the least tick was removed and the new least tick was not searched yet.
     least: Option<u64>,
 }
 
@@ -51,11 +52,11 @@ impl Slot {
         self.count
     }
 
-    /// Adds a message if it is the next entry after the last one; returns whether it was added. Messages in order use
-    /// this fast path.
+    /// Adds a message if it continues the tail run; returns whether it was added. This is the fast path for messages in
+    /// order.
     #[inline]
     pub(super) fn extend(&mut self, ledger: i64, entry: i64, tick: u64) -> bool {
-        // Ticks of a run do not fall, so the least tick stays.
+        // The ticks of a run never decrease, so the least tick does not change.
         let taken = self.tail_takes(ledger, entry, tick);
         self.count += u64::from(taken);
         taken
@@ -100,14 +101,14 @@ impl Slot {
         }
     }
 
-    /// Moves the tail into the stream and makes a run the new tail. The run is after all others.
+    /// Moves the tail into the stream, and makes `run` the new tail. `run` must be after all others.
     fn append(&mut self, run: MessageRun) {
         if let Some(tail) = self.tail.replace(Tail::new(run)) {
             self.stream.push(tail.run, self.bits);
         }
     }
 
-    /// Adds a run of messages after all others.
+    /// Adds a run, which must be after all others.
     pub(super) fn add_run(&mut self, run: MessageRun) {
         self.count += run.count;
         self.least = self.least.map(|least| least.min(run.tick));
@@ -121,7 +122,7 @@ impl Slot {
         let held = self.in_stream(message);
         let edits = self.edits.get_or_insert_default();
         if held {
-            // In the stream: new only if it had been removed.
+            // The message is in the stream. It is new only if it was removed before.
             let Ok(at) = edits.removed.binary_search(&message) else { return false };
             edits.removed.remove(at);
             self.note(message.2);
@@ -183,7 +184,7 @@ impl Slot {
         true
     }
 
-    /// Returns the least tick. O(n) if the message with the least tick was removed.
+    /// Returns the least tick. O(n) if a message with the least tick was removed.
     pub(super) fn least(&mut self) -> u64 {
         if self.least.is_none() {
             let mut least = u64::MAX;
@@ -203,19 +204,20 @@ impl Slot {
         let Some(edits) = &self.edits else { return };
         let held = edits.late.len() + edits.removed.len();
         if held > EDITS_MIN && held > edits.limit {
-            // The square root of the slot, times four: half of it is moved by an insert, and
-            // writing a message again costs some sixteen moves.
+            // Four times the square root of the number of messages. An insert moves half of a list on average, and
+            // rewriting a message costs as much as about sixteen moves.
             let root = (self.count as f64).sqrt() as usize * 4;
             self.compact();
-            // Messages that cannot go into the stream count double, so that they do not bring the next one at once.
+            // Some late messages cannot go into the stream. The limit is at least twice their number, so that they do
+            // not cause the next rewriting soon.
             if let Some(edits) = &mut self.edits {
                 edits.limit = root.max(2 * edits.late.len());
             }
         }
     }
 
-    /// Rewrites the stream with the late messages and without the removed ones. The stream is strictly ascending, so if
-    /// a position has messages at two ticks, one of them stays late.
+    /// Rewrites the stream with the late messages and without the removed ones. The positions in the stream are
+    /// strictly ascending. So if a position has messages at two ticks, one of them stays in the list of late messages.
     pub(super) fn compact(&mut self) {
         let Some(edits) = self.edits.take() else { return };
         let mut fresh = Self::new(self.bits);
@@ -246,7 +248,8 @@ impl Slot {
         *self = fresh;
     }
 
-    /// Calls `visit` with the runs of the stream and the tail without removed messages, in order of position.
+    /// Calls `visit` with each run of the stream and then with the tail, in order of position. Removed messages are
+    /// first cut out of these runs.
     fn for_each_live(&self, mut visit: impl FnMut(MessageRun)) {
         let mut removed = self.edits.iter().flat_map(|edits| &edits.removed).peekable();
         let tail = self.tail.iter().map(|tail| tail.run);
@@ -270,7 +273,8 @@ impl Slot {
         }
     }
 
-    /// Calls `visit` with every message as a run: the runs of the stream in order, then each late message.
+    /// Calls `visit` with runs that together contain every message: first the runs of the stream and the tail, in order
+    /// of position, then each late message as a run.
     pub(super) fn for_each_run(&self, mut visit: impl FnMut(MessageRun)) {
         self.for_each_live(&mut visit);
         let late = self.edits.iter().flat_map(|edits| &edits.late);
@@ -278,7 +282,7 @@ impl Slot {
     }
 
     /// Rewrites the stream if there are late or removed messages, and moves the tail into it. The stream then has every
-    /// message.
+    /// message except those that must stay late (see [`Slot::compact`]).
     pub(super) fn seal(&mut self) {
         self.compact();
         if let Some(tail) = self.tail.take() {
@@ -295,8 +299,8 @@ impl Slot {
         late.iter().copied()
     }
 
-    /// Creates a slot from a checked stream and late messages. `None` unless the late messages are in the slot, ascend,
-    /// and are not in the stream. One pass over both.
+    /// Creates a slot from a checked stream and late messages. Returns `None` unless the late messages are within the
+    /// slot, ascend, and are not in the stream. Makes one pass over the stream and the late messages.
     pub(super) fn from_parts(
         bits: u32,
         stream: Stream,

@@ -7,20 +7,21 @@
 //! tick     Rice(zigzag(tick - tick before)) if that is shorter on average, else as it is
 //! ```
 //!
-//! Both Rice parameters are computed from the mean of about the last thirty values, by reader and writer in the same
-//! way. So the stream has no parameters and no header. An escape is [`ESCAPE`] ones and two bits. The state is stored
-//! every [`MARK_EVERY`] records, so that a look-up decodes at most that number of records.
+//! The reader and the writer compute the parameter of a Rice code from the mean of about the last thirty values. So the
+//! stream has no parameters and no header. An escape is [`ESCAPE`] ones, and two bits for its kind. After every
+//! [`MARK_EVERY`] records, the state is stored in memory as a mark. So a look-up decodes at most that number of
+//! records.
 
 use super::bits::{BitReader, Bits, low_mask};
 use super::run::MessageRun;
 
-/// The number of ones that begin an escape. Only one gap in some thousands is so far above the mean.
+/// The number of ones that begin an escape. A Rice code has fewer ones, unless the value is far above the mean, which
+/// is true for one gap in some thousands.
 const ESCAPE: u32 = 12;
 const MARK_EVERY: u32 = 1024;
-/// The largest value that is used in a mean. Larger values count as this one, so that every code fits into 64 bits.
-/// Means are stored in units of 1/32.
+/// The largest value in a mean. A larger value counts as this value, so that every code fits into 64 bits.
 const VALUE_MAX: u64 = 1 << 40;
-/// The approximate number of bits by which a run record is longer than one message.
+/// The approximate number of bits by which the record of a run is longer than the record of a message.
 const RUN_BITS: u64 = 64;
 
 const FAR: u64 = 0;
@@ -33,7 +34,7 @@ struct State {
     ledger: i64,
     entry: i64,
     tick: u64,
-    /// 32 × the mean gap. `ticks` is 32 × the mean tick difference.
+    /// 32 × the mean gap. The field `ticks` is 32 × the mean difference of ticks.
     gaps: u64,
     ticks: u64,
 }
@@ -46,7 +47,7 @@ impl State {
         rice_bits(self.gaps)
     }
 
-    /// Returns the Rice parameter of ticks, or `None` if plain ticks take fewer bits.
+    /// Returns the Rice parameter for the next tick; `None` if a plain tick of `bits` bits is shorter.
     #[inline]
     fn tick_bits(&self, bits: u32) -> Option<u32> {
         Some(rice_bits(self.ticks)).filter(|k| k + 2 < bits)
@@ -65,7 +66,8 @@ impl State {
     }
 }
 
-/// Returns the best Rice parameter for geometrically distributed values with this mean (in 1/32): log2(0.69 × mean).
+/// Returns the best Rice parameter for geometrically distributed values: log2(0.69 × their mean). `mean` is 32 × the
+/// mean.
 #[inline]
 fn rice_bits(mean: u64) -> u32 {
     (mean * 11 / 512).checked_ilog2().unwrap_or(0)
@@ -105,7 +107,7 @@ impl Stream {
         (self.state.ledger, self.state.entry)
     }
 
-    /// Appends a run that is after [`Stream::last`].
+    /// Appends a run, which must be after [`Stream::last`].
     pub(super) fn push(&mut self, run: MessageRun, slot_bits: u32) {
         let tick_bits = self.state.tick_bits(slot_bits).map_or(slot_bits, |k| k + 1);
         let each = u64::from(1 + self.state.gap_bits() + tick_bits);
@@ -116,7 +118,7 @@ impl Stream {
             self.record(&run, slot_bits);
             self.number(run.count - 1);
             self.number(run.first);
-            // A run of one step has no `per` yet; the reader ignores it, too.
+            // A run with only one tick has no `per` yet. The reader then ignores the number.
             self.number(if run.step == 0 { 1 } else { run.per.min(run.count) });
             self.number(run.step);
             self.state.entry = run.last_entry();
@@ -136,7 +138,7 @@ impl Stream {
         }
     }
 
-    /// Writes the gap and the tick of the first message of a run.
+    /// Writes the gap and the tick of the first message of `run`.
     #[inline]
     fn record(&mut self, run: &MessageRun, slot_bits: u32) {
         self.unmarked += 1;
@@ -181,7 +183,7 @@ impl Stream {
         self.bits.put(low_mask(ESCAPE) | kind << ESCAPE, ESCAPE + 2);
     }
 
-    /// Writes the number of bits of a number minus 1, in six bits, and then the number.
+    /// Writes a number after its length. The length is the number of its bits minus 1, in six bits.
     fn number(&mut self, number: u64) {
         let length = number.checked_ilog2().unwrap_or(0);
         self.bits.put(u64::from(length), 6);
@@ -198,7 +200,7 @@ impl Stream {
         }
     }
 
-    /// Returns the runs from the last mark before a position on. A run with the position can only be among them.
+    /// Returns the runs after the last mark that is before a position. Only these runs can contain the position.
     pub(super) fn runs_from(&self, ledger: i64, entry: i64, slot_bits: u32) -> MessageRuns<'_> {
         let after =
             self.marks.partition_point(|m| (m.state.ledger, m.state.entry) < (ledger, entry));
@@ -222,8 +224,8 @@ impl Stream {
         &self.bits
     }
 
-    /// Checks saved bits by decoding them, and rebuilds the fields that are not saved; `None` if the bits are not a
-    /// valid stream. Calls `visit` with each run.
+    /// Creates a stream from saved bits. Decodes the bits to check them and to rebuild the fields that are not saved,
+    /// and calls `visit` with each run. Returns `None` if the bits are not a valid stream.
     pub(super) fn restore(
         bits: Bits,
         slot_bits: u32,
@@ -299,7 +301,7 @@ impl MessageRuns<'_> {
                 self.state.saw_gap(gap);
             }
             Some(LEDGER) => {
-                // The first ledger comes after -1, so that a step may be 2^63.
+                // The first step counts from ledger -1, so a step can be 2^63.
                 let step = self.number();
                 let ledger = (self.state.ledger as u64).wrapping_add(step);
                 if step == 0 || step > 1 << 63 {
@@ -334,7 +336,7 @@ impl MessageRuns<'_> {
         Some(run)
     }
 
-    /// Returns `None` if entries or ticks of a run are outside their valid range.
+    /// Completes the state after a run. Returns `None` if an entry or a tick of the run is out of range.
     fn finish(&mut self, run: &MessageRun) -> Option<()> {
         let after = i64::try_from(run.count - 1).ok()?;
         self.state.entry = run.entry.checked_add(after)?;

@@ -10,7 +10,8 @@
 //!   and this one.
 //! - `Bitmap`: a bit per entry of the span, from a byte boundary.
 //!
-//! The reader applies each number at once, so hostile bytes allocate only the memory of the result.
+//! The reader adds each number to the result as soon as it is read. So hostile bytes cannot allocate more memory than
+//! the result takes.
 
 use super::bits::{BitReader, BitWriter};
 use super::column::Code;
@@ -21,7 +22,7 @@ use crate::range_set::{PositionRange, PositionRangeSet, RANGES_TOGETHER};
 /// The fixed memory of a decoded ledger, in bytes.
 const LEDGER_BYTES: usize = 160;
 
-/// The maximum memory of a decoded run, in bytes. A run takes this much if the runs are far apart.
+/// The maximum memory of a decoded run, in bytes. Only runs that are far apart take this much.
 const RUN_BYTES: u64 = 48;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,8 +37,8 @@ impl Kind {
     const ALL: [Self; 4] = [Self::RangeBuilder, Self::Holes, Self::Acks, Self::Bitmap];
 }
 
-/// The numbers of a ledger. `count` depends on the kind. For `Runs` it is the number of runs minus 1, for `Holes` the
-/// number of holes, for `Acks` the number of acknowledged entries minus 1, for `Bitmap` 0.
+/// The five numbers that describe a ledger. `count` depends on the kind. For `Runs` it is the number of runs minus 1,
+/// for `Holes` the number of holes, for `Acks` the number of acknowledged entries minus 1, for `Bitmap` 0.
 #[derive(Clone, Copy)]
 struct Record {
     /// The ledger id minus the previous ledger id minus 1; for the first ledger, the id.
@@ -45,7 +46,7 @@ struct Record {
     kind: Kind,
     /// The first acknowledged entry.
     start: u64,
-    /// The number of entries from the first to the last acknowledged one.
+    /// The number of entries from the first to the last acknowledged entry, both included.
     span: u64,
     count: u64,
 }
@@ -58,14 +59,14 @@ impl Record {
     }
 }
 
-/// A run of acknowledged entries: the number of holes before it, and its length.
+/// A run of acknowledged entries: its length, and the number of holes between the previous run and this one.
 #[derive(Clone, Copy)]
 struct HolesAndAcks {
     holes: u64,
     length: u64,
 }
 
-/// Returns the runs of a ledger. The holes of the first run count from entry 0.
+/// Returns the runs of a ledger. The holes before the first run count from entry 0.
 fn runs_of(set: &PositionRangeSet, ledger_id: i64) -> Vec<HolesAndAcks> {
     let mut next = 0;
     let run = |range: PositionRange| {
@@ -77,13 +78,13 @@ fn runs_of(set: &PositionRangeSet, ledger_id: i64) -> Vec<HolesAndAcks> {
     set.ranges_of(ledger_id).map(run).collect()
 }
 
-/// Returns the numbers for the kind `Holes`.
+/// Returns the numbers that the kind `Holes` writes for these runs.
 fn before_holes(runs: &[HolesAndAcks]) -> impl Iterator<Item = u64> + Clone + '_ {
     runs.windows(2)
         .flat_map(|pair| std::iter::once(pair[0].length).chain((1..pair[1].holes).map(|_| 0)))
 }
 
-/// Returns the numbers for the kind `Acks`.
+/// Returns the numbers that the kind `Acks` writes for these runs.
 fn before_acks(runs: &[HolesAndAcks]) -> impl Iterator<Item = u64> + Clone + '_ {
     runs.iter().enumerate().flat_map(|(index, run)| {
         let first = (index > 0).then_some(run.holes);
@@ -98,7 +99,7 @@ enum Plan {
     Holes(Code),
     Acks(Code),
     Bitmap,
-    /// One run, which the record describes completely.
+    /// The ledger has one run, which the record describes completely.
     Nothing,
 }
 
@@ -118,7 +119,8 @@ fn plan(gap: u64, runs: &[HolesAndAcks]) -> (Record, Plan) {
     let mut cost = gaps_cost.saturating_add(lengths_cost);
     let mut best =
         (record(Kind::RangeBuilder, runs.len() as u64 - 1), Plan::RangeBuilder(gaps, lengths));
-    // Each number takes at least a bit unless all are equal, so kinds that cannot be smallest are not tried.
+    // A number takes at least one bit unless all numbers are equal. So a kind is tried only if it has fewer numbers
+    // than the best kind so far has bits.
     if holes < cost {
         let (code, holes_cost) = Code::cheapest(before_holes(runs));
         if holes_cost < cost {
@@ -226,7 +228,8 @@ pub(super) fn take(bits: &mut BitReader<'_>, budget: &mut Budget) -> Result<Posi
         if record.span == 0 || end.is_none() {
             return Err(records.refuse("entry ids of more than 63 bits"));
         }
-        // The set takes at most a bit for each entry, or at most this much for each run.
+        // A bitmap takes a bit for each entry in the set. The other kinds take at most `RUN_BYTES` for each run, and at
+        // most two bits for each entry.
         let runs = record.count.saturating_add(1).saturating_mul(RUN_BYTES);
         let most =
             if record.kind == Kind::Bitmap { record.span / 8 } else { runs.min(record.span / 4) };
@@ -309,11 +312,11 @@ fn take_details(
     runs.finish().map_err(|message| bits.refuse(message))
 }
 
-/// A builder of the set's ranges from holes and acknowledged entries while they are read.
+/// A builder of one ledger's ranges. The reader passes it the holes and the acknowledged entries in order.
 struct RangeBuilder<'a> {
     set: &'a mut PositionRangeSet,
     ledger_id: i64,
-    /// The next entry id. The field `end` is the entry id after the span. Both are at most 2^63.
+    /// The id of the next entry to add. `end` is the id of the first entry after the span. Both are at most 2^63.
     next: u64,
     end: u64,
     /// The start of the run that is still growing.

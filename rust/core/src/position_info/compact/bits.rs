@@ -89,12 +89,12 @@ impl<'a> BitReader<'a> {
         Self { bytes, at: 0 }
     }
 
-    /// Creates an error at the offset of the next byte.
+    /// Creates an error whose offset is that of the next byte.
     pub(super) fn refuse(&self, message: impl Into<String>) -> Error {
         Error::corrupt(self.at / 8, message)
     }
 
-    /// Returns at least the next 57 bits; zeros after the end.
+    /// Returns the next bits, at least 57. After the end of the input, they are zeros.
     #[inline]
     fn peek(&self) -> u64 {
         let byte = self.at / 8;

@@ -2,8 +2,8 @@
 //! same width (0 for a constant column, which then takes no bits) or are Rice coded.
 //!
 //! A Rice code of width `w` writes `rest >> w` in unary, and the `w` low bits unchanged. Gaps between random positions
-//! have a geometric distribution. For these, the code is within 1 to 4 percent of the entropy. It is read with a shift
-//! and a count of zeros.
+//! have a geometric distribution. For these gaps, the code takes 1 to 4 percent more bits than the entropy. Reading a
+//! number takes a shift and a count of zeros.
 
 use super::bits::{BitReader, BitWriter};
 use crate::error::Result;
@@ -20,7 +20,7 @@ pub(super) struct Code {
 const HEADER_BITS: u64 = 15;
 
 impl Code {
-    /// Returns the code that takes the fewest bits for these numbers, and the number of bits.
+    /// Returns the code that takes the fewest bits for these numbers, and how many bits it takes.
     pub(super) fn cheapest(numbers: impl Iterator<Item = u64> + Clone) -> (Self, u64) {
         let (mut base, mut most, mut count, mut sum) = (u64::MAX, 0, 0u64, 0u128);
         for number in numbers.clone() {
@@ -57,7 +57,7 @@ impl Code {
         (code, u64::try_from(cost).unwrap_or(u64::MAX).saturating_add(header))
     }
 
-    /// Writes the code, which precedes the numbers of the column.
+    /// Writes the parameters of the code. They precede the numbers of the column.
     pub(super) fn put_header(self, bits: &mut BitWriter) {
         bits.put(u64::from(self.rice), 1);
         bits.put(u64::from(self.width), 7);
@@ -65,7 +65,7 @@ impl Code {
         bits.put(self.base, bits_of(self.base));
     }
 
-    /// Reads the code that [`Code::put_header`] wrote.
+    /// Reads the parameters that [`Code::put_header`] wrote.
     pub(super) fn take_header(bits: &mut BitReader<'_>) -> Result<Self> {
         let rice = bits.take(1)? == 1;
         let width = bits.take(7)? as u32;
@@ -104,7 +104,7 @@ impl Code {
     }
 }
 
-/// Returns the number of bits of a number without leading zeros.
+/// Returns how many bits a number takes without its leading zeros.
 fn bits_of(number: u64) -> u32 {
     64 - number.leading_zeros()
 }

@@ -1,4 +1,4 @@
-//! The sections except the acknowledged entries: numbers in columns, texts and bytes after their lengths.
+//! All sections except the acknowledged entries. Numbers are in columns. Texts and bytes follow their lengths.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,9 @@ use crate::position::Position;
 use crate::position_info::budget::Budget;
 use crate::position_info::messages::MAP_ENTRY_BYTES;
 
-/// Returns two numbers for each position in order: the difference from the previous ledger id, and the entry id. If the
-/// previous position is in the same ledger, the second number is the entry id minus the previous entry id minus 1.
+/// Returns two numbers for each position: the ledger id minus the previous ledger id, and the entry id. If the previous
+/// position is in the same ledger, the second number is the entry id minus the previous entry id minus 1. The positions
+/// must ascend.
 fn position_numbers(
     positions: impl Iterator<Item = Position> + Clone,
 ) -> impl Iterator<Item = [u64; 2]> + Clone {
@@ -27,7 +28,7 @@ fn position_numbers(
     })
 }
 
-/// Returns the position that the numbers encode relative to `before`.
+/// Returns the position that the two numbers encode. `before` is the previous position.
 fn position_after(before: Option<Position>, numbers: [u64; 2]) -> Option<Position> {
     let [ledger, entry] = numbers;
     let ledger_id = before.map_or(0, |before| before.ledger_id).checked_add_unsigned(ledger)?;
@@ -54,7 +55,7 @@ fn put_rows<const N: usize>(
     bits.align();
 }
 
-/// Reads rows and calls `each` for every row. A row takes `bytes` from the budget.
+/// Reads rows and calls `each` for every row. Each row spends `bytes` of the budget.
 fn each_row<const N: usize>(
     bits: &mut BitReader<'_>,
     budget: &mut Budget,
@@ -147,7 +148,8 @@ pub(super) fn take_counts(
     Ok(counts)
 }
 
-/// Writes ranges from one ledger into another, in their order. Entry ids count from −1.
+/// Writes ranges that begin in one ledger and end in a later one, in their order. Entry ids are written plus 1, because
+/// they can be −1.
 pub(super) fn put_spanning(bits: &mut BitWriter, ranges: &[(Position, Position)]) {
     let entry = |entry_id: i64| entry_id.wrapping_add(1).cast_unsigned();
     let rows: Vec<_> = ranges
@@ -204,7 +206,7 @@ pub(super) fn take_bytes<'a>(bits: &mut BitReader<'a>, budget: &mut Budget) -> R
     Ok(bytes)
 }
 
-/// Writes an int64. Small positive and negative numbers take few bytes.
+/// Writes an int64. Numbers near 0, positive or negative, take few bytes.
 pub(super) fn put_int(bits: &mut BitWriter, value: i64) {
     bits.put_varint((value << 1 ^ value >> 63).cast_unsigned());
 }

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 
-/// The maximum depth of nested groups, which is the limit of Protocol Buffers. Bytes with deeper nesting are hostile.
+/// The maximum depth of nested groups. Protocol Buffers has the same limit, so only hostile bytes have deeper nesting.
 const GROUP_DEPTH_MAX: usize = 100;
 
 /// A reader of one message in the input: the next byte to read, and the end of the message.
@@ -89,7 +89,7 @@ impl<'a> Reader<'a> {
         &self.bytes[start..self.at]
     }
 
-    /// Creates an error at the offset of the next byte.
+    /// Creates an error whose offset is that of the next byte.
     pub(crate) fn refuse(&self, message: impl Into<String>) -> Error {
         Error::corrupt(self.at, message)
     }
