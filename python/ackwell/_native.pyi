@@ -418,9 +418,9 @@ class PendingAcks:
     in order of position and is not affected by later changes. Scalar methods and `len` are O(1). An entry takes 0.5 to
     9 bytes if most entries around it are pending, otherwise up to 24 bytes.
 
-    Handlers and callbacks run while nothing is locked and may call any method. All entries that a call removes are
-    removed before the first handler or callback runs. If a handler or callback raises, its entry and the later ones are
-    pending again, and the caller gets the exception.
+    Handlers and callbacks run while the map is not locked, so they may call any method. All entries that a call removes
+    are removed before the first handler or callback runs. If a handler or callback raises, its entry and the later ones
+    are pending again, and the caller gets the exception.
 
     Parameters
     ----------
@@ -511,9 +511,10 @@ class PendingAcks:
     def lower_many(
         self, ledger_ids: ArrayLike, entry_ids: ArrayLike, remaining: ArrayLike
     ) -> NDArray[np.int64]:
-        """Lower the remaining counts of entries to those in an int64 array, in order; return the differences.
+        """Lower the remaining counts of entries to the counts in `remaining`, row by row; return the differences.
 
-        The difference is 0 if the count is not greater than the new one, and -1 if the entry is not pending.
+        The result is an int64 array. A difference is the old count minus the new one. It is 0 if the old count is not
+        greater, and -1 if the entry is not pending.
         """
     def remove(self, ledger_id: int, entry_id: int, /) -> bool:
         """Remove an entry; return whether it was pending."""
@@ -1067,8 +1068,9 @@ class TimeBuckets(_DelayedIndex):
 class TimeWheel(_DelayedIndex):
     """An index of delayed messages in time slots, each a compressed stream. It is exact with ticks of 1 ms.
 
-    Messages with a fixed delay take memory only for each ledger: 10 million take 4 kB. With random times, a message
-    takes 2.7 bytes with ticks of a second and 4 bytes with ticks of 1 ms, near the entropy in both cases.
+    Messages with a fixed delay take memory for each ledger, not for each message: 10 million take 4 kB. With random
+    times, a message takes 2.7 bytes with ticks of a second and 4 bytes with ticks of 1 ms, near the entropy in both
+    cases.
 
     Parameters
     ----------
@@ -1194,9 +1196,9 @@ class PositionInfo:
         ----------
         form : str, optional
             `pulsar-ranges`, `pulsar-long-array`, `pulsar-auto` or `compact`. `pulsar-auto` is the smaller of the first
-            two that `broker` can read, at most the 5 MiB of a bookie's frame. The default is the form from which the
-            state was decoded, or `pulsar-ranges` if it was not decoded. A decoded state that is unchanged returns the
-            same bytes.
+            two forms that `broker` can read. It also limits the size to the 5 MiB of a bookie's frame, unless
+            `max_bytes` is given. The default is the form from which the state was decoded, or `pulsar-ranges` if it was
+            not decoded. A decoded state that is unchanged returns the same bytes.
         max_ranges, max_ledgers, max_bytes : int, optional
             Limits on ranges, on ledgers with ranges, and on encoded bytes.
         broker : str
@@ -1318,8 +1320,8 @@ class ManagedCursorInfo:
     def encode(self, compression: str | None = None) -> bytes:
         """Encode the record with the header of a compression: NONE, LZ4, ZLIB, ZSTD or SNAPPY.
 
-        Without `compression`, a decoded record gives the bytes from which it was decoded. Another record is encoded
-        without a header.
+        Without `compression`, a decoded record gives the bytes from which it was decoded. A record that was not decoded
+        is encoded without a header.
         """
     @property
     def cursors_ledger_id(self) -> int:
@@ -1348,12 +1350,13 @@ _Codes = tuple[NDArray[np.int32] | None, NDArray[np.int32]]
 class Names:
     """A table that gives each name a number, from 0 in the order of first use.
 
-    Columns of texts have the layout of Arrow: the bytes of all texts, and int32 offsets, one more than there are texts.
+    Columns of texts have the layout of Arrow: the bytes of all texts, an int32 offset for the start of each text, and a
+    last offset for the end.
 
     Parameters
     ----------
     names : list of str
-        The names with the numbers from 0.
+        The initial names. They get the numbers from 0, in this order.
 
     Examples
     --------
@@ -1370,10 +1373,10 @@ class Names:
     def __len__(self) -> int: ...
     def __getitem__(self, number: int, /) -> str: ...
     def number(self, name: str) -> int:
-        """Return the number of a name. A new name gets the next number."""
+        """Return the number that identifies a name. A new name gets the next number."""
 
     def number_many(self, offsets: NDArray[np.int32], data: NDArray[np.uint8]) -> NDArray[np.int32]:
-        """Return the number of each text as an int32 array. New texts get new numbers.
+        """Return an int32 array with the number that identifies each text. New texts get new numbers.
 
         Raises `ValueError` for offsets outside the bytes, and for bytes that are not UTF-8. Names before the error keep
         their new numbers. O(bytes). The call does not detach from the interpreter, because the texts are not copied.
@@ -1436,16 +1439,16 @@ class CursorColumns(TypedDict):
 
 @final
 class Partials:
-    """The folded effect of events on many subscriptions. Two folds can be merged in any order.
+    """The combined effect of events on many subscriptions. Two such objects can be merged in any order.
 
     The caller numbers topics and subscriptions. Subscription 0 is the topic itself; its entries belong to all
-    subscriptions of the topic. In columns, the least int64 means null. Events may come in any order, and twice. An
-    invalid event becomes the flaw of its subscription; other subscriptions are not affected.
+    subscriptions of the topic. In columns, the least int64 means null. Events may be fed in any order, and more than
+    once. An invalid event becomes the flaw of its subscription; other subscriptions are not affected.
 
     Parameters
     ----------
     ordered : bool
-        Store the places of each subscription's acknowledgments. A seek that is folded later needs them.
+        Store the place (file and sequence) of each acknowledgment. A seek that is applied later needs these places.
     resets_known : bool
         The caller applies every seek (`seek`) and every cleared backlog (`clear`) before it feeds events.
     batch_size_max : int
@@ -1472,17 +1475,17 @@ class Partials:
     def pair_many(
         self, topics: NDArray[np.int32], subscriptions: NDArray[np.int32]
     ) -> NDArray[np.int64]:
-        """Return the number of each row's (topic, subscription) as an int64 array. New pairs get new numbers.
+        """Return an int64 array with the number of each row's (topic, subscription), as `pair` does for one row.
 
         Raises `ValueError`, and adds no pair, for columns of different lengths.
         """
 
     def pair(self, topic: int, subscription: int) -> int:
-        """Return the number of a (topic, subscription). A new pair gets a new number."""
+        """Return the number that identifies a (topic, subscription). A new pair gets a new number."""
     def names(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return two int64 arrays: the topic and the subscription of each pair."""
+        """Return two int64 arrays: the topic and the subscription of each pair, by pair number."""
     def file(self, name: str) -> int:
-        """Return the number of a file. A new file gets a new number. Number 0 is the file without a name."""
+        """Return the number that identifies a file. A new file gets a new number; 0 is the file without a name."""
     def seek(
         self,
         pair: int,
@@ -1494,8 +1497,8 @@ class Partials:
     ) -> None:
         """Apply a seek: `ledger_id:entry_id` is read next, and earlier acknowledgments are void.
 
-        `ack_set` holds the messages of that entry that are not acknowledged. A seek that precedes the known one is
-        ignored.
+        `ack_set` has the messages of that entry that are not acknowledged. The seek is ignored if a seek with a later
+        (file, sequence) is known.
         """
     def clear(self, pair: int, file: int, sequence: int, ledger_id: int, entry_id: int) -> None:
         """Apply a cleared backlog: everything up to `ledger_id:entry_id` is acknowledged."""
@@ -1505,7 +1508,7 @@ class Partials:
         If a seek is already known, it voids the acknowledgments of this state.
         """
     def set_settings(self, pair: int, file: int, sequence: int, detail: str) -> None:
-        """Set the settings of a subscription, a JSON text, unless later settings are known."""
+        """Set the settings of a subscription, a JSON text, unless settings with a later (file, sequence) are known."""
     def settings(self) -> list[tuple[int, str]]:
         """Return `(pair, JSON text)` for each pair with settings."""
     def set_ledgers(self, pair: int, ledger_ids: ArrayLike, entries: ArrayLike) -> None:
@@ -1519,11 +1522,11 @@ class Partials:
         The keys are `file`, `sequence` (or None), `flaw` (a number of `ackwell.errors.Flaw`) and `message`.
         """
     def note_flaw(self, pair: int, file: int, sequence: int, flaw: int) -> None:
-        """Record a flaw of a pair by the flaw's number, unless an earlier flaw is known."""
+        """Record a flaw of a pair, unless a flaw with an earlier (file, sequence) is known. `flaw` is its number."""
     def is_deleted(self, pair: int) -> bool:
         """Return whether the subscription was deleted and not created again."""
     def last_published(self, pair: int) -> tuple[int, int] | None:
-        """Return the last position that exists according to the events of the subscription and its topic, or None."""
+        """Return the last position that events of the subscription or its topic show to exist, or None."""
     def first_flawed(self) -> int | None:
         """Return the pair whose flaw comes first by (file, sequence); None if no pair has a flaw."""
     def feed(
@@ -1560,7 +1563,7 @@ class Partials:
             For columns of different lengths, and for codes or ack sets that are out of range. No row is applied.
         """
     def merge(self, pairs: ArrayLike, ledger_ids: ArrayLike, states: Sequence[bytes]) -> None:
-        """Merge states that `encode` returned. Each has a pair, and a ledger id or null.
+        """Merge states that `encode` returned. Each row has a pair, a ledger id or null, and a state.
 
         Raises `CorruptStateError` for invalid bytes, and `NewerVersionError` for bytes of a newer release. In both
         cases, the states before the refused one are merged.
@@ -1600,7 +1603,7 @@ class Partials:
         in its mapping. Then nothing is merged, and `other` is empty.
         """
     def encode(self, start: int = 0, max_bytes: int = 4194304) -> PartialRows:
-        """Return the states of the pairs from number `start` as a dictionary of columns. Stops after about `max_bytes`.
+        """Return the states of the pairs from number `start`, up to about `max_bytes`, as a dictionary of columns.
 
         `taken` is the number of encoded pairs. The columns have for each row the pair, the ledger or null, and the
         state as int32 offsets and bytes.
@@ -1616,12 +1619,12 @@ class Partials:
     def cursors(
         self, pairs: ArrayLike, whole_acks: Sequence[int] | None = None, max_bytes: int = 4194304
     ) -> CursorColumns:
-        """Return the cursors of pairs as a dictionary of columns. Stops after about `max_bytes`.
+        """Return the cursors of the first of `pairs`, up to about `max_bytes`, as a dictionary of columns.
 
-        `taken` is the number of returned pairs. Columns of texts, bytes and lists have int32 offsets. `errors` has
-        (row, message) of each pair without a cursor, and `deleted` the rows of deleted subscriptions. For the pairs in
-        `whole_acks`, acknowledgments of single batch indexes are ignored. `acked` has the number of acknowledged
-        messages of each ack set's batch; -n - 1 means at least n.
+        `taken` is the number of returned pairs; each is a row. Columns of texts, bytes and lists have int32 offsets.
+        `errors` has `(row, message)` for each pair without a cursor. `deleted` has the rows of deleted subscriptions.
+        For the pairs in `whole_acks`, acknowledgments of single batch indexes are ignored. For each ack set, `acked`
+        has the number of acknowledged messages in its batch; the value -n - 1 means at least n.
         """
 
 @final
@@ -1631,8 +1634,8 @@ class TraceReader:
     Parameters
     ----------
     kinds : list of (str, bool)
-        The kinds of events, each with whether it may apply to a whole topic. The kinds in the columns are indexes into
-        this list.
+        The kinds of events, each with a flag that is true if the kind may apply to a whole topic. The kinds in the
+        columns are indexes into this list.
     """
     def __new__(cls, kinds: Sequence[tuple[str, bool]]) -> Self: ...
     def set_defaults(self, topic: str | None = None, subscription: str | None = None) -> None:
@@ -1665,7 +1668,7 @@ def compress(data: bytes, compression: str) -> bytes:
     True
     """
 def crc32c(data: bytes, crc: int = 0) -> int:
-    """Return the CRC-32C of bytes. `crc` is the checksum of the bytes before them.
+    """Return the CRC-32C of earlier bytes and `data` together; `crc` is the checksum of the earlier bytes.
 
     O(bytes). The call does not detach from the interpreter, because detaching takes longer than the checksum of a
     message.

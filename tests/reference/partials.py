@@ -129,7 +129,7 @@ class Partials:
         return len(self._pairs)
 
     def pair(self, topic: int, subscription: int) -> int:
-        """Return the number of a (topic, subscription)."""
+        """Return the number that identifies a (topic, subscription)."""
         if (topic, subscription) not in self._numbers:
             self._numbers[topic, subscription] = len(self._pairs)
             self._pairs.append(_Pair(topic, subscription))

@@ -106,7 +106,7 @@ class Fold:
                 self._partials.note_flaw(pair, self._file(file), sequence, Flaw.CLEARED_BLINDLY)
 
     def pair(self, name: Name) -> int:
-        """Return the number of a (topic, subscription). A new pair gets a new number."""
+        """Return the number that identifies a (topic, subscription). A new pair gets a new number."""
         topic, subscription = self.topics.number(name[0]), self.subscriptions.number(name[1])
         self._begin()
         number: int = self._partials.pair(topic, subscription)

@@ -6,8 +6,9 @@
 //! others                  the ids with more than a position and an ack set, in order of their index
 //! ```
 //!
-//! A command often has hundreds of plain positions. So these become arrays, which the cursor acknowledges in one call.
-//! Other ids are rare, and each is a [`MessageId`]. Unknown fields and unknown enum values are kept byte for byte.
+//! A command often has hundreds of ids that have only a position and an ack set. So these become arrays, which the
+//! cursor acknowledges in one call. Other ids are rare, and each becomes a [`MessageId`]. Unknown fields and unknown
+//! enum values are kept byte for byte.
 
 use crate::error::{Error, Result};
 use crate::position_info::wire::{Field, Reader, Value};
@@ -36,7 +37,7 @@ pub struct MessageId {
     pub partition: i32,
     /// Field 4; −1 if absent.
     pub batch_index: i32,
-    /// Field 5: bit set = not acknowledged; empty for the whole entry.
+    /// Field 5: the words of the ack set. A set bit means not acknowledged. Empty if the whole entry is acknowledged.
     pub ack_set: Vec<i64>,
     /// Field 6.
     pub batch_size: Option<i32>,
@@ -60,9 +61,9 @@ impl MessageId {
 /// The ack sets of all ids of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AckSets {
-    /// The start of each id's words; the last element is the number of words.
+    /// For each id, the index of its first word in `words`. A last element has the number of all words.
     pub starts: Vec<i64>,
-    /// The words of all ids.
+    /// The words of all ids, one id after another.
     pub words: Vec<i64>,
 }
 
@@ -79,11 +80,12 @@ pub struct CommandAck {
     pub entry_ids: Vec<i64>,
     /// The ack sets, if any id has one.
     pub ack_sets: Option<AckSets>,
-    /// The ids that are not plain, each with its index; their ack sets are in `ack_sets` too.
+    /// The ids that have more than a position and an ack set, each with its row. The columns and `ack_sets` contain
+    /// these ids too.
     pub others: Vec<(usize, MessageId)>,
     /// Field 4.
     pub validation_error: Option<i32>,
-    /// Field 5: names and values.
+    /// Field 5: the names and values of the properties.
     pub properties: Vec<(String, u64)>,
     /// Field 6.
     pub transaction_least_bits: Option<u64>,
@@ -96,7 +98,7 @@ pub struct CommandAck {
 }
 
 impl CommandAck {
-    /// Reads a command. If a single field occurs twice, the last value counts, as in Protocol Buffers.
+    /// Reads a command. If a field that is not repeated occurs twice, the last value counts, as in Protocol Buffers.
     ///
     /// # Errors
     /// [`Error::Corrupt`] for bytes that are not a command, [`Error::Limit`] for a batch of more than
@@ -129,14 +131,14 @@ impl CommandAck {
         Ok(command)
     }
 
-    /// Reads plain ids (a ledger, an entry and at most one word, in this order, and nothing else) without building a
-    /// `MessageId`, up to the first id that is not plain. [`read_message_id`] reads the others.
+    /// Reads ids without building a `MessageId`, up to the first id that is not plain. A plain id has a ledger, an
+    /// entry and at most one word, in this order, and nothing else. [`read_message_id`] reads the other ids.
     fn read_plain_ids(&mut self, reader: &mut Reader<'_>) {
         let bytes = reader.rest();
         let mut at = 0;
         while let Some((ledger_id, entry_id, word, length)) = plain_id(&bytes[at..]) {
             if self.ledger_ids.len() == self.ledger_ids.capacity() {
-                // The number of ids, if the others have the same length.
+                // An estimate of the number of ids left, as if all had the length of this one.
                 let left = (bytes.len() - at) / length;
                 self.ledger_ids.reserve(left);
                 self.entry_ids.reserve(left);
@@ -174,13 +176,14 @@ impl CommandAck {
     }
 }
 
-/// The tags of an id in its command and of the fields 1, 2 and 5 in an id: one byte each.
+/// The tags, each one byte: of an id in the command, and of the fields 1, 2 and 5 in an id.
 const ID_TAG: u8 = 3 << 3 | 2;
 const LEDGER_ID_TAG: u8 = 1 << 3;
 const ENTRY_ID_TAG: u8 = 2 << 3;
 const WORD_TAG: u8 = 5 << 3;
 
-/// Parses the plain id at the beginning of the bytes. Returns its ledger, its entry, its word and its length in bytes.
+/// Parses the plain id at the start of the bytes. Returns its ledger, its entry, its word, and its length in bytes;
+/// `None` if the id is not plain.
 #[inline]
 fn plain_id(bytes: &[u8]) -> Option<(u64, u64, Option<u64>, usize)> {
     let [ID_TAG, length, LEDGER_ID_TAG, rest @ ..] = bytes else { return None };
@@ -196,7 +199,7 @@ fn plain_id(bytes: &[u8]) -> Option<(u64, u64, Option<u64>, usize)> {
     (bytes.len() - rest.len() == length).then_some((ledger_id, entry_id, Some(word), length))
 }
 
-/// Parses a varint of at most eight bytes. Returns its value and the bytes after it.
+/// Parses a varint of at most eight bytes. Returns its value and the bytes after it; `None` for a longer one.
 #[inline]
 fn short_varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let mut value = 0;
@@ -253,13 +256,13 @@ fn read_message_id(mut reader: Reader<'_>, depth: usize) -> Result<MessageId> {
     Ok(message)
 }
 
-/// Appends the word of a field, or several words if they are packed.
+/// Appends the word of a field, or all words of a packed field.
 fn read_words(field: &Field<'_>, words: &mut Vec<i64>) -> Result<()> {
     if let Value::Varint(word) = field.value {
         words.push(word as i64);
     } else {
         let mut packed = field.message()?;
-        // A bound on the loop: more words are refused below, and need not be read.
+        // More words than the maximum are refused below, so the loop need not read them all.
         while !packed.is_empty() && words.len() <= WORDS_MAX {
             words.push(packed.varint()? as i64);
         }

@@ -1,7 +1,8 @@
-//! The frame of a saved index: magic, version byte, varints, and a CRC-32 of all earlier bytes.
+//! The frame of a saved index: magic, version byte, content, and a CRC-32 of all bytes before it. The content consists
+//! of varints and blocks of bytes.
 //!
 //! A reader checks magic, version and checksum before it reads anything else. It then checks every length against the
-//! bytes that remain, so hostile bytes allocate at most a small multiple of their own size.
+//! remaining bytes. So hostile bytes can allocate at most a small multiple of their size.
 
 use crate::error::{Error, Result};
 
@@ -21,7 +22,7 @@ impl FrameWriter {
         self.bytes.push(byte);
     }
 
-    /// Writes a number as LEB128: seven bits a byte, the least significant first.
+    /// Writes a number as LEB128: seven bits in each byte, the least significant bits first.
     pub(crate) fn varint(&mut self, mut value: u64) {
         while value >= 0x80 {
             self.bytes.push(value as u8 | 0x80);
@@ -40,7 +41,7 @@ impl FrameWriter {
         words.iter().for_each(|word| self.bytes.extend_from_slice(&word.to_le_bytes()));
     }
 
-    /// Writes the bytes that `write` appends, after their length.
+    /// Writes `length`, and then the bytes that `write` appends. `write` must append `length` bytes.
     pub(crate) fn block(&mut self, length: usize, write: impl FnOnce(&mut Vec<u8>)) {
         self.varint(length as u64);
         self.bytes.reserve(length);
@@ -89,7 +90,7 @@ impl<'a> FrameReader<'a> {
         Ok(Self { bytes: body, offset: 5 })
     }
 
-    /// Creates an error at the offset of the last value.
+    /// Creates an error whose offset is that of the value read last.
     pub(crate) fn refuse(&self, message: impl Into<String>) -> Error {
         Error::corrupt(self.offset, message)
     }
@@ -123,13 +124,13 @@ impl<'a> FrameReader<'a> {
         Ok((value >> 1) as i64 ^ -((value & 1) as i64))
     }
 
-    /// Reads a varint as an int64 of at least 0, such as an id.
+    /// Reads a varint that must fit into an int64, such as an id.
     pub(crate) fn natural(&mut self) -> Result<i64> {
         i64::try_from(self.varint()?).map_err(|_| self.refuse("a number outside int64"))
     }
 
-    /// Reads a count of items that take at least `least` bytes each. The count is checked against the remaining bytes,
-    /// so the caller may allocate that many items.
+    /// Reads a number of items. Returns an error if the remaining bytes cannot contain that number of items, each of at
+    /// least `least` bytes. So the caller may allocate memory for the items.
     pub(crate) fn count(&mut self, least: usize) -> Result<usize> {
         let count = self.varint()?;
         if count > (self.left() / least) as u64 {

@@ -1,8 +1,9 @@
 //! Traces: events as JSON lines, read into columns.
 //!
-//! The reader stores only the fields that the fold needs, and reads only plain lines: an object with each field at most
-//! once and of the right type. Reading stops before any other line (a `meta` line, an unknown kind, a torn line, a
-//! repeated field). The caller reads that line by the general rules, which handle every case and report errors.
+//! The reader stores only the fields that the fold needs, and reads only plain lines. A plain line is an object with
+//! each field at most once and of the right type. Reading stops before any other line (a `meta` line, an unknown kind,
+//! a torn line, a repeated field). The caller reads that line by the general rules, which handle every case and report
+//! errors.
 
 mod fields;
 mod line;
@@ -18,24 +19,24 @@ pub use line::{FieldValue, LineFields};
 /// The minimum length of an event's line in bytes.
 const LINE_BYTES_MIN: usize = 16;
 
-/// Columns of events. [`NULL`] means null.
+/// Columns of events, with a row for each event. [`NULL`] means null.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TraceColumns {
-    /// The number of each row's topic.
+    /// The number that identifies each row's topic in [`TraceReader::topics`].
     pub topics: Vec<i32>,
-    /// The number of each row's subscription; 0 is the topic itself.
+    /// The number that identifies each row's subscription in [`TraceReader::subscriptions`]; 0 is the topic itself.
     pub subscriptions: Vec<i32>,
-    /// The index of each row's kind in the kinds of [`TraceReader::new`].
+    /// The index of each row's kind in the list that [`TraceReader::new`] takes.
     pub kinds: Vec<i32>,
-    /// The position's ledger.
+    /// The ledger id of each row's position.
     pub ledger_ids: Vec<i64>,
-    /// The position's entry.
+    /// The entry id of each row's position.
     pub entry_ids: Vec<i64>,
-    /// The sequence of each line or, without one, the line number.
+    /// The sequence of each row. For a line without a sequence, it is the line number.
     pub sequences: Vec<i64>,
-    /// The message's index in its batch.
+    /// The index of each row's message in its batch.
     pub batch_indexes: Vec<i64>,
-    /// The number of messages in the batch.
+    /// The number of messages in the batch of each row's message.
     pub batch_sizes: Vec<i64>,
     /// The start of each row's ack set in `words`.
     pub set_starts: Vec<i64>,
@@ -43,7 +44,7 @@ pub struct TraceColumns {
     pub set_ends: Vec<i64>,
     /// The words of all ack sets.
     pub words: Vec<i64>,
-    /// The number of each row's transaction; 0 is none.
+    /// The number that identifies each row's transaction in [`TraceReader::transactions`]; 0 means no transaction.
     pub transactions: Vec<i32>,
 }
 
@@ -74,31 +75,32 @@ pub struct Stop {
     pub bytes: usize,
     /// The number of lines read, including blank ones.
     pub lines: i64,
-    /// The end of the line that is not plain, if there is one. The line begins where reading stopped.
+    /// The offset after the line that is not plain, if such a line stopped the reading. The line begins at offset
+    /// `bytes`.
     pub odd: Option<usize>,
 }
 
-/// A reader of one trace after another. A name has the same number in all traces.
+/// A reader of traces, one after another. A name has the same number in all traces.
 #[derive(Debug, Clone)]
 pub struct TraceReader {
     kinds: HashMap<Vec<u8>, i32, Mixed>,
     of_topic: Vec<bool>,
     publish: Option<i32>,
     publish_failed: Option<i32>,
-    /// The numbers of the kinds `commit` and `abort`, whose lines need a transaction.
+    /// The indexes of the kinds `commit` and `abort`, whose lines must have a transaction.
     ends_transaction: [Option<i32>; 2],
     topics: Names,
     subscriptions: Names,
     transactions: Names,
-    /// The topic for lines without one, from the last `meta` line.
+    /// The number of the topic for lines that do not name one. The last `meta` line sets it.
     default_topic: Option<i32>,
     default_subscription: Option<i32>,
     predictor: quick::KeyPredictor,
 }
 
 impl TraceReader {
-    /// Creates a reader for these kinds, without `meta`. The flag of a kind is true if the kind may concern a topic as
-    /// a whole.
+    /// Creates a reader. `kinds` has the name of each kind of event except `meta`, and a flag. The flag is true if an
+    /// event of this kind may concern a topic as a whole.
     #[must_use]
     pub fn new(kinds: Vec<(String, bool)>) -> Self {
         let of_topic = kinds.iter().map(|kind| kind.1).collect();
@@ -127,25 +129,26 @@ impl TraceReader {
         }
     }
 
-    /// Sets the names for lines without names. It is called at the start of each trace.
+    /// Sets the topic and the subscription for lines that do not name them. The caller calls it at the start of each
+    /// trace.
     pub fn set_defaults(&mut self, topic: Option<&str>, subscription: Option<&str>) {
         self.default_topic = topic.map(|name| self.topics.number(name));
         self.default_subscription = subscription.map(|name| self.subscriptions.number(name));
     }
 
-    /// Returns the names of topics by number.
+    /// Returns the table of topics: the name for each number.
     #[must_use]
     pub fn topics(&self) -> &Names {
         &self.topics
     }
 
-    /// Returns the names of subscriptions by number.
+    /// Returns the table of subscriptions: the name for each number.
     #[must_use]
     pub fn subscriptions(&self) -> &Names {
         &self.subscriptions
     }
 
-    /// Returns the names of transactions by number.
+    /// Returns the table of transactions: the name for each number.
     #[must_use]
     pub fn transactions(&self) -> &Names {
         &self.transactions
@@ -190,7 +193,7 @@ impl TraceReader {
         (columns, stop)
     }
 
-    /// Reads the first line if it has the form that recorders write; returns the length of the line.
+    /// Reads the first line of the text if it has the form that recorders write; returns the length of the line.
     fn take_quickly(
         &mut self,
         rest: &[u8],
@@ -279,7 +282,8 @@ impl TraceReader {
         Some(())
     }
 
-    /// Returns the number of a topic, subscription or transaction. `place` is its index in [`Fields::names`].
+    /// Returns the number that identifies a topic, subscription or transaction. `place` is the index of the name in
+    /// [`Fields::names`]; it determines the table of the number.
     #[inline]
     fn number(&mut self, place: usize, name: &Name<'_>) -> i32 {
         let names = match place {

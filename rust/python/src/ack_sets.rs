@@ -12,10 +12,11 @@ use crate::positions::Positions;
 use crate::range_set::PositionRangeSet;
 use crate::shared::Shared;
 
-/// Ledger ids, entry ids, starts, words. `starts` has the index of each set's first word, then the number of words.
+/// The columns of ack sets: ledger ids, entry ids, starts, words. `starts` has the index of each set's first word, and
+/// then the number of all words.
 type Columns<'py> = (Array<'py, i64>, Array<'py, i64>, Array<'py, i64>, Array<'py, i64>);
 
-/// The words of the largest ack set.
+/// The maximum number of words of an ack set that a method accepts.
 const WORDS_MAX: usize = command_ack::BATCH_SIZE_MAX as usize / 64;
 
 /// Batches of at most this many rows run attached, because detaching takes longer than the batch.
@@ -48,7 +49,7 @@ const ATTACHED_ROWS: usize = 64;
 #[pyclass(frozen, mapping, module = "ackwell")]
 pub(crate) struct AckSets(Shared<ackwell_core::AckSets>);
 
-/// An argument with the words of an ack set.
+/// The words of an ack set, as an argument of a method.
 enum Words {
     /// The word of a batch of up to 64 messages, without an allocation.
     One([i64; 1]),
@@ -128,12 +129,13 @@ impl AckSets {
         Self(Shared::new(sets))
     }
 
-    /// Returns a copy of the core structure, so that no call holds two locks.
+    /// Returns a copy of the core structure. Callers use a copy so that no call holds two locks.
     pub(crate) fn core(&self, py: Python<'_>) -> ackwell_core::AckSets {
         self.0.locked(py).clone()
     }
 
-    /// Builds sets from a mapping or an iterable of pairs, after checking all of them, or copies another `AckSets`.
+    /// Copies another `AckSets`, or builds sets from a mapping or an iterable of pairs. All pairs are checked before
+    /// the first set is built.
     fn core_of(sets: &Bound<'_, PyAny>) -> PyResult<ackwell_core::AckSets> {
         if let Ok(sets) = sets.cast::<Self>() {
             return Ok(sets.get().core(sets.py()));

@@ -1,11 +1,12 @@
 //! The conversion of arrays: int64 columns of the caller are copied before use, and results become arrays.
 //!
-//! Another thread can write to the caller's arrays while a batch runs detached. So the core does not use them directly:
-//! each element is read once, into a block that the core checks and uses. A small batch is copied whole while attached
-//! to the interpreter. A large batch is copied in blocks while detached; a block stays in cache and takes little
-//! memory. Weak references pin the arrays, because NumPy does not resize an array that has one. A large batch that can
-//! be refused is read twice. The first pass reads only the columns of a [`Check`]. If the check accepts all integers of
-//! at least 0, the first pass reads only the signs.
+//! Another thread can write to the caller's arrays while a batch runs detached. So the core does not use these arrays
+//! directly. Each element is read once and copied into a block, and the core checks and uses the block. A small batch
+//! is copied whole while attached to the interpreter. A large batch is copied in blocks while detached; a block stays
+//! in cache and takes little memory. Weak references pin the arrays, because NumPy does not resize an array that has
+//! one. A large batch that can be refused is read twice: first to check it, then to apply it. The first pass reads only
+//! the columns of a [`Check`]. If the check accepts every integer of at least 0, the first pass checks only the signs
+//! and copies nothing.
 
 use std::ptr;
 
@@ -18,7 +19,7 @@ use pyo3::types::PyWeakrefReference;
 use crate::convert::raise;
 use crate::shared::Shared;
 
-/// An array for the caller.
+/// An array that is returned to the caller.
 pub(crate) type Array<'py, T> = Bound<'py, PyArray1<T>>;
 
 /// The number of rows in a block. A smaller batch is copied whole. Three columns of a block take 384 KiB.
@@ -27,8 +28,8 @@ const BLOCK_ROWS: usize = 1 << 14;
 /// Batches of at most this many rows run attached, because detaching takes longer than the batch.
 const ATTACHED_ROWS: usize = 256;
 
-/// The number of rows in a small block. Its three columns take 96 KiB, which fits into the second-level cache. With
-/// fewer rows at a time, a copy would wait longer for memory.
+/// The number of rows in a small block. Its three columns take 96 KiB, which fits into the second-level cache. In
+/// smaller blocks, copying a row would take longer, because of the latency of memory.
 pub(crate) const SMALL_BLOCK_ROWS: usize = 1 << 12;
 
 /// A batch argument: a one-dimensional int64 array, or an object that `ackwell.arrays.as_int64` converts.
@@ -59,7 +60,7 @@ impl<'py> Ints<'py> {
         copied
     }
 
-    /// Copies all elements into reused memory, because allocating costs more than the copy.
+    /// Copies all elements into `copied`. Callers reuse its memory, because an allocation takes longer than the copy.
     pub(crate) fn copy_to(&self, copied: &mut Vec<i64>) {
         let memory = self.memory();
         // SAFETY: no thread frees the elements while this thread is attached.
@@ -70,7 +71,7 @@ impl<'py> Ints<'py> {
         Memory { first: self.0.data().cast(), stride: self.0.strides()[0], len: self.0.len() }
     }
 
-    /// Adds weak references to the array and to the arrays that it is a view of.
+    /// Adds to `pins` a weak reference to the array, and to each array of which it is a view.
     fn pin(&self, pins: &mut Vec<Pin<'py>>) -> PyResult<()> {
         let mut array = self.0.clone().into_any();
         while array.cast::<PyUntypedArray>().is_ok() {
@@ -93,7 +94,7 @@ struct Memory {
     len: usize,
 }
 
-// SAFETY: the pointer is only a number; reading through it is unsafe by itself.
+// SAFETY: moving the pointer to another thread does not read through it. Reads are in unsafe functions.
 unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
@@ -108,7 +109,7 @@ impl Memory {
         assert!(first + count <= self.len, "rows are within the array");
         copied.clear();
         copied.reserve_exact(count);
-        // SAFETY: the elements are there, and there is room for `count` of them.
+        // SAFETY: the array has these elements, and `copied` has room for `count` elements.
         unsafe {
             let from = self.first.offset(self.stride * first as isize);
             if self.stride == size_of::<i64>() as isize {
@@ -124,8 +125,8 @@ impl Memory {
         }
     }
 
-    /// Returns whether an element is negative. It reads each element once, as `copy_to` does. It stores none, so it
-    /// costs half.
+    /// Returns whether any element is negative. Reads each element once, as `copy_to` does, but stores none. So it
+    /// takes half the time of a copy.
     ///
     /// # Safety
     /// The elements are not freed during the call.
@@ -136,7 +137,7 @@ impl Memory {
         };
         let is_aligned = self.first.cast::<i64>().is_aligned() && self.stride % 8 == 0;
         let whole = self.len - self.len % 4;
-        // The copying check handles arrays that are not aligned.
+        // Arrays that are not aligned count as negative here, so that the check with a copy handles them.
         !is_aligned
             || (0..whole).step_by(4).fold(0, |all, row| {
                 all | signs(row) | signs(row + 1) | signs(row + 2) | signs(row + 3)
@@ -156,7 +157,7 @@ pub(crate) struct Rows<'py, const N: usize> {
 pub(crate) type Block<'a, const N: usize> = [&'a [i64]; N];
 
 impl<'py, const N: usize> Rows<'py, N> {
-    /// Returns the columns as rows, or an error if their lengths differ.
+    /// Combines columns to rows. Returns an error if the lengths of the columns differ.
     pub(crate) fn new(columns: [Ints<'py>; N]) -> PyResult<Self> {
         let lengths = columns.each_ref().map(Ints::len);
         if lengths.windows(2).any(|pair| pair[0] != pair[1]) {
@@ -165,7 +166,7 @@ impl<'py, const N: usize> Rows<'py, N> {
         Ok(Self { columns, len: lengths[0], block_rows: BLOCK_ROWS })
     }
 
-    /// Sets the number of rows in a block. Small blocks are faster if each row is added separately.
+    /// Sets the number of rows in a block. Small blocks are faster if the core adds each row separately.
     pub(crate) fn in_blocks_of(self, block_rows: usize) -> Self {
         Self { block_rows, ..self }
     }
@@ -234,10 +235,11 @@ unsafe fn copy_blocks<const N: usize>(
     Ok(())
 }
 
-/// A check that refuses a batch before anything changes. It reads the `M` columns at the indexes `columns`, in blocks.
+/// A check that can refuse a batch before anything changes. It gets only the `M` columns at the indexes `columns`, in
+/// blocks.
 pub(crate) struct Check<const M: usize, F> {
     pub(crate) columns: [usize; M],
-    /// Whether the check accepts every row whose integers are all at least 0.
+    /// Whether the check accepts every row in which all integers of these columns are at least 0.
     pub(crate) passes_naturals: bool,
     pub(crate) refuse: F,
 }
@@ -246,11 +248,12 @@ pub(crate) struct Check<const M: usize, F> {
 type NoCheck<T> = Check<0, fn(&T, Block<'_, 0>) -> core::Result<()>>;
 
 impl<T: Send> Shared<T> {
-    /// Calls `change` with every block of rows, detached unless the batch is small. If `check` refuses a block,
-    /// `change` is not called at all. Without a `check`, `change` refuses no row.
+    /// Calls `change` with every block of rows. A batch runs detached unless it is small. If `check` refuses any block,
+    /// `change` is not called at all. Without a `check`, `change` must not refuse a row.
     ///
-    /// `change` must refuse every row that `check` refuses. If another thread changes the arrays between both, `change`
-    /// can fail at a later block. The earlier blocks then stay applied, and the structure remains valid.
+    /// `change` must refuse every row that `check` refuses. If another thread changes the arrays between the check and
+    /// the change, `change` can fail at a later block. The earlier blocks then stay applied, and the structure remains
+    /// valid.
     pub(crate) fn batch<const N: usize, const M: usize>(
         &self,
         py: Python<'_>,

@@ -8,7 +8,7 @@ use crate::arrays::{Array, Check, Ints, Rows, array};
 use crate::convert::{Int, raise};
 use crate::shared::Shared;
 
-/// The words and the limit.
+/// The arguments for a pickle: the words and the limit.
 type Pickled<'py> = (Array<'py, i64>, usize);
 
 /// A set of bit indexes from 0 up to a limit, in 64-bit words, as Java's `BitSet`.

@@ -1,4 +1,4 @@
-//! Conversions that all classes share: of integers and positions in both directions, and of errors to exceptions.
+//! Conversions that all classes use: integers and positions from and to Python, and errors to exceptions.
 
 use std::ffi::c_int;
 
@@ -50,8 +50,8 @@ pub(crate) struct Int(pub(crate) i64);
 impl<'a, 'py> FromPyObject<'a, 'py> for Int {
     type Error = PyErr;
 
-    /// Converts with one call of the C API, because every scalar call uses this. `extract::<i64>` is slower: for a
-    /// wrong type it first raises an exception.
+    /// Converts an integer with one call of the C API. It must be fast, because every scalar call uses it.
+    /// `extract::<i64>` is slower, because it first raises an exception for a wrong type.
     #[inline]
     fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
         let mut overflow = 0;
@@ -62,7 +62,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Int {
     }
 }
 
-/// Returns the number −1, or the error if the C API returned −1 as an error mark.
+/// Handles a −1 from the C API, which is either the number −1 or the mark of an error. Returns the number or the error.
 #[cold]
 fn minus_one(py: Python<'_>, overflow: c_int) -> PyResult<Int> {
     if overflow != 0 {
@@ -74,7 +74,7 @@ fn minus_one(py: Python<'_>, overflow: c_int) -> PyResult<Int> {
 /// A position argument: a `Position` or any tuple of two ints.
 pub(crate) type Pair = (Int, Int);
 
-/// Converts a size or a count of at least 0. A negative value is a `ValueError` with the name of the argument.
+/// Converts a size or a count. A negative value raises `ValueError` with the name of the argument.
 pub(crate) fn natural(value: Int, name: &str) -> PyResult<usize> {
     usize::try_from(value.0)
         .map_err(|_| PyValueError::new_err(format!("{name} {}: expected at least 0", value.0)))
@@ -109,7 +109,8 @@ pub(crate) fn named_tuple<'py>(
     new.bind(py).call1((class, fields))
 }
 
-/// Converts an item to a pair of integers. For another value, the `TypeError` describes the value and `expected`.
+/// Converts an item to a pair of integers. Another item raises `TypeError` with a text that describes it and contains
+/// `expected`.
 pub(crate) fn pair(item: &Bound<'_, PyAny>, expected: &str) -> PyResult<(i64, i64)> {
     if !item.is_instance_of::<PyTuple>() {
         let message = format!("{} is not a pair: expected {expected}", item.repr()?);

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use crate::arrays::{Array, array};
 use crate::convert::Int;
 
-/// `(deliver_at_ms, ledger_ids, entry_ids)`: a batch of messages from an index.
+/// A batch of messages from an index: the arrays `(deliver_at_ms, ledger_ids, entry_ids)`.
 pub(crate) type Columns<'py> = (Array<'py, i64>, Array<'py, i64>, Array<'py, i64>);
 
 /// Converts columns to arrays without a copy.
@@ -22,8 +22,8 @@ pub(crate) fn message(deliver_at_ms: Int, ledger_id: Int, entry_id: Int) -> Dela
     Delayed::new(deliver_at_ms.0, ledger_id.0, entry_id.0)
 }
 
-/// Defines the class `$class`, which has a `Shared<ackwell_core::$class>`. `$settings` gives the arguments in `repr`.
-/// Two instances are equal if their settings and their messages are equal.
+/// Defines the class `$class`, which contains a `Shared<ackwell_core::$class>`. `$settings` returns the text of the
+/// arguments for `repr`. Two instances are equal if these texts and their messages are equal.
 macro_rules! delayed_index {
     ($(#[$meta:meta])* $class:ident, $settings:expr, { $($own:tt)* }) => {
         $(#[$meta])*
@@ -197,7 +197,8 @@ macro_rules! delayed_index {
                 let Ok(other) = other.cast::<Self>() else {
                     return Ok(py.NotImplemented());
                 };
-                // One lock at a time, because two threads may compare two instances in both orders.
+                // Holds one lock at a time. Otherwise, two threads that compare the same instances in opposite orders
+                // would wait for each other.
                 let content = |index: &mut ackwell_core::$class| {
                     let columns = index.to_columns().map_err($crate::convert::raise)?;
                     PyResult::Ok((Self::settings(index), columns))

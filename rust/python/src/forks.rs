@@ -2,8 +2,8 @@
 //!
 //! A forked child has the memory of all threads but only one thread. If a batch of another thread held a structure at
 //! the fork, the structure in the child would be half changed and locked for ever. So `os.fork` waits for running
-//! batches. A batch that begins between the wait and the fork runs attached. The fork is attached too, so it cannot
-//! interrupt that batch.
+//! batches. A batch that begins between the wait and the fork runs attached. The thread that forks is attached too, so
+//! the fork cannot happen during that batch.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -14,13 +14,14 @@ use pyo3::types::{PyCFunction, PyDict, PyTuple};
 
 /// The number of batches that run detached. Only attached threads change it.
 static BATCHES: AtomicUsize = AtomicUsize::new(0);
-/// The number of forks that wait or are about to happen.
+/// The number of forks that wait for batches, or have waited and are about to happen.
 static FORKS: AtomicUsize = AtomicUsize::new(0);
 
 /// A guard of a detached batch, which counts as running until the guard is dropped.
 pub(crate) struct Batch(());
 
-/// Counts a batch that will run detached. Returns `None` if a fork is pending; the batch must then run attached.
+/// Counts a batch that will run detached, until the returned guard is dropped. Returns `None` if a fork is pending; the
+/// batch must then run attached.
 pub(crate) fn begin_batch() -> Option<Batch> {
     BATCHES.fetch_add(1, Ordering::SeqCst);
     let batch = Batch(());

@@ -269,7 +269,8 @@ crate::methods::structure_methods! { Ledgers, 0, "Return an independent copy.", 
     }
 
     fn __eq__(&self, py: Python<'_>, other: &Self) -> bool {
-        // One lock at a time, because two threads may compare two directories in both orders.
+        // Holds one lock at a time. Otherwise, two threads that compare the same directories in opposite orders would
+        // wait for each other.
         let theirs = other.0.locked(py).clone();
         *self.0.locked(py) == theirs
     }

@@ -8,7 +8,7 @@ use crate::arrays::{Array, Ints, Rows, array};
 use crate::convert::{Int, pair, pairs, raise};
 use crate::shared::Shared;
 
-/// Keys and values.
+/// The columns of a map: keys and values.
 type Columns<'py> = (Array<'py, i64>, Array<'py, i64>);
 
 /// A hash map from int64 to int64. An entry takes 18 to 24 bytes.

@@ -11,12 +11,13 @@ use crate::shared::Shared;
 
 /// A table that gives each name a number, from 0 in the order of first use.
 ///
-/// Columns of texts have the layout of Arrow: the bytes of all texts, and int32 offsets, one more than there are texts.
+/// Columns of texts have the layout of Arrow: the bytes of all texts, an int32 offset for the start of each text, and a
+/// last offset for the end.
 ///
 /// Parameters
 /// ----------
 /// names : list of str
-///     The names with the numbers from 0.
+///     The initial names. They get the numbers from 0, in this order.
 ///
 /// Examples
 /// --------
@@ -53,12 +54,12 @@ impl Names {
         name.ok_or_else(|| PyIndexError::new_err("a number that no name has"))
     }
 
-    /// Return the number of a name. A new name gets the next number.
+    /// Return the number that identifies a name. A new name gets the next number.
     fn number(&self, py: Python<'_>, name: &str) -> i32 {
         self.0.locked(py).number(name)
     }
 
-    /// Return the number of each text as an int32 array. New texts get new numbers.
+    /// Return an int32 array with the number that identifies each text. New texts get new numbers.
     ///
     /// Raises `ValueError` for offsets outside the bytes, and for bytes that are not UTF-8. Names before the error keep
     /// their new numbers. O(bytes). The call does not detach from the interpreter, because the texts are not copied.

@@ -22,19 +22,19 @@ use crate::shared::Shared;
 type Array<'py> = Bound<'py, PyArray1<i64>>;
 type Offsets<'py> = Bound<'py, PyArray1<i32>>;
 
-/// A column of names: int32 codes, or None if each row has code 0, and the int32 number of each code.
+/// A column of names: the int32 code of each row (None if each row has code 0), and the int32 number of each code.
 type PyCodes<'py> = (Option<PyReadonlyArray1<'py, i32>>, PyReadonlyArray1<'py, i32>);
 
-/// The folded effect of events on many subscriptions. Two folds can be merged in any order.
+/// The combined effect of events on many subscriptions. Two such objects can be merged in any order.
 ///
 /// The caller numbers topics and subscriptions. Subscription 0 is the topic itself; its entries belong to all
-/// subscriptions of the topic. In columns, the least int64 means null. Events may come in any order, and twice. An
-/// invalid event becomes the flaw of its subscription; other subscriptions are not affected.
+/// subscriptions of the topic. In columns, the least int64 means null. Events may be fed in any order, and more than
+/// once. An invalid event becomes the flaw of its subscription; other subscriptions are not affected.
 ///
 /// Parameters
 /// ----------
 /// ordered : bool
-///     Store the places of each subscription's acknowledgments. A seek that is folded later needs them.
+///     Store the place (file and sequence) of each acknowledgment. A seek that is applied later needs these places.
 /// resets_known : bool
 ///     The caller applies every seek (`seek`) and every cleared backlog (`clear`) before it feeds events.
 /// batch_size_max : int
@@ -77,12 +77,12 @@ impl Partials {
         Flaw::ALL.iter().map(|flaw| format!("{flaw:?}")).collect()
     }
 
-    /// Return the number of a (topic, subscription). A new pair gets a new number.
+    /// Return the number that identifies a (topic, subscription). A new pair gets a new number.
     fn pair(&self, py: Python<'_>, topic: i32, subscription: i32) -> u32 {
         self.0.locked(py).pair(topic, subscription)
     }
 
-    /// Return the number of each row's (topic, subscription) as an int64 array. New pairs get new numbers.
+    /// Return an int64 array with the number of each row's (topic, subscription), as `pair` does for one row.
     ///
     /// Raises `ValueError`, and adds no pair, for columns of different lengths.
     fn pair_many<'py>(
@@ -110,7 +110,7 @@ impl Partials {
         Ok(pairs.into_pyarray(py))
     }
 
-    /// Return two int64 arrays: the topic and the subscription of each pair.
+    /// Return two int64 arrays: the topic and the subscription of each pair, by pair number.
     fn names<'py>(&self, py: Python<'py>) -> (Array<'py>, Array<'py>) {
         let (topics, subscriptions): (Vec<i64>, Vec<i64>) =
             self.0.locked(py).names().map(|(t, s)| (i64::from(t), i64::from(s))).unzip();
@@ -121,15 +121,15 @@ impl Partials {
         self.0.locked(py).len()
     }
 
-    /// Return the number of a file. A new file gets a new number. Number 0 is the file without a name.
+    /// Return the number that identifies a file. A new file gets a new number; 0 is the file without a name.
     fn file(&self, py: Python<'_>, name: &str) -> u32 {
         self.0.locked(py).file(name)
     }
 
     /// Apply a seek: `ledger_id:entry_id` is read next, and earlier acknowledgments are void.
     ///
-    /// `ack_set` holds the messages of that entry that are not acknowledged. A seek that precedes the known one is
-    /// ignored.
+    /// `ack_set` has the messages of that entry that are not acknowledged. The seek is ignored if a seek with a later
+    /// (file, sequence) is known.
     #[pyo3(signature = (pair, file, sequence, ledger_id, entry_id, ack_set=None))]
     #[expect(clippy::too_many_arguments, reason = "the columns of an event")]
     fn seek(
@@ -182,7 +182,7 @@ impl Partials {
         Ok(())
     }
 
-    /// Set the settings of a subscription, a JSON text, unless later settings are known.
+    /// Set the settings of a subscription, a JSON text, unless settings with a later (file, sequence) are known.
     fn set_settings(
         &self,
         py: Python<'_>,
@@ -233,7 +233,7 @@ impl Partials {
         }))
     }
 
-    /// Record a flaw of a pair by the flaw's number, unless an earlier flaw is known.
+    /// Record a flaw of a pair, unless a flaw with an earlier (file, sequence) is known. `flaw` is its number.
     fn note_flaw(
         &self,
         py: Python<'_>,
@@ -254,7 +254,7 @@ impl Partials {
         Ok(self.known(py, pair, 0)?.is_deleted(pair))
     }
 
-    /// Return the last position that exists according to the events of the subscription and its topic, or None.
+    /// Return the last position that events of the subscription or its topic show to exist, or None.
     fn last_published(&self, py: Python<'_>, pair: u32) -> PyResult<Option<(i64, i64)>> {
         let last = self.known(py, pair, 0)?.last_published(pair);
         Ok(last.map(|at| (at.ledger_id, at.entry_id)))
@@ -399,7 +399,7 @@ impl Partials {
         Ok(uncommitted.map_err(raise)?.into_pyarray(py))
     }
 
-    /// Merge states that `encode` returned. Each has a pair, and a ledger id or null.
+    /// Merge states that `encode` returned. Each row has a pair, a ledger id or null, and a state.
     ///
     /// Raises `CorruptStateError` for invalid bytes, and `NewerVersionError` for bytes of a newer release. In both
     /// cases, the states before the refused one are merged.
@@ -456,7 +456,7 @@ impl Partials {
         Ok(())
     }
 
-    /// Return the states of the pairs from number `start` as a dictionary of columns. Stops after about `max_bytes`.
+    /// Return the states of the pairs from number `start`, up to about `max_bytes`, as a dictionary of columns.
     ///
     /// `taken` is the number of encoded pairs. The columns have for each row the pair, the ledger or null, and the
     /// state as int32 offsets and bytes.
@@ -504,12 +504,12 @@ impl Partials {
         Ok((PositionInfo::of(cursor.info), Ledgers::of(cursor.ledgers), sizes))
     }
 
-    /// Return the cursors of pairs as a dictionary of columns. Stops after about `max_bytes`.
+    /// Return the cursors of the first of `pairs`, up to about `max_bytes`, as a dictionary of columns.
     ///
-    /// `taken` is the number of returned pairs. Columns of texts, bytes and lists have int32 offsets. `errors` has
-    /// (row, message) of each pair without a cursor, and `deleted` the rows of deleted subscriptions. For the pairs in
-    /// `whole_acks`, acknowledgments of single batch indexes are ignored. `acked` has the number of acknowledged
-    /// messages of each ack set's batch; -n - 1 means at least n.
+    /// `taken` is the number of returned pairs; each is a row. Columns of texts, bytes and lists have int32 offsets.
+    /// `errors` has `(row, message)` for each pair without a cursor. `deleted` has the rows of deleted subscriptions.
+    /// For the pairs in `whole_acks`, acknowledgments of single batch indexes are ignored. For each ack set, `acked`
+    /// has the number of acknowledged messages in its batch; the value -n - 1 means at least n.
     #[pyo3(signature = (pairs, whole_acks=None, max_bytes=4_194_304))]
     fn cursors<'py>(
         &self,
@@ -547,12 +547,12 @@ struct FlawFound {
 }
 
 impl Partials {
-    /// Returns memory for copies. It is the memory of the last call, unless another thread uses it.
+    /// Returns memory for copies. If no other thread uses it, it is the memory that an earlier call stored with `keep`.
     fn copies(&self) -> Copies {
         self.1.lock().ok().and_then(|mut kept| kept.take()).unwrap_or_default()
     }
 
-    /// Stores memory for the next call.
+    /// Stores the memory of copies for the next call, unless it is too large.
     fn keep(&self, copies: Copies) {
         let rows = copies.codes.iter().map(|own| own.codes.len()).max().unwrap_or(0);
         if rows.max(copies.integers[0].len()) <= COPIES_KEPT_MAX
@@ -562,7 +562,7 @@ impl Partials {
         }
     }
 
-    /// Locks the partials, after checking that they have this pair and this file.
+    /// Locks the partials. Returns an error if they do not have this pair or this file.
     fn known(
         &self,
         py: Python<'_>,
@@ -578,10 +578,10 @@ impl Partials {
     }
 }
 
-/// The maximum number of rows whose copies are kept for the next call. They take some tens of MB.
+/// The memory of copies is kept for the next call if they have at most this number of rows. It is then some tens of MB.
 const COPIES_KEPT_MAX: usize = 1 << 20;
 
-/// Copies of the columns of events in reused memory. No other thread can write to them.
+/// Copies of the columns of events. No other thread can write to the copies. Their memory is reused.
 #[derive(Default)]
 struct Copies {
     integers: [Vec<i64>; 8],
@@ -617,7 +617,8 @@ impl OwnCodes {
     }
 }
 
-/// Concatenated texts or bytes, as in Arrow; not copied, because they may take 100 MB.
+/// A column of texts or byte strings in Arrow's layout: offsets, and concatenated bytes. It is not copied, because it
+/// may take 100 MB.
 #[derive(IntoPyObject)]
 struct PyTexts<'py> {
     offsets: Offsets<'py>,
@@ -630,7 +631,8 @@ impl<'py> PyTexts<'py> {
     }
 }
 
-/// Partials as rows: the number of encoded pairs, and for each row the pair, the ledger or null, and the state.
+/// The result of [`Partials::encode`]: the number of encoded pairs, and for each row the pair, the ledger or null, and
+/// the state.
 #[derive(IntoPyObject)]
 struct PartialRows<'py> {
     taken: u32,

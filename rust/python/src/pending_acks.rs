@@ -16,9 +16,9 @@ use crate::shared::Shared;
 use handlers::Handlers;
 use value::pending_ack;
 
-/// Ledger ids, entry ids, remaining, sticky-key hashes.
+/// The columns of entries: ledger ids, entry ids, remaining counts, sticky-key hashes.
 type Columns<'py> = (Array<'py, i64>, Array<'py, i64>, Array<'py, i64>, Array<'py, i64>);
-/// The [`Columns`], and whether the map is closed.
+/// The arguments for a pickle: the [`Columns`], and whether the map is closed.
 type Pickled<'py> = (Array<'py, i64>, Array<'py, i64>, Array<'py, i64>, Array<'py, i64>, bool);
 type Entry = (i64, i64, PendingAck);
 
@@ -32,9 +32,9 @@ const LAST: (i64, i64) = (i64::MAX, i64::MAX);
 /// in order of position and is not affected by later changes. Scalar methods and `len` are O(1). An entry takes 0.5 to
 /// 9 bytes if most entries around it are pending, otherwise up to 24 bytes.
 ///
-/// Handlers and callbacks run while nothing is locked and may call any method. All entries that a call removes are
-/// removed before the first handler or callback runs. If a handler or callback raises, its entry and the later ones are
-/// pending again, and the caller gets the exception.
+/// Handlers and callbacks run while the map is not locked, so they may call any method. All entries that a call removes
+/// are removed before the first handler or callback runs. If a handler or callback raises, its entry and the later ones
+/// are pending again, and the caller gets the exception.
 ///
 /// Parameters
 /// ----------
@@ -270,9 +270,10 @@ crate::methods::mapping_methods! { PendingAcks, acks,
         self.acks.locked(py).update_remaining(ledger_id.0, entry_id.0, acked.0)
     }
 
-    /// Lower the remaining counts of entries to those in an int64 array, in order; return the differences.
+    /// Lower the remaining counts of entries to the counts in `remaining`, row by row; return the differences.
     ///
-    /// The difference is 0 if the count is not greater than the new one, and -1 if the entry is not pending.
+    /// The result is an int64 array. A difference is the old count minus the new one. It is 0 if the old count is not
+    /// greater, and -1 if the entry is not pending.
     fn lower_many<'py>(
         &self,
         py: Python<'py>,

@@ -16,7 +16,8 @@ use crate::range_set::PositionRangeSet;
 
 pyo3::import_exception!(ackwell.errors, StateTooLargeError);
 
-/// Returns `decode` of a class without a memory limit, because a pickled state has been in memory before.
+/// Returns the method `decode` of a class, as a callable without a memory limit, for pickles. A pickled state was in
+/// memory before, so it needs no limit.
 pub(crate) fn decode_without_limit<'py>(class: &Bound<'py, PyType>) -> PyResult<Bound<'py, PyAny>> {
     let limit = PyDict::new(class.py());
     limit.set_item("max_bytes", isize::MAX)?;
@@ -170,9 +171,9 @@ impl PositionInfo {
     /// ----------
     /// form : str, optional
     ///     `pulsar-ranges`, `pulsar-long-array`, `pulsar-auto` or `compact`. `pulsar-auto` is the smaller of the first
-    ///     two that `broker` can read, at most the 5 MiB of a bookie's frame. The default is the form from which the
-    ///     state was decoded, or `pulsar-ranges` if it was not decoded. A decoded state that is unchanged returns the
-    ///     same bytes.
+    ///     two forms that `broker` can read. It also limits the size to the 5 MiB of a bookie's frame, unless
+    ///     `max_bytes` is given. The default is the form from which the state was decoded, or `pulsar-ranges` if it was
+    ///     not decoded. A decoded state that is unchanged returns the same bytes.
     /// max_ranges, max_ledgers, max_bytes : int, optional
     ///     Limits on ranges, on ledgers with ranges, and on encoded bytes.
     /// broker : str
@@ -339,7 +340,7 @@ impl PositionInfo {
     fn __reduce__<'py>(
         slf: &Bound<'py, Self>,
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
-        // A state that was not decoded is pickled in the compact form, which can hold all of it.
+        // A state that was not decoded is pickled in the compact form, which can hold every state.
         let form = slf.get().original.is_none().then(|| Form::Compact.name());
         let bytes = slf.call_method1("encode", (form,))?;
         Ok((decode_without_limit(&slf.get_type())?, PyTuple::new(slf.py(), [bytes])?))
@@ -379,7 +380,7 @@ where
     Ok(())
 }
 
-/// Returns a copy of a set, or builds a set of ranges.
+/// Returns a copy of a `PositionRangeSet`, or builds one from an iterable of ranges.
 fn range_set(py: Python<'_>, ranges: &Bound<'_, PyAny>) -> PyResult<core::PositionRangeSet> {
     let made;
     let set = match ranges.cast::<PositionRangeSet>() {
@@ -414,7 +415,7 @@ fn spanning_tuple<'py>(
     PyTuple::new(py, pairs?)
 }
 
-/// Converts a loss to `ackwell.loss.LossReport`.
+/// Converts a loss of the core to `ackwell.loss.LossReport`.
 fn loss_report(py: Python<'_>, loss: Loss) -> PyResult<Bound<'_, PyAny>> {
     py.import("ackwell.loss")?.getattr("LossReport")?.call1((
         PositionRangeSet::of(loss.individually_deleted),

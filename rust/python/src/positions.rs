@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use crate::convert::position;
 use crate::shared::Shared;
 
-/// An iterator over a copy of the positions.
+/// An iterator over a copy of a mapping's positions.
 #[pyclass(frozen, module = "ackwell")]
 pub(crate) struct Positions(Shared<std::vec::IntoIter<Position>>);
 

@@ -344,7 +344,8 @@ crate::methods::structure_methods! { PositionRangeSet, 0,
     }
 
     fn __ior__(&self, py: Python<'_>, other: &Self) {
-        // One lock at a time, so that `a |= b` and `b |= a` do not wait for each other, nor `a |= a` for itself.
+        // Holds one lock at a time. So `a |= b` and `b |= a` in two threads do not wait for each other, and `a |= a`
+        // does not wait for itself.
         let theirs = other.0.locked(py).clone();
         self.0.detached(py, |set| set.union_with(&theirs));
     }

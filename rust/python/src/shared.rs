@@ -1,7 +1,8 @@
-//! A core structure that Python threads share, and the two ways of locking it.
+//! A core structure that Python threads share, and the two ways to lock it: for a scalar call and for a batch.
 //!
-//! A scalar call holds the structure while it is attached to the interpreter, a batch while it is detached. No Python
-//! code runs while a structure is held, so a call cannot wait for itself.
+//! A scalar call stays attached to the interpreter while the structure is locked. A batch is detached from the
+//! interpreter while the structure is locked. No Python code runs while a structure is locked, so a call cannot wait
+//! for a lock that its own thread holds.
 
 #[cfg_attr(Py_GIL_DISABLED, path = "shared/free_threaded.rs")]
 #[cfg_attr(not(Py_GIL_DISABLED), path = "shared/with_gil.rs")]
@@ -19,7 +20,8 @@ impl<T: Send> Shared<T> {
         py: Python<'_>,
         batch: impl FnOnce(&mut T) -> R + Send,
     ) -> R {
-        // A fork would copy the structure in the middle of a change, locked by a thread that the child does not have.
+        // A fork during the batch would copy the structure in the middle of a change, and locked by a thread that does
+        // not exist in the child.
         match forks::begin_batch() {
             Some(_batch) => self.run_detached(py, batch),
             None => batch(&mut self.locked(py)),

@@ -10,8 +10,9 @@ use crate::delayed::delayed_index;
 delayed_index! {
     /// An index of delayed messages in time slots, each a compressed stream. It is exact with ticks of 1 ms.
     ///
-    /// Messages with a fixed delay take memory only for each ledger: 10 million take 4 kB. With random times, a message
-    /// takes 2.7 bytes with ticks of a second and 4 bytes with ticks of 1 ms, near the entropy in both cases.
+    /// Messages with a fixed delay take memory for each ledger, not for each message: 10 million take 4 kB. With random
+    /// times, a message takes 2.7 bytes with ticks of a second and 4 bytes with ticks of 1 ms, near the entropy in both
+    /// cases.
     ///
     /// Parameters
     /// ----------

@@ -15,8 +15,8 @@ use crate::shared::Shared;
 /// Parameters
 /// ----------
 /// kinds : list of (str, bool)
-///     The kinds of events, each with whether it may apply to a whole topic. The kinds in the columns are indexes into
-///     this list.
+///     The kinds of events, each with a flag that is true if the kind may apply to a whole topic. The kinds in the
+///     columns are indexes into this list.
 #[pyclass(frozen, module = "ackwell._native")]
 pub(crate) struct TraceReader(Shared<trace::TraceReader>);
 

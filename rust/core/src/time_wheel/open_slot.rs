@@ -190,7 +190,7 @@ impl OpenSlot {
         }
     }
 
-    /// Returns every message in order. Ticks are given as times.
+    /// Returns every message, in any order. The field `deliver_at_ms` has the tick, not the time.
     pub(super) fn messages(&self) -> impl Iterator<Item = Delayed> + '_ {
         let runs = self.runs.iter().flat_map(|run| run.split_by_tick()).flat_map(|part| {
             let tick = self.start() + part.tick as i64;

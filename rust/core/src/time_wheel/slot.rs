@@ -9,7 +9,7 @@ use super::run::{MessageRun, Tail};
 use super::stream::Stream;
 use crate::error::Validity;
 
-/// A slot does not rewrite its stream for this number of late and removed messages, or fewer.
+/// A slot with at most this many late and removed messages does not rewrite its stream.
 const EDITS_MIN: usize = 64;
 
 /// A message as `(ledger, entry, tick)`. The stream is sorted by these numbers.

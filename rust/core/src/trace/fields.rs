@@ -12,23 +12,23 @@ use crate::partials::NULL;
 /// The fields of one line that the fold needs.
 #[derive(Default)]
 pub(super) struct Fields<'a> {
-    /// The kind, topic, subscription and transaction.
+    /// The names of the kind, topic, subscription and transaction, in this order.
     pub(super) names: [Option<Name<'a>>; NAMES],
-    /// The ledger id, entry id, sequence, batch index, batch size and redelivery count.
+    /// The ledger id, entry id, sequence, batch index, batch size and redelivery count, in this order.
     pub(super) counts: [i64; 6],
     pub(super) has_set: bool,
-    /// Whether the broker refused the message.
+    /// Whether the broker refused the published message.
     pub(super) refused: bool,
 }
 
-/// The number of fields that are names.
+/// The number of fields in [`Fields::names`].
 pub(super) const NAMES: usize = 4;
 
-/// A name of a line.
+/// A name in a line.
 pub(super) enum Name<'a> {
-    /// A name of an earlier line, by its number.
+    /// The number of a name that an earlier line had too.
     Known(i32),
-    /// The bytes between the quotes, which are the name without changes.
+    /// The bytes between the quotes. The name has no escapes, so these bytes are the name.
     Plain(&'a [u8]),
     /// The name after decoding by the rules of JSON.
     Text(Cow<'a, str>),
@@ -82,9 +82,9 @@ pub(super) enum Key {
     Count(u8),
     AckSet,
     Ok,
-    /// An integer that is checked and not stored.
+    /// An integer field that is checked and not stored. The number distinguishes these fields.
     Integer(u8),
-    /// A text that is checked and not stored.
+    /// A text field that is checked and not stored. The number distinguishes these fields.
     Text(u8),
     Other,
 }
@@ -113,10 +113,10 @@ impl Key {
         }
     }
 
-    /// The number of different values of [`Key::place`].
+    /// The number of values that [`Key::place`] can return.
     pub(super) const PLACES: usize = 18;
 
-    /// Returns a number that is different for each key.
+    /// Returns a number that is different for each key, from 0 up to [`Key::PLACES`], exclusive.
     pub(super) fn place(self) -> usize {
         usize::from(match self {
             Self::Name(place) => place,
@@ -156,7 +156,7 @@ impl<'de> Deserialize<'de> for Key {
     }
 }
 
-/// A text. It is not copied if it has no escapes.
+/// A JSON string as text. It is copied only if it has escapes.
 struct Text<'a>(Cow<'a, str>);
 
 impl<'de> Deserialize<'de> for Text<'de> {

@@ -1,7 +1,7 @@
-//! The reader of all fields of one line, which may be any JSON object.
+//! The reader of all fields of one line. The line may be any JSON object.
 //!
 //! [`TraceReader::read`](super::TraceReader::read) keeps the fields that the fold needs. This reader keeps every field
-//! of an event, for lines that are not plain and for programs that need whole events. The caller checks the values.
+//! of an event. It serves lines that are not plain, and programs that need whole events. The caller checks the values.
 
 use std::fmt;
 
@@ -33,7 +33,7 @@ const FIELDS: [&str; 19] = [
     "detail",
 ];
 
-/// The kinds whose detail is in a field with another name, and that name.
+/// The kinds of events whose detail is in a field that is not called `detail`, each with the name of that field.
 const DETAILS: [(&str, &str); 4] = [
     ("snapshot", "file"),
     ("consumer_open", "type"),
@@ -41,7 +41,7 @@ const DETAILS: [(&str, &str); 4] = [
     ("meta", "config"),
 ];
 
-/// A value of a field. Numbers outside int64 keep their decimal digits.
+/// A value of a field. Integers outside int64 keep their decimal digits.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FieldValue {
     /// `true` or `false`.
@@ -60,12 +60,12 @@ pub enum FieldValue {
     Object,
 }
 
-/// The fields of one line that are not null, under their full names.
+/// The fields of one line that are not null, each with its full name.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LineFields(Vec<(&'static str, FieldValue)>);
 
 impl LineFields {
-    /// Reads a line. The given names are used for a line without names.
+    /// Reads a line. `topic` and `subscription` are used if the line does not name them.
     ///
     /// # Errors
     ///
@@ -112,7 +112,7 @@ impl LineFields {
         }
     }
 
-    /// Applies the fields that change other fields.
+    /// Applies the fields that change other fields (`ok`, `deliver_after_ms` and the details).
     fn complete(&mut self, details: &Details) -> Result<(), String> {
         let kind = match self.get("kind") {
             Some(FieldValue::Text(kind)) => kind.clone(),
@@ -148,7 +148,7 @@ fn detail_text(raw: &str) -> Result<String, String> {
     Ok(raw.to_owned())
 }
 
-/// The JSON texts of the fields that may contain the detail.
+/// The fields that may contain the detail: each field's name and its JSON text.
 #[derive(Default)]
 struct Details(Vec<(&'static str, String)>);
 

@@ -1,23 +1,25 @@
-//! The fast reader of lines in the form that recorders write: plain texts, integers, true and false, nothing nested.
+//! The fast reader of lines in the form that recorders write: texts without escapes, integers, true and false, and no
+//! nested values except arrays of integers.
 //!
-//! It makes one pass over the bytes. A recorder always writes its keys in the same order. So the keys that followed a
-//! key in earlier lines are tried first, by one comparison of words. In the same way, a name is first compared with the
-//! names of earlier lines. [`Fields::read`] handles all other JSON (escapes, text beyond ASCII, fractions, nested
-//! values). Both return the same fields for a line that this parser accepts.
+//! It makes one pass over the bytes. A recorder always writes its keys in the same order. So after each key, the reader
+//! first tries the keys that followed it in earlier lines. Each try is one comparison of a few words. In the same way,
+//! a name is first compared with the names of earlier lines. [`Fields::read`] handles all other JSON (escapes, text
+//! beyond ASCII, fractions, nested values). Both readers return the same fields for a line that this reader accepts.
 
 use super::fields::{Fields, Key, NAMES, Name};
 use crate::partials::NULL;
 
-/// The maximum length of a predicted key in bytes. A key includes a comma, quotes and a colon.
+/// The maximum length of a predicted key in bytes. The length includes the comma before the key, the quotes, and the
+/// colon.
 const BYTES: usize = 32;
 
-/// The number of predicted keys after each key.
+/// The maximum number of different keys that are predicted after a given key.
 const CANDIDATES: usize = 4;
 
-/// The number for the start of a line. It follows the numbers of the keys.
+/// The number of the start of a line, used instead of the number of a previous key. No key has this number.
 const START: usize = Key::PLACES;
 
-/// A predictor of the next key and the next name, which learns from earlier lines.
+/// A predictor of the next key and the next name from those of earlier lines.
 #[derive(Debug, Clone)]
 pub(super) struct KeyPredictor {
     after: [[Follower; CANDIDATES]; START + 1],
@@ -27,7 +29,7 @@ pub(super) struct KeyPredictor {
 /// A name of an earlier line.
 #[derive(Debug, Clone, Default)]
 struct Known {
-    /// The name with its quotes; empty without a name.
+    /// The name with its quotes; empty if no name is stored.
     quoted: Vec<u8>,
     number: i32,
 }
@@ -37,7 +39,7 @@ struct Known {
 struct Follower {
     bytes: [u64; BYTES / 8],
     mask: [u64; BYTES / 8],
-    /// The number of bytes; 0 if there is no prediction.
+    /// The number of bytes; 0 if no key is stored.
     length: usize,
     key: Key,
 }
@@ -52,7 +54,8 @@ impl Default for KeyPredictor {
 }
 
 impl KeyPredictor {
-    /// Returns the key at the start of `rest`, and the number of bytes up to its value, if the key was predicted.
+    /// If the key at the start of `rest` is one of the predicted keys, returns it and the number of bytes up to its
+    /// value. `before` is the number of the previous key, or `START`.
     #[inline]
     fn next(&self, before: usize, rest: &[u8]) -> Option<(Key, usize)> {
         let found = words_of(rest.first_chunk()?);
@@ -63,7 +66,7 @@ impl KeyPredictor {
         self.after[before].iter().find(is_next).map(|known| (known.key, known.length))
     }
 
-    /// Stores a name and its number for predictions. `place` is its index in [`Fields::names`].
+    /// Stores a name and its number for predictions. `place` is the index of the name in [`Fields::names`].
     pub(super) fn note_name(&mut self, place: usize, name: &[u8], number: i32) {
         let candidates = &mut self.names[place];
         candidates.rotate_right(1);
@@ -75,7 +78,7 @@ impl KeyPredictor {
         *known = number;
     }
 
-    /// Returns the name at the start of `rest`, if the name was predicted.
+    /// If the name at the start of `rest` is one of the predicted names, returns it.
     #[inline]
     fn name(&self, place: usize, rest: &[u8]) -> Option<&Known> {
         let begins = |known: &&Known| !known.quoted.is_empty() && rest.starts_with(&known.quoted);
@@ -100,8 +103,8 @@ fn words_of(bytes: &[u8; BYTES]) -> [u64; BYTES / 8] {
     std::array::from_fn(|at| u64::from_le_bytes(words[at]))
 }
 
-/// Reads the fields of the first line of `text`. Also returns the length of the line with its end. `None` if the line
-/// has another form. The words of an ack set are appended to `words`.
+/// Reads the fields of the first line of `text`. Also returns the length of the line, with its line end. Returns `None`
+/// if the line has another form. The words of an ack set are appended to `words`.
 pub(super) fn read<'a>(
     text: &'a [u8],
     words: &mut Vec<i64>,
@@ -212,7 +215,8 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Reads a text up to its closing quotes. It must be ASCII without escapes.
+    /// Reads the rest of a text, after its opening quotes, up to the closing quotes. The text must be ASCII and have no
+    /// escapes.
     fn rest_of_text(&mut self) -> Option<&'a [u8]> {
         let start = self.at;
         while let Some(bytes) = self.text.get(self.at..self.at + 8) {
@@ -269,7 +273,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Reads an integer or null. The number that means null is refused.
+    /// Reads an integer or null. Refuses the integer [`NULL`], because it means null in columns.
     fn count(&mut self) -> Option<i64> {
         if self.peek()? == b'n' {
             return self.take_word(b"null").map(|()| NULL);
@@ -316,8 +320,9 @@ impl<'a> Line<'a> {
 
 const ONES: u64 = 0x0101_0101_0101_0101;
 
-/// Returns a mark in the first of eight bytes that is a quote, a backslash, a control character or not ASCII. Later
-/// bytes may be marked by mistake.
+/// Searches eight bytes for the first byte that may end a plain text: a quote, a backslash, a control character or a
+/// byte that is not ASCII. Returns a word in which the highest bit of that byte is set, and no bit of an earlier byte.
+/// Bits of later bytes may be set by mistake.
 fn ends(bytes: u64) -> u64 {
     let less = |bytes: u64, bound: u64| bytes.wrapping_sub(ONES * bound) & !bytes;
     let quotes = bytes ^ (ONES * u64::from(b'"'));
@@ -327,7 +332,7 @@ fn ends(bytes: u64) -> u64 {
 
 const TENS: [u64; 9] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000];
 
-/// Returns how many of eight bytes are digits up to the first other byte, and the number that they form.
+/// Returns the number of digits before the first of eight bytes that is not a digit, and the value of these digits.
 #[inline]
 fn digits(bytes: u64) -> (usize, u64) {
     let values = bytes ^ (ONES * u64::from(b'0'));
@@ -336,7 +341,7 @@ fn digits(bytes: u64) -> (usize, u64) {
     if count == 0 {
         return (0, 0);
     }
-    // Shifts out the bytes after the digits, as if zeros preceded them.
+    // Shifts out the bytes after the digits. The digits then have leading zeros.
     let values = values << (8 * (8 - count));
     let pairs = (values.wrapping_mul((10 << 8) + 1) >> 8) & 0x00ff_00ff_00ff_00ff;
     let fours = (pairs.wrapping_mul((100 << 16) + 1) >> 16) & 0x0000_ffff_0000_ffff;

@@ -1,7 +1,8 @@
 //! Calls of Python code by `PendingAcks`: its two handlers, and the callbacks that methods take.
 //!
-//! The Python code runs while no structure is locked. The core decides when an entry is removed and which entries
-//! return after a failure (`ackwell_core::pending_acks::Removal`); this module only passes each entry on.
+//! The Python code runs while no structure is locked. The core (`ackwell_core::pending_acks::Removal`) decides when an
+//! entry is removed, and which entries are pending again after a failure. This module only calls the Python code with
+//! each entry.
 
 use ackwell_core::PendingAck;
 use ackwell_core::pending_acks::Removal;
@@ -148,7 +149,7 @@ impl Handlers {
         removal.finish(&mut acks.locked(py), result)
     }
 
-    /// Calls the callback and the remove handler with each entry, up to the first that raises.
+    /// Calls the callback and the remove handler with each entry. Stops at the first call that raises.
     fn notify(
         &self,
         py: Python<'_>,

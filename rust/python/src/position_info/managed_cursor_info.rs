@@ -86,8 +86,8 @@ impl ManagedCursorInfo {
 
     /// Encode the record with the header of a compression: NONE, LZ4, ZLIB, ZSTD or SNAPPY.
     ///
-    /// Without `compression`, a decoded record gives the bytes from which it was decoded. Another record is encoded
-    /// without a header.
+    /// Without `compression`, a decoded record gives the bytes from which it was decoded. A record that was not decoded
+    /// is encoded without a header.
     #[pyo3(signature = (compression=None))]
     fn encode<'py>(
         &self,

@@ -1,9 +1,9 @@
 //! The lock for a Python with a global interpreter lock.
 //!
-//! **Representation.** A flag next to the structure marks it as held. Only a thread attached to the interpreter reads
-//! and sets the flag, and one thread is attached at a time. So it needs no atomic read-modify-write operation. A mutex
-//! needs two, which take longer than most scalar calls. A batch sets the flag and runs detached. A thread that finds
-//! the flag set detaches and waits for the mutex of the batch.
+//! **Representation.** A flag next to the structure marks it as locked. Only a thread that is attached to the
+//! interpreter reads and sets the flag, and only one thread is attached at a time. So locking needs no atomic
+//! read-modify-write operation. A mutex needs two, which take longer than most scalar calls. A batch sets the flag and
+//! runs detached. A thread that finds the flag set detaches and waits for the mutex of the batch.
 //!
 //! **Invariant.** The structure is accessed only through a `Held`, and at most one exists at a time.
 
@@ -17,20 +17,20 @@ use pyo3::prelude::*;
 
 /// A structure with a lock.
 pub(crate) struct Shared<T> {
-    /// Whether a call holds the structure. An attached thread sets the flag, and the same thread clears it.
+    /// Whether a call has locked the structure. An attached thread sets the flag, and the same thread clears it.
     is_held: AtomicBool,
     /// Locked while a batch runs detached; other threads wait for it.
     batch: Mutex<()>,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value is reached through `Held` alone, of which there is one at a time.
+// SAFETY: the value is accessed only through a `Held`, and at most one exists at a time.
 unsafe impl<T: Send> Sync for Shared<T> {}
 
-/// The only access to the structure, until it is dropped.
+/// A lock on the structure, and the only access to it. Dropping it unlocks the structure.
 pub(crate) struct Held<'a, T> {
     shared: &'a Shared<T>,
-    /// Makes `Held` sendable like a `&mut T`: it can move to another thread if `T` can.
+    /// Makes `Held` `Send` under the same condition as a `&mut T`: if `T` is `Send`.
     exclusive: PhantomData<&'a mut T>,
 }
 
@@ -63,7 +63,8 @@ impl<T: Send> Shared<T> {
         let held = self.locked(py);
         py.detach(|| {
             let _others_wait = self.batch.lock().unwrap_or_else(PoisonError::into_inner);
-            // Dropped before the mutex, also in a panic, so a thread that wakes up reads the flag as clear.
+            // This lock is dropped before the mutex, also in a panic. So a thread that waited for the mutex reads the
+            // flag as clear.
             let mut held = held;
             batch(&mut held)
         })
