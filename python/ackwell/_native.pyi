@@ -901,7 +901,7 @@ class AckSets(Mapping[Position, tuple[int, ...]]):
     def remove_range(
         self, ledger_id: int, lower_entry_exclusive: int, upper_entry_inclusive: int
     ) -> int:
-        """Remove the sets of entries after the lower bound, up to the upper one; return the number of removed sets."""
+        """Remove the sets of entries after the lower bound, up to the upper bound inclusive; return their number."""
     def remove_ranges(self, acked: PositionRangeSet, /) -> int:
         """Remove the sets of the entries in `acked`; return the number of removed sets. O(sets)."""
     def remove_empty(self) -> int:
@@ -909,7 +909,7 @@ class AckSets(Mapping[Position, tuple[int, ...]]):
     def update(self, sets: _Sets, /) -> None:
         """Set the words of the entries in a mapping or an iterable of pairs."""
     def changed_from(self, older: AckSets, /) -> AckSets:
-        """Return the sets of the entries that have no set, or another set, in `older`. O(sets)."""
+        """Return the sets that `older` does not have, and those that it has with other words. O(sets)."""
     def clear(self) -> None:
         """Remove every set. The changes since the last save are then unknown."""
     def ledger_ids(self) -> list[int]:
@@ -1543,10 +1543,10 @@ class Partials:
     ) -> int | None:
         """Apply rows of events; return the index of the first row that is not an event, or None.
 
-        The subscription of such a row gets a flaw. Columns of names (`topics`, `subscriptions`, `kinds` and files) are
-        pairs of int32 arrays: the code of each row, or None if each row has code 0, and the number of each code. The
-        numbers of kinds index `ACTIONS`. Every other column is an int64 array. O(rows); other threads run during the
-        call.
+        The subscription of such a row gets a flaw. A column of names (`topics`, `subscriptions`, `kinds` and files) is
+        a pair of int32 arrays. The first has the code of each row; it is None if each row has code 0. The second has
+        the number of each code. For a kind, the number is an index into `ACTIONS`. Every other column is an int64
+        array. O(rows); other threads run during the call.
 
         Parameters
         ----------
@@ -1583,11 +1583,12 @@ class Partials:
         *,
         takes_commits: bool,
     ) -> NDArray[np.int64]:
-        """Return the indexes of acknowledgments in transactions without a known commit, as an int64 array in order.
+        """Return the indexes of the rows that acknowledge in a transaction without a known commit.
 
-        The columns are those of `feed`. The length of `ledger_ids` is the number of rows. Transaction 0 means no
-        transaction. With `takes_commits`, the commits among the rows are applied first. Raises `ValueError`, and
-        applies no commit, in the cases of `feed`. O(rows); other threads run during the call.
+        The result is an int64 array in ascending order. The columns are those of `feed`. The length of `ledger_ids` is
+        the number of rows. Transaction 0 means no transaction. With `takes_commits`, the commits among the rows are
+        applied first. Raises `ValueError`, and applies no commit, in the cases of `feed`. O(rows); other threads run
+        during the call.
         """
     def absorb(
         self,
@@ -1656,8 +1657,8 @@ class TraceReader:
     ) -> tuple[int, int, int | None, dict[str, NDArray[Any]]]:
         """Read the lines of `data[start:end]` up to the first line that is not plain. `line` is the first line's number.
 
-        Returns the number of bytes and lines read, the end of the line that is not plain (or None), and the columns by
-        name. Other threads run during the call.
+        Returns the number of bytes read, the number of lines read, the end of the line that is not plain as an offset
+        in `data` (or None), and a dictionary of columns. Other threads run during the call.
         """
 
 def compress(data: bytes, compression: str) -> bytes:

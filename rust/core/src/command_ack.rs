@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! ledger_ids, entry_ids   one row for each message id
-//! ack_sets                if an id has an ack set: the start of each id's words, and the words of all ids
-//! others                  the ids with more than a position and an ack set, in order of their index
+//! ack_sets                None if no id has an ack set, else the start of each id's words, and the words of all ids
+//! others                  the ids that have more than a position and an ack set, in order of their row
 //! ```
 //!
 //! A command often has hundreds of ids that have only a position and an ack set. So these become arrays, which the

@@ -142,7 +142,7 @@ impl PositionInfo {
         }
     }
 
-    /// Encodes the state in the compact form. The caller can use the same compressor for many states.
+    /// Encodes the state in the compact form with a compressor, which the caller can use for many states.
     ///
     /// # Errors
     /// [`Error::Limit`] when the form cannot hold the state.

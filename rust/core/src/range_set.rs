@@ -333,8 +333,9 @@ impl PositionRangeSet {
     /// Returns the acknowledged entries of one ledger as words, in the form that [`Self::add_words`] takes. Zero words
     /// at the end are dropped.
     ///
-    /// # Errors [`Error::Limit`] for an entry of 2^31 or above, which a Java `BitSet` cannot hold; [`Error::Memory`] if
-    /// there is too little memory for the words up to the last entry.
+    /// # Errors
+    /// [`Error::Limit`] for an entry of 2^31 or above, which a Java `BitSet` cannot hold; [`Error::Memory`] if there is
+    /// too little memory for the words up to the last entry.
     pub fn words_of(&self, ledger_id: i64) -> Result<Vec<i64>> {
         let Some(acks) = self.ledgers.get(&ledger_id) else { return Ok(Vec::new()) };
         let last_word = acks.last_entry() / 64;

@@ -330,7 +330,7 @@ crate::methods::mapping_methods! { AckSets, 0,
         self.0.locked(py).remove_up_to(Position::new(ledger_id.0, entry_id.0))
     }
 
-    /// Remove the sets of entries after the lower bound, up to the upper one; return the number of removed sets.
+    /// Remove the sets of entries after the lower bound, up to the upper bound inclusive; return their number.
     fn remove_range(
         &self,
         py: Python<'_>,
@@ -363,7 +363,7 @@ crate::methods::mapping_methods! { AckSets, 0,
         Ok(())
     }
 
-    /// Return the sets of the entries that have no set, or another set, in `older`. O(sets).
+    /// Return the sets that `older` does not have, and those that it has with other words. O(sets).
     #[pyo3(signature = (older, /))]
     fn changed_from(&self, py: Python<'_>, older: &Bound<'_, Self>) -> Self {
         let older = older.get().core(py);

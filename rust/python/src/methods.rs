@@ -3,8 +3,8 @@
 //! PyO3 allows one `#[pymethods]` block for each class. So a macro defines the whole block: the shared methods and the
 //! methods of the class.
 
-/// Defines the methods of `$class`. Its field `$field` is the `Shared` structure. `$copy` is the documentation of
-/// `copy`.
+/// Defines the methods of `$class`. Its field `$field` is the `Shared` structure. `$copy` is the docstring of the
+/// method `copy`.
 macro_rules! structure_methods {
     ($class:ident, $field:tt, $copy:literal, { $($own:tt)* }) => {
         #[pymethods]

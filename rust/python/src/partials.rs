@@ -267,10 +267,10 @@ impl Partials {
 
     /// Apply rows of events; return the index of the first row that is not an event, or None.
     ///
-    /// The subscription of such a row gets a flaw. Columns of names (`topics`, `subscriptions`, `kinds` and files) are
-    /// pairs of int32 arrays: the code of each row, or None if each row has code 0, and the number of each code. The
-    /// numbers of kinds index `ACTIONS`. Every other column is an int64 array. O(rows); other threads run during the
-    /// call.
+    /// The subscription of such a row gets a flaw. A column of names (`topics`, `subscriptions`, `kinds` and files) is
+    /// a pair of int32 arrays. The first has the code of each row; it is None if each row has code 0. The second has
+    /// the number of each code. For a kind, the number is an index into `ACTIONS`. Every other column is an int64
+    /// array. O(rows); other threads run during the call.
     ///
     /// Parameters
     /// ----------
@@ -367,11 +367,12 @@ impl Partials {
         Ok(())
     }
 
-    /// Return the indexes of acknowledgments in transactions without a known commit, as an int64 array in order.
+    /// Return the indexes of the rows that acknowledge in a transaction without a known commit.
     ///
-    /// The columns are those of `feed`. The length of `ledger_ids` is the number of rows. Transaction 0 means no
-    /// transaction. With `takes_commits`, the commits among the rows are applied first. Raises `ValueError`, and
-    /// applies no commit, in the cases of `feed`. O(rows); other threads run during the call.
+    /// The result is an int64 array in ascending order. The columns are those of `feed`. The length of `ledger_ids` is
+    /// the number of rows. Transaction 0 means no transaction. With `takes_commits`, the commits among the rows are
+    /// applied first. Raises `ValueError`, and applies no commit, in the cases of `feed`. O(rows); other threads run
+    /// during the call.
     #[pyo3(signature = (topics, subscriptions, kinds, transactions, ledger_ids, *, takes_commits))]
     #[expect(clippy::too_many_arguments, reason = "the columns of an event")]
     fn uncommitted_rows<'py>(

@@ -60,8 +60,8 @@ impl TraceReader {
 
     /// Read the lines of `data[start:end]` up to the first line that is not plain. `line` is the first line's number.
     ///
-    /// Returns the number of bytes and lines read, the end of the line that is not plain (or None), and the columns by
-    /// name. Other threads run during the call.
+    /// Returns the number of bytes read, the number of lines read, the end of the line that is not plain as an offset
+    /// in `data` (or None), and a dictionary of columns. Other threads run during the call.
     fn read<'py>(
         &self,
         py: Python<'py>,

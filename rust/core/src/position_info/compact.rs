@@ -1,11 +1,11 @@
 //! The compact form: its size is near the entropy of the content, and a checksum detects changed bits.
 //!
 //! ```text
-//! 0  0xAC      magic: the end of a group in Protocol Buffers, with which no message begins
+//! 0  0xAC      magic: in Protocol Buffers, the tag of a group's end; no message begins with it
 //! 1  version   1
 //! 2  flags     bit 0: the body is compressed with zstd
 //! 3  checksum  CRC-32 (IEEE), little-endian, of all other bytes
-//! 7  body      if compressed: its length as a varint, then a zstd frame
+//! 7  body      if compressed: its decompressed length as a varint, then a zstd frame
 //! ```
 //!
 //! The body is the mark-delete position, a byte with a bit for each present section, and the sections. See

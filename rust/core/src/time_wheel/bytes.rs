@@ -2,11 +2,16 @@
 //!
 //! ```text
 //! "AKTW" · version 1 · varint tick_ms
-//! slots    varint slots; slot: zigzag first tick · bits u8 · varint messages in the stream ·
-//!          varint bits of the stream, its words little-endian ·
-//!          varint late messages, ascending; message: varint ledger, entry, tick in the slot
-//! CRC-32   of all before, little-endian ``` The stream has the same bits as in memory (see `stream.rs`). Saving copies
-//! these bits. Restoring copies them too, and decodes them once to check them.
+//! slots    varint number of slots, then each slot:
+//!          zigzag first tick · bits u8 · varint number of messages in the stream ·
+//!          varint number of bits of the stream · the words of the stream, little-endian ·
+//!          varint number of late messages · the late messages, ascending, each as
+//!          varint ledger · varint entry · varint tick in the slot
+//! CRC-32   of all bytes before it, little-endian
+//! ```
+//!
+//! The stream has the same bits as in memory (see `stream.rs`). Saving copies these bits. Restoring copies them too,
+//! and decodes them once to check them.
 
 use super::bits::Bits;
 use super::slot::{Message, Slot};

@@ -1,10 +1,14 @@
 //! The encoding of runs in order of position as a stream of bits. Its size is near the entropy of the content.
 //!
 //! ```text
-//! record   gap, tick                          one message
-//!          escape 2, gap, tick, count-1, first, per, step     a run
-//! gap      Rice(entry - entry before - 1); escape 0: length-prefixed gap; escape 1: ledger step, entry
-//! tick     Rice(zigzag(tick - tick before)) if that is shorter on average, else as it is
+//! record   of a message   gap, tick
+//!          of a run       escape 2, gap, tick, count - 1, first, per, step
+//! gap      if it is near the mean             Rice(entry - previous entry - 1)
+//!          if it is far above the mean        escape 0, the same number after its length
+//!          in another ledger                  escape 1, ledger - previous ledger, entry
+//! tick     if Rice is shorter on average      Rice(zigzag(tick - previous tick)),
+//!                                             or `ESCAPE` ones and the bits of a far tick
+//!          otherwise                          the bits of the tick
 //! ```
 //!
 //! The reader and the writer compute the parameter of a Rice code from the mean of about the last thirty values. So the

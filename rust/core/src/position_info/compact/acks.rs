@@ -1,14 +1,14 @@
 //! The acknowledged entries: a record for each ledger, then the entries of each ledger in the smallest of four kinds.
 //!
 //! A record is five numbers in five columns (see [`Record`]), so similar ledgers take almost no bytes. The records are
-//! followed by the entries of each ledger, from a byte boundary:
+//! followed by the entries of each ledger. The entries of a ledger begin at a byte boundary and have one of four kinds:
 //!
-//! - `Runs`: gap and length of each run after the first, alternating, in two columns. The length of the last run
-//!   follows from the span.
+//! - `Runs`: for each run except the last, its length and the gap after it. Lengths and gaps alternate, but are two
+//!   columns with separate codes. The length of the last run follows from the span.
 //! - `Holes`: for each hole, the number of acknowledged entries between the previous hole and this one.
 //! - `Acks`: for each acknowledged entry except the first, the number of holes between the previous acknowledged entry
 //!   and this one.
-//! - `Bitmap`: a bit per entry of the span, from a byte boundary.
+//! - `Bitmap`: a bit for each entry of the span.
 //!
 //! The reader adds each number to the result as soon as it is read. So hostile bytes cannot allocate more memory than
 //! the result takes.
