@@ -3,14 +3,15 @@
 //! A batch is one entry with many messages. Its *ack set* is 64-bit words, least significant bit first, without zero
 //! words at the end; a set bit marks a message that is not acknowledged. Words are signed, as on the wire.
 //!
-//! **Representation.** Each ledger has its sets in order, in chunks of up to 128. A chunk is columns: 4 bytes of entry
-//! id, then the set's words. A batch of up to 64 messages is one word and costs 12 bytes. Longer sets are packed
-//! ([`AckSet`]), so their empty and full words cost nothing. A search is one look-up of the ledger and two binary
-//! searches; an insertion moves at most one chunk.
+//! **Representation.** Each ledger has its sets in order of entry id, in chunks of up to 128 sets. A chunk stores its
+//! sets as columns: 4 bytes for each entry id, and the words of each set. The set of a batch of up to 64 messages is
+//! one word and takes 12 bytes. Longer sets are packed ([`AckSet`]), so their empty and full words cost nothing. A
+//! search is one look-up of the ledger and two binary searches; an insertion moves at most one chunk.
 //!
-//! **Changes.** Each set has two marks: whether it changed since the last save, and since the current save began. The
-//! marks are stored in the chunk of the set, so a save costs O(changes) and a change needs no memory. A set is removed
-//! only if its entry is acknowledged. The exception is `clear`; the changes are unknown after it.
+//! **Changes.** Each set has two marks. One is set if the ack set changed since the last save, the other if it changed
+//! since the current save began. The marks are stored in the chunk of the set, so a save costs O(changes) and a change
+//! needs no memory. A removal has no mark, because a set is removed only if its entry is acknowledged. The exception is
+//! `clear`, after which the changes are unknown.
 //!
 //! Invariants (`validate` checks them): no chunk and no ledger is empty; entry ids increase strictly; each set is in
 //! its canonical form; `len` is the number of sets.
@@ -31,7 +32,7 @@ use chunk::{Chunk, SETS_MAX};
 /// The maximum number of changes that a save writes one by one. With more changes, a full save is cheaper.
 pub const CHANGES_MAX: usize = 1 << 16;
 
-/// A chunk with fewer sets is joined with a neighbour.
+/// A chunk with fewer sets than this is joined with a neighbouring chunk.
 const SETS_MIN: usize = SETS_MAX / 4;
 
 /// A map from positions to ack sets. The module documentation describes its representation.
@@ -89,7 +90,7 @@ fn chunk_of(chunks: &[Chunk], entry_id: i64) -> usize {
     chunks.partition_point(|chunk| chunk.base() <= entry_id).saturating_sub(1)
 }
 
-/// Does the same as [`chunk_of`], but tries the chunk `first` first.
+/// Does the same as [`chunk_of`], but first tries the chunk at index `first`.
 #[inline]
 fn chunk_near(chunks: &[Chunk], entry_id: i64, first: usize) -> usize {
     let is_right = chunks.get(first).is_some_and(|chunk| chunk.base() <= entry_id)
@@ -217,8 +218,8 @@ impl AckSets {
         Effect::Left(count)
     }
 
-    /// Calls [`Self::intersect`] for each row, in order. `ends[i]` is the end of the words of row `i`. If a row leaves
-    /// an entry without unacknowledged messages, later rows of this entry change nothing.
+    /// Calls [`Self::intersect`] for each row, in order. The words of row `i` end at `words[ends[i]]`. After a row that
+    /// leaves an entry without unacknowledged messages, later rows of this entry change nothing.
     ///
     /// # Errors
     /// [`Error::Value`] if `ends` does not rise from 0 to the number of words.
@@ -296,7 +297,7 @@ impl AckSets {
         before - self.len
     }
 
-    /// Removes the sets of a ledger's entries after `lower` and up to `upper`; returns their number.
+    /// Removes the sets of the entries in `(lower, upper]` of a ledger; returns the number of removed sets.
     pub fn remove_range(&mut self, ledger_id: i64, lower: i64, upper: i64) -> usize {
         let before = self.len;
         let keeps = |entry_id: i64, _: AckSet<'_>| entry_id <= lower || entry_id > upper;
@@ -326,8 +327,8 @@ impl AckSets {
         before - self.len
     }
 
-    /// Removes the sets of a ledger for which `keeps` is false. Visits only the chunks that can have an entry from
-    /// `first` to `last`.
+    /// Removes the sets of a ledger for which `keeps` is false. `keeps` is called only for chunks that can have entries
+    /// from `first` to `last`.
     fn retain_between(
         &mut self,
         ledger_id: i64,
@@ -380,14 +381,14 @@ impl AckSets {
         rest
     }
 
-    /// Sets the words of every entry in `newer`.
+    /// Inserts every set of `newer`. It replaces the present set of the same entry.
     pub fn update(&mut self, newer: &Self) {
         for (position, set) in newer.iter() {
             self.insert_stored(position, set.stored());
         }
     }
 
-    /// Returns the sets of the entries that have no set, or another set, in `older`. O(sets).
+    /// Returns the sets that are not in `older`, or that are different there. O(sets).
     #[must_use]
     pub fn changed_from(&self, older: &Self) -> Self {
         let mut changed = Self::new();
@@ -420,14 +421,14 @@ impl AckSets {
         self.ledgers.iter().flat_map(|(ledger_id, chunks)| chunks_of(*ledger_id, chunks))
     }
 
-    /// Returns the number of words of the longest set.
+    /// Returns the number of words of the longest set; 0 without sets.
     #[must_use]
     pub fn longest(&self) -> usize {
         self.iter().map(|(_, set)| set.word_count()).max().unwrap_or(0)
     }
 
-    /// Begins a save. Returns the sets that changed since the last save, or `None` if they are unknown or more than
-    /// [`CHANGES_MAX`]. O(chunks + changes).
+    /// Begins a save. Returns the sets that changed since the last save, or `None` if the changes are unknown or more
+    /// than [`CHANGES_MAX`] sets changed. O(chunks + changes).
     pub fn begin_save(&mut self) -> Option<Self> {
         self.chunks_mut().for_each(|chunk| chunk.since = 0);
         let is_known = self.tracking.has_changed;
@@ -447,7 +448,7 @@ impl AckSets {
         Some(changed)
     }
 
-    /// Ends a successful save. Changes from before [`Self::begin_save`] then count as saved.
+    /// Ends a successful save. The changes that were made before [`Self::begin_save`] then count as saved.
     pub fn end_save(&mut self) {
         self.tracking.has_changed = self.tracking.has_since;
         self.chunks_mut().for_each(|chunk| chunk.changed = chunk.since);
@@ -463,7 +464,7 @@ impl AckSets {
         self.ledgers.values_mut().flatten()
     }
 
-    /// Returns the heap bytes.
+    /// Returns the size of the heap memory in bytes.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         let of_ledger = |chunks: &Vec<Chunk>| {
@@ -514,7 +515,7 @@ impl Tracking {
     }
 }
 
-/// Inserts an entry that no chunk has, and returns its chunk and index.
+/// Inserts the set of an entry that has none. Returns the index of the chunk, and the index of the set in the chunk.
 fn insert_new(
     chunks: &mut Vec<Chunk>,
     mut place: usize,
@@ -584,7 +585,7 @@ fn check_ends(ends: &[i64], words: &[i64]) -> Result<()> {
 }
 
 impl Clone for AckSets {
-    /// Returns the same sets. A copy has no saves, so its changes are unknown.
+    /// Returns the same sets. The copy was never saved, so its changes are unknown.
     fn clone(&self) -> Self {
         let (ledgers, len) = (self.ledgers.clone(), self.len);
         Self { ledgers, len, last: 0, tracking: Tracking::default() }

@@ -1,4 +1,4 @@
-//! A set of bits in 64-bit words, as Java's `BitSet`: ack sets, and prefix indexes over entry ids.
+//! A set of bits in 64-bit words, like Java's `BitSet`. Ack sets and prefix indexes of entry ids use it.
 //!
 //! **Representation.** `words[i >> 6] >> (i & 63) & 1` is bit `i`, which is the order of Java's
 //! `BitSet.toLongArray` and of Pulsar's `ack_set`.
@@ -6,8 +6,8 @@
 //! **Invariants** (`validate` checks them): the last word is not zero, so two equal sets have equal words;
 //! no set bit is at or above `limit`.
 //!
-//! **Limit.** Without a limit, a single wrong index could allocate a huge array. The default is the limit of Java,
-//! whose indexes are ints.
+//! **Limit.** Without a limit, a single wrong index could allocate a huge array. The default is the limit of Java's
+//! `BitSet`, whose indexes are 32-bit integers.
 
 use crate::error::{Error, Result, Validity, invariant, vec_with_room};
 
@@ -23,7 +23,7 @@ pub struct BitSet {
     limit: usize,
 }
 
-/// Returns a mask of the bits in the word of `bit`, from `bit` upwards.
+/// Returns a mask for the word of `bit`: `bit` and all higher bits are set.
 fn from_bit(bit: usize) -> u64 {
     !0 << (bit % BITS)
 }
@@ -54,7 +54,7 @@ impl BitSet {
         }
     }
 
-    /// Returns the words, as Java's `BitSet.toLongArray`.
+    /// Returns the words in the order of Java's `BitSet.toLongArray`.
     #[must_use]
     pub fn words(&self) -> &[u64] {
         &self.words
@@ -90,7 +90,7 @@ impl BitSet {
         Ok(was_clear)
     }
 
-    /// Sets bits; returns how many were clear. Nothing changes if one is refused.
+    /// Sets bits; returns the number of bits that were clear before. If one bit is refused, nothing changes.
     ///
     /// # Errors
     /// [`Error::Value`] for a negative bit; otherwise as [`BitSet::set`].
@@ -176,7 +176,8 @@ impl BitSet {
     /// Clears every bit up to and including `bit`; returns the bits that were set, in order. O(words of the prefix).
     ///
     /// # Errors
-    /// [`Error::Memory`] if memory does not suffice for the indexes, which take 64 times as much as the bits.
+    /// [`Error::Memory`] if memory does not suffice for the returned indexes, which take 64 times as much memory as the
+    /// bits.
     pub fn clear_prefix(&mut self, bit: usize) -> Result<Vec<usize>> {
         let prefix = self.words.iter().take(bit / BITS + 1);
         let mut removed = vec_with_room(prefix.map(|word| word.count_ones() as usize).sum())?;
@@ -259,7 +260,7 @@ impl BitSet {
     /// Adds the bits of `other`.
     ///
     /// # Errors
-    /// [`Error::Limit`] if one of them is at or past this set's limit; nothing is changed then.
+    /// [`Error::Limit`] if a bit of `other` is at or past the limit of this set; nothing is changed then.
     /// [`Error::Memory`] as [`BitSet::set`].
     pub fn or(&mut self, other: &Self) -> Result<()> {
         if let Some(last) = other.last().filter(|&last| last >= self.limit) {
@@ -291,7 +292,7 @@ impl BitSet {
         self.words.shrink_to_fit();
     }
 
-    /// Returns the heap bytes.
+    /// Returns the size of the heap memory in bytes.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         self.words.capacity() * size_of::<u64>()
@@ -307,7 +308,7 @@ impl BitSet {
         Ok(())
     }
 
-    /// Adds zero words up to the word of `bit`. The caller sets `bit` next.
+    /// Adds zero words up to the word of `bit`. The caller must then set `bit`, because the last word must not be zero.
     #[inline]
     fn reach(&mut self, bit: usize) -> Result<()> {
         if bit / BITS >= self.words.len() {
@@ -357,7 +358,7 @@ impl BitSet {
     }
 }
 
-/// Calls `change` with each word of `start..end` and the mask of the range in it.
+/// For each word that has bits in `start..end`, calls `change` with the index of the word and a mask of these bits.
 fn for_each_word(start: usize, end: usize, mut change: impl FnMut(usize, u64)) {
     for at in start / BITS..end.div_ceil(BITS) {
         let mut mask = !0;

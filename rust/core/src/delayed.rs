@@ -1,7 +1,8 @@
-//! The types that the three indexes of delayed messages share: the message, columns of messages, and one trait.
+//! The types that the three indexes of delayed messages share: a message, columns of messages, and the trait of an
+//! index.
 //!
-//! `TripleLongHeap`, `TimeBuckets` and `TimeWheel` have the same methods at different costs, so a tracker, a model
-//! test or a bench is written once against [`DelayedIndex`].
+//! `TripleLongHeap`, `TimeBuckets` and `TimeWheel` have the same methods at different costs. So trackers, model tests
+//! and benches are written once, for any [`DelayedIndex`].
 
 use crate::error::{Error, Result, Validity, vec_with_room};
 
@@ -43,7 +44,7 @@ impl Delayed {
 /// # Errors
 /// [`Error::Value`] with the first negative id.
 pub fn check_positions(ledger_ids: &[i64], entry_ids: &[i64]) -> Result<()> {
-    // One pass without branches; the offender is looked up only if there is one.
+    // One pass without branches; the negative id is looked up only if there is one.
     let signs = ledger_ids.iter().chain(entry_ids).fold(0, |signs, id| signs | id);
     if signs < 0 {
         for (&ledger, &entry) in ledger_ids.iter().zip(entry_ids) {
@@ -53,7 +54,7 @@ pub fn check_positions(ledger_ids: &[i64], entry_ids: &[i64]) -> Result<()> {
     Ok(())
 }
 
-/// Messages as three columns of equal length. Every batch has this type.
+/// Messages as three columns of equal length. Methods that return many messages return this type.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DelayedColumns {
     /// See [`Delayed::deliver_at_ms`].
@@ -97,7 +98,7 @@ impl DelayedColumns {
         self.entry_ids.push(message.entry_id);
     }
 
-    /// Appends the entries `first..=last` of one ledger, all due at one time.
+    /// Appends the entries `first..=last` of one ledger, which are all due at the same time.
     pub(crate) fn push_run(&mut self, deliver_at_ms: i64, ledger_id: i64, first: i64, last: i64) {
         let length = self.len() + (last - first) as usize + 1;
         self.deliver_at_ms.resize(length, deliver_at_ms);
@@ -121,19 +122,21 @@ impl FromIterator<Delayed> for DelayedColumns {
     }
 }
 
-/// The maximum number of messages in a restored index. A run of any length takes a few bytes, but a caller that pops it
-/// needs 24 bytes for each message.
+/// The maximum number of messages in an index that is restored from bytes. A run of any length is encoded in a few
+/// bytes, but a caller that pops the run needs 24 bytes for each message.
 pub(crate) const RESTORED_MAX: u64 = 1 << 32;
 
 /// An index of delayed messages. It has no clock; times are arguments.
 pub trait DelayedIndex {
-    /// Whether the index accepts negative ledger and entry ids. If not, [`check_positions`] refuses them.
+    /// Whether the index accepts negative ledger and entry ids. If false, [`check_positions`] refuses negative ids.
     const TAKES_ANY_IDS: bool = false;
 
-    /// Whether [`DelayedIndex::add_many`] sorts its messages. If so, a message costs less in a larger batch.
+    /// Whether [`DelayedIndex::add_many`] sorts its messages. If true, adding a message takes less time in a larger
+    /// batch.
     const SORTS_BATCHES: bool = false;
 
-    /// Adds a message; returns whether it was new. In a heap every message is new, because duplicates are separate.
+    /// Adds a message; returns whether it was new. In the heap, every message is new, because equal messages are
+    /// separate.
     ///
     /// # Errors
     /// [`Error::Value`] for a negative id. The heap accepts any three integers.
@@ -160,10 +163,10 @@ pub trait DelayedIndex {
     /// Returns whether the index has the message. Its time must be the one with which it was added.
     fn contains(&mut self, message: Delayed) -> bool;
 
-    /// Removes the message, in the heap one of its duplicates; returns whether the index had it.
+    /// Removes the message; returns whether the index had it. If the heap has equal messages, one of them is removed.
     fn remove(&mut self, message: Delayed) -> bool;
 
-    /// Returns the time at which the earliest message is due, rounded by the index.
+    /// Returns the time at which the earliest message is due, with the rounding of the index. `None` without messages.
     fn next_due(&mut self) -> Option<i64>;
 
     /// Returns the number of messages, O(1).
@@ -180,8 +183,8 @@ pub trait DelayedIndex {
     /// Releases memory that is allocated and not used.
     fn shrink_to_fit(&mut self);
 
-    /// Returns the bytes on the heap. Messages in an open run are first moved to their bucket or slot, so that the
-    /// result includes them.
+    /// Returns the size of the heap memory in bytes. An open run is first moved to its bucket or slot, so that the
+    /// result includes its messages.
     fn heap_bytes(&mut self) -> usize;
 
     /// Returns every message, in the order of [`DelayedIndex::pop_due`].

@@ -12,7 +12,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// defect.
 pub type Validity = std::result::Result<(), String>;
 
-/// Returns from a `validate` with a sentence, unless the condition is true.
+/// Makes a `validate` function return this sentence as its error, unless the condition is true.
 macro_rules! invariant {
     ($holds:expr, $($sentence:tt)+) => {
         if !$holds {
@@ -39,22 +39,22 @@ pub enum Error {
     Corrupt {
         /// The offset of the error in the input.
         offset: usize,
-        /// The value found at the offset, and the expected one.
+        /// A sentence with the value at the offset and the expected value.
         message: String,
     },
     /// Bytes of a version that this release cannot read. Their checksum is right, so they are not damaged. A reader
     /// must not skip them.
     NewerVersion {
-        /// The offset of the version.
+        /// The offset of the version number in the input.
         offset: usize,
-        /// The version found, and the version that this release reads.
+        /// A sentence with the version in the input and the version that this release reads.
         message: String,
     },
-    /// A limit was reached, for example the most words of a bit set. Nothing was changed.
+    /// A limit was reached, for example the maximum number of words of a bit set. Nothing was changed.
     Limit(String),
     /// The memory that an argument requires is not available. Nothing was changed.
     Memory {
-        /// The number of items that the memory was to hold.
+        /// The number of items for which memory was requested.
         items: usize,
         /// The size of one item in bytes.
         item_bytes: usize,
@@ -104,7 +104,7 @@ pub(crate) fn vec_with_room<T>(count: usize) -> Result<Vec<T>> {
     Ok(items)
 }
 
-/// Makes room for a total of `count` items.
+/// Reserves memory so that the vector can hold a total of `count` items.
 pub(crate) fn make_room<T>(items: &mut Vec<T>, count: usize) -> Result<()> {
     let more = count.saturating_sub(items.len());
     let item_bytes = size_of::<T>();

@@ -6,9 +6,10 @@
 //!
 //! Representation: the ledgers in order, in blocks of at most [`BLOCK`] ledgers. Each block has its ids, the running
 //! sums of its entries, and the number of entries in all earlier blocks. One flat array of running sums would be
-//! simpler. But events out of order grow a ledger in the middle, and each growth would rewrite every later sum. A tree
-//! would cost a cache miss for each level. Every query is one of two: *rank*, the number of entries at or before a
-//! position, and *select*, the position of the n-th entry. Empty ledgers need no special case in either.
+//! simpler. But if events are out of order, a ledger in the middle of the directory grows, and each growth would change
+//! every later sum. A tree would cost a cache miss for each level. Every query is one of two: *rank*, the number of
+//! entries at or before a position, and *select*, the position of the n-th entry. Neither query needs a special case
+//! for empty ledgers.
 //!
 //! Invariants: ids increase strictly and are at least `trimmed_before`; blocks are not empty; sums do not decrease;
 //! only the greatest ledger can be open.
@@ -35,7 +36,7 @@ pub enum LedgerState {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Block {
-    /// The number of entries in all earlier blocks.
+    /// The number of entries in all earlier blocks together.
     before: i64,
     ids: Vec<i64>,
     /// `ends[i]` is the number of entries in the ledgers of this block up to and including the i-th.
@@ -87,7 +88,7 @@ impl Ledgers {
     /// set.
     ///
     /// # Errors
-    /// [`Error::Value`] for a negative number or a ledger named twice, [`Error::Protocol`] for one below
+    /// [`Error::Value`] for a negative number or a ledger named twice, [`Error::Protocol`] for a ledger below
     /// `trimmed_before`, [`Error::Limit`] for more than 2^63 − 1 entries in all.
     pub fn from_entries(
         mut pairs: Vec<(i64, i64)>,
@@ -110,7 +111,7 @@ impl Ledgers {
     /// Adds a ledger with a greater id than all others and opens it. The previous open ledger is closed.
     ///
     /// # Errors
-    /// [`Error::Protocol`] if the id is not greater than that of every other ledger, trimmed ones included.
+    /// [`Error::Protocol`] if the id is not greater than the ids of all other ledgers, including the trimmed ledgers.
     pub fn add(&mut self, ledger_id: i64, entries: i64) -> Result<()> {
         check(ledger_id, entries)?;
         if let Some(last) = self.last_id().filter(|last| *last >= ledger_id) {
@@ -132,7 +133,7 @@ impl Ledgers {
         Ok(())
     }
 
-    /// Sets the number of entries of a ledger, which may only grow. A closed ledger stays closed.
+    /// Sets the number of entries of a ledger. The number may only grow. A closed ledger stays closed.
     ///
     /// An unknown ledger is added. If it has the greatest id, it is open and the previous open ledger is closed;
     /// otherwise it is closed.
@@ -165,7 +166,8 @@ impl Ledgers {
         Ok(())
     }
 
-    /// Closes a ledger; returns false if it is unknown or trimmed. Only the greatest ledger can have been open.
+    /// Closes a ledger; returns false if the ledger is unknown or trimmed. Closing a ledger that is not the greatest
+    /// changes nothing, because it is already closed.
     pub fn close(&mut self, ledger_id: i64) -> bool {
         if self.last_id() == Some(ledger_id) {
             self.open = false;
@@ -173,7 +175,8 @@ impl Ledgers {
         self.find(ledger_id).is_some()
     }
 
-    /// Removes every ledger below `ledger_id`; returns their number. They are then trimmed.
+    /// Removes every ledger with an id below `ledger_id`; returns the number of removed ledgers. Their state is then
+    /// [`LedgerState::Trimmed`].
     ///
     /// # Errors
     /// [`Error::Protocol`] if the open ledger is below `ledger_id`, because a broker never trims the ledger to
@@ -198,7 +201,7 @@ impl Ledgers {
         Ok(known - self.len())
     }
 
-    /// Returns the id below which every ledger is trimmed.
+    /// Returns the id below which all ledgers are trimmed.
     #[must_use]
     pub fn trimmed_before(&self) -> i64 {
         self.trimmed_before
@@ -259,7 +262,7 @@ impl Ledgers {
     /// A negative id gives false.
     #[must_use]
     pub fn contains_all(&self, ledger_ids: &[i64], entry_ids: &[i64], passed: Position) -> bool {
-        // The ledger looked up last, and the last of its entries that passes.
+        // The ledger of the previous look-up, and the result of that look-up.
         let (mut ledger_id, mut last) = (-1, -1);
         ledger_ids.iter().zip(entry_ids).all(|(&id, &entry_id)| {
             if id != ledger_id {
@@ -269,7 +272,7 @@ impl Ledgers {
         })
     }
 
-    /// Returns the greatest entry id of a ledger whose entry exists or is at or before `passed`; −1 if there is none.
+    /// Returns the greatest of the entry ids of a ledger that exist or are at or before `passed`; −1 if there are none.
     fn last_existing_or_passed(&self, ledger_id: i64, passed: Position) -> i64 {
         let last_passed = match ledger_id.cmp(&passed.ledger_id) {
             _ if ledger_id < 0 => -1,
@@ -297,9 +300,9 @@ impl Ledgers {
         })
     }
 
-    /// Returns the position of the next entry to be written: after the last entry of the open ledger or, if no ledger
-    /// is open, after the last existing entry. If all ledgers are empty, it is in the greatest one. `None` without
-    /// ledgers.
+    /// Returns the position of the next entry to be written. It is the position after the last entry of the open ledger
+    /// or, if no ledger is open, the position after the last existing entry. If all ledgers are empty, it is entry 0 of
+    /// the greatest ledger. `None` without ledgers.
     #[must_use]
     pub fn end(&self) -> Option<Position> {
         let last = self.last_id()?;
@@ -317,7 +320,7 @@ impl Ledgers {
         self.blocks.first().map(|block| Position::new(block.ids[0], -1))
     }
 
-    /// Returns the last existing entry; without entries, [`Ledgers::first_position`].
+    /// Returns the position of the last existing entry; if there are no entries, [`Ledgers::first_position`].
     #[must_use]
     pub fn last_position(&self) -> Option<Position> {
         self.select(self.total() - 1).or_else(|| self.first_position())
@@ -336,7 +339,7 @@ impl Ledgers {
         self.blocks.last().map_or(0, |block| block.before + block.total())
     }
 
-    /// Returns the number of entries at or before `position`.
+    /// Returns the number of existing entries at or before `position`.
     #[must_use]
     pub fn rank(&self, position: Position) -> i64 {
         let after = self.blocks.partition_point(|block| block.ids[0] <= position.ledger_id);
@@ -350,21 +353,22 @@ impl Ledgers {
         block.before + block.start(index) + inside
     }
 
-    /// Returns the entry that has exactly `rank` entries before it, if it exists.
+    /// Returns the position of the entry that has exactly `rank` existing entries before it; `None` if there is no such
+    /// entry.
     #[must_use]
     pub fn select(&self, rank: i64) -> Option<Position> {
         if rank < 0 || rank >= self.total() {
             return None;
         }
-        // The last block with at most `rank` entries before it. Empty blocks have the same `before` as the next
-        // block; the last of them holds the entry.
+        // The last block with at most `rank` entries before it. A block of empty ledgers has the same `before` as the
+        // next block. The last block with this `before` has the entry.
         let block = &self.blocks[self.blocks.partition_point(|block| block.before <= rank) - 1];
         let inside = rank - block.before;
         let index = block.ends.partition_point(|end| *end <= inside);
         Some(Position::new(block.ids[index], inside - block.start(index)))
     }
 
-    /// Returns the bytes on the heap.
+    /// Returns the size of the heap memory in bytes.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         let words: usize =
@@ -432,7 +436,8 @@ impl Ledgers {
         self.count_blocks_from(at + 1);
     }
 
-    /// Adds `more` entries to a ledger, and so to its running sum and all later sums.
+    /// Adds `more` entries to the ledger at `index` of the block at `at`. Its running sum and all later sums grow by
+    /// `more`.
     fn add_to_sums(&mut self, at: usize, index: usize, more: i64) {
         if more > 0 {
             self.blocks[at].ends[index..].iter_mut().for_each(|end| *end += more);
@@ -440,7 +445,7 @@ impl Ledgers {
         }
     }
 
-    /// Recomputes `before` of the blocks from index `at`.
+    /// Recomputes `before` of the block at index `at` and of all later blocks.
     fn count_blocks_from(&mut self, at: usize) {
         let mut before = match at.checked_sub(1).map(|index| &self.blocks[index]) {
             Some(block) => block.before + block.total(),

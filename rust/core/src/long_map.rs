@@ -1,18 +1,19 @@
 //! A primitive hash map from `i64` to `i64`, the counterpart of Pulsar's `Long2LongOpenHashMap`.
 //!
-//! **Representation.** One array of `(key, value)` slots in *order of hash*, with gaps. A key's home is its hash
-//! scaled to the array (`hash × homes >> 64`, so any size works, not only powers of two). The key is at its home or a
-//! few slots later, never before a key of smaller hash.
+//! **Representation.** One array of `(key, value)` slots, sorted by the hash of the key, with gaps between the slots. A
+//! key's home is its hash scaled to the array (`hash × homes >> 64`, so any size works, not only powers of two). A key
+//! is at its home or a few slots later, and never before a key with a smaller hash.
 //!
 //! **Invariants** (`validate` checks them): hashes never decrease along the array; no key is before its home, and there
 //! is no gap between a home and its key; the last slot is a gap, so probes need no bound. The key that marks a gap,
 //! `i64::MIN`, is stored in a field outside the array, so every key and every value is valid.
 //!
 //! **Alternatives.** With tombstones, a map becomes slower under removals and insertions at constant size. Here a
-//! removal moves the rest of its run back, so time and memory depend only on the content. Because the slots are in
-//! order of hash, a failed search ends at the first greater hash. This makes a load of 7/8 cheap, and growing needs one
-//! sequential pass. Because the map grows by a third instead of doubling, an entry takes 18 to 24 bytes. `hashbrown` is
-//! as fast (8 ns), but it has tombstones and doubles.
+//! removal moves the following keys back by one slot, up to a gap or a key at its home. So time and memory depend only
+//! on the content. Because the slots are in order of hash, a failed search ends at the first greater hash. So searches
+//! stay cheap if 7/8 of the homes are used, and growing needs only one sequential pass. Because the map grows by a
+//! third instead of doubling, an entry takes 18 to 24 bytes. `hashbrown` is as fast (8 ns), but it has tombstones and
+//! doubles.
 
 use std::fmt;
 
@@ -38,7 +39,7 @@ pub struct LongMap {
     gap_value: Option<i64>,
 }
 
-/// Spreads a key over 64 bits: one widening multiplication, both halves folded together.
+/// Spreads a key over 64 bits: one widening multiplication, whose two halves are combined by XOR.
 ///
 /// A plain multiplication leaves multiples of 2^k clustered; folding does not. The constants are the
 /// fractional digits of the golden ratio and of π.
@@ -136,7 +137,8 @@ impl LongMap {
         matches
     }
 
-    /// Removes and returns any entry. O(slots / entries): each search begins at a different slot.
+    /// Removes and returns an arbitrary entry. O(slots / entries), because each call begins its search at a different
+    /// slot.
     pub fn pop(&mut self) -> Option<(i64, i64)> {
         if self.filled == 0 {
             return self.gap_value.take().map(|value| (GAP, value));
@@ -164,7 +166,7 @@ impl LongMap {
                 continue;
             }
             if keep(slot.0, slot.1) {
-                // Never after `at`: the entries before it that stay are not more than before.
+                // `to` is never after `at`, because this pass only removes entries before `at`.
                 let to = self.home(hash(slot.0)).max(next);
                 self.slots[to] = slot;
                 next = to + 1;
@@ -211,7 +213,7 @@ impl LongMap {
         self.homes * 7 / 8
     }
 
-    /// Returns the heap bytes.
+    /// Returns the size of the heap memory in bytes.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         self.slots.capacity() * size_of::<Slot>()
@@ -289,7 +291,7 @@ impl LongMap {
     fn remove_at(&mut self, at: usize) -> i64 {
         let value = self.slots[at].1;
         let mut end = at + 1;
-        // The run ends at a gap, or at a key that is at home and must not move before it.
+        // The keys to move end at a gap, or at a key that is at its home, because no key may be before its home.
         while self.slots[end].0 != GAP && self.home(hash(self.slots[end].0)) < end {
             end += 1;
         }
@@ -299,19 +301,20 @@ impl LongMap {
         value
     }
 
-    /// Extends the array to `slots` slots; the homes stay the same. It reserves only [`SPILL`] more slots at a time, not
+    /// Extends the array to `slots` slots; the homes stay the same. At most [`SPILL`] slots are reserved at a time, not
     /// a fraction of the array.
     fn spill_to(&mut self, slots: usize) {
         self.slots.reserve_exact(SPILL);
         self.slots.resize(slots, (GAP, 0));
     }
 
-    /// Distributes the entries over `homes` homes. This is a sequential pass, because both arrays are in order of hash.
+    /// Distributes the entries over `homes` homes. This is a sequential pass, because the old and the new array are
+    /// both in order of hash.
     fn rebuild(&mut self, homes: usize) {
         self.rebuild_into(Vec::new(), homes);
     }
 
-    /// Does the same as [`LongMap::rebuild`], into an empty vector that may already have enough room.
+    /// Does the same as [`LongMap::rebuild`], but uses the empty vector `slots`, which may already have enough room.
     fn rebuild_into(&mut self, mut slots: Vec<Slot>, homes: usize) {
         let spill = if homes == 0 { 0 } else { SPILL };
         slots.reserve_exact(homes + spill);
@@ -347,7 +350,7 @@ impl FromIterator<(i64, i64)> for LongMap {
     fn from_iter<I: IntoIterator<Item = (i64, i64)>>(entries: I) -> Self {
         let entries = entries.into_iter();
         let mut map = Self::new();
-        // A hint may promise too much; the map grows by itself.
+        // A size hint may be too large for the memory. The map then grows as entries are inserted.
         let _ = map.reserve(entries.size_hint().0);
         for (key, value) in entries {
             map.insert(key, value);

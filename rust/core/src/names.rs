@@ -1,9 +1,10 @@
-//! A table of names with numbers. A fold uses the numbers instead of columns of texts.
+//! A table that assigns consecutive integers, called numbers, to names. A fold works with columns of these numbers
+//! instead of columns of texts.
 //!
 //! Representation: the concatenated bytes of all names with the end of each, as in Arrow, and an open-addressing table
-//! of slots. A slot has half a hash and a number. So looking up a known name costs one hash of its bytes, one table
-//! access and one comparison. Invariants: names differ; number n is the n-th new name; at most half of the slots are
-//! taken.
+//! of slots. A slot has 32 bits of the hash of a name, and the number of the name. So looking up a known name costs one
+//! hash of its bytes, one table access and one comparison. Invariants: all names differ; the n-th new name has number
+//! n; at most half of the slots are taken.
 
 use std::hash::Hasher;
 
@@ -18,7 +19,7 @@ pub struct Names {
     bytes: Vec<u8>,
     /// The slots of the hash table. Their number is a power of two, or 0.
     slots: Vec<TextSlot>,
-    /// The number returned last. It is tried first, because rows with the same name often follow each other.
+    /// The number that was returned last. A search tries it first, because consecutive rows often have the same name.
     last: u32,
 }
 
@@ -36,7 +37,7 @@ struct Guess<'a> {
     text: &'a [u8],
     hash: u32,
     number: u32,
-    /// The start of the name.
+    /// The start of the name in [`Names::bytes`].
     start: usize,
 }
 
@@ -46,7 +47,7 @@ impl Default for Guess<'_> {
     }
 }
 
-/// The number of texts that are looked up at a time.
+/// The number of texts that are looked up together.
 const BLOCK: usize = 64;
 
 const SLOTS_MIN: usize = 16;
@@ -67,13 +68,13 @@ impl Names {
         self.ends.is_empty()
     }
 
-    /// Returns the name of a number; `None` if no name has the number.
+    /// Returns the name that has this number; `None` if no name has it.
     #[must_use]
     pub fn get(&self, number: usize) -> Option<&str> {
         self.bytes_of(number).and_then(|bytes| std::str::from_utf8(bytes).ok())
     }
 
-    /// Returns the number of a name. A new name gets the next number.
+    /// Returns the number that identifies a name. A new name gets the next free number.
     ///
     /// # Panics
     /// For more than 2^31 - 1 names, which take 50 GB at least.
@@ -81,7 +82,7 @@ impl Names {
         self.number_of(name.as_bytes()).expect("a text is UTF-8")
     }
 
-    /// Returns the number of each text. The n-th text is `bytes[offsets[n]..offsets[n + 1]]`.
+    /// Returns the number that identifies each text. The n-th text is `bytes[offsets[n]..offsets[n + 1]]`.
     ///
     /// # Errors
     /// [`Error::Value`] for offsets that decrease or exceed the bytes, and for bytes that are not UTF-8. Names
@@ -116,8 +117,8 @@ impl Names {
         Ok(numbers)
     }
 
-    /// Looks up the first slot of each text. Each step reads memory for all texts, so that the processor can overlap
-    /// the memory accesses.
+    /// Looks up each text only in the first slot for its hash. Each of the three loops reads memory for all texts, so
+    /// that the processor can overlap the memory accesses.
     fn guess(&self, guesses: &mut [Guess<'_>]) {
         if self.slots.is_empty() {
             return;
@@ -137,8 +138,8 @@ impl Names {
         }
     }
 
-    /// Returns the names with numbers of at least `start`: the start of each name and the end of the last one, and the
-    /// bytes.
+    /// Returns the names whose numbers are at least `start`, as offsets and bytes. The offsets are the start of each
+    /// name in the returned bytes, followed by the end of the last name.
     pub fn from(&self, start: usize) -> (impl Iterator<Item = usize> + '_, &[u8]) {
         let start = start.min(self.len());
         let first = self.start(start);
@@ -146,7 +147,7 @@ impl Names {
         (std::iter::once(0).chain(ends), &self.bytes[first..])
     }
 
-    /// Returns the heap bytes.
+    /// Returns the size of the heap memory in bytes.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         self.ends.capacity() * size_of::<usize>()
@@ -196,7 +197,7 @@ impl Names {
         Ok(self.last.cast_signed())
     }
 
-    /// Returns the number of a name, or the free slot for it.
+    /// Returns the number of a name. If the name is unknown, the error is the index of the free slot for it.
     #[inline]
     fn find(&self, name: &[u8], hash: u32) -> std::result::Result<u32, usize> {
         let mask = self.slots.len().wrapping_sub(1);
@@ -214,7 +215,7 @@ impl Names {
     }
 
     fn add(&mut self, name: &[u8]) -> Result<u32> {
-        // Another thread may change the caller's bytes, so the checked bytes are kept.
+        // Another thread may change the caller's bytes, so a copy is checked and stored.
         let name = name.to_vec();
         if std::str::from_utf8(&name).is_err() {
             return Err(Error::Value("a name that is not UTF-8".into()));

@@ -1,18 +1,19 @@
 //! Estimates of the heap bytes of types that do not report them.
 
-/// Returns the bytes of a `BTreeMap` of `length` pairs that were inserted in order. Its nodes then use six of eleven
-/// places.
+/// Returns the estimated size in bytes of a `BTreeMap` of `length` pairs that were inserted in order. Its nodes then
+/// use six of their eleven places.
 ///
-/// A tree that is filled in random order uses more places of each node, so this is an upper estimate.
+/// A tree that is filled in random order uses more places of each node. For such a tree, the result is an upper
+/// estimate.
 pub(crate) const fn btree_bytes<K, V>(length: usize) -> usize {
     let leaf = 11 * (size_of::<K>() + size_of::<V>()) + 16;
     let leaves = if length <= 11 { (length > 0) as usize } else { length.div_ceil(6) };
-    // Above the leaves a seventh as many inner nodes, which also hold twelve pointers.
+    // There is one inner node for about seven leaves. An inner node also has twelve pointers.
     leaves * leaf + leaves / 7 * (leaf + 12 * size_of::<usize>())
 }
 
-/// Does the same as [`btree_bytes`] for a tree that is filled in any order. It assumes seven used places of eleven,
-/// which is right within 20 %.
+/// Does the same as [`btree_bytes`] for a tree that is filled in any order. It assumes that a node uses seven of its
+/// eleven places. The error is at most 20 %.
 pub(crate) const fn mixed_btree_bytes<K, V>(length: usize) -> usize {
     length.div_ceil(7) * (11 * (size_of::<K>() + size_of::<V>()) + 16)
 }

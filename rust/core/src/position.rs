@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::error::{Error, Result};
 
-/// `(ledger_id, entry_id)`, ordered by ledger, then entry.
+/// The position `(ledger_id, entry_id)` of an entry. Positions are ordered by ledger id, then by entry id.
 ///
 /// Both ids are at least 0. Entry −1 is valid only as an exclusive lower bound ("before the first entry"), as in
 /// Pulsar's notation `3:-1`.

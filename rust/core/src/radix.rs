@@ -1,7 +1,7 @@
-//! A stable radix sort of small keys, as `(key, index)` pairs of 8 bytes.
+//! A stable radix sort of keys of up to 32 bits. It sorts 8-byte pairs of key and index.
 //!
-//! It sorts the times of one bucket, whose keys differ in a few bits. Two or three passes over 8-byte pairs cost a
-//! quarter of a comparison sort of the messages. Moving the messages afterwards is one pass.
+//! It sorts the delivery times in one bucket, which differ only in a few bits. Two or three passes over the pairs take
+//! a quarter of the time of a comparison sort of the messages. Moving the messages afterwards is one pass.
 
 /// The maximum number of bits of a key. Larger keys need a comparison sort.
 pub(crate) const KEY_BITS_MAX: u32 = 32;
@@ -16,7 +16,7 @@ pub(crate) fn order(keys: impl ExactSizeIterator<Item = u64>, bits: u32) -> Vec<
     if pairs.len() < 64 {
         pairs.sort_unstable();
     } else {
-        // Wider digits save a pass if there are many more pairs than counters.
+        // If there are many more pairs than counters, wider digits need one pass less.
         let digit = if pairs.len() < 4096 { 8 } else { 11 };
         let mut spare = vec![0; pairs.len()];
         for shift in (32..32 + bits).step_by(digit) {

@@ -1,10 +1,10 @@
 //! One stored ack set: its words, packed if there is more than one.
 //!
 //! **Representation.** A set without unacknowledged messages has no stored word. A set of one word is stored as the
-//! word. A longer set is stored as blocks of a marker and literal words. A marker describes a run of equal words, all
-//! empty or all full, and the number of literal words after the run. So a word of a large batch costs nothing if its
-//! messages are all acknowledged or all unacknowledged. If the blocks would be a single marker, an empty marker is
-//! added. So a single stored word is never a marker.
+//! word. A longer set is stored as blocks. A block is a marker, followed by literal words. A marker describes a run of
+//! equal words, all empty or all full, and the number of literal words after the run. So a word of a large batch costs
+//! nothing if its messages are all acknowledged or all unacknowledged. If a set would be stored as a single marker, an
+//! empty marker is added, so that a single stored word is never a marker.
 
 /// The bit of a marker that is set for a run of full words.
 const FULL: u64 = 1;
@@ -81,7 +81,7 @@ pub struct Words<'a> {
     /// The number of remaining words in the current run.
     run: usize,
     fill: i64,
-    /// The remaining words of the current literals.
+    /// The remaining literal words of the current block.
     literals: &'a [i64],
     packed: &'a [i64],
 }

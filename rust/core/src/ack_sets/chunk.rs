@@ -2,27 +2,29 @@
 
 use super::ack_set::AckSet;
 
-/// The maximum number of ack sets in a chunk: the number of bits in a mask of changes.
+/// The maximum number of ack sets in a chunk. It is the number of bits in a mask of changes.
 pub(super) const SETS_MAX: usize = 128;
 
-/// The maximum number of stored words in a chunk with several sets. An insertion moves at most this many.
+/// The maximum number of stored words in a chunk with several sets. An insertion moves at most this number of words.
 const WORDS_MAX: usize = 1024;
 
 /// A chunk of ack sets. An entry id is `base` plus an offset, so an entry takes 4 bytes in addition to its words.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Chunk {
-    /// The number from which offsets count. It is at most the first entry id.
+    /// The entry id that corresponds to offset 0. It is not greater than the first entry id.
     base: i64,
     offsets: Vec<u32>,
-    /// The end of each set's stored words; empty if each set has exactly one.
+    /// The end of each set's stored words; empty if each set has exactly one word.
     ends: Vec<u32>,
     words: Vec<i64>,
-    /// The masks of the sets that changed since the last save, and since the current save began.
+    /// `changed` has a bit for each set that changed since the last save. `since` has a bit for each set that changed
+    /// since the current save began.
     pub(super) changed: u128,
     pub(super) since: u128,
 }
 
-/// Grows a vector by half, at most to `most` items, so that a full chunk has no spare capacity.
+/// Makes room for `more` items. The capacity grows by half, but not beyond `most` items, so a full chunk has no spare
+/// capacity.
 fn grow<T>(items: &mut Vec<T>, more: usize, most: usize) {
     let needed = items.len() + more;
     if needed > items.capacity() {
@@ -52,8 +54,8 @@ impl Chunk {
         self.offsets.len()
     }
 
-    /// Returns the lower bound of the chunk. Every entry of the previous chunk is below it, and no entry of this chunk
-    /// is.
+    /// Returns the lower bound of the chunk. Every entry id of the previous chunk is less than this bound, and no entry
+    /// id of this chunk is less.
     pub(super) fn base(&self) -> i64 {
         self.base
     }
@@ -135,14 +137,14 @@ impl Chunk {
         self.replace_words(at, start, end, stored);
     }
 
-    /// Fills `ends`, which is empty while each set has one word.
+    /// Fills `ends`, which was empty because each set had one word.
     fn give_ends(&mut self) {
         if self.ends.is_empty() {
             self.ends = (1..=self.words.len() as u32).collect();
         }
     }
 
-    /// Replaces the words from `start` to `end` by those of the set at `at`.
+    /// Replaces the stored words of the set at `at`, which are at `start..end`, by `stored`.
     fn replace_words(&mut self, at: usize, start: usize, end: usize, stored: &[i64]) {
         if stored.len() == end - start {
             self.words[start..end].copy_from_slice(stored);
@@ -152,7 +154,7 @@ impl Chunk {
         let most = if self.ends.is_empty() { SETS_MAX } else { WORDS_MAX };
         grow(&mut self.words, more, most);
         match stored {
-            // The usual cases, without an iterator.
+            // The usual cases do not need an iterator.
             [word] if start == end => self.words.insert(start, *word),
             [] if end == start + 1 => drop(self.words.remove(start)),
             _ => drop(self.words.splice(start..end, stored.iter().copied())),
@@ -194,7 +196,7 @@ impl Chunk {
         self.since |= (other.since >> at & 1) << to;
     }
 
-    /// Moves the sets from `at` on into a new chunk.
+    /// Moves the set at `at` and all later sets into a new chunk.
     pub(super) fn split_off(&mut self, at: usize) -> Self {
         let mut right = Self::new(self.entry_id(at));
         for from in at..self.len() {
@@ -205,7 +207,7 @@ impl Chunk {
         right
     }
 
-    /// Returns whether the sets of the next chunk fit into this chunk and leave room for more sets.
+    /// Returns whether this chunk has room for the sets of the next chunk and for a few more sets.
     pub(super) fn can_take(&self, next: &Self) -> bool {
         next.entry_id(next.len() - 1).abs_diff(self.base) <= u64::from(u32::MAX)
             && self.len() + next.len() <= SETS_MAX / 4 * 3
