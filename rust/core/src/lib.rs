@@ -1,7 +1,7 @@
 //! The structures and the codec of a message subscription's acknowledgment state.
 //!
 //! This crate uses no Python, no files, no clocks and no threads. Every function only changes values in memory. So
-//! model tests, fuzzing and benches need no interpreter, and a simulation can simulate a crash between any two calls.
+//! model tests, fuzzing and benches need no interpreter, and a test can simulate a crash between any two calls.
 //!
 //! The modules are in the order in which the data flows (see `docs/architecture.md`); the binding,
 //! the Python reference, the tests and the benches follow the same order and use the same names.

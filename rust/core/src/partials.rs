@@ -6,13 +6,14 @@
 //! state ([`Partials::cursor`]).
 //!
 //! A seek is the exception: it voids the earlier acknowledgments. So a subscription stores its last seek, and the place
-//! ([`Order`]) of its first and last acknowledgment. A seek that is merged later either precedes all acknowledgments
-//! and voids none, or follows all and voids all. A seek between acknowledgments is a [`Flaw`] of the subscription.
+//! ([`Order`]) of its first and last acknowledgment. If a seek is merged after the acknowledgments, its place decides:
+//! before all acknowledgments, it voids none; after all, it voids all; between them, it is a [`Flaw`] of the
+//! subscription.
 //!
-//! Representation: flat arrays. Each (topic, subscription) has a number, and each of its ledgers has a number. The
-//! ledger of a row is found by one look-up, for any number of subscriptions. The caller stores the names, and numbers
-//! topics and subscriptions. Subscription [`TOPIC`] is the topic itself; its entries belong to all subscriptions of the
-//! topic.
+//! Representation: flat arrays. Each pair (topic, subscription) has a number, and each ledger of a pair has a number. A
+//! row needs one look-up to find its ledger, for any number of subscriptions. The caller stores the names of topics and
+//! subscriptions, and assigns a number to each. The subscription number [`TOPIC`] means the topic itself, whose entries
+//! belong to all its subscriptions.
 //!
 //! An invalid event becomes the flaw of its subscription; the first flaw by (file, sequence) is kept. Other
 //! subscriptions are not affected.
@@ -50,15 +51,15 @@ use transactions::Committed;
 /// The null of a column. Valid ids, indexes, sizes and sequences are not negative.
 pub const NULL: i64 = i64::MIN;
 
-/// The number of the subscription without a name. Its events are those of the topic and apply to all its
-/// subscriptions.
+/// The number of the subscription without a name. Its events belong to the topic and apply to all subscriptions of the
+/// topic.
 pub const TOPIC: i32 = 0;
 
 /// The place of an event in the order of events: the number of its file, and its sequence there. Files are ordered by
 /// name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Order {
-    /// The number of the file from [`Partials::file`].
+    /// The number of the file, as returned by [`Partials::file`].
     pub file: u32,
     /// The sequence of the event in its file.
     pub sequence: i64,
@@ -80,7 +81,7 @@ pub enum Flaw {
     Negative = 3,
     /// A batch index, batch size or ack set beyond the limit.
     BatchTooLarge = 4,
-    /// A seek that was folded after two acknowledgments, although its place is between theirs.
+    /// A seek that was folded after two acknowledgments, although it happened between them.
     SeekBetween = 5,
     /// A cleared backlog without a position. The fold does not have the events before it, so the position is unknown.
     ClearedBlindly = 6,
@@ -101,7 +102,7 @@ impl Flaw {
         Self::InTransaction,
     ];
 
-    /// Returns the message, without the file and line of the event.
+    /// Returns the error message for the flaw. The message does not contain the file and the sequence of the event.
     #[must_use]
     pub fn text(self) -> &'static str {
         match self {
@@ -126,22 +127,22 @@ impl Flaw {
         }
     }
 
-    /// Returns the flaw with a number.
+    /// Returns the flaw whose number is `code`.
     #[must_use]
     pub fn numbered(code: u8) -> Option<Self> {
         Self::ALL.get(usize::from(code)).copied()
     }
 }
 
-/// One (topic, subscription). It is small, because there may be many pairs.
+/// The state of one pair (topic, subscription). The struct is small, because there may be many pairs.
 #[derive(Debug, Clone)]
 struct Pair {
     topic: i32,
     subscription: i32,
     ledgers: Vec<u32>,
-    /// The id and the number of the ledger used last: most subscriptions stay in one ledger for a long time.
+    /// The id and the number of the ledger that was used last. Most subscriptions stay in one ledger for a long time.
     last_ledger: (i64, u32),
-    /// The places of the first and the last acknowledgment.
+    /// The places of the first and the last acknowledgment in the order of events.
     acked: Option<(Order, Order)>,
     rare: Rare,
 }
@@ -162,7 +163,7 @@ struct RareFields {
     seek: Option<(Order, Position)>,
     settings: Option<(Order, String)>,
     flaw: Option<(Order, Flaw)>,
-    /// The last deletion of the subscription.
+    /// The place of the last deletion of the subscription.
     deleted: Option<Order>,
     /// Every ledger below this id is deleted.
     trimmed_before: i64,
@@ -198,9 +199,10 @@ impl DerefMut for Rare {
 #[derive(Debug, Clone, Default)]
 struct Ledger {
     ledger_id: i64,
-    /// The number of entries that the ledger has at least, according to the events.
+    /// The minimum number of entries of the ledger, according to the events.
     entries: i64,
-    /// The entry up to which everything is acknowledged; -1 if everything in earlier ledgers is acknowledged.
+    /// The last entry of this ledger up to which everything is acknowledged. -1 means that only the earlier ledgers are
+    /// acknowledged. `None` without a cumulative acknowledgment.
     up_to: Option<i64>,
     acked: EntrySet,
     batches: Batches,
@@ -215,9 +217,9 @@ impl Ledger {
         self.up_to = self.up_to.max(Some(entry_id));
     }
 
-    /// Applies the batch columns of an acknowledgment: the batch size, and the messages if only a part of the entry is
-    /// acknowledged. With `up_to`, the messages before the batch index are acknowledged too. Returns whether the whole
-    /// entry is acknowledged.
+    /// Applies the batch columns of an acknowledgment row: the batch size and, if the row acknowledges only a part of
+    /// the entry, the acknowledged messages. With `up_to`, a batch index also acknowledges the messages before it.
+    /// Returns whether the row acknowledges the whole entry.
     #[inline]
     fn take_parts(&mut self, rows: &Rows<'_>, row: usize, up_to: bool) -> bool {
         let entry_id = rows.entry_ids[row];
@@ -294,7 +296,7 @@ impl Partials {
         partials
     }
 
-    /// Returns the number of a (topic, subscription). A new pair gets a new number.
+    /// Returns the number that identifies a pair (topic, subscription). A new pair gets a new number.
     pub fn pair(&mut self, topic: i32, subscription: i32) -> u32 {
         let pairs = &mut self.pairs;
         *self.pair_numbers.entry((topic, subscription)).or_insert_with(|| {
@@ -303,7 +305,7 @@ impl Partials {
         })
     }
 
-    /// Returns the topic and the subscription of each pair.
+    /// Returns the topic number and the subscription number of each pair.
     pub fn names(&self) -> impl ExactSizeIterator<Item = (i32, i32)> + '_ {
         self.pairs.iter().map(|pair| (pair.topic, pair.subscription))
     }
@@ -320,7 +322,7 @@ impl Partials {
         self.pairs.is_empty()
     }
 
-    /// Returns the number of a file. A new file gets a new number.
+    /// Returns the number that identifies a file. A new file gets a new number.
     pub fn file(&mut self, name: &str) -> u32 {
         if let Some(number) = self.file_numbers.get(name) {
             return *number;
@@ -337,14 +339,15 @@ impl Partials {
         self.files.len()
     }
 
-    /// Returns the name of a file.
+    /// Returns the name of the file with this number.
     #[must_use]
     pub fn file_name(&self, file: u32) -> &str {
         &self.files[file as usize]
     }
 
-    /// Applies a seek if it is later than the known one: `position` is read next, and earlier acknowledgments are
-    /// void. `ack_set` holds the messages of that entry that are not acknowledged.
+    /// Applies a seek, if it is later than the known seek. `position` is the next position to read, and acknowledgments
+    /// before the seek are void. A set bit in `ack_set` marks a message of the entry at `position` that is not
+    /// acknowledged.
     pub fn seek(&mut self, pair: u32, order: Order, position: Position, ack_set: Option<&[i64]>) {
         let known = self.pairs[pair as usize].rare.seek;
         if known.is_some_and(|(known, _)| self.compare(known, order) != Ordering::Less) {
@@ -358,7 +361,8 @@ impl Partials {
                 self.note_flaw(pair, order, Flaw::SeekBetween);
             }
         } else if order != FIRST {
-            // No event precedes a start state. Events without an order follow it.
+            // A start state (`FIRST`) voids no acknowledgments: no event precedes it, and events without an order
+            // follow it.
             self.forget_acknowledgments(pair);
         }
         if let Some(words) = ack_set.filter(|words| words.iter().any(|word| *word != 0)) {
@@ -370,8 +374,8 @@ impl Partials {
         }
     }
 
-    /// Returns the place of the seek that voids an event at the place `order`, if there is one. A start state voids no
-    /// event, because all events follow it, including those without a place.
+    /// Returns the place of the seek that voids an event at the place `order`, if there is one. The seek of a start
+    /// state voids no event, because all events follow it, including the events without a place.
     fn voiding_seek(&self, known: &Pair, order: Order) -> Option<Order> {
         let (seek, _) = known.rare.seek?;
         (seek != FIRST && self.compare(order, seek) != Ordering::Greater).then_some(seek)
@@ -401,7 +405,7 @@ impl Partials {
         known.rare.seek.is_none_or(|(seek, _)| self.compare(seek, deleted) == Ordering::Less)
     }
 
-    /// Returns the last position that exists according to the events of the subscription and its topic.
+    /// Returns the greatest position that exists, according to the events of the subscription and of its topic.
     #[must_use]
     pub fn last_published(&self, pair: u32) -> Option<Position> {
         let topic = self.pair_numbers.get(&(self.pairs[pair as usize].topic, TOPIC));
@@ -412,7 +416,8 @@ impl Partials {
         has_entries.map(|ledger| Position::new(ledger.ledger_id, ledger.entries - 1)).max()
     }
 
-    /// Applies a cleared backlog: everything up to `last`, the last position published before it, is acknowledged.
+    /// Applies a cleared backlog: acknowledges everything up to `last`, the last position that was published before the
+    /// backlog was cleared.
     pub fn clear(&mut self, pair: u32, order: Order, last: Position) {
         let ledger = self.ledger(pair, last.ledger_id);
         self.ledgers[ledger as usize].acknowledge_up_to(last.entry_id);
@@ -420,7 +425,7 @@ impl Partials {
     }
 
     /// Applies `info`, the state that the subscription had before its first event, and adds the known ledgers of its
-    /// topic. If a seek is already known, it voids the acknowledgments of this state.
+    /// topic. If a seek is already known, the acknowledgments in `info` are void and are not applied.
     pub fn start(&mut self, pair: u32, info: &PositionInfo, ledgers: &[(i64, i64)]) {
         for (ledger_id, entries) in ledgers {
             let ledger = self.ledger(pair, *ledger_id);
@@ -478,7 +483,8 @@ impl Partials {
         })
     }
 
-    /// Sets the ledgers of a pair's topic. They replace the ledgers that are computed from the events.
+    /// Sets the ledgers of the topic of a pair. The cursor is then computed with these ledgers instead of the ledgers
+    /// in the events.
     pub fn set_ledgers(&mut self, pair: u32, ledgers: Ledgers) {
         self.pairs[pair as usize].rare.directory = Some(ledgers);
     }
@@ -531,7 +537,7 @@ impl Partials {
         }
     }
 
-    /// Extends the span of a pair's acknowledgments to include `first` and `last`.
+    /// Extends the first and the last place of a pair's acknowledgments, so that the span includes `first` and `last`.
     fn widen_acked(&mut self, pair: u32, first: Order, last: Order) {
         let known = self.pairs[pair as usize].acked;
         let (mut from, mut to) = known.unwrap_or((first, last));
@@ -552,7 +558,7 @@ impl Partials {
         }
     }
 
-    /// Returns the number of a pair's ledger. A new ledger gets a new number.
+    /// Returns the number that identifies a ledger of a pair. A new ledger gets a new number.
     #[inline]
     fn ledger(&mut self, pair: u32, ledger_id: i64) -> u32 {
         match self.pairs[pair as usize].last_ledger {
@@ -577,8 +583,9 @@ impl Partials {
 /// The builder of [`Mix`], which hashes ids and names of events.
 pub(crate) type Mixed = BuildHasherDefault<Mix>;
 
-/// A hasher of a few integers by folded multiplication. The standard hasher would cost more than the rest of a row. The
-/// keys are numbers of this module, ids and names. Keys that collide only slow down the replay that contains them.
+/// A hasher of a few integers by folded multiplication. The standard hasher would take more time than all other work
+/// for a row. The keys are numbers from this module, ids and names. If keys collide, only the replay that contains them
+/// is slower.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Mix(u64);
 

@@ -1,18 +1,20 @@
-//! The application of runs: consecutive rows of one ledger. Rows that are ordered by subscription form long runs.
+//! The application of runs. A run is a sequence of consecutive rows of one pair and one ledger. Rows that are ordered
+//! by subscription form long runs.
 //!
-//! If rows are applied one by one, most of the time is lost to mispredicted branches on the kind, and to updates of the
-//! counts of a set for each entry. So the kinds of a run are read without a branch. The acknowledgments of a run become
-//! bits, which are added to the set in one operation. Acknowledgments of parts of batches are applied one by one.
+//! If rows are applied one by one, most of the time is spent on mispredicted branches on the kind of the event, and on
+//! updating the counts of the entry set for each entry. So the kinds of a run are read without a branch. The
+//! acknowledgments of a run become bits, which are added to the set in one operation. Acknowledgments of parts of
+//! batches are applied one by one.
 
 use std::ops::Range;
 
 use super::events::{Action, Rows};
 use super::{Ledger, Order, Partials, TOPIC};
 
-/// The shortest run that is applied at once.
+/// The minimum number of rows in a run that is applied as a whole. The rows of a shorter run are applied one by one.
 const RUN_MIN: usize = 8;
 
-/// The longest run: its acknowledgments fit into the first-level cache.
+/// The maximum number of rows in a run. The acknowledgments of such a run fit into the first-level cache.
 const RUN_MAX: usize = 2_048;
 
 const EXISTS: u8 = 1;
@@ -29,7 +31,7 @@ type Span = Option<(Order, Order)>;
 pub(super) struct BatchedRows {
     /// The effects of each kind, as flags. The index is the code of the kind.
     does: Vec<u8>,
-    /// The rows that prove that an entry exists, and the rows that acknowledge an entry.
+    /// The indexes of the rows that prove that an entry exists, and the indexes of the rows that acknowledge an entry.
     rows: [Vec<u32>; 2],
     acked: Vec<i64>,
     bits: Vec<u64>,
@@ -51,8 +53,9 @@ impl BatchedRows {
         Self { does, rows, acked: vec![0; RUN_MAX], bits: Vec::new() }
     }
 
-    /// Applies the batch columns of a run, and writes the entries that are acknowledged as a whole to `acked`. Returns
-    /// the number of these entries, and the entry up to which everything is acknowledged.
+    /// Applies the batch columns of a run. Writes to `acked` the ids of the entries that single acknowledgments
+    /// acknowledge as a whole. Returns the number of these ids, and the entry id up to which everything is acknowledged
+    /// (-2 without a cumulative acknowledgment).
     fn take_batches(
         &mut self,
         ledger: &mut Ledger,
@@ -74,7 +77,7 @@ impl BatchedRows {
             let row = *row as usize;
             let entry_id = rows.entry_ids[row];
             let size = rows.batch_size_known(row);
-            // Each message of a batch has the same size.
+            // Several rows may have the same entry, one for each message. The batch size is recorded once for them.
             if told.0 != entry_id || told.1 < size {
                 told = (entry_id, size);
                 ledger.batches.note_size(entry_id, size);
@@ -93,7 +96,7 @@ impl BatchedRows {
         (acked, up_to)
     }
 
-    /// Acknowledges the first `count` entries of `acked`.
+    /// Acknowledges the entries whose ids are the first `count` items of `acked`.
     fn acknowledge(&mut self, ledger: &mut Ledger, count: usize) {
         let acked = &self.acked[..count];
         let (Some(first), Some(last)) = (acked.iter().min(), acked.iter().max()) else { return };
@@ -114,8 +117,8 @@ impl BatchedRows {
 }
 
 impl Partials {
-    /// Applies rows: long runs at once if no batch exceeds the limit, and all other rows one by one. Calls `add_flawed`
-    /// with each flawed row.
+    /// Applies rows. If no batch exceeds the limit, long runs are applied as a whole. All other rows are applied one by
+    /// one. Calls `add_flawed` with the index of each flawed row.
     pub(super) fn take_runs(
         &mut self,
         rows: &Rows<'_>,
@@ -145,8 +148,8 @@ impl Partials {
         }
     }
 
-    /// Returns the places of the first and the last acknowledgment of a run, if it has any. Returns an error if the
-    /// rows are of several files.
+    /// Returns the places of the first and the last acknowledgment of a run, if the run has acknowledgments. Returns an
+    /// error if its rows belong to several files.
     fn acked_in(rows: &Rows<'_>, batched: &BatchedRows, run: Range<usize>) -> Result<Span, ()> {
         let file = rows.order(run.start).file;
         let (mut least, mut greatest) = (i64::MAX, i64::MIN);
@@ -163,7 +166,8 @@ impl Partials {
         Ok((least <= greatest).then(|| (at(least), at(greatest))))
     }
 
-    /// Applies a run of rows of one ledger. If a row must be checked separately, returns false and applies no row.
+    /// Applies a run of rows of one ledger. Returns whether the run was applied. If its rows must be checked one by
+    /// one, returns false and applies no row.
     fn take_run(
         &mut self,
         rows: &Rows<'_>,
@@ -185,7 +189,8 @@ impl Partials {
         let is_void = |order| self.voiding_seek(known, order).is_some();
         let (first_void, last_void) =
             acks.map_or((false, false), |(first, last)| (is_void(first), is_void(last)));
-        // A seek is between them, or void acknowledgments still have batch sizes.
+        // The seek is between the first and the last acknowledgment, or the acknowledgments are void but their batch
+        // sizes still count.
         if first_void != last_void || (last_void && has_batches) {
             return false;
         }

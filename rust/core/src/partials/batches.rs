@@ -1,13 +1,15 @@
 //! The batches of one ledger: the number of messages of each entry, and the messages that are not acknowledged.
 //!
-//! An acknowledgment by index does not show the size of the batch. So a set begins as an unlimited number of ones. A
-//! broker's ack set ends with its words. Two sets are joined by AND.
+//! An acknowledgment of one batch index does not contain the size of the batch. So a set begins as an unlimited number
+//! of ones (unacknowledged messages). After the words of a broker's ack set, all messages are acknowledged. Two sets
+//! are joined by AND.
 //!
-//! Representation: pages of [`PAGE`] consecutive entries, in order of first use, and a hash table of their numbers if
-//! there are more than [`PAGES_SCANNED_MAX`]. The page used last is found by one comparison. A set of one word is
-//! stored in the slot of its entry, so a message costs a look-up and an AND, and an entry takes 14 bytes. Longer sets
-//! are in `words`: a header, the words, and spare room. If a set outgrows its room, it is moved to the end. Invariant:
-//! each page has an entry with a size, a set or both.
+//! Representation: pages of [`PAGE`] consecutive entries, in order of first use. If there are more than
+//! [`PAGES_SCANNED_MAX`] pages, a hash table maps page numbers to pages. The page that was used last is found by one
+//! comparison. A set of one word is stored in the slot of its entry, so a message costs a look-up and an AND, and an
+//! entry takes 14 bytes. A longer set is in the vector `words`: a header, the words of the set, and spare room. If a
+//! set needs more words than its room, it is moved to the end of the vector. Invariant: each page has an entry with a
+//! size, a set or both.
 
 use std::collections::HashMap;
 
@@ -16,13 +18,14 @@ use super::Mixed;
 /// The number of entries in a page. It is small, so that a single entry takes only 220 bytes.
 const PAGE: usize = 16;
 
-/// The maximum number of pages that are searched without a table. So small ledgers need no table.
+/// The maximum number of pages that are searched one by one, without a hash table. So small ledgers need no hash table.
 const PAGES_SCANNED_MAX: usize = 4;
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Batches {
     pages: Vec<Page>,
-    /// The index of each page by its number, which is the entry id divided by [`PAGE`]; empty for few pages.
+    /// A map from page number (entry id divided by [`PAGE`]) to the index of the page in `pages`. It is empty while
+    /// there are few pages.
     places: HashMap<i64, u32, Mixed>,
     /// The index of the page used last.
     last: u32,
@@ -32,7 +35,7 @@ pub(super) struct Batches {
 #[derive(Debug, Clone)]
 struct Page {
     number: i64,
-    /// The word of each set of one word; the start of each longer set in `words`.
+    /// For each entry, the word of a set of one word, or the start of a longer set in [`Batches::words`].
     left: [u64; PAGE],
     /// The number of messages of each batch; 0 if it is unknown.
     sizes: [u32; PAGE],
@@ -62,7 +65,7 @@ enum Form {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Batch<'a> {
     pub(super) entry_id: i64,
-    /// The number of messages, if an event has it.
+    /// The number of messages; `None` if no event contains it.
     pub(super) size: Option<i64>,
     /// The unacknowledged messages; `None` if no message is acknowledged.
     pub(super) left: Option<Left<'a>>,
@@ -98,14 +101,14 @@ impl<'a> Left<'a> {
         &words[..words.iter().rposition(|word| *word != beyond).map_or(0, |last| last + 1)]
     }
 
-    /// Returns the greatest acknowledged index of a set without end, if there is one.
+    /// Returns the greatest acknowledged batch index, if the set is endless and a message is acknowledged.
     pub(super) fn greatest_acked(&self) -> Option<i64> {
         let words = self.words();
         let last = words.last().filter(|_| self.is_endless)?;
         Some(64 * words.len() as i64 - 1 - i64::from((!last).leading_zeros()))
     }
 
-    /// Appends the words of a batch of `size` messages to `out`, without trailing zero words.
+    /// Appends the words of the set to `out`, cut to a batch of `size` messages, without zero words at the end.
     pub(super) fn write(&self, size: i64, out: &mut Vec<i64>) {
         let start = out.len();
         out.extend(self.words().iter().map(|word| word.cast_signed()));
@@ -134,7 +137,8 @@ impl Batches {
         }
     }
 
-    /// Acknowledges one index of a batch. The batch has `size` messages if that is more than 0.
+    /// Acknowledges one index of a batch. `size` is the number of messages of the batch; 0 or less means that it is
+    /// unknown.
     #[inline]
     pub(super) fn acknowledge(&mut self, entry_id: i64, index: i64, size: i64) {
         let slot = self.slot_with_size(entry_id, size);
@@ -163,7 +167,7 @@ impl Batches {
         }
     }
 
-    /// Acknowledges the messages of a batch whose bits are clear in `words`, and all messages after the words.
+    /// Acknowledges the messages of a batch whose bits in `words` are clear, and all messages after the last word.
     #[inline]
     pub(super) fn join_words(&mut self, entry_id: i64, words: &[i64], size: i64) {
         let slot = self.slot_with_size(entry_id, size);
@@ -178,7 +182,7 @@ impl Batches {
         }
     }
 
-    /// Merges a batch that was folded separately from events of the same ledger.
+    /// Merges the state of a batch that another fold computed from events of the same ledger.
     pub(super) fn join(&mut self, other: Batch<'_>) {
         self.note_size(other.entry_id, other.size.unwrap_or(0));
         let Some(left) = other.left else { return };
@@ -205,7 +209,7 @@ impl Batches {
         self.pages.iter().flat_map(|page| self.batches_of(page))
     }
 
-    /// Returns the batches by entry.
+    /// Returns the batches in order of entry id.
     pub(super) fn sorted(&self) -> impl Iterator<Item = Batch<'_>> + Clone + '_ {
         let mut pages: Vec<&Page> = self.pages.iter().collect();
         pages.sort_unstable_by_key(|page| page.number);
@@ -259,7 +263,7 @@ impl Batches {
         let place = self.pages.len();
         let (left, sizes, forms) = ([u64::MAX; PAGE], [0; PAGE], [Form::Nothing; PAGE]);
         if place == self.pages.capacity() {
-            // Doubles the room, but begins with one page: most ledgers have no second.
+            // Doubles the room, but begins with room for one page, because most ledgers have only one.
             self.pages.reserve_exact(place.max(1));
         }
         self.pages.push(Page { number, left, sizes, forms });
@@ -281,7 +285,8 @@ impl Batches {
         slot
     }
 
-    /// Returns the words of a set, extended to `count` words, or fewer if the set ends earlier.
+    /// Extends an endless set to at least `count` words. Returns the words of the set; a set with an end may have fewer
+    /// words.
     fn reach(&mut self, slot: Slot, count: usize) -> &mut [u64] {
         let page = &mut self.pages[slot.page];
         let (form, left) = (&mut page.forms[slot.at], &mut page.left[slot.at]);
@@ -317,7 +322,7 @@ impl Batches {
         &mut self.words[start + 1..=start + len]
     }
 
-    /// Does the same as [`Self::join_words`] for a set that needs more than one word.
+    /// Does the same as [`Self::join_words`], for a set of more than one word.
     fn join_long(&mut self, slot: Slot, words: &[i64]) {
         let own = self.reach(slot, words.len().max(2));
         for (index, own) in own.iter_mut().enumerate() {
@@ -330,7 +335,7 @@ impl Batches {
     }
 }
 
-/// The header of a long set. While the set has no end, words beyond `len` are ones.
+/// The header of a set of several words. If `is_endless` is true, all bits after the first `len` words are ones.
 #[derive(Debug, Clone, Copy)]
 struct Header {
     len: usize,

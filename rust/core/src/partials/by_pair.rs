@@ -1,11 +1,11 @@
-//! A rewrite of mixed rows in the order of their pairs (topic, subscription).
+//! A copy of event rows in the order of their pairs (topic, subscription).
 //!
-//! In the original order, each row would wait for the memory of its subscription. In the rewritten columns, the rows of
-//! a pair are consecutive and keep their order. Each column is read once, sequentially.
+//! If the rows of many pairs are mixed, each row waits for the memory of its subscription. In the copied columns, the
+//! rows of a pair are consecutive and keep their order. Each column is read once, sequentially.
 
 use super::events::{Codes, Rows};
 
-/// The columns of event rows, sorted by pair. The buffers are reused for the next batch of rows.
+/// Copied columns of event rows, sorted by pair. The buffers are reused for the next batch of rows.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ByPair {
     /// The original index of each row.
@@ -18,7 +18,7 @@ pub(super) struct ByPair {
 }
 
 impl ByPair {
-    /// Rewrites `rows`, which belong to `count` pairs.
+    /// Copies `rows` in the order of their pairs. There are `count` pairs, with numbers from 0.
     pub(super) fn take(&mut self, rows: &Rows<'_>, pairs: &[u32], count: usize) {
         let mut next = vec![0_u32; count + 1];
         for pair in pairs {
@@ -58,7 +58,7 @@ impl ByPair {
         }
     }
 
-    /// Returns the rewritten rows. Their topics are not used, because the pair of each row is known.
+    /// Returns the copied rows. Their topics are not copied, because the pair of each row is known.
     pub(super) fn rows<'a>(&'a self, known: &Rows<'a>) -> Rows<'a> {
         let [ledger_ids, entry_ids, indexes, sizes, starts, ends, sequences] =
             self.integers.each_ref().map(Vec::as_slice);
@@ -80,7 +80,7 @@ impl ByPair {
     }
 }
 
-/// Moves each value of a column to the new index of its row.
+/// Writes each value of a column to `moved`, at the new index of its row.
 fn move_to<T: Copy + Default>(moved: &mut Vec<T>, column: &[T], places: &[u32]) {
     moved.resize(column.len(), T::default());
     for (value, place) in column.iter().zip(places) {

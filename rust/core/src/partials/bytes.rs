@@ -25,7 +25,7 @@ use crate::range_set::EntrySet;
 
 const MAGIC: [u8; 4] = *b"AKPT";
 
-/// The version that is written. No other version is read.
+/// The version of the encoding. Only this version can be read.
 pub const VERSION: u8 = 2;
 
 const SEEK: u8 = 1;
@@ -41,8 +41,8 @@ const RANGES: u8 = 1;
 const WORDS: u8 = 2;
 
 impl Partials {
-    /// Returns the encoded state of a pair: the id and the bytes of each ledger. If the pair has values that belong to
-    /// no ledger, or if it has no ledger, bytes without an id come first.
+    /// Returns the encoded state of a pair in parts, one for each ledger: the id of the ledger and its bytes. If the
+    /// pair has values that do not belong to a ledger, or if it has no ledger, the first part has no id.
     pub fn encode(&self, pair: u32) -> Vec<(Option<i64>, Vec<u8>)> {
         let known = &self.pairs[pair as usize];
         let mut ledgers: Vec<&Ledger> =
@@ -61,8 +61,8 @@ impl Partials {
         states
     }
 
-    /// Merges a part of a pair's state into this object. [`Self::encode`] returned the bytes `state` with this ledger
-    /// id.
+    /// Merges one part of a pair's encoded state into this object. `ledger_id` and `state` are one part from
+    /// [`Self::encode`].
     ///
     /// # Errors
     /// [`Error::Corrupt`] for invalid bytes, [`Error::NewerVersion`] for bytes of a newer release. Nothing is changed
@@ -184,8 +184,8 @@ impl Partials {
     }
 }
 
-/// Returns [`Error::NewerVersion`] for undamaged bytes of another version. In every version the checksum is at the end
-/// or at byte 5.
+/// Returns [`Error::NewerVersion`] for undamaged bytes of another version. In every version, the checksum is either at
+/// the end or at byte 5.
 fn refuse_other_versions(state: &[u8]) -> Result<()> {
     let Some((body, checksum)) = state.split_last_chunk::<4>() else { return Ok(()) };
     let version = state.get(4).copied().unwrap_or(VERSION);

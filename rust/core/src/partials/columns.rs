@@ -29,7 +29,7 @@ impl Texts {
         self.end();
     }
 
-    /// Appends bytes to the last text. If there are no bytes yet, the vector is moved without a copy.
+    /// Appends bytes to the last text. If all texts are empty, `bytes` is moved without a copy.
     fn append(&mut self, bytes: Vec<u8>) {
         append(&mut self.bytes, bytes);
     }
@@ -39,8 +39,8 @@ impl Texts {
     }
 }
 
-/// Appends values; moves them without a copy if the column is empty, because the values of one subscription may take
-/// 100 MB.
+/// Appends values to a column. If the column is empty, the vector is moved without a copy, because the values of one
+/// subscription may take 100 MB.
 fn append<T: Clone>(all: &mut Vec<T>, values: Vec<T>) {
     match all.is_empty() {
         true => *all = values,
@@ -66,33 +66,33 @@ pub const INTEGERS: [&str; 9] = [
 pub struct CursorColumns {
     /// The number of rows.
     pub rows: usize,
-    /// The rows without a cursor because of invalid events, each with the error.
+    /// The index of each row that has no cursor because of an invalid event, and the error.
     pub errors: Vec<(usize, String)>,
-    /// The rows of subscriptions that are deleted.
+    /// The indexes of the rows whose subscription is deleted.
     pub deleted: Vec<usize>,
-    /// The columns of [`INTEGERS`].
+    /// The integer columns, in the order of [`INTEGERS`].
     pub integers: [Vec<i64>; INTEGERS.len()],
     /// The acknowledged ranges as Pulsar prints them.
     pub individually_deleted: Texts,
-    /// The state in the smaller of Pulsar's forms.
+    /// The state in the smaller of the two forms that Pulsar writes.
     pub position_info: Texts,
-    /// The state in the compact form.
+    /// The state in the compact form of ackwell.
     pub compact: Texts,
     /// The sizes of batches, packed; see [`Cursor::packed_sizes`].
     pub batch_sizes: Texts,
-    /// The start of each row's ack sets.
+    /// The index of the first ack set of each row.
     pub batch_offsets: Vec<i32>,
     /// The position of each ack set, as Pulsar prints it.
     pub batch_keys: Texts,
-    /// The start of each ack set's words.
+    /// The index of the first word of each ack set.
     pub word_offsets: Vec<i32>,
     /// The words of all ack sets.
     pub words: Vec<i64>,
-    /// The acknowledged messages of each ack set; see [`Cursor::acked_in_batches`].
+    /// The number of acknowledged messages of each ack set; see [`Cursor::acked_in_batches`].
     pub batch_acked: Vec<i64>,
-    /// The start of each row's ledgers.
+    /// The index of the first ledger of each row.
     pub ledger_offsets: Vec<i32>,
-    /// The ledgers' ids.
+    /// The id of each ledger.
     pub ledger_ids: Vec<i64>,
     /// The number of entries of each ledger.
     pub entries: Vec<i64>,
@@ -124,7 +124,8 @@ impl Default for CursorColumns {
 }
 
 impl CursorColumns {
-    /// Adds the cursor of a pair. Without `batch_index_acks`, acknowledgments of parts of batches are ignored.
+    /// Appends the cursor of a pair as one row. If `batch_index_acks` is false, acknowledgments of parts of batches are
+    /// ignored.
     pub fn push(&mut self, partials: &Partials, pair: u32, batch_index_acks: bool) {
         if partials.is_deleted(pair) {
             self.deleted.push(self.rows);
@@ -207,7 +208,7 @@ impl CursorColumns {
     }
 }
 
-/// Writes a number of at least 0 in decimal digits, in a tenth of the time of `format!`.
+/// Appends a number, which is at least 0, in decimal digits. This takes a tenth of the time of `format!`.
 fn put_decimal(out: &mut Vec<u8>, number: i64) {
     let mut digits = [0; 20];
     let (mut start, mut rest) = (digits.len(), number.cast_unsigned());

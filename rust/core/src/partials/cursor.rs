@@ -77,7 +77,7 @@ impl Cursor {
         for run in self.sizes_beyond() {
             let (ledger_id, first) = (run.ledger_id, run.first_entry_id);
             let end = run.end().min(self.ledgers.entries(ledger_id).unwrap_or(0)).max(first);
-            // Both are in order. A batch without a size is known only by its ack set.
+            // Skip the ack sets before the run. They belong to batches of unknown size, which are in no run.
             while partly.next_if(|at| *at < Position::new(ledger_id, first)).is_some() {}
             let mut open = end - first;
             while partly.next_if(|at| *at < Position::new(ledger_id, end)).is_some() {
@@ -89,7 +89,7 @@ impl Cursor {
                     let lower = range.lower_entry_exclusive.max(first - 1);
                     open -= (upper.min(end - 1) - lower).max(0);
                 }
-                // A range may reach into the next run.
+                // A range that reaches the end of the run may continue in the next run, so it is not consumed.
                 if (range.ledger_id, upper) >= (ledger_id, end) {
                     break;
                 }
@@ -114,8 +114,9 @@ impl Cursor {
         Some(zlib(&bytes))
     }
 
-    /// Returns the number of acknowledged messages of each batch with an ack set. If the batch size is unknown or not
-    /// greater than the ack set, only a lower bound n is known. It is written as -n - 1 (-4 means at least 3).
+    /// Returns, for each batch with an ack set, the number of its acknowledged messages. If only a lower bound n is
+    /// known, the value is -n - 1 (-4 means at least 3). This is so if the batch size is unknown or not greater than
+    /// the ack set.
     pub fn acked_in_batches(&self) -> impl Iterator<Item = i64> + '_ {
         let mut sizes = self.sizes_beyond().peekable();
         self.info.batch_deleted.iter().map(move |(position, set)| {
@@ -144,8 +145,8 @@ impl Cursor {
     }
 }
 
-/// The maximum number of bytes that are stored uncompressed in the zlib stream. Creating an encoder for so little takes
-/// longer than the rest of a cursor.
+/// The maximum number of bytes that are written to the zlib stream without compression. Creating an encoder takes
+/// longer than all other work for a cursor, so it is avoided for short inputs.
 const STORED_MAX: usize = 256;
 
 fn zlib(bytes: &[u8]) -> Vec<u8> {
@@ -173,8 +174,8 @@ fn ones(set: AckSet<'_>) -> i64 {
 }
 
 impl Partials {
-    /// Returns the cursor of a pair. Without `batch_index_acks`, acknowledgments of parts of a batch are ignored, as by
-    /// a broker with `acknowledgmentAtBatchIndexLevelEnabled=false`.
+    /// Returns the cursor of a pair. If `batch_index_acks` is false, acknowledgments of parts of a batch are ignored,
+    /// as by a broker with `acknowledgmentAtBatchIndexLevelEnabled=false`.
     ///
     /// # Errors
     /// [`Error::Protocol`] for a flaw, for an acknowledgment of an entry that was never published, and for batch
@@ -235,7 +236,8 @@ impl Partials {
         Ok(Cursor { info, sizes, ledgers })
     }
 
-    /// Returns the ledgers of a pair and of its topic, in order of id. A ledger of both is one part.
+    /// Returns the ledgers of a pair and of its topic, in order of id. A ledger that the pair and its topic both have
+    /// is one part.
     fn parts<'a>(&'a self, pair: &'a Pair, topic: Option<&'a Pair>) -> Vec<Part<'a>> {
         let ledgers =
             |pair: &'a Pair| pair.ledgers.iter().map(|ledger| &self.ledgers[*ledger as usize]);
@@ -271,7 +273,8 @@ impl<'a> Part<'a> {
         self.own.entries.max(self.topic.map_or(0, |topic| topic.entries))
     }
 
-    /// Returns the batches by entry. A size is the larger of the subscription's and the topic's.
+    /// Returns the batches in order of entry id. The size of a batch is the larger of the two sizes that the
+    /// subscription and the topic have.
     fn batches(&self) -> impl Iterator<Item = Batch<'a>> + use<'a> {
         let mut own = self.own.batches.sorted().peekable();
         let topic = self.topic.into_iter().flat_map(|topic| topic.batches.sorted());
@@ -296,8 +299,8 @@ impl<'a> Part<'a> {
 
 /// Returns the ledgers that appear in the events. The ledger with the greatest id is open.
 ///
-/// A recording can begin when a topic already has entries. So acknowledged entries in ledgers before the first ledger
-/// with a published entry count as existing.
+/// A topic can already have entries when its recording begins. So acknowledged entries count as existing if their
+/// ledger is before the first ledger with a published entry.
 fn ledgers_of(parts: &[Part<'_>]) -> Result<Ledgers> {
     let mut ledgers = Ledgers::new();
     let mut published = false;
@@ -320,7 +323,7 @@ fn last_acked(part: &Ledger) -> Option<i64> {
     part.acked.last_entry().max(part.up_to).max(partly).filter(|entry_id| *entry_id >= 0)
 }
 
-/// Returns an error with the first acknowledged position that is in no ledger, if there is one.
+/// Checks that every acknowledged position is an existing entry. The error names the first position that is not.
 fn refuse_unpublished(
     parts: &[Part<'_>],
     ledgers: &Ledgers,
@@ -353,8 +356,8 @@ fn partly_acked(part: &Ledger) -> impl Iterator<Item = i64> + '_ {
     part.batches.iter().filter(|batch| batch.left.is_some()).map(|batch| batch.entry_id)
 }
 
-/// Returns the ack sets of partly acknowledged entries, and the sizes of all batches. Entries without unacknowledged
-/// messages are added to `acked`.
+/// Returns the ack sets of partly acknowledged entries, and the sizes of all batches. An entry whose ack set has no
+/// unacknowledged message is added to `acked` instead.
 fn batches_of(parts: &[Part<'_>], acked: &mut PositionRangeSet) -> Result<(AckSets, Vec<SizeRun>)> {
     let first_published = parts.iter().find(|part| part.entries() > 0).map(|part| part.ledger_id);
     let (mut partly, mut sizes) = (AckSets::default(), Vec::new());
@@ -378,8 +381,8 @@ fn batches_of(parts: &[Part<'_>], acked: &mut PositionRangeSet) -> Result<(AckSe
                         ),
                     ));
                 }
-                // Published before the recording began. The size of the batch is unknown, so the set is extended to
-                // whole words.
+                // The entry was published before the recording began. The size of its batch is unknown, so the set is
+                // extended to whole words.
                 (Some(index), None) if !is_published => (index / 64 + 1) * 64,
                 (Some(_), None) => {
                     return Err(Error::protocol_at(
@@ -402,7 +405,7 @@ fn batches_of(parts: &[Part<'_>], acked: &mut PositionRangeSet) -> Result<(AckSe
     Ok((partly, sizes))
 }
 
-/// Appends the batch size of an entry. Its position must be after those in `sizes`.
+/// Appends the batch size of an entry to `sizes`. The entry must be after all entries in `sizes`.
 fn put_size(sizes: &mut Vec<SizeRun>, Position { ledger_id, entry_id }: Position, size: i64) {
     match sizes.last_mut() {
         Some(run) if run.ledger_id == ledger_id && run.end() == entry_id && run.size == size => {
@@ -412,7 +415,7 @@ fn put_size(sizes: &mut Vec<SizeRun>, Position { ledger_id, entry_id }: Position
     }
 }
 
-/// Advances the mark-delete position over the acknowledged ranges that directly follow it, also into the next ledgers.
+/// Advances the mark-delete position over the acknowledged ranges that directly follow it, across ledgers.
 fn advance(mark_delete: &mut Position, acked: &mut PositionRangeSet, ledgers: &Ledgers) {
     acked.remove_up_to(mark_delete.ledger_id, mark_delete.entry_id);
     while let Some(first) = acked.first_range() {

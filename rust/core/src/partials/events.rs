@@ -9,7 +9,7 @@ use crate::position::Position;
 pub enum Action {
     /// No effect on a cursor.
     Nothing,
-    /// No effect, except that the event must have a position.
+    /// No effect. An event without a position is a flaw.
     Placed,
     /// The entry exists.
     Exists,
@@ -17,7 +17,7 @@ pub enum Action {
     Ack,
     /// Everything up to the entry, or to a part of it, is acknowledged.
     UpTo,
-    /// Like `UpTo`; without a position, everything published so far is acknowledged.
+    /// Like `UpTo`. If the event has no position, everything published so far is acknowledged.
     Clear,
     /// The position is the next to be read; acknowledgments before it are void.
     Seek,
@@ -31,9 +31,9 @@ pub enum Action {
     Unknown,
     /// The kind is null.
     Missing,
-    /// An acknowledgment without effect, because its transaction was not committed; its batch size counts.
+    /// An acknowledgment without effect, because its transaction was not committed. Only its batch size is recorded.
     Void,
-    /// No effect, except that the event must have a subscription.
+    /// No effect. An event without a subscription is a flaw.
     Named,
     /// The entry exists, because it was delivered to the subscription.
     Delivered,
@@ -62,7 +62,7 @@ impl Action {
         Self::Commit,
     ];
 
-    /// Checks that each number is the number of an action.
+    /// Checks that each number is an index into [`Self::ALL`].
     pub(super) fn check(numbers: &[i32]) -> Result<()> {
         within(numbers, Self::ALL.len(), "an action")
     }
@@ -85,12 +85,12 @@ impl Action {
     }
 }
 
-/// A column of names: a code for each row, and the number of each code.
+/// A dictionary-encoded column of names. Each row has a code, and `numbers[code]` is the number of the name.
 #[derive(Debug, Clone, Copy)]
 pub struct Codes<'a> {
     /// The code of each row; `None` if each row has code 0.
     pub codes: Option<&'a [i32]>,
-    /// The number of each code.
+    /// The number of the name for each code.
     pub numbers: &'a [i32],
 }
 
@@ -111,7 +111,7 @@ pub struct Rows<'a> {
     pub batch_indexes: Option<&'a [i64]>,
     /// The number of messages in the batch.
     pub batch_sizes: Option<&'a [i64]>,
-    /// The start and the end of each row's ack set in `words`; bit set = not acknowledged.
+    /// The start and the end of each row's ack set in `words`. A set bit marks a message that is not acknowledged.
     pub ack_sets: Option<(&'a [i64], &'a [i64])>,
     /// The words of all ack sets.
     pub words: &'a [i64],
@@ -172,23 +172,26 @@ impl Rows<'_> {
         (starts[row] != NULL).then(|| &self.words[starts[row] as usize..ends[row] as usize])
     }
 
-    /// Returns a lower bound of the batch size from a row; 0 or less if the row has no batch.
+    /// Returns the batch size of a row. If it is null, returns the batch index + 1, a lower bound; 0 or less if the row
+    /// has neither.
     #[inline]
     pub(super) fn batch_size_known(&self, row: usize) -> i64 {
         let (index, size) = self.batch(row);
         if size == NULL { index.saturating_add(1) } else { size }
     }
 
-    /// Returns whether the rows have a batch column.
+    /// Returns whether the rows have at least one of the three batch columns.
     pub(super) fn has_batches(&self) -> bool {
         self.batch_indexes.is_some() || self.batch_sizes.is_some() || self.ack_sets.is_some()
     }
 
-    /// Returns whether all batch indexes, batch sizes and ack sets are at least 0 and within the limit.
+    /// Returns whether all batch indexes and batch sizes are null or at least 0, and whether they and the ack sets are
+    /// within the limit.
     pub(super) fn has_sound_batches(&self, size_max: i64) -> bool {
         let within = |column: Option<&[i64]>, most: i64| {
             let column = column.unwrap_or_default();
-            // The bits of all values except null, and the signs of the others, in a form that compilers vectorise.
+            // `values` has the bits of all values except null. `negative` is not 0 if another value is negative.
+            // Compilers vectorise this form.
             let (values, negative) = column.iter().fold((0, 0), |(values, negative), value| {
                 (values | (value & i64::MAX), negative | ((value >> 63) & value & i64::MAX))
             });
@@ -271,7 +274,7 @@ impl Codes<'_> {
 }
 
 fn within(values: &[i32], end: usize, what: &str) -> Result<()> {
-    // The greatest value; negative values count as greatest. Compilers vectorise this.
+    // The values are compared as unsigned integers, so negative values are the greatest. Compilers vectorise this.
     let greatest = values.iter().fold(0, |greatest, value| value.cast_unsigned().max(greatest));
     match values.is_empty() || (greatest as usize) < end {
         true => Ok(()),

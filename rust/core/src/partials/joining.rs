@@ -3,7 +3,7 @@
 use super::{Flaw, Ledger, Order, Pair, Partials, RareFields};
 use crate::position::Position;
 
-/// A part of a partial: the values of the pair itself, or one of its ledgers.
+/// A part of the state of a pair: values of the pair itself, its ledgers, or both.
 #[derive(Default)]
 pub(super) struct Part {
     pub(super) seek: Option<(Order, Position)>,
@@ -72,7 +72,7 @@ impl Partials {
             && let Some(seek) = self.voiding_seek(&self.pairs[pair as usize], first)
             && part.seek.is_none_or(|own| own.0 != seek)
         {
-            // The part was folded without the later seek.
+            // The acknowledgments of this part were folded without this seek, which voids them.
             if self.compare(last, seek).is_gt() {
                 self.note_flaw(pair, seek, Flaw::SeekBetween);
             }

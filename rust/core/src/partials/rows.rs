@@ -6,7 +6,8 @@ use super::events::{Action, Codes, Rows};
 use super::{Flaw, NULL, Partials};
 use crate::error::Result;
 
-/// A cache of pairs by the codes of their names. It is used if the number of code combinations is small enough.
+/// A cache of pair numbers. Its key is the codes of the topic and the subscription. It is used only if the number of
+/// code combinations is small enough.
 pub(super) struct PairsOfBatch<'a> {
     topics: Codes<'a>,
     subscriptions: Codes<'a>,
@@ -15,12 +16,12 @@ pub(super) struct PairsOfBatch<'a> {
 }
 
 const NO_PAIR: u32 = u32::MAX;
-/// If there are more code combinations per row than this, pairs are not cached in an array.
+/// The maximum number of code combinations for each row. With more combinations, pairs are not cached.
 const CODES_PER_ROW: usize = 4;
 
 impl Partials {
-    /// Applies rows. Returns the index of the first row that is not an event. The subscription of such a row gets a
-    /// flaw, and all other rows are applied.
+    /// Applies rows. Returns the index of the first invalid row. An invalid row becomes a flaw of its subscription, and
+    /// all other rows are applied.
     ///
     /// # Errors
     /// [`Error::Value`] for columns of different lengths, and for codes or offsets that are out of range. No row is
@@ -61,14 +62,14 @@ impl Partials {
         Ok(first_flawed)
     }
 
-    /// Keeps the memory of a batch of rows for the next batch.
+    /// Stores the memory of this batch of rows for the next batch, unless it is too large.
     pub(super) fn keep(&mut self, memory: Memory) {
         if memory.pairs.len().max(memory.uncommitted.len()) <= ROWS_KEPT_MAX {
             self.memory = memory;
         }
     }
 
-    /// Applies one row; returns whether it is an event.
+    /// Applies one row; returns whether it is valid. An invalid row becomes a flaw of its subscription.
     #[inline]
     pub(super) fn take_row(&mut self, rows: &Rows<'_>, pair: u32, row: usize) -> bool {
         let action = rows.action(row);
@@ -82,8 +83,8 @@ impl Partials {
         taken.is_ok()
     }
 
-    /// Applies the seeks of `rows` before all other rows. The acknowledgments that precede a seek in the order of
-    /// events are then skipped.
+    /// Applies the seeks of `rows` before all other rows. Then the acknowledgments that precede a seek in the order of
+    /// events can be skipped.
     fn feed_seeks(&mut self, rows: &Rows<'_>, pairs: &mut PairsOfBatch<'_>) {
         for row in 0..rows.ledger_ids.len() {
             let is_seek = rows.action(row) == Action::Seek;
@@ -178,17 +179,17 @@ pub(super) struct Memory {
     /// The pair of each row.
     pairs: Vec<u32>,
     by_pair: ByPair,
-    /// Rows of acknowledgments in transactions.
+    /// The indexes of rows that are acknowledgments in transactions.
     pub(super) uncommitted: Vec<u32>,
 }
 
-/// The maximum number of rows whose memory is kept for the next batch. It takes some tens of MB.
+/// The memory of a batch with more rows than this is not kept for the next batch. The kept memory is some tens of MB.
 const ROWS_KEPT_MAX: usize = 1 << 20;
 
 /// The number of pairs in a group. The ledgers of a group fit into the second-level cache.
 const PAIRS_PER_GROUP: usize = 256;
 
-/// The minimum mean length of the runs of rows with one pair. Rows with shorter runs are reordered.
+/// The minimum mean number of rows in a run of rows with the same pair. If the mean is lower, the rows are reordered.
 const RUN: usize = 8;
 
 /// Returns the number of runs of rows with the same pair.
@@ -198,7 +199,7 @@ fn runs(pairs: &[u32]) -> usize {
 
 /// Returns the row indexes in the order of groups of [`PAIRS_PER_GROUP`] pairs. Rows of one pair keep their order.
 ///
-/// In the original order, each row of many mixed subscriptions would wait for memory several times.
+/// If the rows of many subscriptions are mixed, each row waits for memory several times.
 fn order_by_pair_group(pairs: &[u32], count: usize) -> Vec<u32> {
     let part = |pair: &u32| *pair as usize / PAIRS_PER_GROUP;
     let mut ends = vec![0_u32; count / PAIRS_PER_GROUP + 2];
@@ -225,7 +226,7 @@ impl<'a> PairsOfBatch<'a> {
         Self { topics, subscriptions, width, pairs: vec![NO_PAIR; if is_dense { all } else { 0 }] }
     }
 
-    /// Finds the pairs of the first `count` rows.
+    /// Writes the pair numbers of the first `count` rows to `pairs`.
     fn of_rows(&mut self, partials: &mut Partials, count: usize, pairs: &mut Vec<u32>) {
         let (topics, subscriptions) = (self.topics, self.subscriptions);
         pairs.clear();

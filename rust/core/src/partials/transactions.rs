@@ -1,7 +1,7 @@
-//! The acknowledgments in transactions. They take effect if their transaction is committed. A pair is a (topic,
-//! subscription).
+//! The acknowledgments in transactions. An acknowledgment takes effect if its transaction is committed. A pair is a
+//! (topic, subscription).
 //!
-//! Transactions are numbers, like topics and subscriptions; [`NONE`] means no transaction.
+//! A number identifies each transaction, as for topics and subscriptions. The number [`NONE`] means no transaction.
 
 use super::events::{Action, Codes};
 use super::rows::PairsOfBatch;
@@ -48,13 +48,14 @@ impl Partials {
         self.committed.insert((pair, transaction));
     }
 
-    /// Returns the number of each committed transaction, once for each of its pairs.
+    /// Returns the numbers that identify the committed transactions. A transaction of several pairs is returned once
+    /// for each pair.
     pub fn committed(&self) -> impl Iterator<Item = i32> + '_ {
         self.committed.iter().map(|(_, transaction)| *transaction)
     }
 
-    /// Returns the indexes of acknowledgments in transactions without a known commit, in order. With `takes_commits`,
-    /// the commits among the rows are applied first. O(rows).
+    /// Returns the indexes of the rows that are acknowledgments in a transaction without a known commit, in order. If
+    /// `takes_commits` is true, the commits in `rows` are recorded first. O(rows).
     ///
     /// # Errors
     /// [`Error::Value`] for columns of different lengths and codes that are out of range. No commit is applied then.
@@ -81,7 +82,7 @@ impl Partials {
         }
         let acknowledges = does(|action| matches!(action, Action::Ack | Action::UpTo));
         let is_one: Vec<bool> = transactions.numbers.iter().map(|number| *number != NONE).collect();
-        // Without a branch on the kind, which would be mispredicted.
+        // This loop has no branch on the kind, because the branch would be mispredicted.
         let zeros = vec![0; count];
         let [of_kinds, of_transactions] =
             [kinds, transactions].map(|column| column.codes.unwrap_or(&zeros));
@@ -94,7 +95,7 @@ impl Partials {
             found += usize::from(is_in_one);
         }
         uncommitted.truncate(found);
-        // A transaction acknowledges several entries in a row, so few look-ups are necessary.
+        // Consecutive acknowledgments are often in the same transaction, so few look-ups are necessary.
         let mut last = (usize::MAX, usize::MAX, usize::MAX);
         let mut is_open = false;
         found = 0;
