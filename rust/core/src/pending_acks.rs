@@ -1,13 +1,15 @@
 //! `PendingAcks`: the entries that were sent to one consumer and are not acknowledged.
 //!
-//! **Representation.** A hash map of ledgers (`directory`). A ledger (`ledger`) has the smaller of two forms. One is a
-//! window of 64-entry pages over the span of its entries (`window`, `page`, `column`). The other, for entries that are
-//! far apart, is a hash map with a bit set as prefix index (`sparse`).
+//! **Representation.** A hash map of ledgers (`directory`). Each ledger (`ledger`) is stored in one of two forms, the
+//! smaller one. The first form is a window: an array of 64-entry pages from the first to the last entry (`window`,
+//! `page`, `column`). The second form, for entries that are far apart, is a hash map with a bit set as prefix index
+//! (`sparse`).
 //!
-//! **Reason.** Dispatch delivers entry ids almost in order, and mark-delete removes them from the front. In a window,
-//! an entry is found by a shift, without hashing its id. The entries are in order without sorting, and a prefix is
-//! removed page by page. An entry takes no key, only the bytes in which its value differs from its neighbours. The
-//! design of apache/pulsar#26024, a hash map for each ledger with a bit set, hashes every entry that it removes.
+//! **Reason.** Dispatch delivers entry ids almost in order, and an advance of the mark-delete position removes the
+//! first ones. In a window, an entry is found by a shift, without hashing its id. The entries are in order without
+//! sorting, and a prefix is removed page by page. An entry takes no bytes for its id, only the low bytes in which its
+//! value differs from the other values of the page. By comparison, the design of apache/pulsar#26024 has a hash map and
+//! a bit set for each ledger, and hashes the id of every entry that it removes.
 //!
 //! Semantics are those of Pulsar's `PendingAcksMap`. Ids are any `i64`.
 
@@ -78,8 +80,8 @@ impl PendingAcks {
         true
     }
 
-    /// Adds or replaces many entries; returns how many were allowed. Consecutive entries of one page need one look-up
-    /// of the page.
+    /// Adds or replaces many entries; returns the number of accepted entries: all, or 0 if the map is closed.
+    /// Consecutive entries of one page need only one look-up of the page.
     pub fn add_many(&mut self, entries: impl IntoIterator<Item = (i64, i64, PendingAck)>) -> usize {
         if self.is_closed {
             return 0;
@@ -95,7 +97,8 @@ impl PendingAcks {
         added
     }
 
-    /// Adds or replaces entries given as columns of equal length; returns how many were allowed.
+    /// Adds or replaces entries given as columns of equal length; returns the number of accepted entries: all, or 0 if
+    /// the map is closed.
     ///
     /// # Errors
     /// [`crate::Error::Value`] for a value that [`PendingAck::new`] refuses. Nothing changes then.
@@ -113,7 +116,8 @@ impl PendingAcks {
         Ok(self.add_many(rows))
     }
 
-    /// Puts back a removed entry, even if the map is closed, unless the entry was added again in between.
+    /// Puts back a removed entry, even if the map is closed. Does nothing if the entry was added again after its
+    /// removal.
     fn put_back(&mut self, ledger_id: i64, entry_id: i64, value: PendingAck) {
         if !self.contains(ledger_id, entry_id) {
             self.directory.get_or_insert(ledger_id).put(entry_id, value);
@@ -135,7 +139,7 @@ impl PendingAcks {
         self.directory.get(ledger_id)?.get(entry_id)
     }
 
-    /// Returns the remaining count of an entry. O(1), and cheaper than its whole value.
+    /// Returns the remaining count of an entry. O(1). This is faster than [`Self::get`], because the hash is not read.
     #[must_use]
     #[inline]
     pub fn get_remaining(&self, ledger_id: i64, entry_id: i64) -> Option<i32> {
@@ -153,8 +157,8 @@ impl PendingAcks {
         })
     }
 
-    /// Lowers an entry's remaining count to `remaining`, and returns the difference. Returns 0 if the count is not
-    /// greater than `remaining`, and −1 if the entry is not pending. O(1).
+    /// Lowers an entry's remaining count to `remaining`, and returns by how much it was lowered. If the count is not
+    /// greater than `remaining`, changes nothing and returns 0. Returns −1 if the entry is not pending. O(1).
     #[inline]
     pub fn lower(&mut self, ledger_id: i64, entry_id: i64, remaining: i64) -> i64 {
         let Some(ledger) = self.directory.get_mut(ledger_id) else { return -1 };
@@ -178,14 +182,16 @@ impl PendingAcks {
         Some(value)
     }
 
-    /// Removes an entry; returns whether it was pending. O(1) amortised, and cheaper than [`Self::remove`].
+    /// Removes an entry; returns whether it was pending. O(1) amortised. This is faster than [`Self::remove`], because
+    /// the value is not read.
     #[inline]
     pub fn discard(&mut self, ledger_id: i64, entry_id: i64) -> bool {
         let (page, slot) = split(entry_id);
         self.discard_slots(ledger_id, page, 1 << slot) == 1
     }
 
-    /// Removes many entries; returns how many were pending. Consecutive entries of one page are removed at once.
+    /// Removes many entries; returns how many of them were pending. Consecutive entries of one page are removed in one
+    /// step.
     pub fn remove_many(&mut self, positions: impl IntoIterator<Item = (i64, i64)>) -> usize {
         let mut positions = positions.into_iter().peekable();
         let mut discarded = 0;
@@ -218,7 +224,7 @@ impl PendingAcks {
         self.get(ledger_id, entry_id) == Some(value) && self.remove(ledger_id, entry_id).is_some()
     }
 
-    /// Removes every entry up to and including a position; returns their number. O(removed pages).
+    /// Removes every entry up to and including a position; returns the number of removed entries. O(removed pages).
     pub fn remove_all_up_to(&mut self, ledger_id: i64, entry_id: i64) -> usize {
         let mut removed = 0;
         while let Some(first) = self.directory.first().filter(|&first| first <= ledger_id) {
@@ -264,7 +270,8 @@ impl PendingAcks {
         self.entries = 0;
     }
 
-    /// Returns the heap bytes as requested from the allocator. The bytes of the tree of ledger ids are estimated.
+    /// Returns the size of the heap memory in bytes, as requested from the allocator. The size of the tree of ledger
+    /// ids is an estimate.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         self.directory.heap_bytes()
@@ -283,7 +290,7 @@ impl PendingAcks {
 }
 
 impl PartialEq for PendingAcks {
-    /// Compares the entries, and ignores whether the maps are closed.
+    /// Returns whether both maps have the same entries. A closed and an open map can be equal.
     fn eq(&self, other: &Self) -> bool {
         let mut equal = self.len() == other.len();
         self.for_each(|ledger_id, entry_id, value| {

@@ -1,7 +1,7 @@
 //! An index of delayed messages by time bucket and ledger. It is a smaller form of apache/pulsar#23611.
 //!
-//! The low bits of a time are dropped, so messages of nearby times share a bucket and their entry ids compress as a
-//! set. [`Rounding`] determines the time at which a message of a bucket is due.
+//! The low bits of a delivery time are dropped. So messages with nearby times are in the same bucket, and their entry
+//! ids are stored as a compressed set. [`Rounding`] determines the time at which a message of a bucket is due.
 //!
 //! ```text
 //! open      the run being filled: one bucket, one ledger, first..=last     an add in order: two compares
@@ -9,9 +9,9 @@
 //! entries   one range in place, else roaring (array, bitset or run containers)
 //! ```
 //!
-//! The open run keeps the index small *while it is filled*, because ids in order become a range directly, without a
-//! bitmap. A set that is filled in pieces is run-optimised each time the number of its pieces has doubled. Every
-//! reading method closes the open run first.
+//! The open run keeps the index small *while it is filled*: consecutive ids become a range directly, without a bitmap.
+//! If several runs are added to one set, the set is converted to run containers each time the number of added runs has
+//! doubled. Every method that reads the index first closes the open run, which moves it to its bucket.
 
 mod entries;
 mod bytes;
@@ -32,39 +32,43 @@ pub enum Rounding {
     /// to `2^bits - 1` ms late and never early. Pulsar 4.2.4 does this if a delivery must not be early (strict
     /// cut-off).
     Up = 1,
-    /// The last ms before the next multiple of `2^bits`. Messages are up to `2^bits - 1` ms late and never early.
-    /// Pulsar 4.2.4 does this with the lenient cut-off, which then delivers at most a tick early.
+    /// The last millisecond before the next multiple of `2^bits`. Messages are up to `2^bits - 1` ms late and never
+    /// early. Pulsar 4.2.4 does this with the lenient cut-off. The cut-off then delivers messages at most one tick
+    /// early.
     BucketEnd = 2,
 }
 
-/// The maximum number of dropped bits, for buckets of 2^62 ms. With one more bit, there would be no bucket for positive
-/// times.
+/// The maximum number of dropped bits, for buckets of 2^62 ms. With one more bit, positive times would have no bucket.
 pub const BITS_MAX: u32 = 62;
 
 #[derive(Debug, Clone)]
 struct LedgerEntries {
     ledger: i64,
     entries: Entries,
-    /// The number of pieces inserted since the last run-optimisation. `limit` is the number that causes the next one.
+    /// The number of runs that were added since the set was last converted to run containers. At `pieces_limit` runs,
+    /// it is converted again.
     pieces: u32,
     pieces_limit: u32,
 }
 
-/// The number of pieces that causes the first run-optimisation. It doubles each time.
+/// The number of added runs at which a set is converted to run containers for the first time. The limit doubles each
+/// time.
 const PIECES_LIMIT: u32 = 16;
 
-/// The run that is being filled. `length` includes its ids `first..=last`, and `buckets` does not contain them yet.
+/// The run that is being filled. Its ids `first..=last` are already counted in [`TimeBuckets::length`], but are not yet
+/// in [`TimeBuckets::buckets`].
 #[derive(Debug, Clone, Copy)]
 struct OpenRun {
     bucket: i64,
     ledger: i64,
     first: u64,
     last: u64,
-    /// The least id above `first` that is already in `buckets`. Below it, the run grows without a check.
+    /// The least id above `first` that is already in the bucket. The run can grow up to this id without a search for
+    /// duplicates.
     limit: u64,
 }
 
-/// The number of rows of a batch that are compared with the open run at once.
+/// The number of rows that are compared with the open run in one step.
 const STEP_ROWS: usize = 16;
 
 /// The index of delayed messages by time bucket. The module documentation describes its representation.
@@ -89,7 +93,8 @@ impl TimeBuckets {
         Ok(Self { bits, rounding, open: None, buckets: BTreeMap::new(), length: 0 })
     }
 
-    /// Creates an index with the buckets that the broker derives from its tick time: floor(log2(tick)) bits.
+    /// Creates an index with the bucket size that the broker computes from its tick time: floor(log2(tick)) bits are
+    /// dropped.
     ///
     /// # Errors
     /// [`Error::Value`] for a tick below 1 ms.
@@ -100,25 +105,25 @@ impl TimeBuckets {
         Self::new(tick_time_ms.ilog2().min(BITS_MAX), rounding)
     }
 
-    /// Returns the number of dropped bits.
+    /// Returns the number of low bits of a time that are dropped.
     #[must_use]
     pub fn bits(&self) -> u32 {
         self.bits
     }
 
-    /// Returns the rounding.
+    /// Returns the rounding of delivery times.
     #[must_use]
     pub fn rounding(&self) -> Rounding {
         self.rounding
     }
 
-    /// Returns the number of buckets that hold a message.
+    /// Returns the number of buckets that have messages.
     pub fn bucket_count(&mut self) -> usize {
         self.close_run();
         self.buckets.len()
     }
 
-    /// Returns the time at which this index delivers messages of time `deliver_at_ms`.
+    /// Returns the rounded time, in ms, at which a message with the delivery time `deliver_at_ms` is due in this index.
     #[must_use]
     #[inline]
     pub fn bucket_of(&self, deliver_at_ms: i64) -> i64 {
@@ -133,7 +138,8 @@ impl TimeBuckets {
         }
     }
 
-    /// Returns the first of the `2^bits` times of a bucket; `None` if the bucket has fewer times, at an end of int64.
+    /// Returns the first of the `2^bits` delivery times that belong to a bucket. Returns `None` if the bucket has fewer
+    /// times, because it is at an end of the int64 range.
     fn start_of(&self, bucket: i64) -> Option<i64> {
         let mask = (1i64 << self.bits) - 1;
         match self.rounding {
@@ -144,8 +150,8 @@ impl TimeBuckets {
         }
     }
 
-    /// Adds the first rows, [`STEP_ROWS`] at once, as long as they continue the open run. Returns the number of added
-    /// rows.
+    /// Adds rows to the open run, in steps of [`STEP_ROWS`] rows, up to the first step with a row that does not
+    /// continue the run. Returns the number of added rows.
     fn extend_run(&mut self, times_ms: &[i64], ledger_ids: &[i64], entry_ids: &[i64]) -> usize {
         let Some(mut open) = self.open else { return 0 };
         let Some(start) = self.start_of(open.bucket) else { return 0 };
@@ -158,7 +164,7 @@ impl TimeBuckets {
             .zip(ledger_ids.as_chunks::<STEP_ROWS>().0)
             .zip(entry_ids.as_chunks::<STEP_ROWS>().0);
         for ((times, ledgers), entries) in steps {
-            // One branch for all rows, so that they are compared side by side.
+            // There is one branch for all rows of a step, so that the comparisons are vectorised.
             let mut differs = 0;
             for row in 0..STEP_ROWS {
                 differs |= times[row].wrapping_sub(start) & outside;
@@ -197,7 +203,8 @@ impl TimeBuckets {
         self.open_run(bucket, message.ledger_id, entry)
     }
 
-    /// Starts a run at an id. Returns false if the index already has the id.
+    /// Closes the open run, and starts a new run with one id. If the index already has the id, starts no run and
+    /// returns false.
     fn open_run(&mut self, bucket: i64, ledger: i64, entry: u64) -> bool {
         self.close_run();
         let next = self
@@ -233,15 +240,17 @@ impl TimeBuckets {
         }
     }
 
-    /// Returns the entry ids of one ledger in the bucket of a time, in roaring's portable format. The flag is true for
-    /// the 64-bit form, which is used if an id exceeds 32 bits.
+    /// Returns the entry ids of one ledger in the bucket of `deliver_at_ms`, in roaring's portable format. The flag is
+    /// true for the 64-bit form, which is used if an id exceeds 32 bits. `None` if the bucket has no messages of the
+    /// ledger.
     pub fn to_roaring(&mut self, deliver_at_ms: i64, ledger: i64) -> Option<(Vec<u8>, bool)> {
         self.close_run();
         let ledgers = self.buckets.get(&self.bucket_of(deliver_at_ms))?;
         find(ledgers, ledger).ok().map(|at| ledgers[at].entries.to_roaring())
     }
 
-    /// Adds the ids of a portable roaring bitmap; returns how many were new.
+    /// Adds the entry ids in a portable roaring bitmap as messages of one ledger and one delivery time; returns how
+    /// many were new. `wide` is true for the 64-bit form.
     ///
     /// # Errors
     /// [`Error::Value`] for a negative ledger id, [`Error::Corrupt`] for bytes that are not such a bitmap.
@@ -279,7 +288,7 @@ impl TimeBuckets {
 }
 
 fn find(ledgers: &[LedgerEntries], ledger: i64) -> std::result::Result<usize, usize> {
-    // Messages come mostly in order, so the last bucket is tried first.
+    // Messages are mostly added in order, so the last ledger is tried first.
     match ledgers.last() {
         Some(last) if last.ledger == ledger => Ok(ledgers.len() - 1),
         Some(last) if last.ledger < ledger => Err(ledgers.len()),
@@ -289,7 +298,7 @@ fn find(ledgers: &[LedgerEntries], ledger: i64) -> std::result::Result<usize, us
 
 fn insert(ledgers: &mut Vec<LedgerEntries>, at: usize, ledger: i64, entries: Entries) {
     if ledgers.len() == ledgers.capacity() {
-        // Most buckets hold one ledger, and the first step of a doubling vector is four.
+        // Most buckets have one ledger, but a vector that grows by itself begins with room for four.
         ledgers.reserve_exact(ledgers.len().max(1));
     }
     let held = LedgerEntries { ledger, entries, pieces: 0, pieces_limit: PIECES_LIMIT };
@@ -394,14 +403,15 @@ impl DelayedIndex for TimeBuckets {
         self.length = 0;
     }
 
-    /// Releases unused memory, and run-optimises every set.
+    /// Releases unused memory, and converts every set to run containers if these are smaller.
     fn shrink_to_fit(&mut self) {
         self.close_run();
         for ledgers in self.buckets.values_mut() {
             ledgers.iter_mut().for_each(|held| held.entries.shrink_to_fit());
             ledgers.shrink_to_fit();
         }
-        // A tree built in order is packed; one that was drained or filled at random is not.
+        // Rebuild the tree. Its nodes are full if it is built from sorted pairs, but not if it was drained or filled in
+        // random order.
         self.buckets = std::mem::take(&mut self.buckets).into_iter().collect();
     }
 

@@ -1,8 +1,9 @@
-//! An exact min-heap of `(deliver_at_ms, ledger_id, entry_id)`. Any three `i64` are valid. Duplicates are separate
-//! messages.
+//! An exact min-heap of messages `(deliver_at_ms, ledger_id, entry_id)`. Any three `i64` are valid. Equal triples are
+//! separate messages.
 //!
-//! It has the order of a heap, but it is a *ladder queue*, which avoids heap operations. A message is moved about twice
-//! in a queue of any size:
+//! It returns messages in the order of a heap, but it is a *ladder queue*, which avoids heap operations. In a queue of
+//! any size, a message is moved about twice. The parts of the queue, with the cost of an addition or a removal at the
+//! right:
 //!
 //! ```text
 //! top      unsorted, everything later than the ladder                     adds: a push
@@ -12,13 +13,14 @@
 //!          (`near`) of messages added before the bucket's end
 //! ```
 //!
-//! When `bottom` and `near` are empty the next bucket is opened: sorted if it is small, split into a new rung if not.
-//! So in a queue of any size a message is moved to a bucket once and sorted in cache once. A bucket that cannot be
-//! split, because all times are equal, is sorted as a whole, so the queue is never slower than a heap. Messages in
-//! `top` and in the rungs are packed into 8 bytes each (`packing.rs`) if their columns allow it.
+//! When `bottom` and `near` are empty, the next bucket is opened. A small bucket is sorted; a larger bucket is split
+//! into a new rung. So, in a queue of any size, a message is moved to a bucket once and sorted in cache once. If all
+//! times of a large bucket are equal, it cannot be split and is sorted as a whole. So the queue is never slower than a
+//! heap. Messages in `top` and in the rungs are packed into 8 bytes each (`packing.rs`) if their columns allow it.
 //!
-//! Invariants: every message of `bottom` and `near` is before every message of every rung, the innermost
-//! rung before the outer ones, and all of them at or before `top_after`, which `top` is after.
+//! Invariants: every message of `bottom` and `near` is before every message of the rungs. Every message of a rung is
+//! before every message of the rungs outside it. The times of all these messages are at most `top_after`, and the times
+//! of all messages of `top` are greater.
 
 mod chunks;
 mod hole_heap;
@@ -33,14 +35,14 @@ use chunks::Chunks;
 use packing::{Extent, sort_descending};
 use rung::Rung;
 
-/// The maximum number of messages of a bucket that is sorted without a split. 1,024 messages of 24 bytes fit into a
-/// first-level cache.
+/// The maximum number of messages in a bucket that is sorted. A larger bucket is split. 1,024 messages of 24 bytes fit
+/// into a first-level cache.
 const SORT_MAX: usize = 1024;
 /// The intended number of messages in a bucket of a new rung. It is below [`SORT_MAX`], so that evenly distributed
-/// messages need no further split. Between 32 and 512, the best and the worst value differ by 20 % in speed.
+/// messages need no further split. For values from 32 to 512, the speed differs by at most 20 %.
 const BUCKET_AIM: usize = 128;
-/// The size of `near` above which it is split into a rung. A deeper heap costs more than moving the messages to
-/// buckets.
+/// The number of messages at which `near` is converted to a rung. With more messages, the heap operations cost more
+/// than moving the messages to buckets.
 const NEAR_MAX: usize = 4096;
 
 /// The exact heap of delayed messages. The module documentation describes its representation.
@@ -52,15 +54,16 @@ pub struct TripleLongHeap {
     /// The rungs, the outermost first.
     rungs: Vec<Rung>,
     top: Chunks,
-    /// The time after which messages go to `top`. `None` without a ladder: all messages go to `top`.
+    /// A message with a later time than this is added to `top`. `None` means that there is no ladder: every message is
+    /// added to `top`.
     top_after: Option<i64>,
-    /// The size of `near` at which a split is next considered.
+    /// The number of messages in `near` at which the next conversion to a rung is tried.
     near_limit: usize,
     length: usize,
 }
 
 impl TripleLongHeap {
-    /// Returns an empty heap; allocates nothing.
+    /// Returns an empty heap. Nothing is allocated before the first message.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -118,7 +121,7 @@ impl TripleLongHeap {
         }
     }
 
-    /// Converts `near` and `bottom` to the innermost rung, if their times differ.
+    /// Converts the messages of `near` and `bottom` to a new innermost rung, if their times differ.
     #[cold]
     fn split_near_rung(&mut self) {
         self.near_limit = self.near.len() * 2;
@@ -133,7 +136,8 @@ impl TripleLongHeap {
         }
     }
 
-    /// Opens buckets until the earliest messages are in `bottom` or `near`, or there are none.
+    /// If `bottom` and `near` are empty, opens the next bucket, so that `bottom` has the earliest messages. Does
+    /// nothing if the heap is empty.
     #[inline]
     fn refill(&mut self) {
         if self.bottom.is_empty() && self.near.is_empty() && self.length > 0 {
@@ -160,7 +164,7 @@ impl TripleLongHeap {
                     sort_descending(&mut bucket);
                 }
             } else {
-                // The ladder is used up: the later messages become the next ladder.
+                // No rung is left, so the messages of `top` become the next ladder.
                 let top = std::mem::take(&mut self.top);
                 let extent = top.extent();
                 self.top_after = (top.len() > 0).then_some(extent.greatest.deliver_at_ms);
@@ -188,7 +192,7 @@ impl TripleLongHeap {
     }
 }
 
-/// Creates a rung of messages whose times are close together.
+/// Creates a rung of these messages; `None` if all times are equal.
 fn cut(messages: &[Delayed]) -> Option<Rung> {
     Rung::cut(messages.iter().copied(), messages.len(), &Extent::of(messages), BUCKET_AIM)
 }
@@ -228,7 +232,7 @@ impl DelayedIndex for TripleLongHeap {
                     _ => break,
                 }
             }
-            // Only `bottom`: its due part is a suffix, which is taken at once.
+            // Only `bottom` has messages. Its due messages are a suffix, which is taken in one step.
             let waiting = self.bottom.partition_point(|message| message.deliver_at_ms > now_ms);
             let taken = (self.bottom.len() - waiting).min(max - due.len());
             if taken == 0 {
@@ -242,7 +246,7 @@ impl DelayedIndex for TripleLongHeap {
         Ok(due)
     }
 
-    /// Returns whether the heap has the message. O(n), because a heap has no order for a search.
+    /// Returns whether the heap has the message. O(n), because the messages are not sorted for a search.
     fn contains(&mut self, message: Delayed) -> bool {
         self.parts().any(|other| other == message)
     }

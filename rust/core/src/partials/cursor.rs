@@ -115,8 +115,8 @@ impl Cursor {
     }
 
     /// Returns, for each batch with an ack set, the number of its acknowledged messages. If only a lower bound n is
-    /// known, the value is -n - 1 (-4 means at least 3). This is so if the batch size is unknown or not greater than
-    /// the ack set.
+    /// known, the value is -n - 1 (-4 means at least 3). This is so if the batch size is unknown, or not greater than
+    /// the last batch index in the ack set.
     pub fn acked_in_batches(&self) -> impl Iterator<Item = i64> + '_ {
         let mut sizes = self.sizes_beyond().peekable();
         self.info.batch_deleted.iter().map(move |(position, set)| {

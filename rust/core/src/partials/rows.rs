@@ -16,7 +16,7 @@ pub(super) struct PairsOfBatch<'a> {
 }
 
 const NO_PAIR: u32 = u32::MAX;
-/// The maximum number of code combinations for each row. With more combinations, pairs are not cached.
+/// Pairs are cached if there are at most this number of code combinations for each row.
 const CODES_PER_ROW: usize = 4;
 
 impl Partials {

@@ -1,12 +1,13 @@
-//! One column of a page: the values of up to 64 entries. Only the low bytes in which they differ are stored.
+//! One column of a page: the remaining counts or the hashes of up to 64 entries. For each value, only the low bytes in
+//! which the values differ are stored.
 //!
 //! Sticky-key hashes of a topic are in 0..65,536, batch sizes are often below 256, and on Shared subscriptions all
 //! hashes are equal. So a column stores the common high bits once (`prefix`), and the `width` low bytes of each value.
 //! A column of equal values takes no bytes.
 
-/// The number of entries in a page. One word has a bit for each present entry.
+/// The number of entries in a page. So one 64-bit word has a bit for each entry.
 pub(super) const SLOTS: usize = 64;
-/// The number of bytes after the last column. They allow reading four bytes at the last value, for any width.
+/// The number of bytes after the last column. So four bytes can be read at the start of the last value, for any width.
 pub(super) const PADDING: usize = 4;
 
 /// The number of stored low bytes of each value.
@@ -19,7 +20,7 @@ pub(super) enum Width {
 }
 
 impl Width {
-    /// Returns the least width for values that differ in these bits.
+    /// Returns the minimum width for values that differ in the set bits of `bits`.
     pub(super) const fn of_difference(bits: i32) -> Self {
         match bits.cast_unsigned() {
             0 => Self::Zero,
@@ -34,17 +35,17 @@ impl Width {
         self as usize
     }
 
-    /// Returns a mask of the bits that are stored for each value.
+    /// Returns a mask of the low bits that are stored for each value.
     #[inline]
     const fn mask(self) -> i32 {
         ((1_u64 << (8 * self.bytes())) - 1) as i32
     }
 }
 
-/// The layout of a column, whose bytes are in the page.
+/// The layout of a column. Its bytes are stored in the page.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Column {
-    /// The bits above `width`, common to all values.
+    /// The high bits, which are equal in all values. The low `width` bytes are 0.
     pub(super) prefix: i32,
     pub(super) width: Width,
 }
@@ -63,14 +64,15 @@ impl Column {
 
     /// Returns the value at index `at` of the column, whose bytes begin at `start`.
     ///
-    /// Four bytes are read for any width, and masked, so there is no branch. `PADDING` makes this possible at the end.
+    /// Four bytes are read and masked for any width, so there is no branch. [`PADDING`] makes this possible for the
+    /// last value.
     #[inline]
     pub(super) fn read(self, bytes: &[u8], start: usize, at: usize) -> i32 {
         let low = i32::from_le_bytes(word(bytes, start + at * self.width.bytes()));
         self.prefix | (low & self.width.mask())
     }
 
-    /// Stores `value`, which fits, at index `at` of the column, whose bytes begin at `start`.
+    /// Stores `value` at index `at` of the column, whose bytes begin at `start`. The value must fit into the column.
     #[inline]
     pub(super) fn write(self, bytes: &mut [u8], start: usize, at: usize, value: i32) {
         let place = &mut bytes[start + at * self.width.bytes()..];
@@ -105,13 +107,13 @@ impl Column {
         }
     }
 
-    /// Makes room at `at` among the first `count` values by moving the later ones.
+    /// Makes room for a value at index `at`: moves the values from `at` to `count - 1` to the next index.
     pub(super) fn open(self, bytes: &mut [u8], at: usize, count: usize) {
         let width = self.width.bytes();
         bytes.copy_within(at * width..count * width, (at + 1) * width);
     }
 
-    /// Removes the value at `at` from the first `count` values by moving the later ones.
+    /// Removes the value at index `at`: moves the values from `at + 1` to `count - 1` to the previous index.
     pub(super) fn close(self, bytes: &mut [u8], at: usize, count: usize) {
         let width = self.width.bytes();
         bytes.copy_within((at + 1) * width..count * width, at * width);
@@ -120,7 +122,7 @@ impl Column {
 
 /// Calls `visit` with the values of two columns of a full page, slot by slot.
 ///
-/// There is one loop for each pair of widths, because full pages are the most frequent ones.
+/// There is a separate loop for each pair of widths, because most pages are full and so most of the time is spent here.
 #[inline]
 pub(super) fn zip(
     (first, bytes): (Column, &[u8]),

@@ -4,7 +4,8 @@
 //! the ids gives the order; it is used only for adding, removing and iterating over ledgers. The ledger that changed
 //! last is stored too, because the next change is probably in it.
 //!
-//! **Invariants** (`validate` checks them): array, map and tree have the same ledgers, none of them empty.
+//! **Invariants** (`validate` checks them): the array, the map and the tree have the same ledgers; each ledger has an
+//! entry.
 
 use std::collections::BTreeSet;
 
@@ -39,7 +40,8 @@ impl Directory {
         Some(&mut self.ledgers[self.recent])
     }
 
-    /// Returns a ledger, or a new empty one. The caller adds an entry to it.
+    /// Returns the ledger with this id. If there is none, creates it. The caller must then add an entry, because a
+    /// ledger must not be empty.
     #[inline]
     pub(super) fn get_or_insert(&mut self, ledger_id: i64) -> &mut PendingLedger {
         if self.get_mut(ledger_id).is_none() {
@@ -62,13 +64,13 @@ impl Directory {
         }
     }
 
-    /// Returns the smallest id.
+    /// Returns the smallest ledger id.
     pub(super) fn first(&self) -> Option<i64> {
         self.order.first().copied()
     }
 
-    /// Returns the ledgers in order of id. The look-up of each first tries the next index, because dispatch adds
-    /// ledgers in order.
+    /// Returns the ledgers in order of id. Dispatch adds ledgers in order, so a ledger is mostly at the next index of
+    /// the array. This index is tried before the hash map.
     pub(super) fn iter(&self) -> impl Iterator<Item = &PendingLedger> {
         let mut behind = 0;
         self.order.iter().map(move |&id| {

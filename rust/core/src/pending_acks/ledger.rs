@@ -1,9 +1,10 @@
-//! The entries of one ledger in the smaller of two forms, dense or sparse. Callers do not see the form.
+//! The entries of one ledger in the smaller of two forms: a window (dense) or a hash map (sparse). Callers do not see
+//! the form.
 //!
-//! In a window, a page takes 40 bytes and an entry in it 0 to 8 bytes. In a hash map, an entry takes 18 to 24 bytes,
-//! and the index takes 8 bytes for each page. So below about 1.85 entries for each page, the map is smaller. A window
-//! becomes a map at one entry for each page, and a map becomes a window at four. So a ledger must grow or shrink by a
-//! factor of four between two conversions.
+//! In a window, a page takes 40 bytes, and an entry takes 0 to 8 bytes. In a hash map, an entry takes 18 to 24 bytes,
+//! and the index takes 8 bytes for each 64-entry page. So a hash map is smaller if a page has fewer than about 1.85
+//! entries on average. A window becomes a hash map at an average of one entry for each page. A hash map becomes a
+//! window at an average of four. So this average must change by a factor of four between two conversions.
 
 use crate::error::{Validity, invariant};
 use std::iter::Peekable;
@@ -12,10 +13,10 @@ use super::sparse::Sparse;
 use super::value::PendingAck;
 use super::window::{Window, split};
 
-/// A window may have one page for each entry plus this number of pages. A hash map is not worth it for a handful of
-/// entries.
+/// The number of pages that a window may have in addition to one page for each entry. So a ledger with a handful of
+/// entries does not become a hash map.
 const SPARE_PAGES: u64 = 8;
-/// The number of entries for each page at which a sparse ledger becomes a window again.
+/// The average number of entries for each page at which a hash map becomes a window again.
 const DENSE_ENTRIES_A_PAGE: usize = 4;
 
 #[derive(Debug, Clone)]
@@ -57,7 +58,7 @@ impl PendingLedger {
         }
     }
 
-    /// Sets a value; returns whether the entry is new.
+    /// Sets the value of an entry; returns whether the entry is new.
     #[inline]
     pub(super) fn put(&mut self, entry_id: i64, value: PendingAck) -> bool {
         let inside = match &mut self.form {
@@ -69,8 +70,9 @@ impl PendingLedger {
         is_new
     }
 
-    /// Sets a value, and the next values of `entries` in the same page. Returns the number of set values, and the
-    /// number of new entries among them. Finding the page is most of the cost of setting a value.
+    /// Sets the value of an entry, and the values of the next items of `entries` that are in the same page. Returns the
+    /// number of entries whose value was set, and the number of new entries among them. The page is looked up once,
+    /// because the look-up takes most of the time of setting a value.
     #[inline]
     pub(super) fn put_page<I>(
         &mut self,
@@ -121,7 +123,7 @@ impl PendingLedger {
         }
     }
 
-    /// Removes the entries in these slots of a page; returns their number.
+    /// Removes the entries of a page whose slots are set in the mask `slots`; returns the number of removed entries.
     #[inline]
     pub(super) fn discard(&mut self, page: i64, slots: u64) -> usize {
         let discarded = match &mut self.form {
@@ -144,7 +146,7 @@ impl PendingLedger {
         Some(value)
     }
 
-    /// Removes every entry up to and including `last`; returns their number.
+    /// Removes every entry up to and including `last`; returns the number of removed entries.
     pub(super) fn remove_up_to(&mut self, last: i64) -> usize {
         let removed = match &mut self.form {
             LedgerForm::Window(window) => window.remove_up_to(last),
@@ -155,7 +157,7 @@ impl PendingLedger {
         removed
     }
 
-    /// Calls `visit` with every entry up to and including `last`, in order.
+    /// Calls `visit` in order with the id and the value of every entry up to and including `last`.
     #[inline]
     pub(super) fn for_each_up_to(&self, last: i64, visit: impl FnMut(i64, PendingAck)) {
         match &self.form {
@@ -235,7 +237,7 @@ impl PendingLedger {
     }
 }
 
-/// Returns whether a window over `pages` pages is larger than a hash map of the same entries.
+/// Returns whether a window of `pages` pages is larger than a hash map of the same `entries` entries.
 #[inline]
 const fn is_thin(pages: u64, entries: usize) -> bool {
     pages > entries as u64 + SPARE_PAGES

@@ -1,15 +1,17 @@
 //! A page: up to 64 consecutive entries of one ledger.
 //!
-//! **Representation.** A presence word, and two columns (remaining, sticky-key hash) in one allocation. A page with
-//! many entries is *dense*: it has a place for every slot. A page with few entries is *packed*: the place of an entry
-//! is its rank in the presence word. A page of equal values has no allocation.
+//! **Representation.** The slot of an entry is its entry id modulo 64. A page has a presence word with a bit for each
+//! slot, and two columns (remaining count, sticky-key hash) in one allocation. The place of an entry is the index of
+//! its values in both columns. A page with many entries is *dense*: it has a place for every slot. A page with few
+//! entries is *packed*: the place of an entry is the number of present entries before it. A page of equal values has no
+//! allocation.
 //!
-//! **Invariants** (`validate` checks them): the allocation is exactly `places × (width + width)` bytes and
-//! the padding, or nothing; a packed page has at least as many places as entries.
+//! **Invariants** (`validate` checks them): the allocation has exactly `places × (remaining width + hash width)` bytes
+//! plus the padding, or there is no allocation; a packed page has at least as many places as entries.
 //!
 //! **Reason.** The pending entries of a consumer are dense, because dispatch delivers entry ids almost in order. In
-//! this form, an entry takes the differing low bytes of its value and no key, and a prefix is removed 64 entries at a
-//! time.
+//! this form, an entry takes no bytes for its id, and only the low bytes in which its value differs from the others. A
+//! prefix is removed 64 entries at a time.
 
 use super::column::{Column, PADDING, SLOTS, Width, zip};
 use super::value::PendingAck;
@@ -17,27 +19,28 @@ use crate::error::{Validity, invariant};
 
 /// The maximum number of entries of a packed page. With more entries, an insertion would move too many values.
 const PACKED_MAX: usize = 24;
-/// The number of remaining entries at which a dense page is packed again. It is a third of [`PACKED_MAX`], so that no
-/// page switches back and forth.
+/// A dense page is packed again when a removal leaves this number of entries or fewer. It is a third of [`PACKED_MAX`],
+/// so that a page does not switch back and forth between the two forms.
 const PACKED_AGAIN: u32 = 8;
-/// A packed page releases places if it has more than two for each entry plus this number.
+/// The number of places that a packed page may have in addition to two for each entry. A page with more places releases
+/// memory.
 const SPARE_MAX: usize = 6;
 
 #[derive(Debug, Clone)]
 pub(super) struct Page {
     present: u64,
-    /// The bytes of the remaining column, then those of the hash column.
+    /// The bytes of the column of remaining counts, followed by the bytes of the column of hashes.
     bytes: Box<[u8]>,
     remaining_prefix: i32,
     hash_prefix: i32,
     remaining_width: Width,
     hash_width: Width,
     places: u8,
-    /// The offset of the hash column: places × the width of the remaining column.
+    /// The offset of the hash column in `bytes`: the number of places × the width of the remaining column.
     split: u16,
 }
 
-/// The unpacked values of a page, by place or by slot.
+/// The values of a page in two arrays. The index is the place or the slot of the entry.
 struct Values {
     remaining: [i32; SLOTS],
     hash: [i32; SLOTS],
@@ -62,7 +65,7 @@ impl Page {
         !self.is_packed() && !self.bytes.is_empty()
     }
 
-    /// Returns an empty page with the layout of this dense page, for a first value `first`.
+    /// Returns an empty page with the layout of this dense page, prepared to store `first` as its first value.
     pub(super) fn successor(&self, first: PendingAck) -> Self {
         Self {
             present: 0,
@@ -97,13 +100,14 @@ impl Page {
         self.contains(slot).then(|| self.read(self.place(slot)))
     }
 
-    /// Returns only the remaining count. The bytes of the hashes are not read.
+    /// Returns the remaining count of a slot. The bytes of the hashes are not read.
     #[inline]
     pub(super) fn remaining_of(&self, slot: u32) -> Option<i32> {
         self.contains(slot).then(|| self.remaining().read(&self.bytes, 0, self.place(slot)))
     }
 
-    /// Changes the remaining count of a slot in place if `change` returns a new one; returns whether it did.
+    /// Calls `change` with the remaining count of a slot, if the slot has an entry. If `change` returns a count, stores
+    /// it. Returns whether a count was stored.
     #[inline]
     pub(super) fn update_remaining(
         &mut self,
@@ -143,8 +147,8 @@ impl Page {
         is_new
     }
 
-    /// Sets the values of slots; returns the number of new entries. If a value does not fit, the page is reshaped once
-    /// for all remaining values.
+    /// Sets the values of slots; returns the number of new entries. If a value does not fit into the layout, the page
+    /// gets a new layout once, for this value and all following ones.
     pub(super) fn put_all(
         &mut self,
         mut entries: impl Iterator<Item = (u32, PendingAck)>,
@@ -170,7 +174,7 @@ impl Page {
         (self.present & !before).count_ones() as usize
     }
 
-    /// Returns whether a value can be written without moving others.
+    /// Returns whether a value can be written without moving other values.
     #[inline]
     fn has_room_for(&self, slot: u32, value: PendingAck) -> bool {
         let fits =
@@ -178,7 +182,7 @@ impl Page {
         fits && (!self.is_packed() || self.contains(slot))
     }
 
-    /// Removes the entry of a slot.
+    /// Removes the entry of a slot, and returns its value.
     #[inline]
     pub(super) fn remove(&mut self, slot: u32) -> Option<PendingAck> {
         let value = self.get(slot)?;
@@ -192,13 +196,15 @@ impl Page {
         Some(value)
     }
 
-    /// Removes the entries in these slots without reading their values; returns their number.
+    /// Removes the entries whose slots are set in the mask `slots`, without reading their values; returns the number of
+    /// removed entries.
     #[inline]
     pub(super) fn discard(&mut self, slots: u64) -> usize {
         let before = self.present;
         let left = before & !slots;
         if left == 0 {
-            // Entries that were delivered together are mostly acknowledged together, so nothing remains to be moved.
+            // Entries that were delivered together are mostly acknowledged together, so mostly no value remains that
+            // must be moved.
             *self = Self::new();
         } else if left != before {
             if self.is_packed() {
@@ -212,7 +218,7 @@ impl Page {
         (before & slots).count_ones() as usize
     }
 
-    /// Releases the bytes that the values do not need.
+    /// Releases the memory that the values do not need.
     pub(super) fn shrink_to_fit(&mut self) {
         if self.bytes.is_empty() {
             return;
@@ -226,7 +232,7 @@ impl Page {
         }
     }
 
-    /// Calls `visit` with each entry in these slots, in order.
+    /// Calls `visit` in order with each entry whose slot is set in the mask `slots`.
     #[inline]
     pub(super) fn for_each(&self, slots: u64, mut visit: impl FnMut(u32, PendingAck)) {
         if self.present & slots == !0 {
@@ -283,7 +289,7 @@ impl Page {
         (self.places as usize) < SLOTS
     }
 
-    /// Returns the place of a slot. For a slot that is not present, returns the place at which to insert it.
+    /// Returns the place of a slot. For a slot without an entry, returns the place at which to insert its values.
     #[inline]
     fn place(&self, slot: u32) -> usize {
         if self.is_packed() {
@@ -326,7 +332,8 @@ impl Page {
         hash.close(hash_bytes, place, count);
     }
 
-    /// Removes the places of these present slots. The last is removed first, because then the fewest values move.
+    /// Removes the values of the slots that are set in the mask `slots`. Each must have an entry. The last slot is
+    /// removed first, because then the fewest values move.
     fn close_all(&mut self, mut slots: u64) {
         while slots != 0 {
             let last = slots.ilog2();
@@ -336,7 +343,7 @@ impl Page {
         }
     }
 
-    /// Packs a page with few entries, and frees the bytes of an empty page. It is called after a removal.
+    /// Packs the page if it has few entries, and releases its memory if it is empty. It is called after a removal.
     #[inline]
     fn give_back(&mut self) {
         let entries = self.present.count_ones();
@@ -352,7 +359,7 @@ impl Page {
         }
     }
 
-    /// Adds an entry that the page's layout cannot hold.
+    /// Sets the value of a slot if the layout of the page has no room for it. The page gets a new layout.
     #[cold]
     fn reshape_with(&mut self, slot: u32, value: PendingAck) {
         let mut values = self.by_slot();
@@ -360,7 +367,7 @@ impl Page {
         values.hash[slot as usize] = value.sticky_key_hash;
         self.present |= 1 << slot;
         let (remaining, hash) = columns(&values, self.present);
-        // Room for half as many again: a page is filled from thin to dense in six steps.
+        // Reserve room for half as many additional entries. So a packed page becomes dense after six new layouts.
         let places = if self.is_packed() || self.bytes.is_empty() {
             places_for(self.len() + (self.len() / 2).max(2))
         } else {
@@ -417,7 +424,7 @@ impl Page {
     }
 }
 
-/// Returns the narrowest columns for the values of these slots.
+/// Returns the narrowest columns that can store the values of the slots that are set in the mask `present`.
 fn columns(values: &Values, present: u64) -> (Column, Column) {
     let first = present.trailing_zeros() as usize % SLOTS;
     let narrowest = |values: &[i32; SLOTS]| {
@@ -436,7 +443,7 @@ fn places_for(entries: usize) -> usize {
     if entries > PACKED_MAX { SLOTS } else { entries.next_multiple_of(2) }
 }
 
-/// Returns the bytes of a page with `places` places of `width` bytes.
+/// Returns the size of the allocation, in bytes, of a page with `places` places of `width` bytes.
 const fn bytes_of(places: usize, width: usize) -> usize {
     if width == 0 { 0 } else { places * width + PADDING }
 }

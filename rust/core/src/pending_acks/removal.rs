@@ -1,8 +1,9 @@
 //! Removal of entries with a notification for each.
 //!
-//! When a handler or callback runs, its entry must not be in the map, and the handler may call the map. So all entries
-//! of a call are removed first, and the notifications run while the map is not borrowed. If a notification fails, its
-//! entry and the later ones are put back. No entry is lost, and none is reported twice.
+//! When the handler for an entry runs, the entry must no longer be in the map, and the handler may call the map. So a
+//! call first removes all its entries. The notifications then run while the map is not borrowed. If the notification
+//! for an entry fails, this entry and all later entries are put back. No entry is lost, and no entry is reported
+//! successfully twice.
 
 use super::{PendingAck, PendingAcks};
 
@@ -40,11 +41,11 @@ impl Removal {
         Ok(())
     }
 
-    /// Puts back the entries for which no notification succeeded. Returns all removed entries if `call` is not an
-    /// error.
+    /// Ends the removal. `call` is the result of the notifications. Puts back the entries whose notification failed or
+    /// did not run. If `call` is not an error, returns all removed entries.
     ///
     /// # Errors
-    /// The error in `call`, which is the result of the notifications.
+    /// The error in `call`.
     pub fn finish<E>(self, acks: &mut PendingAcks, call: Result<(), E>) -> Result<Vec<Entry>, E> {
         for &(ledger_id, entry_id, value) in &self.entries[self.notified..] {
             acks.put_back(ledger_id, entry_id, value);

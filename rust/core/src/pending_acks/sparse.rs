@@ -1,8 +1,9 @@
-//! The sparse form of a ledger: a hash map, and an index of its entry ids as a bit set for removing a prefix.
+//! The sparse form of a ledger: a hash map, and a bit set of its entry ids as an index. The index makes the removal of
+//! a prefix fast.
 //!
-//! This is the design of apache/pulsar#26024. If entry ids are far apart, the index would be larger than the map, and
-//! is dropped. The next removal of a prefix builds it again if the ids are close together. Without the index, such a
-//! removal reads every entry.
+//! This is the design of apache/pulsar#26024. If entry ids are far apart, the index would be larger than the map, so it
+//! is dropped. The next removal of a prefix rebuilds the index if the remaining ids are close together. Without the
+//! index, the removal of a prefix reads every entry of the map.
 
 use super::value::PendingAck;
 use super::window::{join, split};
@@ -10,7 +11,7 @@ use crate::bit_set::{BitSet, LIMIT_DEFAULT};
 use crate::error::{Validity, invariant};
 use crate::long_map::LongMap;
 
-/// The index of a ledger may have two words for each entry plus this number of words.
+/// The number of words that the index of a ledger may have in addition to two words for each entry.
 const INDEX_WORDS_MIN: usize = 64;
 const WORD_BITS: usize = 64;
 
@@ -20,7 +21,7 @@ pub(super) struct Sparse {
     index: Option<Index>,
 }
 
-/// The entry ids as bits. Bit 0 is the first entry id of the word `first_word`.
+/// The entry ids as bits. Bit 0 is the entry id `64 × first_word`.
 #[derive(Debug, Clone)]
 struct Index {
     first_word: i64,
@@ -28,7 +29,8 @@ struct Index {
 }
 
 impl Index {
-    /// Returns the bit of an entry; `None` if the index would need more than `words_max` words for it.
+    /// Returns the bit of an entry; `None` if the entry is before `first_word`, or if the index would need more than
+    /// `words_max` words.
     fn bit(&self, entry_id: i64, words_max: usize) -> Option<usize> {
         let (word, bit) = split(entry_id);
         let word = usize::try_from(word.checked_sub(self.first_word)?).ok()?;
@@ -39,7 +41,8 @@ impl Index {
         self.first_word * WORD_BITS as i64 + bit as i64
     }
 
-    /// Returns the last bit at or before an entry; `None` if all bits are after it.
+    /// Returns the index of the last bit for entries up to and including `last`; `None` if all bits are for later
+    /// entries.
     fn bits_up_to(&self, last: i64) -> Option<usize> {
         let (word, bit) = split(last);
         let words = word.saturating_sub(self.first_word);
@@ -48,7 +51,7 @@ impl Index {
     }
 }
 
-/// Returns the most words that an index of `entries` entries may have.
+/// Returns the maximum number of words in the index of `entries` entries.
 const fn words_max(entries: usize) -> usize {
     let words = 2 * entries + INDEX_WORDS_MIN;
     if words < LIMIT_DEFAULT / WORD_BITS { words } else { LIMIT_DEFAULT / WORD_BITS }
@@ -66,7 +69,7 @@ impl Sparse {
         self.values.len()
     }
 
-    /// Returns the number of 64-entry pages that a window of these entries would have, if it is known.
+    /// Returns the number of 64-entry pages that a window of these entries would have; `None` without an index.
     pub(super) fn pages(&self) -> Option<usize> {
         self.index.as_ref().map(|index| index.bits.words().len())
     }
@@ -79,7 +82,7 @@ impl Sparse {
         self.values.get(entry_id).map(PendingAck::unpack)
     }
 
-    /// Sets a value; returns whether the entry is new.
+    /// Sets the value of an entry; returns whether the entry is new.
     pub(super) fn put(&mut self, entry_id: i64, value: PendingAck) -> bool {
         let is_new = self.values.insert(entry_id, value.pack()).is_none();
         if is_new && let Some(index) = &mut self.index {
@@ -92,7 +95,8 @@ impl Sparse {
         is_new
     }
 
-    /// Changes a remaining count in place if `change` returns a new one; returns whether it did.
+    /// Calls `change` with the remaining count of an entry, if the entry is pending. If `change` returns a count,
+    /// stores it. Returns whether a count was stored.
     pub(super) fn update_remaining(
         &mut self,
         entry_id: i64,
@@ -117,7 +121,8 @@ impl Sparse {
         Some(PendingAck::unpack(value))
     }
 
-    /// Removes the entries in these slots of a 64-entry page; returns their number.
+    /// Removes the entries of a 64-entry page whose slots are set in the mask `slots`; returns the number of removed
+    /// entries.
     pub(super) fn discard(&mut self, page: i64, mut slots: u64) -> usize {
         let mut discarded = 0;
         while slots != 0 {
@@ -127,7 +132,7 @@ impl Sparse {
         discarded
     }
 
-    /// Removes every entry up to and including `last`; returns their number.
+    /// Removes every entry up to and including `last`; returns the number of removed entries.
     pub(super) fn remove_up_to(&mut self, last: i64) -> usize {
         let before = self.values.len();
         match &mut self.index {
@@ -135,8 +140,8 @@ impl Sparse {
                 let Some(bit) = index.bits_up_to(last) else { return 0 };
                 let removed =
                     index.bits.clear_prefix(bit).expect("room for the ids of what is removed");
-                // Removing one by one costs a random access for each; a pass over the map costs a fraction of that
-                // for each entry.
+                // Removing ids one by one needs a random memory access for each id. A pass over the whole map costs
+                // only a fraction of such an access for each entry.
                 if removed.len() * 8 > before {
                     self.values.retain(|id, _| id > last);
                 } else {
@@ -154,7 +159,7 @@ impl Sparse {
         removed
     }
 
-    /// Calls `visit` with every entry up to and including `last`, in order.
+    /// Calls `visit` in order with the id and the value of every entry up to and including `last`.
     pub(super) fn for_each_up_to(&self, last: i64, mut visit: impl FnMut(i64, PendingAck)) {
         if let Some(index) = &self.index {
             let entries = index.bits.iter().map(|bit| index.entry_id(bit));

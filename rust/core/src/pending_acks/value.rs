@@ -1,8 +1,8 @@
-//! The value of one pending message.
+//! The value of one pending entry.
 
 use crate::error::{Error, Result};
 
-/// The value of a position: the number of unacknowledged messages of the entry, and the hash of its key.
+/// The value of a pending entry: the number of its unacknowledged messages, and the hash of its message key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct PendingAck {
     /// The number of unacknowledged messages in the entry's batch, ≥ 0. An entry with 0 is still pending.

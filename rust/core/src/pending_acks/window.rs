@@ -1,4 +1,4 @@
-//! The dense form of a ledger: a deque of pages over the span of its entries.
+//! The dense form of a ledger: a deque of all pages from the first to the last entry.
 //!
 //! **Invariants** (`validate` checks them): the first and the last page are not empty.
 
@@ -34,7 +34,7 @@ impl Window {
         self.pages.len()
     }
 
-    /// Returns the number of pages that the window would have with this entry.
+    /// Returns the number of pages that the window would have if this entry were added.
     pub(super) fn pages_with(&self, entry_id: i64) -> u64 {
         let (page, _) = split(entry_id);
         if self.pages.is_empty() {
@@ -55,8 +55,8 @@ impl Window {
         page.get(slot)
     }
 
-    /// Sets a value if the window has the page; returns whether the entry is new. `None` if the window does not have
-    /// the page.
+    /// Sets the value of an entry if the window has its page; returns whether the entry is new. Returns `None` if the
+    /// window does not have the page.
     #[inline]
     pub(super) fn put_inside(&mut self, entry_id: i64, value: PendingAck) -> Option<bool> {
         let (at, slot) = self.locate(entry_id);
@@ -66,14 +66,15 @@ impl Window {
         Some(self.pages[at].put(slot, value))
     }
 
-    /// Sets a value, and widens the window if necessary; returns whether the entry is new.
+    /// Sets the value of an entry, and adds pages to the window if necessary; returns whether the entry is new.
     pub(super) fn put(&mut self, entry_id: i64, value: PendingAck) -> bool {
         self.widen_to(entry_id);
         self.put_inside(entry_id, value).expect("the window reaches")
     }
 
-    /// Prepares an empty page for its first value. It gets the layout of a neighbour, because values change little from
-    /// page to page, so its bytes are allocated once. The previous page is probably complete and is shrunk.
+    /// Prepares the empty page at index `at` for its first value. The page gets the layout of a dense neighbour,
+    /// because neighbouring pages have similar values. So its bytes are allocated only once. The previous page is
+    /// probably complete, so its unused memory is released.
     #[cold]
     fn begin(&mut self, at: usize, first: PendingAck) {
         if let Some(before) = at.checked_sub(1).map(|before| &mut self.pages[before]) {
@@ -93,7 +94,8 @@ impl Window {
         page.remaining_of(slot)
     }
 
-    /// Changes a remaining count in place if `change` returns a new one; returns whether it did.
+    /// Calls `change` with the remaining count of an entry, if the entry is pending. If `change` returns a count,
+    /// stores it. Returns whether a count was stored.
     #[inline]
     pub(super) fn update_remaining(
         &mut self,
@@ -104,14 +106,15 @@ impl Window {
         self.pages.get_mut(at).is_some_and(|page| page.update_remaining(slot, change))
     }
 
-    /// Returns the page of an entry for setting more values, if the window has it.
+    /// Returns the page of an entry, so that the caller can set more values; `None` if the window does not have the
+    /// page.
     #[inline]
     pub(super) fn page_mut(&mut self, entry_id: i64) -> Option<&mut Page> {
         let (at, _) = self.locate(entry_id);
         self.pages.get_mut(at)
     }
 
-    /// Removes the entries in these slots of a page; returns their number.
+    /// Removes the entries of a page whose slots are set in the mask `slots`; returns the number of removed entries.
     #[inline]
     pub(super) fn discard(&mut self, page: i64, slots: u64) -> usize {
         let at = page.wrapping_sub(self.first_page) as usize;
@@ -134,7 +137,7 @@ impl Window {
         Some(value)
     }
 
-    /// Removes every entry up to and including `entry_id`, page by page; returns their number.
+    /// Removes every entry up to and including `entry_id`, page by page; returns the number of removed entries.
     pub(super) fn remove_up_to(&mut self, entry_id: i64) -> usize {
         let (page, slot) = split(entry_id);
         let whole = page.saturating_sub(self.first_page).clamp(0, self.pages.len() as i64) as usize;
@@ -149,7 +152,7 @@ impl Window {
         removed
     }
 
-    /// Calls `visit` with every entry up to and including `last`, in order.
+    /// Calls `visit` in order with the id and the value of every entry up to and including `last`.
     #[inline]
     pub(super) fn for_each_up_to(&self, last: i64, mut visit: impl FnMut(i64, PendingAck)) {
         let (last_page, last_slot) = split(last);
@@ -199,7 +202,7 @@ impl Window {
         Some((self.pages.get(at)?, slot))
     }
 
-    /// Adds the pages between the window and an entry, all empty.
+    /// Adds empty pages, so that the window reaches the page of an entry.
     fn widen_to(&mut self, entry_id: i64) {
         let (page, _) = split(entry_id);
         if self.pages.is_empty() {
@@ -223,7 +226,7 @@ impl Window {
         }
     }
 
-    /// Removes empty pages at both ends, and releases the memory of the deque for them.
+    /// Removes the empty pages at both ends, and releases the memory that the deque had for them.
     fn trim(&mut self) {
         while self.pages.front().is_some_and(Page::is_empty) {
             self.pages.pop_front();

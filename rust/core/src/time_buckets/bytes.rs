@@ -1,4 +1,4 @@
-//! `TimeBuckets` as bytes.
+//! The encoding of `TimeBuckets` as bytes.
 //!
 //! ```text
 //! "AKTB" · version 1 · bits u8 · rounding u8 (0 down, 1 up, 2 bucket end) · varint buckets
@@ -107,7 +107,8 @@ impl TimeBuckets {
         Ok(index)
     }
 
-    /// Returns the number of a bucket. The saturated bucket, `i64::MAX`, has the number after the last multiple.
+    /// Returns the key that identifies a bucket in the encoding: its time divided by `2^bits`. The bucket `i64::MAX`,
+    /// whose time is not a multiple of `2^bits`, has the key after that of the last multiple.
     fn key_of(&self, bucket: i64) -> i64 {
         let saturated = bucket == i64::MAX && self.saturates();
         (bucket >> self.bits) + i64::from(saturated)

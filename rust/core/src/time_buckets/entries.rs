@@ -1,8 +1,8 @@
 //! The entry ids of one ledger in one bucket, stored as one range if possible, otherwise as a roaring bitmap.
 //!
-//! Messages with a fixed delay arrive in order, so most buckets have one range of a ledger. A range is stored inline
-//! and needs no allocation, but a bitmap of one element allocates 170 bytes. Ids above 32 bits need roaring's 64-bit
-//! form.
+//! Messages with a fixed delay arrive in order, so a ledger mostly has a single range in a bucket. A range is stored
+//! inline and needs no allocation, but a bitmap of one element allocates 170 bytes. Ids above 32 bits need roaring's
+//! 64-bit form.
 
 use roaring::{RoaringBitmap, RoaringTreemap};
 
@@ -11,14 +11,14 @@ use crate::error::Validity;
 
 #[derive(Debug, Clone)]
 pub(super) enum Entries {
-    /// `first..=last`.
+    /// The ids from the first to the last, inclusive.
     Range(u64, u64),
     Narrow(RoaringBitmap),
     Wide(Box<RoaringTreemap>),
 }
 
-/// The bytes of a container of `roaring` 0.12: key, tag and vector. The type is private in `roaring`. The allocator
-/// test detects a change.
+/// The size in bytes of a container of `roaring` 0.12: key, tag and vector. The type is private in `roaring`. The
+/// allocator test fails if the size changes.
 const CONTAINER_BYTES: usize = 40;
 
 impl Entries {
@@ -47,7 +47,7 @@ impl Entries {
         }
     }
 
-    /// Inserts a range of ids.
+    /// Inserts the ids from `first` to `last`, inclusive.
     pub(super) fn insert(&mut self, first: u64, last: u64) {
         if let Self::Range(start, end) = self {
             let apart = first > end.saturating_add(1) || last.saturating_add(1) < *start;
@@ -72,7 +72,7 @@ impl Entries {
         }
     }
 
-    /// Removes an id that is in the set; returns false if the set is then empty.
+    /// Removes an id, which must be in the set. Returns false if the set is then empty.
     pub(super) fn remove(&mut self, entry: u64) -> bool {
         match self {
             Self::Range(first, last) => {
@@ -110,7 +110,7 @@ impl Entries {
         }
     }
 
-    /// Moves up to `max` ids, the least first, into the columns; returns false if the set is then empty.
+    /// Moves up to `max` ids, the least first, from the set into the columns. Returns false if the set is then empty.
     pub(super) fn drain(
         &mut self,
         time: i64,
@@ -153,7 +153,8 @@ impl Entries {
         }
     }
 
-    /// Converts containers to run containers if these are smaller, and the set to an inline range if possible.
+    /// Converts each container to a run container if that is smaller. If the ids form a single range, converts the set
+    /// to an inline range.
     pub(super) fn optimize(&mut self) {
         match self {
             Self::Range(..) => {}
@@ -183,7 +184,8 @@ impl Entries {
             Self::Range(..) => 0,
             Self::Narrow(bitmap) => bitmap_bytes(bitmap),
             Self::Wide(treemap) => {
-                // A B-tree of keys and bitmaps: one leaf of eleven for the few keys there are.
+                // The treemap is a B-tree of keys and bitmaps. Six of the eleven places of a leaf are assumed to be
+                // used.
                 let leaf = 11 * (size_of::<u32>() + size_of::<RoaringBitmap>()) + 16;
                 let leaves = treemap.bitmaps().count().div_ceil(6);
                 size_of::<RoaringTreemap>()
@@ -206,7 +208,7 @@ impl Entries {
             }
             Self::Narrow(bitmap) => bitmap.serialize_into(&mut bytes).map(|()| false),
             Self::Wide(treemap) => {
-                // The ids beyond 32 bits may have been removed.
+                // If all ids beyond 32 bits were removed, the 32-bit format suffices.
                 let mut parts = treemap.bitmaps().filter(|(_, part)| !part.is_empty());
                 match (parts.next(), parts.next()) {
                     (Some((0, narrow)), None) => narrow.serialize_into(&mut bytes).map(|()| false),
@@ -229,8 +231,8 @@ impl Entries {
         }
     }
 
-    /// Decodes roaring's portable format, the 64-bit one if `wide` is true. `None` for other bytes, for an empty set,
-    /// and for an id outside int64.
+    /// Decodes roaring's portable format; if `wide` is true, the 64-bit format. `None` for other bytes, for an empty
+    /// set, and for an id outside int64.
     pub(super) fn from_roaring(bytes: &[u8], wide: bool) -> Option<Self> {
         let mut rest = bytes;
         let mut entries = if wide {
@@ -252,7 +254,7 @@ impl Entries {
         rest.is_empty().then_some(entries)
     }
 
-    /// Calls `visit` with the maximal ranges of ids, in order.
+    /// Calls `visit` in order with the first and the last id of each range of consecutive ids.
     pub(super) fn for_each_range(&self, mut visit: impl FnMut(u64, u64)) {
         match self {
             Self::Range(first, last) => visit(*first, *last),
@@ -284,11 +286,12 @@ impl Entries {
 
 fn bitmap_bytes(bitmap: &RoaringBitmap) -> usize {
     let statistics = bitmap.statistics();
-    // The crate counts four bytes for each of an array's u16, and a bitset's 65,536 bits as bytes.
+    // The statistics of the crate are too large: they count four bytes for each u16 of an array, and 65,536 bytes for
+    // the 65,536 bits of a bitset.
     let arrays = statistics.n_bytes_array_containers as usize / 2;
     let bitsets = statistics.n_bitset_containers as usize * 8192;
     let containers = statistics.n_containers as usize;
-    // The vector of containers starts at four and doubles.
+    // The vector of containers first has room for four containers, and doubles when it is full.
     let reserved = if containers == 0 { 0 } else { containers.next_power_of_two().max(4) };
     arrays + bitsets + statistics.n_bytes_run_containers as usize + reserved * CONTAINER_BYTES
 }

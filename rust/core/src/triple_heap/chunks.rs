@@ -6,7 +6,7 @@
 use super::packing::{Extent, Messages};
 use crate::delayed::Delayed;
 
-/// The number of messages in a chunk. It takes 24 KiB before it is packed.
+/// The number of messages in a chunk. Before it is packed, a chunk takes 24 KiB.
 const CHUNK: usize = 1024;
 
 #[derive(Debug, Clone, Default)]
@@ -28,7 +28,7 @@ impl Chunks {
     fn pack(&mut self) {
         let extent = Extent::of(&self.open);
         if self.full.len() == self.full.capacity() {
-            // By a quarter: a header has a hundredth of its messages' bytes.
+            // Grow by a quarter. The header of a chunk takes a hundredth of the bytes of its messages.
             self.full.reserve_exact((self.full.len() / 4).max(4));
         }
         self.full.push((extent, Messages::new(&self.open, &extent)));

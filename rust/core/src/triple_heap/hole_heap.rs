@@ -1,9 +1,9 @@
-//! A binary heap on one flat vector. While a message is moved, its place is a hole, so that each other message is
-//! written once.
+//! A binary heap on one flat vector. While a message is moved to its place, the vector has a hole instead of the
+//! message. So each other message that moves is written only once.
 //!
-//! It is the usual fast heap (apache/pulsar#26010 with 24-byte tuples). [`super::TripleLongHeap`] uses such a heap for
-//! its next few messages. The benches compare the ladder queue with it. A d-ary heap is not faster for tuples of 24
-//! bytes.
+//! It is the usual fast heap (apache/pulsar#26010 with 24-byte tuples). [`super::TripleLongHeap`] uses it for messages
+//! that are added before the end of its earliest bucket. The benches compare the ladder queue with this heap. A d-ary
+//! heap is not faster for tuples of 24 bytes.
 
 use crate::delayed::Delayed;
 use crate::error::Validity;
@@ -15,7 +15,7 @@ pub struct HoleHeap {
 }
 
 impl HoleHeap {
-    /// Adds a message. Each greater parent moves down once, and the message is written once.
+    /// Adds a message. Each parent that is greater than the message moves down, and then the message is written once.
     #[inline]
     pub fn push(&mut self, message: Delayed) {
         let mut hole = self.messages.len();
@@ -42,7 +42,8 @@ impl HoleHeap {
         Some(least)
     }
 
-    /// Moves lesser children up into the hole at `hole` until `message` fits there.
+    /// Stores `message` at or below the hole at index `hole`. While a child of the hole is less than `message`, the
+    /// lesser child moves up and its place becomes the hole.
     fn sift_down(&mut self, mut hole: usize, message: Delayed) {
         let messages = &mut self.messages[..];
         loop {
@@ -111,7 +112,7 @@ impl HoleHeap {
 }
 
 impl From<Vec<Delayed>> for HoleHeap {
-    /// Builds a heap of messages in O(n).
+    /// Builds a heap of these messages. O(n).
     fn from(messages: Vec<Delayed>) -> Self {
         let mut heap = Self { messages };
         for hole in (0..heap.messages.len() / 2).rev() {

@@ -1,8 +1,8 @@
 //! The packing of each message into one integer. The integers have the same order as the messages.
 //!
-//! Times, ledgers and entries of neighbouring messages differ in few bits. The differences from the least value of each
-//! column, concatenated, mostly fit into 64 bits. This takes a third of the memory, and sorting compares integers
-//! instead of triples.
+//! Times, ledgers and entries of neighbouring messages differ in few bits. For each message, the differences from the
+//! least value of each column are concatenated. They mostly fit into 64 bits. This takes a third of the memory, and
+//! sorting compares integers instead of triples.
 
 use crate::delayed::Delayed;
 
@@ -14,7 +14,7 @@ pub(super) struct Extent {
 }
 
 impl Extent {
-    /// The extent of no messages.
+    /// The extent of an empty collection of messages.
     pub(super) const NONE: Self = Self {
         least: Delayed::new(i64::MAX, i64::MAX, i64::MAX),
         greatest: Delayed::new(i64::MIN, i64::MIN, i64::MIN),
@@ -39,7 +39,8 @@ impl Extent {
     }
 }
 
-/// The layout of packed messages of one extent. The time has the highest bits, the entry the lowest.
+/// The layout of packed messages whose values are in one extent. The highest bits are the time, the lowest bits are the
+/// entry id.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Packing {
     least: Delayed,
@@ -57,7 +58,7 @@ impl Packing {
         let ledger_shift = bits(least.entry_id, greatest.entry_id);
         let time_shift = ledger_shift + bits(least.ledger_id, greatest.ledger_id);
         let whole = time_shift + bits(least.deliver_at_ms, greatest.deliver_at_ms);
-        // A shift by all 64 would be none.
+        // A shift by 64 bits would overflow, so it is not allowed.
         (whole <= u64::BITS && time_shift < u64::BITS).then_some(Self {
             least: *least,
             ledger_shift,
@@ -85,7 +86,7 @@ impl Packing {
     }
 }
 
-/// Messages of one extent, with 8 bytes each if they can be packed, otherwise 24 bytes.
+/// A list of messages. Each message takes 8 bytes if the messages can be packed, otherwise 24 bytes.
 #[derive(Debug, Clone)]
 pub(super) enum Messages {
     Packed(Packing, Vec<u64>),
@@ -123,7 +124,7 @@ impl Messages {
         unpacked.chain(plain.iter().copied())
     }
 
-    /// Moves the messages from index `start` to the end into `into`, sorted with the earliest last.
+    /// Removes the messages from index `start` to the end, and appends them to `into`, sorted with the earliest last.
     pub(super) fn take_descending(&mut self, start: usize, into: &mut Vec<Delayed>) {
         match self {
             Self::Packed(packing, keys) => {

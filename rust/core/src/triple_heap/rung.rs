@@ -2,8 +2,8 @@
 //! first.
 //!
 //! The initial messages of a rung are in one flat vector, the latest bucket first. So opening a bucket truncates the
-//! vector, and memory is released while the rung is emptied. Messages added later to an unopened bucket are in a vector
-//! of that bucket.
+//! vector, and memory is released while the rung is emptied. Messages that are added later to an unopened bucket are in
+//! a separate vector for that bucket.
 
 use super::SORT_MAX;
 use super::packing::{Extent, Messages, Packing, sort_descending};
@@ -13,18 +13,20 @@ use crate::error::Validity;
 #[derive(Debug, Clone)]
 pub(super) struct Rung {
     base: i64,
-    /// The bucket of a time is `min((time - base) >> shift, buckets - 1)`.
+    /// The index of the bucket of a time is `min((time - base) >> shift, buckets - 1)`.
     shift: u32,
-    /// The next bucket to open. All earlier buckets were opened.
+    /// The index of the next bucket to open. All earlier buckets were opened.
     next: usize,
     flat: Messages,
-    /// The start of bucket `b` in `flat`; its end is the start of bucket `b - 1`.
+    /// `starts[b]` is the start of bucket `b` in `flat`. The bucket ends at `starts[b - 1]`, because later buckets are
+    /// stored first.
     starts: Vec<u32>,
     late: Vec<Vec<Delayed>>,
 }
 
 impl Rung {
-    /// Creates a rung of `length` messages with buckets of about `aim` messages; `None` if all times are equal.
+    /// Creates a rung of `length` messages with buckets of about `aim` messages; `None` if all times are equal or there
+    /// are more than 2^32 - 1 messages.
     pub(super) fn cut(
         messages: impl Iterator<Item = Delayed> + Clone,
         length: usize,
@@ -32,7 +34,8 @@ impl Rung {
         aim: usize,
     ) -> Option<Self> {
         let (least, greatest) = (extent.least.deliver_at_ms, extent.greatest.deliver_at_ms);
-        // `starts` counts in 32 bits; a longer one is cut into fewer by its parent or sorted whole.
+        // The indexes in `starts` have 32 bits, so more messages do not fit into a rung. The caller sorts them as a
+        // whole.
         if least >= greatest || length > u32::MAX as usize {
             return None;
         }
@@ -71,7 +74,7 @@ impl Rung {
         Some(Self { base: least, shift, next: 0, flat, starts: ends, late })
     }
 
-    /// Adds a message if its bucket was not opened; returns whether it was added.
+    /// Adds a message if this rung has an unopened bucket for it; returns whether it was added.
     #[inline]
     pub(super) fn push(&mut self, message: Delayed) -> bool {
         if message.deliver_at_ms < self.base {
@@ -84,15 +87,15 @@ impl Rung {
         }
         let late = &mut self.late[bucket];
         if late.len() == late.capacity() {
-            // By halves instead of doubling: thousands of buckets would waste a quarter of the memory.
+            // Grow by a half. If thousands of buckets doubled, a quarter of the memory would be unused.
             late.reserve_exact((late.len() / 2).max(8));
         }
         late.push(message);
         true
     }
 
-    /// Moves the messages of the next bucket that is not empty into `bucket`, which must be empty. They are sorted with
-    /// the earliest last, unless there are more than `SORT_MAX`. Returns false if no bucket is left.
+    /// Opens the next bucket that has messages, and moves them into the empty vector `bucket`. Up to `SORT_MAX`
+    /// messages are sorted, with the earliest last; more messages are not sorted. Returns false if no bucket is left.
     pub(super) fn open(&mut self, bucket: &mut Vec<Delayed>) -> bool {
         while self.next < self.late.len() {
             let start = self.starts[self.next] as usize;
