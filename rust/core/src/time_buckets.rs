@@ -4,9 +4,9 @@
 //! ids are stored as a compressed set. [`Rounding`] determines the time at which a message of a bucket is due.
 //!
 //! ```text
-//! open      the run being filled: one bucket, one ledger, first..=last     an add in order: two compares
-//! buckets   B-tree of bucket → vector of (ledger, entries) by ledger
-//! entries   one range in place, else roaring (array, bitset or run containers)
+//! open      the run that is being filled: ids first..=last of one ledger in one bucket; adding the next id is cheap
+//! buckets   B-tree: bucket → vector of (ledger, entries), sorted by ledger
+//! entries   one range, stored inline, or a roaring bitmap (array, bitset or run containers)
 //! ```
 //!
 //! The open run keeps the index small *while it is filled*: consecutive ids become a range directly, without a bitmap.

@@ -6,11 +6,12 @@
 //! right:
 //!
 //! ```text
-//! top      unsorted, everything later than the ladder                     adds: a push
-//! rungs    time ranges cut into buckets, each rung inside the bucket      adds: a push into a bucket
-//!          of the rung above that was opened last
-//! bottom   the earliest bucket, sorted, and a small binary heap           pops: from the back of a vector
-//!          (`near`) of messages added before the bucket's end
+//! top      unsorted messages, all later than the ladder                   add: a push
+//! rungs    time ranges, divided into buckets. Each rung has the range     add: a push into a bucket
+//!          of the bucket that was opened last in the rung outside it
+//! bottom   the messages of the earliest bucket, sorted                    pop: from the end of a vector
+//! near     a small binary heap of messages that are added later           add, pop: a heap operation
+//!          and are due before the end of that bucket
 //! ```
 //!
 //! When `bottom` and `near` are empty, the next bucket is opened. A small bucket is sorted; a larger bucket is split

@@ -6,10 +6,11 @@
 //! seek      file, sequence, ledger id, entry id
 //! order     file and sequence of the first acknowledgment, file and sequence of the last
 //! settings  file, sequence, JSON text
-//! flaw      file, sequence + 1 (0: none), number
+//! flaw      file, sequence + 1 (0: no sequence), number of the flaw
 //! deleted   file, sequence
-//! trimmed   the first ledger that is left
-//! ledger    entries, last entry acknowledged cumulatively + 2 (0: none), acknowledged entries, sizes, ack sets
+//! trimmed   the least ledger id that is not deleted
+//! ledger    number of entries, last cumulatively acknowledged entry + 2 (0: none), acknowledged entries, batch sizes,
+//!           ack sets
 //! ```
 //!
 //! A part is present if its flag is set. Numbers are varints. A text follows its length. A pair is a (topic,

@@ -1,12 +1,14 @@
 //! The encoding of `TimeBuckets` as bytes.
 //!
 //! ```text
-//! "AKTB" · version 1 · bits u8 · rounding u8 (0 down, 1 up, 2 bucket end) · varint buckets
-//! bucket   varint first: zigzag of (key >> bits); then the step from the one before
-//!          varint ledgers; ledger: varint id, then steps · kind u8
-//!          0  one range: varint first, varint last - first
-//!          1  varint length, portable 32-bit roaring      2  … portable 64-bit roaring
-//! CRC-32   of all before, little-endian
+//! "AKTB" · version 1 · bits u8 · rounding u8 (0 down, 1 up, 2 bucket end) · varint number of buckets · buckets · CRC-32
+//! bucket   varint: the zigzag of the first key, then the difference from the previous key
+//!          varint number of ledgers · ledgers
+//! ledger   varint: the first id, then the difference from the previous id · kind u8 · entry ids of this kind:
+//!          0  one range: varint first id, varint last id - first id
+//!          1  varint length in bytes, portable 32-bit roaring bitmap
+//!          2  varint length in bytes, portable 64-bit roaring bitmap
+//! CRC-32   of all previous bytes, little-endian
 //! ```
 
 use super::{Entries, Error, Result, Rounding, TimeBuckets, insert};
