@@ -35,7 +35,7 @@ pub const CHANGES_MAX: usize = 1 << 16;
 /// A chunk with fewer sets than this is joined with a neighbouring chunk.
 const SETS_MIN: usize = SETS_MAX / 4;
 
-/// A map from positions to ack sets. The module documentation describes its representation.
+/// A map from the positions of entries to ack sets. The module documentation describes its representation.
 #[derive(Debug, Default)]
 pub struct AckSets {
     ledgers: BTreeMap<i64, Vec<Chunk>>,
@@ -49,9 +49,9 @@ pub struct AckSets {
 /// The state of the change marks.
 #[derive(Debug, Clone, Copy, Default)]
 struct Tracking {
-    /// Whether the marks of changes since the last save are complete.
+    /// Whether every change since the last save has set its mark.
     has_changed: bool,
-    /// Whether the marks of changes since the current save began are complete.
+    /// Whether every change since the current save began has set its mark.
     has_since: bool,
     /// Whether anything changed since the last save began.
     is_moved: bool,
@@ -218,8 +218,9 @@ impl AckSets {
         Effect::Left(count)
     }
 
-    /// Calls [`Self::intersect`] for each row, in order. The words of row `i` end at `words[ends[i]]`. After a row that
-    /// leaves an entry without unacknowledged messages, later rows of this entry change nothing.
+    /// Calls [`Self::intersect`] for each row, in order. The words of row `i` are `words[ends[i - 1]..ends[i]]`; those
+    /// of row 0 begin at 0. After a row that leaves an entry without unacknowledged messages, later rows of this entry
+    /// change nothing.
     ///
     /// # Errors
     /// [`Error::Value`] if `ends` does not rise from 0 to the number of words.
@@ -279,7 +280,8 @@ impl AckSets {
         true
     }
 
-    /// Removes the sets of entries at or before a position; returns their number. O(1) if there is no such set.
+    /// Removes the sets of entries at or before a position; returns the number of removed sets. O(1) if there is no
+    /// such set.
     pub fn remove_up_to(&mut self, last: Position) -> usize {
         let before = self.len;
         while let Some(first) = self.ledgers.first_entry()
@@ -305,17 +307,17 @@ impl AckSets {
         before - self.len
     }
 
-    /// Removes the sets of the entries in `acked`; returns their number. O(sets).
+    /// Removes the sets of the entries in `acked`; returns the number of removed sets. O(sets).
     pub fn remove_ranges(&mut self, acked: &PositionRangeSet) -> usize {
         self.retain(|position, _| !acked.contains(position.ledger_id, position.entry_id))
     }
 
-    /// Removes the sets without unacknowledged messages; returns their number. O(sets).
+    /// Removes the sets without unacknowledged messages; returns the number of removed sets. O(sets).
     pub fn remove_empty(&mut self) -> usize {
         self.retain(|_, set| !set.stored().is_empty())
     }
 
-    /// Removes the sets for which `keeps` is false; returns their number. O(sets).
+    /// Removes the sets for which `keeps` returns false; returns the number of removed sets. O(sets).
     pub fn retain(&mut self, mut keeps: impl FnMut(Position, AckSet<'_>) -> bool) -> usize {
         let before = self.len;
         let ledger_ids: Vec<i64> = self.ledger_ids().collect();
@@ -327,8 +329,8 @@ impl AckSets {
         before - self.len
     }
 
-    /// Removes the sets of a ledger for which `keeps` is false. `keeps` is called only for chunks that can have entries
-    /// from `first` to `last`.
+    /// Removes the sets of a ledger for which `keeps` returns false. `keeps` is called only for chunks that can have
+    /// entries from `first` to `last`.
     fn retain_between(
         &mut self,
         ledger_id: i64,

@@ -154,13 +154,13 @@ pub trait DelayedIndex {
         entry_ids: &[i64],
     ) -> Result<usize>;
 
-    /// Removes and returns up to `max` messages that are due at `now_ms`, the earliest first.
+    /// Removes up to `max` messages that are due at `now_ms`, and returns them, the earliest first.
     ///
     /// # Errors
     /// [`Error::Memory`] if memory does not suffice for the columns. Nothing is removed then.
     fn pop_due(&mut self, now_ms: i64, max: usize) -> Result<DelayedColumns>;
 
-    /// Returns whether the index has the message. Its time must be the one with which it was added.
+    /// Returns whether the index has the message. `message` must have the delivery time with which it was added.
     fn contains(&mut self, message: Delayed) -> bool;
 
     /// Removes the message; returns whether the index had it. If the heap has equal messages, one of them is removed.

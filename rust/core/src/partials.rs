@@ -201,8 +201,8 @@ struct Ledger {
     ledger_id: i64,
     /// The minimum number of entries of the ledger, according to the events.
     entries: i64,
-    /// The last entry of this ledger up to which everything is acknowledged. -1 means that only the earlier ledgers are
-    /// acknowledged. `None` without a cumulative acknowledgment.
+    /// The last entry that a cumulative acknowledgment includes: this entry and everything before it are acknowledged.
+    /// -1 means that only the entries of earlier ledgers are acknowledged. `None` without a cumulative acknowledgment.
     up_to: Option<i64>,
     acked: EntrySet,
     batches: Batches,
@@ -316,7 +316,7 @@ impl Partials {
         self.pairs.len()
     }
 
-    /// Returns whether the fold is empty.
+    /// Returns whether there are no pairs.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.pairs.is_empty()

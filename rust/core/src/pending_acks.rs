@@ -7,7 +7,7 @@
 //!
 //! **Reason.** Dispatch delivers entry ids almost in order, and an advance of the mark-delete position removes the
 //! first ones. In a window, an entry is found by a shift, without hashing its id. The entries are in order without
-//! sorting, and a prefix is removed page by page. An entry takes no bytes for its id, only the low bytes in which its
+//! sorting, and a prefix is removed page by page. An entry needs no bytes for its id, only the low bytes in which its
 //! value differs from the other values of the page. By comparison, the design of apache/pulsar#26024 has a hash map and
 //! a bit set for each ledger, and hashes the id of every entry that it removes.
 //!
@@ -29,7 +29,8 @@ use crate::error::{Result, Validity, invariant};
 use directory::Directory;
 use window::split;
 
-/// A sorted map from position to [`PendingAck`], optimised for consecutive entries that move forward.
+/// A sorted map from position to [`PendingAck`], optimised for consecutive entries that are added at the end and
+/// removed from the front.
 #[derive(Debug, Clone, Default)]
 pub struct PendingAcks {
     directory: Directory,
@@ -251,7 +252,7 @@ impl PendingAcks {
         }
     }
 
-    /// Calls `visit` with every entry up to and including a position, in order.
+    /// Calls `visit` in order with every entry up to and including a position.
     pub fn for_each_up_to(
         &self,
         ledger_id: i64,

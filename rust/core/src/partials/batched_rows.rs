@@ -20,14 +20,14 @@ const RUN_MAX: usize = 2_048;
 const EXISTS: u8 = 1;
 const ACK: u8 = 2;
 const UP_TO: u8 = 4;
-/// The event must belong to a subscription, not to a topic as a whole.
+/// A flag: the event must belong to a subscription, not to the topic as a whole.
 const OWNED: u8 = 8;
 const OTHER: u8 = 16;
 
 /// The places ([`Order`]) of the first and the last acknowledgment, if there are any.
 type Span = Option<(Order, Order)>;
 
-/// The effects of each kind, and memory that is reused for each run.
+/// The effects of each kind of event, and buffers that are reused for each run.
 pub(super) struct BatchedRows {
     /// The effects of each kind, as flags. The index is the code of the kind.
     does: Vec<u8>,

@@ -1,15 +1,15 @@
 //! The batches of one ledger: the number of messages of each entry, and the messages that are not acknowledged.
 //!
 //! An acknowledgment of one batch index does not contain the size of the batch. So a set begins as an unlimited number
-//! of ones (unacknowledged messages). After the words of a broker's ack set, all messages are acknowledged. Two sets
-//! are joined by AND.
+//! of ones (unacknowledged messages). After the words of a broker's ack set, all messages are acknowledged. Two sets of
+//! the same batch are merged by AND.
 //!
 //! Representation: pages of [`PAGE`] consecutive entries, in order of first use. If there are more than
-//! [`PAGES_SCANNED_MAX`] pages, a hash table maps page numbers to pages. The page that was used last is found by one
-//! comparison. A set of one word is stored in the slot of its entry, so a message costs a look-up and an AND, and an
-//! entry takes 14 bytes. A longer set is in the vector `words`: a header, the words of the set, and spare room. If a
-//! set needs more words than its room, it is moved to the end of the vector. Invariant: each page has an entry with a
-//! size, a set or both.
+//! [`PAGES_SCANNED_MAX`] pages, a hash table maps page numbers to pages. If an entry is in the page that was used last,
+//! one comparison finds the page. A set of one word is stored in the slot of its entry, so a message costs a look-up
+//! and an AND, and an entry takes 14 bytes. A longer set is in the vector `words`: a header, the words of the set, and
+//! spare room. If a set needs more words than its room, it is moved to the end of the vector. Invariant: each page has
+//! an entry with a size, a set or both.
 
 use std::collections::HashMap;
 
@@ -91,7 +91,7 @@ impl<'a> Left<'a> {
         Self { words: Words::Many(words), is_endless }
     }
 
-    /// Returns the words without redundant words at the end.
+    /// Returns the words. Final words that have the same bits as everything after them are dropped.
     pub(super) fn words(&self) -> &[u64] {
         let words = match &self.words {
             Words::One(word) => word,

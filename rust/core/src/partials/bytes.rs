@@ -13,8 +13,8 @@
 //!           ack sets
 //! ```
 //!
-//! A part is present if its flag is set. Numbers are varints. A text follows its length. A pair is a (topic,
-//! subscription). Acknowledged entries are ranges, or words of 64 bits if these are shorter.
+//! Each field after the flags is present if its flag is set. Numbers are varints. A text follows its length. A pair is
+//! a (topic, subscription). Acknowledged entries are ranges, or words of 64 bits if these are shorter.
 
 use super::batches::{Batch, Batches, Left};
 use super::joining::Part;
@@ -216,7 +216,7 @@ fn put_entries(out: &mut FrameWriter, entries: &EntrySet) {
     };
     let first_word = (lower + 1) / 64;
     let words = (last / 64 - first_word + 1) as usize;
-    // A range takes two bytes at least.
+    // A range takes at least two bytes.
     if words.saturating_mul(4) <= entries.len() {
         let mut bits = vec![0; words];
         entries.write_words(first_word, &mut bits);

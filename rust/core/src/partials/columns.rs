@@ -1,5 +1,5 @@
-//! Cursors as columns in the layout of Arrow. The columns are those of the table `CURSORS`. A pair is a (topic,
-//! subscription).
+//! Cursors as columns in the layout of Arrow: the columns of the table `CURSORS`, with one row for each pair. A pair is
+//! a (topic, subscription).
 
 use std::io::Write;
 
@@ -80,17 +80,17 @@ pub struct CursorColumns {
     pub compact: Texts,
     /// The sizes of batches, packed; see [`Cursor::packed_sizes`].
     pub batch_sizes: Texts,
-    /// The index of the first ack set of each row.
+    /// The index of the first ack set of each row, and the end of the last row's ack sets.
     pub batch_offsets: Vec<i32>,
     /// The position of each ack set, as Pulsar prints it.
     pub batch_keys: Texts,
-    /// The index of the first word of each ack set.
+    /// The index of the first word of each ack set, and the end of the last set's words.
     pub word_offsets: Vec<i32>,
     /// The words of all ack sets.
     pub words: Vec<i64>,
     /// The number of acknowledged messages of each ack set; see [`Cursor::acked_in_batches`].
     pub batch_acked: Vec<i64>,
-    /// The index of the first ledger of each row.
+    /// The index of the first ledger of each row, and the end of the last row's ledgers.
     pub ledger_offsets: Vec<i32>,
     /// The id of each ledger.
     pub ledger_ids: Vec<i64>,
@@ -194,7 +194,7 @@ impl CursorColumns {
         }
     }
 
-    /// Returns the approximate number of bytes of the columns.
+    /// Returns the approximate size of all columns in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let texts =

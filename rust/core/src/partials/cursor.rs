@@ -1,5 +1,5 @@
-//! The computation of a subscription's cursor from its partial, by the mark-delete rule. A pair is a (topic,
-//! subscription).
+//! The computation of a subscription's cursor from its partial (the folded effect of its events), by the mark-delete
+//! rule. A pair is a (topic, subscription).
 
 use std::cmp::Ordering;
 use std::io::Write;
@@ -48,11 +48,11 @@ impl SizeRun {
 /// The cursor of a subscription after all its events.
 #[derive(Debug, Clone)]
 pub struct Cursor {
-    /// The state to persist.
+    /// The cursor state that a broker persists.
     pub info: PositionInfo,
     /// The topic's ledgers.
     pub ledgers: Ledgers,
-    /// The batch size of each entry with a batch, in order of position.
+    /// The sizes of all batches, as runs of entries with the same size, in order of position.
     pub sizes: Vec<SizeRun>,
 }
 

@@ -16,8 +16,9 @@ pub(super) struct Part {
 }
 
 impl Partials {
-    /// Merges all of `other` into this object. `topics`, `subscriptions` and `transactions` map the numbers of `other`
-    /// to the numbers here. The ledgers of the topics ([`Self::set_ledgers`]) do not change. O(size of `other`).
+    /// Merges all of `other` into this object. `topics`, `subscriptions` and `transactions` map the numbers that
+    /// `other` uses to the numbers that this object uses. The ledgers of the topics ([`Self::set_ledgers`]) do not
+    /// change. O(size of `other`).
     ///
     /// # Panics
     /// If a number of `other` is not in its mapping.

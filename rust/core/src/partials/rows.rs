@@ -197,7 +197,8 @@ fn runs(pairs: &[u32]) -> usize {
     pairs.windows(2).filter(|two| two[0] != two[1]).count()
 }
 
-/// Returns the row indexes in the order of groups of [`PAIRS_PER_GROUP`] pairs. Rows of one pair keep their order.
+/// Returns the row indexes, grouped by pair number: first the rows of the first [`PAIRS_PER_GROUP`] pairs, then the
+/// rows of the next, and so on. Rows of one group keep their order.
 ///
 /// If the rows of many subscriptions are mixed, each row waits for memory several times.
 fn order_by_pair_group(pairs: &[u32], count: usize) -> Vec<u32> {

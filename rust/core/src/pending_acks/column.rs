@@ -7,7 +7,8 @@
 
 /// The number of entries in a page. So one 64-bit word has a bit for each entry.
 pub(super) const SLOTS: usize = 64;
-/// The number of bytes after the last column. So four bytes can be read at the start of the last value, for any width.
+/// The number of unused bytes after the last column. With them, four bytes can be read from the start of the last
+/// value, for any width.
 pub(super) const PADDING: usize = 4;
 
 /// The number of stored low bytes of each value.
@@ -122,7 +123,7 @@ impl Column {
 
 /// Calls `visit` with the values of two columns of a full page, slot by slot.
 ///
-/// There is a separate loop for each pair of widths, because most pages are full and so most of the time is spent here.
+/// There is a separate loop for each pair of widths, because most pages are full.
 #[inline]
 pub(super) fn zip(
     (first, bytes): (Column, &[u8]),

@@ -69,8 +69,8 @@ impl Directory {
         self.order.first().copied()
     }
 
-    /// Returns the ledgers in order of id. Dispatch adds ledgers in order, so a ledger is mostly at the next index of
-    /// the array. This index is tried before the hash map.
+    /// Returns the ledgers in order of id. Dispatch adds ledgers in order, so each ledger is mostly at the array index
+    /// after the previous one. This index is tried before the hash map.
     pub(super) fn iter(&self) -> impl Iterator<Item = &PendingLedger> {
         let mut behind = 0;
         self.order.iter().map(move |&id| {

@@ -123,7 +123,7 @@ impl PendingLedger {
         }
     }
 
-    /// Removes the entries of a page whose slots are set in the mask `slots`; returns the number of removed entries.
+    /// In a page, removes the entries whose slots are set in the mask `slots`; returns the number of removed entries.
     #[inline]
     pub(super) fn discard(&mut self, page: i64, slots: u64) -> usize {
         let discarded = match &mut self.form {

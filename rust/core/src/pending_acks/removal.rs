@@ -2,8 +2,8 @@
 //!
 //! When the handler for an entry runs, the entry must no longer be in the map, and the handler may call the map. So a
 //! call first removes all its entries. The notifications then run while the map is not borrowed. If the notification
-//! for an entry fails, this entry and all later entries are put back. No entry is lost, and no
-//! notification succeeds twice.
+//! for an entry fails, this entry and all later entries are put back. No entry is lost, and no notification succeeds
+//! twice.
 
 use super::{PendingAck, PendingAcks};
 

@@ -29,8 +29,8 @@ struct Index {
 }
 
 impl Index {
-    /// Returns the bit of an entry; `None` if the entry is before `first_word`, or if the index would need more than
-    /// `words_max` words.
+    /// Returns the index of the bit for an entry; `None` if the entry is before `first_word`, or if the index would
+    /// need more than `words_max` words.
     fn bit(&self, entry_id: i64, words_max: usize) -> Option<usize> {
         let (word, bit) = split(entry_id);
         let word = usize::try_from(word.checked_sub(self.first_word)?).ok()?;
@@ -121,7 +121,7 @@ impl Sparse {
         Some(PendingAck::unpack(value))
     }
 
-    /// Removes the entries of a 64-entry page whose slots are set in the mask `slots`; returns the number of removed
+    /// In a 64-entry page, removes the entries whose slots are set in the mask `slots`; returns the number of removed
     /// entries.
     pub(super) fn discard(&mut self, page: i64, mut slots: u64) -> usize {
         let mut discarded = 0;
@@ -197,7 +197,7 @@ impl Sparse {
         Ok(())
     }
 
-    /// Releases unused memory after a removal and rebuilds the index.
+    /// Releases the memory that is unused after a removal, and rebuilds the index.
     fn shrink(&mut self) {
         self.values.shrink_to_fit();
         self.rebuild_index();

@@ -16,7 +16,8 @@ pub(super) struct Window {
     pages: VecDeque<Page>,
 }
 
-/// Returns the page and the slot of an entry. The shift is arithmetic, so negative ids have pages too.
+/// Returns the number of an entry's page, and the entry's slot in the page. The shift is arithmetic, so negative ids
+/// have pages too.
 #[inline]
 pub(super) const fn split(entry_id: i64) -> (i64, u32) {
     (entry_id >> SLOT_BITS, (entry_id & ((1 << SLOT_BITS) - 1)) as u32)
@@ -114,7 +115,7 @@ impl Window {
         self.pages.get_mut(at)
     }
 
-    /// Removes the entries of a page whose slots are set in the mask `slots`; returns the number of removed entries.
+    /// In a page, removes the entries whose slots are set in the mask `slots`; returns the number of removed entries.
     #[inline]
     pub(super) fn discard(&mut self, page: i64, slots: u64) -> usize {
         let at = page.wrapping_sub(self.first_page) as usize;

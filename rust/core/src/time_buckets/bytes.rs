@@ -1,7 +1,7 @@
 //! The encoding of `TimeBuckets` as bytes.
 //!
 //! ```text
-//! "AKTB" · version 1 · bits u8 · rounding u8 (0 down, 1 up, 2 bucket end) · varint number of buckets · buckets · CRC-32
+//! "AKTB" · version 1 · bits u8 · rounding u8 (0 down, 1 up, 2 bucket end) · varint bucket count · buckets · CRC-32
 //! bucket   varint: the zigzag of the first key, then the difference from the previous key
 //!          varint number of ledgers · ledgers
 //! ledger   varint: the first id, then the difference from the previous id · kind u8 · entry ids of this kind:

@@ -178,7 +178,7 @@ impl Entries {
         *self = self.clone();
     }
 
-    /// Returns the heap bytes, computed from roaring's statistics.
+    /// Returns the size of the heap memory in bytes, computed from roaring's statistics.
     pub(super) fn heap_bytes(&self) -> usize {
         match self {
             Self::Range(..) => 0,
