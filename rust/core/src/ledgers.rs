@@ -30,7 +30,7 @@ pub enum LedgerState {
     Open,
     /// A ledger that no longer grows. It has its entries until it is trimmed.
     Closed,
-    /// Deleted with all its entries. Its id is never used again.
+    /// A ledger that was deleted with all its entries. Its id is never used again.
     Trimmed,
 }
 
@@ -84,8 +84,8 @@ impl Ledgers {
         Self::default()
     }
 
-    /// Creates the directory of `(ledger_id, entries)` pairs in any order. The greatest ledger is open if `open` is
-    /// set.
+    /// Creates the directory of `(ledger_id, entries)` pairs in any order. If `open` is true, the greatest ledger is
+    /// open.
     ///
     /// # Errors
     /// [`Error::Value`] for a negative number or a ledger named twice, [`Error::Protocol`] for a ledger below

@@ -11,8 +11,8 @@
 //! **Alternatives.** With tombstones, a map becomes slower under removals and insertions at constant size. Here a
 //! removal moves the following keys back by one slot, up to a gap or a key at its home. So time and memory depend only
 //! on the content. Because the slots are in order of hash, a failed search ends at the first greater hash. So searches
-//! stay cheap if 7/8 of the homes are used, and growing needs only one sequential pass. Because the map grows by a
-//! third instead of doubling, an entry takes 18 to 24 bytes. `hashbrown` is as fast (8 ns), but it has tombstones and
+//! stay cheap if 7/8 of the homes are used, and growing needs only one sequential pass. Because the map grows by about
+//! a third instead of doubling, an entry takes 18 to 24 bytes. `hashbrown` is as fast (8 ns), but it has tombstones and
 //! doubles.
 
 use std::fmt;
@@ -86,7 +86,7 @@ impl LongMap {
         self.get(key).is_some()
     }
 
-    /// Returns the value of `key` for a change in place. O(1).
+    /// Returns a mutable reference to the value of `key`. O(1).
     #[inline]
     pub fn get_mut(&mut self, key: i64) -> Option<&mut i64> {
         if key == GAP {
@@ -166,7 +166,7 @@ impl LongMap {
                 continue;
             }
             if keep(slot.0, slot.1) {
-                // `to` is never after `at`, because this pass only removes entries before `at`.
+                // `to` is never after `at`, because this pass removes entries before `at` and adds none there.
                 let to = self.home(hash(slot.0)).max(next);
                 self.slots[to] = slot;
                 next = to + 1;

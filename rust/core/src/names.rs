@@ -31,7 +31,7 @@ struct TextSlot {
 
 const FREE: TextSlot = TextSlot { hash: 0, number: u32::MAX };
 
-/// A text, and the name that is probably equal to it.
+/// A text to look up, and the known name that is probably equal to it.
 #[derive(Clone, Copy)]
 struct Guess<'a> {
     text: &'a [u8],

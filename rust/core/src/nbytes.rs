@@ -1,4 +1,4 @@
-//! Estimates of the heap bytes of types that do not report them.
+//! Estimates of the heap memory, in bytes, of types that do not report it.
 
 /// Returns the estimated size in bytes of a `BTreeMap` of `length` pairs that were inserted in order. Its nodes then
 /// use six of their eleven places.
