@@ -1,4 +1,4 @@
-//! The folded effect of events on many subscriptions. Two folds can be merged in any order.
+//! The combined effect of events on many subscriptions. Two folds can be merged in any order.
 //!
 //! Merging takes the maximum of ledger lengths, the union of acknowledged entries, the maximum of cumulative positions,
 //! and the AND of ack sets. It is commutative, associative and idempotent. So events may come in any order, from many
@@ -468,7 +468,7 @@ impl Partials {
         }
     }
 
-    /// Sets the settings of a subscription, unless later settings are known.
+    /// Sets the settings of a subscription, unless settings with a later (file, sequence) are known.
     pub fn set_settings(&mut self, pair: u32, order: Order, detail: String) {
         let known = self.pairs[pair as usize].rare.settings.as_ref().map(|settings| settings.0);
         if known.is_none_or(|known| self.compare(known, order) == Ordering::Less) {
@@ -517,7 +517,7 @@ impl Partials {
         flawed.min_by(|(_, a), (_, b)| self.compare_flaws(*a, *b)).map(|(pair, _)| pair as u32)
     }
 
-    /// Records a flaw of a pair, unless an earlier flaw is known.
+    /// Records a flaw of a pair, unless a flaw with an earlier (file, sequence) is known.
     pub fn note_flaw(&mut self, pair: u32, order: Order, flaw: Flaw) {
         let known = self.pairs[pair as usize].rare.flaw;
         let found = (order, flaw);
