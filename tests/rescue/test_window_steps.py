@@ -14,6 +14,7 @@ from ackwell.broker.stats import UnreadableSource
 from ackwell.errors import StatsError
 from ackwell.rescue import restoring, windows
 from ackwell.rescue.checksums import with_sha256
+from ackwell.rescue.policy_readers import UnreadPolicies
 from ackwell.rescue.refusals import RefusedError
 from ackwell.rescue.restoring import Report
 from ackwell.rescue.windows import Result, Window, begin, end, protected, release_all, unload_window
@@ -23,7 +24,7 @@ from tests.rescue.test_watch_rounds import FACTS, LOADED, OPEN, snapshot
 from tests.rescue.test_watch_rounds import answer as topic_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from ackwell.cluster.admin import BrokerFacts
     from ackwell.rescue.connection import Connection
@@ -126,6 +127,7 @@ def calls(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
     for each in (hold, release, take, plan, apply, check_holdable):
         monkeypatch.setattr(windows, each.__name__, each)
     monkeypatch.setattr(restoring, "remaining", remaining)
+    monkeypatch.setattr(windows, "wait_until_read", lambda *_: ())
     monkeypatch.chdir(tmp_path)
     return done
 
@@ -197,6 +199,32 @@ def test_every_hold_is_set_before_the_last_snapshots(calls: list[Any]) -> None:
     calls.clear()
     assert list(begin(of(Fake()), made)) == [Result(B, parts="lost")]
     assert calls == [("take", "b"), ("hold", "b"), ("take", "b")]
+
+
+LAGS = UnreadPolicies("shop/eu", "a broker lags", "unread")
+
+
+@pytest.mark.parametrize(
+    ("state", "note", "error"),
+    [
+        ("waiting", "a broker lags; waiting up to 90 s", "None"),
+        ("unknown", "a broker lags", "None"),
+        ("unread", "", "a broker lags; run the same command again"),
+    ],
+)
+def test_the_brokers_read_the_holds_before_the_last_snapshots(
+    state: Any, note: str, error: str, calls: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wait_until_read(admin: object, topics: Iterable[str]) -> Iterator[UnreadPolicies]:
+        calls.append(("read", *topics))
+        yield LAGS._replace(state=state)
+
+    monkeypatch.setattr(windows, "wait_until_read", wait_until_read)
+    first, second = begin(of(Fake()), window(A))
+    assert (first.name, first.note, str(first.error)) == (("shop/eu", ""), note, error)
+    assert second == Result(A, parts="lost")
+    assert [each[0] for each in calls] == ["take", "check", "hold", "read", "take"]
+    assert ("read", TOPIC) in calls
 
 
 def test_a_subscription_that_no_helper_may_join_is_not_held(
@@ -396,6 +424,20 @@ def test_nothing_is_unloaded_if_a_hold_fails(calls: list[Any], monkeypatch: pyte
     assert "unload" not in str(fake.done)
     assert ("open", TOPIC) not in fake.done
     assert made.folder.exists()
+
+
+def test_nothing_is_unloaded_if_a_broker_has_not_read_the_holds(
+    calls: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(windows, "wait_until_read", lambda *_: [LAGS._replace(state="waiting"), LAGS])
+    made = window(A)
+    fake = Fake()
+    first, second, last = unload_window(of(fake), made, TOPIC, [A])
+    assert first.note == "a broker lags; waiting up to 90 s"
+    assert str(second.error) == "a broker lags; run the same command again"
+    assert last.report is not None
+    assert "unload" not in str(fake.done)
+    assert not made.journal(A).exists()
 
 
 class Diagnosed:

@@ -14,7 +14,8 @@ import pytest
 
 from ackwell.errors import StatsError
 from ackwell.protocol.constants import SubscriptionType
-from ackwell.rescue import Connection, Plan, Report, Snapshot, apply, holding, windows
+from ackwell.rescue import Connection, Plan, Report, Snapshot, apply, holding, policy_readers, windows
+from ackwell.rescue.policy_readers import UnreadPolicies
 from ackwell.rescue.windows import Window, end
 from tests.commands import ackwell
 from tests.rescue.cluster import NAME, TOPIC, Cluster, cluster
@@ -92,6 +93,48 @@ def test_begin_prints_each_result_before_the_next_one(
     assert printed == [first, second]
     assert {first, second} == {f"{name!r} of {TOPIC}: held, with a snapshot" for name in (NAME, "second")}
     assert last.startswith("2 subscriptions are held. ")
+
+
+LAGS = UnreadPolicies("public/default", "a broker lags", "unread")
+
+
+def test_a_broker_that_has_not_read_the_holds_is_reported(
+    there: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there.fill()
+    with_type(there)
+    for state, code, text in (
+        ("unread", 3, "error: a broker lags; run the same command again\n"),
+        ("unknown", 0, "note: a broker lags\n"),
+        ("waiting", 0, "note: a broker lags; waiting up to 90 s\n"),
+    ):
+        monkeypatch.setattr(windows, "wait_until_read", lambda *_, to=state: [LAGS._replace(state=to)])
+        done = ackwell("rescue", "begin", "--admin", there.url, "--yes")
+        assert (done.code, done.err) == (code, text)
+        assert done.out.splitlines()[-1].startswith("1 subscriptions are held. ")
+
+
+def test_a_hold_and_an_unload_wait_until_the_brokers_have_read_the_hold(
+    there: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there.fill()
+    with_type(there)
+    acked = there.acked()
+    asked = list[str]()
+
+    def lagging(admin: object, topics: list[str], seconds: float) -> list[UnreadPolicies]:
+        asked.extend(topics)
+        return [LAGS._replace(state="waiting"), LAGS]
+
+    monkeypatch.setattr(policy_readers, "wait_until_read", lagging)
+    notes = "note: a broker lags; waiting up to 90 s\nerror: a broker lags; run the same command again\n"
+    assert rescue(there, "unload", TOPIC, NAME, "--yes", code=1) == notes
+    assert (there.rates, there.acked(), asked) == ({}, acked, [TOPIC])
+    assert [path for _, path in there.asked if path.endswith("/unload")] == []
+    text = rescue(there, "hold", TOPIC, NAME, "--journal", "journal", "--yes", code=1)
+    assert text.endswith(notes)
+    assert "is held. To end it: ackwell rescue release" in text
+    assert (len(there.rates), asked) == (1, [TOPIC, TOPIC])
 
 
 def test_a_seek_in_a_window_is_refused_and_its_hold_is_named_until_it_is_released(there: Cluster) -> None:

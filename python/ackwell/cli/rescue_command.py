@@ -340,7 +340,9 @@ def unload(
             )
             return
         try:
-            report = unload_topic(connection, topic, subscription, journal=journal, hold=hold_delivery)
+            report = unload_topic(
+                connection, topic, subscription, journal=journal, hold=hold_delivery, on_note=_print_note
+            )
         finally:
             if journal.exists():
                 _print_line(
@@ -378,13 +380,14 @@ def begin(
     Without --yes, the command reports the messages that the restart would
     redeliver. An unknown loss counts as a loss. If a subscription may lose
     only acknowledgments that a rescue cannot restore, such as those inside
-    batches, the command names the subscription and does not hold it. After
-    an interruption, run the same command again. After the restarts, run
+    batches, the command names the subscription and does not hold it. When
+    all holds are set, the command waits until every broker has read them.
+    After an interruption, run the same command again. After the restarts, run
     `ackwell rescue end`.
 
     Exit code: 0 all acknowledgments that can be restored are protected, 3
-    some are refused, 5 a source could not be read, 1 an error, 2 a wrong
-    command line.
+    some are refused or a broker has not read the holds, 5 a source could not
+    be read, 1 an error, 2 a wrong command line.
     """
     from ackwell.broker.writes import RESTARTS
     from ackwell.rescue.windows import Window, endangered, protected
@@ -644,6 +647,7 @@ def hold(
     from ackwell.rescue import hold as hold_delivery
     from ackwell.rescue.holding import check_holdable
     from ackwell.rescue.planning import attachable_type
+    from ackwell.rescue.policy_readers import check_read
 
     with connection:
         topic = _unpartitioned_topic(connection.admin, topic)
@@ -657,6 +661,7 @@ def hold(
         address = connection.admin.endpoint.shown_url
         end = f"ackwell rescue release --admin {address} --journal {journal} --yes"
         _print_line(f"{subscription!r} is held. To end it: {end}")
+        check_read(connection.admin, topic, on_note=_print_note)
 
 
 @app.command(cls=RescueCommand)
@@ -811,11 +816,18 @@ def _print_results(results: Iterable[Result]) -> int:
         if isinstance(each.error, RefusedError):
             _print_refusal(each.error, topic, subscription)
         elif each.error is not None:
-            warn(f"error: {subscription!r} of {topic}: {each.error}")
+            of = f"{subscription!r} of {topic}: " if subscription else ""
+            warn(f"error: {of}{each.error}")
+        elif each.note:
+            _print_note(each.note)
         elif each.report is not None:
             _print_line(str(each.report))
         failed += each.error is not None
     return failed
+
+
+def _print_note(note: str) -> None:
+    warn(f"note: {note}")
 
 
 def _print_not_held(found: Endangered) -> None:
@@ -832,7 +844,7 @@ def _print_begun(results: Iterable[Result], folder: Window) -> int:
     """Print each result of `begin` before the next one is requested; return the number of errors."""
     failed = once = 0
     for each in results:
-        if each.error is not None:
+        if each.error is not None or each.note:
             failed += _print_results([each])
             continue
         topic, subscription = each.name

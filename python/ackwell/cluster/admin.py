@@ -136,7 +136,7 @@ class Admin:
             raise ValueError(f"{requests_at_once} requests at once; expected at least 1")
         self.endpoint = endpoint
         self._requests_at_once = requests_at_once
-        self._brokers: Callable[[], frozenset[str]] = cache(self._listed_brokers)
+        self._clusters: Callable[[], dict[str, str]] = cache(self._listed_brokers)
         self._facts: dict[str, BrokerFacts] = {}
 
     def renewed(self) -> Admin:
@@ -348,7 +348,18 @@ class Admin:
 
     def brokers(self) -> frozenset[str]:
         """Return `host:port` of the admin API of each broker; empty if the brokers are not listed."""
-        return self._brokers()
+        return frozenset(self._clusters())
+
+    def owned_bundles(self, broker: str) -> list[str]:
+        """Return the bundles that a listed broker owns, as `tenant/namespace/range`. Raises `StatsError`.
+
+        Only a superuser may read them.
+        """
+        path = f"brokers/{_quote(self._clusters()[broker])}/{quoted(broker)}/ownedNamespaces"
+        owned = self._json(path)
+        if not isinstance(owned, dict):
+            raise StatsError("expected a JSON object of bundles", self.endpoint.address(path))
+        return list(owned)
 
     def _read_facts(self) -> BrokerFacts:
         """Request the broker's version and settings; list a missing one in `assumed`."""
@@ -521,7 +532,7 @@ class Admin:
         The queried broker redirects to the owner, or is the owner itself. A Pulsar proxy does not redirect,
         so the owner is looked up.
         """
-        if answer.redirected or len(self._brokers()) < 2 or answer.host in self._brokers():
+        if answer.redirected or len(self._clusters()) < 2 or answer.host in self._clusters():
             return answer.host
         with suppress(StatsError):
             found = self._json(f"/lookup/v2/topic/{topic_path(topic)}")
@@ -580,12 +591,12 @@ class Admin:
 
     def _cluster_hosts(self) -> frozenset[str]:
         """Return the host names of the cluster's brokers, without ports."""
-        hosts = (urlsplit(f"//{broker}").hostname for broker in self._brokers())
+        hosts = (urlsplit(f"//{broker}").hostname for broker in self._clusters())
         return frozenset(host for host in hosts if host)
 
-    def _listed_brokers(self) -> frozenset[str]:
-        """Return `host:port` of each broker that the queried broker lists."""
-        listed: set[str] = set()
+    def _listed_brokers(self) -> dict[str, str]:
+        """Return the cluster of each broker that the queried broker lists, by `host:port`."""
+        listed: dict[str, str] = {}
         clusters = self._names("clusters")
         for cluster in () if isinstance(clusters, UnreadableSource) else clusters:
             # Redirects are not followed here: this list decides which hosts are trusted.
@@ -595,8 +606,8 @@ class Admin:
             except StatsError:
                 continue
             if isinstance(brokers, list):
-                listed |= {broker for broker in brokers if broker and isinstance(broker, str)}
-        return frozenset(listed)
+                listed |= {broker: cluster for broker in brokers if broker and isinstance(broker, str)}
+        return listed
 
 
 class _Direct:

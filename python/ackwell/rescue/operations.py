@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -17,6 +17,7 @@ from ackwell.rescue.batch_parts import keep_parts
 from ackwell.rescue.checksums import with_sha256
 from ackwell.rescue.holding import held
 from ackwell.rescue.planning import Plan, attachable_type, known_settings, refuse_internal
+from ackwell.rescue.policy_readers import check_read
 from ackwell.rescue.refusals import RefusedError
 from ackwell.rescue.restoring import Report, check_restored, restore_after_unload, send
 from ackwell.rescue.snapshot import Snapshot, dump, read_snapshots, take
@@ -29,7 +30,13 @@ _SEAT_ATTEMPTS_MAX: Final = 5
 
 
 def unload(
-    connection: Connection, topic: str, subscription: str, *, journal: str | Path, hold: bool = True
+    connection: Connection,
+    topic: str,
+    subscription: str,
+    *,
+    journal: str | Path,
+    hold: bool = True,
+    on_note: Callable[[str], None] = lambda _: None,
 ) -> Report:
     """Unload a topic without a loss for one subscription: hold, snapshot, unload, restore, release.
 
@@ -37,6 +44,9 @@ def unload(
     interrupted: the call then completes the earlier run and does not unload the topic again. If a broker lost
     restored acknowledgments before the release, the call raises `AckwellError`, and the hold and the snapshot
     remain. Without `hold`, consumers may receive messages that they had acknowledged.
+
+    If a broker has not read the hold after a wait, the call raises `AckwellError` and does not unload.
+    `on_note` is called as in `check_read`.
     """
     journal = Path(journal)
     kept = journal.with_name(f"{journal.name}.snapshot.json")
@@ -55,6 +65,8 @@ def unload(
     with holding:
         unloads = not kept.exists()
         if unloads:
+            if hold:
+                check_read(connection.admin, topic, on_note=on_note)
             # An early lookup: after the unload only the helper must attach.
             connection.open(topic)
             answer, before = take(connection.admin, *name)

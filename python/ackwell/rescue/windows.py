@@ -41,6 +41,7 @@ from ackwell.rescue.planning import (
     plan,
     refuse_other_cluster,
 )
+from ackwell.rescue.policy_readers import wait_until_read
 from ackwell.rescue.refusals import RefusedError
 from ackwell.rescue.restoring import Report, apply, check_restored
 from ackwell.rescue.snapshot import Snapshot, dump, read_snapshots, settings_of, take
@@ -64,13 +65,18 @@ _LOAD_PAUSE_S: Final = 1.0
 
 
 class Result(NamedTuple):
-    """The result of `begin` or `end` for one subscription: a report, or the error that prevents it."""
+    """The result of `begin` or `end` for one subscription: a report, or the error that prevents it.
+
+    An error or a note about the topic policies of a namespace has the name `(namespace, "")`.
+    """
 
     name: Name
     report: Report | None = None
     error: AckwellError | None = None
     parts: Parts = "kept"
     """For a result of `begin`: whether the restarts keep acknowledged parts of batches."""
+    note: str = ""
+    """A fact about a namespace that is not an error."""
 
 
 class Window:
@@ -189,7 +195,8 @@ def endangered(
 def begin(connection: Connection, window: Window) -> Iterator[Result]:
     """Hold and snapshot the subscriptions of a window; yield each result.
 
-    All holds are set before the first snapshot, so the snapshots are as late as possible.
+    All holds are set before the first snapshot, so the snapshots are as late as possible. In between, the
+    call waits until every broker has read the holds.
     """
     held: list[Name] = []
     with ThreadPoolExecutor(_HOLDS_AT_ONCE) as pool:
@@ -206,6 +213,7 @@ def begin(connection: Connection, window: Window) -> Iterator[Result]:
                     held.append(result.name)
                 else:
                     yield result
+        yield from _wait_for_brokers(connection, [topic for topic, _ in held])
         for result in pool.map(lambda name: _snapshot(connection, window, name), held):
             yield result
 
@@ -223,6 +231,16 @@ def _hold(connection: Connection, window: Window, name: Name) -> Result:
     except AckwellError as error:
         return Result(name, error=error)
     return Result(name)
+
+
+def _wait_for_brokers(connection: Connection, topics: Iterable[str]) -> Iterator[Result]:
+    """Wait until every broker has read the holds of `topics`; yield notes, and an error if one has not."""
+    for each in wait_until_read(connection.admin, topics):
+        name = each.namespace, ""
+        if each.state == "unread":
+            yield Result(name, error=AckwellError(each.error))
+        else:
+            yield Result(name, note=each.note)
 
 
 def _snapshot(connection: Connection, window: Window, name: Name) -> Result:
@@ -384,14 +402,15 @@ def unload_window(
 ) -> Iterator[Result]:
     """Call `begin`, unload a topic, and call `end`. Without `names`, complete an interrupted run.
 
-    If a hold or a snapshot fails, nothing is unloaded. The folder is deleted after a success.
+    If a hold or a snapshot fails, or if a broker has not read the holds, nothing is unloaded. The folder is
+    deleted after a success.
     """
     failed = False
     if names is not None:
         window.create(names, connection.admin.cluster)
         for result in begin(connection, window):
-            if result.error is not None:
-                failed = True
+            failed = failed or result.error is not None
+            if result.error is not None or result.note:
                 yield result
         if not failed:
             # An early lookup: after the unload only the helper must attach.

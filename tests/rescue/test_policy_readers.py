@@ -1,0 +1,149 @@
+"""The wait until every broker has read the topic policies, on a fake admin API of two brokers."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+from unittest.mock import ANY
+
+import pytest
+
+from ackwell.cluster.admin import Admin
+from ackwell.cluster.endpoint import Endpoint
+from ackwell.errors import AckwellError
+from ackwell.rescue.policy_readers import UnreadPolicies, check_read, wait_until_read
+from tests.cluster.fake_admin import FakeBroker, broker
+from tests.pauses import recorded_pauses
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FIRST, SECOND = "127.0.0.1:1", "127.0.0.1:2"
+EVENTS = "/admin/v2/persistent/shop/eu/__change_events"
+TOPIC = "persistent://shop/eu/orders"
+LAG = (
+    f"1 of the 2 brokers with bundles of shop/eu ({FIRST}, {SECOND}) have not read the latest topic "
+    "policies. If a topic moves to such a broker, the broker delivers messages of held subscriptions"
+)
+
+
+def reader(backlog: Any = 0, consumers: int = 1) -> dict[str, Any]:
+    return {"msgBacklog": backlog, "consumers": [{"address": "/127.0.0.1:9"}] * consumers}
+
+
+def events(*readers: Any) -> dict[str, Any]:
+    """Return the statistics of the topic of the policies."""
+    named = {f"__system_reader-reader-{number}": each for number, each in enumerate(readers)}
+    return {"subscriptions": {"__compaction": reader(7)} | named}
+
+
+def answers(*readers: Any, second: str = "shop/eu", brokers: tuple[str, ...] = (FIRST, SECOND)) -> Any:
+    """Return the answers of a cluster whose second broker owns a bundle of the namespace `second`."""
+    bundles = "0x00000000_0x80000000", "0x80000000_0xffffffff"
+    owned = {FIRST: f"shop/eu/{bundles[0]}", SECOND: f"{second}/{bundles[1]}"}
+    return {
+        "/admin/v2/clusters": ["global", "east"],
+        "/admin/v2/brokers/east": list(brokers),
+        f"{EVENTS}/stats": events(*readers),
+    } | {
+        f"/admin/v2/brokers/east/{host.replace(':', '%3A')}/ownedNamespaces": {bundle: {"is_active": True}}
+        for host, bundle in owned.items()
+    }
+
+
+@contextmanager
+def cluster(served: dict[str, Any]) -> Iterator[tuple[Admin, list[Any]]]:
+    with broker(served) as (url, asked):
+        yield Admin(Endpoint(url=url)), asked
+
+
+@pytest.mark.parametrize(
+    "served",
+    [
+        answers(reader(), reader()),
+        # A reader that connected again does not acknowledge its last entry again.
+        answers(reader(1), reader()),
+        # A broker without a bundle reads all policies before it loads its first topic.
+        answers(reader(), second="shop/west"),
+        # The namespace `shop/eu2` has other policies.
+        answers(reader(), second="shop/eu2"),
+        answers() | {f"{EVENTS}/stats": None, f"{EVENTS}/partitioned-stats": events(reader(), reader())},
+    ],
+)
+def test_nothing_is_reported_if_every_broker_with_a_bundle_has_read_the_policies(
+    served: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses = recorded_pauses(monkeypatch, "ackwell.rescue.policy_readers")
+    with cluster(served) as (admin, asked):
+        assert list(wait_until_read(admin, [TOPIC, TOPIC])) == []
+    assert pauses == []
+    assert {method for method, _, _ in asked} == {"GET"}
+
+
+@pytest.mark.parametrize("late", [[], [reader(2)], [reader(consumers=0)], [reader(None)], ["none"]])
+def test_a_broker_that_does_not_read_is_waited_for_and_reported(
+    late: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses = recorded_pauses(monkeypatch, "ackwell.rescue.policy_readers")
+    with cluster(answers(reader(), *late)) as (admin, _):
+        assert list(wait_until_read(admin, [TOPIC], 0)) == [UnreadPolicies("shop/eu", LAG, "unread")]
+        with pytest.raises(AckwellError, match=r"^1 of the 2 brokers .*; run the same command again$"):
+            check_read(admin, TOPIC, seconds=0)
+    assert pauses == []
+
+
+def test_the_wait_ends_when_the_last_broker_has_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses = recorded_pauses(monkeypatch, "ackwell.rescue.policy_readers")
+    left = [events(reader(), reader(5)), events(reader())]
+
+    def stats(handler: FakeBroker) -> None:
+        handler.answer(left.pop() if left else events(reader(), reader()))
+
+    with cluster(answers() | {f"{EVENTS}/stats": stats}) as (admin, _):
+        assert list(wait_until_read(admin, [TOPIC])) == [UnreadPolicies("shop/eu", LAG, "waiting")]
+    assert pauses == [0.5, 0.5]
+
+
+@pytest.mark.parametrize(
+    "served",
+    [
+        answers(reader(), brokers=()),
+        answers(reader()) | {"/admin/v2/brokers/east/127.0.0.1%3A2/ownedNamespaces": 403},
+        answers(reader()) | {"/admin/v2/brokers/east/127.0.0.1%3A2/ownedNamespaces": []},
+        answers(reader()) | {f"{EVENTS}/stats": None},
+        answers(reader()) | {f"{EVENTS}/stats": {}},
+    ],
+)
+def test_a_namespace_that_cannot_be_checked_is_reported_at_once(
+    served: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses = recorded_pauses(monkeypatch, "ackwell.rescue.policy_readers")
+    with cluster(served) as (admin, _):
+        (found,) = wait_until_read(admin, [TOPIC])
+        assert found == UnreadPolicies("shop/eu", ANY, "unknown")
+        assert found.reason.startswith(
+            "it is unknown whether each broker has read the topic policies of shop/eu: http://127.0.0.1:"
+        )
+        notes = list[str]()
+        check_read(admin, TOPIC, on_note=notes.append)
+        assert notes == [found.reason]
+    assert pauses == []
+
+
+def test_a_broker_that_does_not_answer_lags(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded_pauses(monkeypatch, "ackwell.rescue.policy_readers")
+    with broker({}) as (url, _):
+        gone = url.removeprefix("http://")
+    owned = f"/admin/v2/brokers/east/{gone.replace(':', '%3A')}/ownedNamespaces"
+    served = answers(reader(), reader(), brokers=(FIRST, gone)) | {owned: f"http://{gone}{owned}"}
+    with cluster(served) as (admin, _):
+        (found,) = wait_until_read(admin, [TOPIC], 0)
+    assert found.state == "unread"
+    assert f"the owner {gone} cannot be reached" in found.reason
+
+
+def test_one_broker_and_no_topics_are_not_checked() -> None:
+    with cluster(answers(brokers=(FIRST,))) as (admin, asked):
+        assert list(wait_until_read(admin, [TOPIC])) == []
+        assert list(wait_until_read(admin, [])) == []
+    assert [path for _, path, _ in asked if "ownedNamespaces" in path or "events" in path] == []
