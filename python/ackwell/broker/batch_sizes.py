@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
 
 class PositionSet(Protocol):
-    """A set of positions."""
+    """A set of positions that only supports the operator `in`."""
 
     def __contains__(self, position: tuple[int, int], /) -> bool:
         """Return whether the set contains a position."""
 
 
 class CountedAckSets(AckSetMapping, ABC):
-    """Ack sets whose acknowledged messages are already counted."""
+    """Ack sets by position, with a precomputed count of their acknowledged messages."""
 
     @abstractmethod
     def first(self, count: int) -> AckSetMapping:
-        """Return the first `count` ack sets."""
+        """Return the first `count` ack sets, in order of position."""
 
     @abstractmethod
     def behind(self, count: int) -> CountedAckSets:
@@ -38,11 +38,11 @@ class CountedAckSets(AckSetMapping, ABC):
 
 
 class CountedSizes(Mapping[tuple[int, int], int], ABC):
-    """Batch sizes by position that can be summed over ranges without a loop over positions."""
+    """Batch sizes by position. `sum_of` adds up the sizes in ranges without a loop over positions."""
 
     @abstractmethod
     def sum_of(self, ranges: PositionRangeSet | None) -> tuple[int, int]:
-        """Return two counts: the entries in `ranges`, and their messages. With None, count all entries."""
+        """Return the number of entries in `ranges` (None: all entries), and the number of their messages."""
 
 
 class Bounds(NamedTuple):
@@ -61,12 +61,15 @@ class Bounds(NamedTuple):
         return self.at_least if self.at_least == self.at_most else None
 
     def plus_up_to(self, more: int | None) -> Bounds:
-        """Return the bounds after adding 0 to `more` messages (None: any number of messages)."""
+        """Return the bounds of this number plus an unknown number from 0 to `more`.
+
+        If `more` is None, the result has no upper bound.
+        """
         at_most = None if self.at_most is None or more is None else self.at_most + more
         return Bounds(self.at_least, at_most)
 
     def up_to(self, most: int | None) -> Bounds:
-        """Return the bounds with `at_most` lowered to `most`, but not below `at_least`.
+        """Return the bounds after reducing `at_most` to `most`, but not below `at_least`.
 
         If `most` is None, return the bounds unchanged.
         """
@@ -93,12 +96,12 @@ class Bounds(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchSizes:
-    """The number of messages in each entry: `of` by position, and `each` for all other entries.
+    """The batch size of each entry: `of` maps positions to sizes, and all other entries have the size `each`.
 
-    If `each` is None, the size of the other entries is unknown. The totals then bound it: all `total_entries`
-    entries together hold `total_messages` messages, and every entry holds at least one message. If the broker
-    counted the backlog, its `backlog_entries` entries (those that are not wholly acknowledged) hold
-    `backlog_messages` messages.
+    If `each` is None, the size of the other entries is unknown. The totals then limit the possible sizes: all
+    `total_entries` entries together hold `total_messages` messages, and every entry holds at least one
+    message. If the broker counted the backlog, its `backlog_entries` entries (those that are not wholly
+    acknowledged) hold `backlog_messages` messages.
 
     >>> BatchSizes(each=10).acked(3)
     Bounds(at_least=30, at_most=30)
@@ -126,9 +129,9 @@ class BatchSizes:
     ) -> Bounds:
         """Count the acknowledged messages in wholly and partly acknowledged entries.
 
-        `entries` is the number of wholly acknowledged entries, and `within` is the set of their positions.
-        None means that the set contains all positions of `of`. `partial` contains the ack sets of the partly
-        acknowledged entries.
+        `entries` is the number of wholly acknowledged entries, and `within` is the set of their positions. If
+        `within` is None, all positions in `of` are wholly acknowledged. `partial` contains the ack sets of
+        the partly acknowledged entries.
         """
         partial = partial or {}
         if not entries and not partial:
@@ -148,7 +151,8 @@ class BatchSizes:
             return Bounds(at_least, None)
         others = self.total_entries - entries - len(partial)
         if not partial and self.backlog_messages is not None and self.backlog_entries is not None:
-            # The whole entries hold all messages outside the backlog, at least one in each entry.
+            # The wholly acknowledged entries hold all messages that are not in the backlog. Each of these
+            # entries holds at least one message.
             whole = self.total_entries - self.backlog_entries
             messages = self.total_messages - self.backlog_messages
             if 0 <= entries == whole <= messages:
@@ -159,7 +163,7 @@ class BatchSizes:
         return Bounds(at_least, max(at_least, self.total_messages - others - unacked))
 
     def _listed(self, each: int, within: PositionSet | None) -> int:
-        """Return the sum of `size - each` over the entries that are in both `of` and `within`."""
+        """Return the sum of `size - each` over the entries of `of` that are in `within` (None: over all)."""
         from ackwell import PositionRangeSet
 
         if isinstance(self.of, CountedSizes) and (within is None or isinstance(within, PositionRangeSet)):
@@ -170,7 +174,7 @@ class BatchSizes:
     def most_hidden(self, entries: int | None) -> int | None:
         """Return the maximum number of acknowledged messages in `entries` partly acknowledged entries.
 
-        Each of these entries contains at least one unacknowledged message. None if no bound is known.
+        Each of these entries contains at least one unacknowledged message. Return None if no bound is known.
 
         >>> BatchSizes(each=1).most_hidden(5), BatchSizes(each=10).most_hidden(5)
         (0, 45)
@@ -193,7 +197,7 @@ class BatchSizes:
     def most_words(self, entries: int, backlog_entries: int | None) -> int | None:
         """Return the maximum number of 64-bit words in the ack sets of `entries` entries of the backlog.
 
-        None if no bound is known.
+        Return None if no bound is known.
 
         >>> BatchSizes(each=100).most_words(3, 10), BatchSizes(each=None).most_words(3, 10)
         (6, None)
@@ -205,13 +209,13 @@ class BatchSizes:
         messages = self.total_messages
         if self.backlog_messages is not None and self.backlog_entries == backlog_entries:
             messages = self.backlog_messages
-        # Every ack set has less than one word in addition to its messages.
+        # An ack set has one word for each 64 messages, and less than one further word for the rest.
         return None if messages is None else entries + messages // 64
 
     def unacked(self, entries: int) -> Bounds:
         """Count the unacknowledged messages of `entries` entries that are not wholly acknowledged.
 
-        Each of these entries has at least one unacknowledged message. Ack sets are not considered.
+        Each of these entries has at least one unacknowledged message. The result does not depend on ack sets.
 
         >>> sizes = BatchSizes(each=None, total_messages=20, total_entries=10)
         >>> sizes.unacked(3)
@@ -222,16 +226,16 @@ class BatchSizes:
             (self.total_messages, self.total_entries),
             (self.backlog_messages, self.backlog_entries),
         ):
-            # Each other entry holds at least one message.
+            # Each of the other `of - entries` entries holds at least one message.
             if entries and messages is not None and of is not None and entries <= of <= messages:
                 bound = messages - (of - entries)
                 most = bound if most is None else min(most, bound)
         return Bounds(entries, 0 if not entries else most)
 
     def most_acked(self, unacked_entries: int | None) -> int | None:
-        """Return the upper bound of the acknowledged messages; None if no bound is known.
+        """Return the maximum number of acknowledged messages in the topic; None if no bound is known.
 
-        Each of the `unacked_entries` has at least one unacknowledged message.
+        Each of the `unacked_entries` entries has at least one unacknowledged message.
 
         >>> BatchSizes(each=None, total_messages=20, total_entries=10).most_acked(3)
         17
@@ -247,6 +251,6 @@ class BatchSizes:
         size = self.of.get(position, self.each)
         if size is not None and size > max(highest, 1):
             return Bounds(size - unacked_count, size - unacked_count)
-        # The words end at the last unacknowledged message, so they do not show the size. An ack set exists
-        # only if at least one message was acknowledged.
+        # The words end at the last unacknowledged message, so they do not show the size of the batch. An ack
+        # set exists only if at least one message was acknowledged.
         return Bounds(max(highest + 1 - unacked_count, 1), None)

@@ -1,9 +1,10 @@
 """The broker settings that affect restarts and delivery, under the broker's names.
 
 `settings.tsv` lists every setting of the known releases: the default of each release, and the releases in
-which it can be changed at run time. `tests/pulsar/settings_table.py` reads the list from the broker's class
-by reflection. A setting without a field here is accepted and has no effect, so a whole `broker.conf` can be
-passed. An unknown name is refused: if a misspelt limit kept its default, every prediction would be wrong.
+which it can be changed at run time. `tests/pulsar/settings_table.py` reads the list from the broker's
+configuration class by reflection. A setting without a field in `BrokerSettings` is accepted and has no
+effect, so a whole `broker.conf` can be passed. An unknown name is refused: if a misspelt limit kept its
+default, every prediction would be wrong.
 """
 
 from __future__ import annotations
@@ -22,18 +23,18 @@ from ackwell.protocol.constants import FRAME_PADDING_BYTES, MAX_MESSAGE_BYTES
 from ackwell.releases import MINOR_VERSIONS, RELEASES, full_release, known_release, release_number
 
 ABSENT: Final = "(absent)"
-"""The table's value of a setting that a release does not have."""
+"""The value in `settings.tsv` for a setting that a release does not have."""
 
 MACHINE: Final = "(machine)"
-"""The table's value of a default that depends on the machine's processors or memory."""
+"""The value in `settings.tsv` for a default that depends on the machine's processors or memory."""
 
 NEVER: Final = "(never)"
-"""The table's value of a setting that no release changes at run time."""
+"""The value in `settings.tsv` for a setting that cannot be changed at run time in any release."""
 
 _EXAMPLE: Final = "managedLedgerMaxUnackedRangesToPersist=100000"
 
 _NOT_IN_SERVICE_CONFIGURATION: Final = ("bookkeeper_", "brokerClient_")
-"""Prefixes under which a broker passes settings on to its BookKeeper and Pulsar clients."""
+"""Prefixes of the settings that a broker passes to its BookKeeper client or its Pulsar client."""
 
 
 def _setting(name: str, default: Any) -> Any:
@@ -61,15 +62,15 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
     max_unacked_ranges_to_persist_in_metadata_store: int = _setting(
         "managedLedgerMaxUnackedRangesToPersistInMetadataStore", 1_000
     )
-    """A close writes a cursor with at most this many ranges to the metadata store, and a larger one to its
-    open cursor ledger."""
+    """The maximum number of ranges of a cursor that a close writes to the metadata store. A close writes a
+    cursor with more ranges to its open cursor ledger."""
     max_unacked_ranges_to_persist_in_zookeeper: int = _setting(
         "managedLedgerMaxUnackedRangesToPersistInZooKeeper", -1
     )
     """The older name of `max_unacked_ranges_to_persist_in_metadata_store`; it takes precedence if it is
     greater than 0."""
     max_batch_deleted_index_to_persist: int = _setting("managedLedgerMaxBatchDeletedIndexToPersist", 10_000)
-    """The maximum number of partly acknowledged batches that are written."""
+    """The maximum number of partly acknowledged batches whose ack sets are written with a cursor."""
     persist_individual_ack_as_long_array: bool = _setting(
         "managedLedgerPersistIndividualAckAsLongArray", True
     )
@@ -77,13 +78,15 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
     unacked_ranges_open_cache_set_enabled: bool = _setting(
         "managedLedgerUnackedRangesOpenCacheSetEnabled", True
     )
-    """If off, the broker keeps ranges in a structure without a long-array form. Removed in 5.0.0."""
+    """If off, the broker keeps ranges in a structure that cannot be written in the long-array form. 5.0.0
+    removed this setting."""
     acknowledgment_at_batch_index_level_enabled: bool = _setting(
         "acknowledgmentAtBatchIndexLevelEnabled", True
     )
-    """Whether acknowledgments of single messages of a batch are kept."""
+    """Whether the broker keeps acknowledgments of single messages of a batch."""
     cursor_position_flush_seconds: int = _setting("managedLedgerCursorPositionFlushSeconds", 60)
-    """The longest time that a change waits in memory if the write rate limit delays it."""
+    """The maximum time for which a change of a cursor is in memory only, if the limit of the write rate
+    delays the write of the change."""
     bookkeeper_client_timeout_seconds: int = _setting("bookkeeperClientTimeoutInSeconds", 30)
     """The time that the broker waits for a bookie's answer to a write. After this time, the write fails, or
     the broker sends it to another bookie."""
@@ -98,21 +101,24 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
     max_unacked_messages_per_subscription: int = _setting("maxUnackedMessagesPerSubscription", 200_000)
     """The number of unacknowledged messages of all consumers at which delivery to the subscription stops."""
     look_ahead_per_consumer: int = _setting("keySharedLookAheadMsgInReplayThresholdPerConsumer", 2_000)
-    """The broker stops reading new entries when this many entries per consumer wait for their key."""
+    """This number times the number of consumers is a limit of the entries that wait because of their key. At
+    the limit, the broker stops reading new entries."""
     look_ahead_per_subscription: int = _setting(
         "keySharedLookAheadMsgInReplayThresholdPerSubscription", 20_000
     )
-    """The broker stops reading new entries when this many entries of the subscription wait for their key."""
+    """The limit of the entries of a subscription that wait because of their key. At the limit, the broker
+    stops reading new entries."""
     fixed_delay_lookahead: int = _setting("delayedDeliveryFixedDelayDetectionLookahead", 50_000)
-    """When this many delayed messages have one fixed delay, reading stops until the first is due."""
+    """If this many delayed messages wait and all have the same delay, reading stops until the first of them
+    is due."""
     pause_on_ack_state: bool = _setting("dispatcherPauseOnAckStatePersistentEnabled", False)
     """Whether reading stops while the cursor has more ranges than the broker can persist."""
     transaction_coordinator_enabled: bool = _setting("transactionCoordinatorEnabled", False)
     """Whether clients can acknowledge in transactions. Such an acknowledgment changes the consumer's counters
     before the transaction ends."""
     ranges_beyond_limit: int = 1
-    """How many ranges above `max_unacked_ranges_to_persist` a broker writes in a list of ranges. It is one
-    range in the versions up to 4.2 (apache/pulsar#25548), and none in 5.0."""
+    """The number of ranges above `max_unacked_ranges_to_persist` that a broker writes in a list of ranges:
+    one range in the versions up to 4.2 (apache/pulsar#25548), none in 5.0."""
     cursor_info_compression: str = "NONE"
     """`managedCursorInfoCompressionType`: the compression of the record in the metadata store."""
     ledger_info_compression: str = "NONE"
@@ -136,8 +142,9 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
     """The settings of the broker that loads the topic next, or `None` if the same broker loads it (see
     `read_by`)."""
     writes_batch_indexes_alone: bool = False
-    """Whether the cursor is written, within `cursor_position_flush_seconds`, if only parts of batches were
-    acknowledged since its last write. Only 5.0.0 and later do so (apache/pulsar#26498).
+    """Whether the broker writes a cursor (within `cursor_position_flush_seconds`) of which only ack sets have
+    changed since the last write. If off, the changed ack sets are written only together with another change.
+    Only 5.0.0 and later write such a cursor (apache/pulsar#26498).
     """
     pauses_on_batch_indexes: bool = False
     """Whether `pause_on_ack_state` also stops reading if there are more batch indexes than can be written.
@@ -163,7 +170,10 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
 
     @classmethod
     def nearest(cls, version: str) -> Self:
-        """Return the defaults of the newest known version up to `version`, else of the oldest known one."""
+        """Return the defaults of the newest known version that is not newer than `version`.
+
+        If every known version is newer, return the defaults of the oldest known version.
+        """
         release = known_release(version)
         if release is None:
             number = release_number(version)
@@ -174,7 +184,7 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
 
     @classmethod
     def _of_release(cls, known: str, release: str) -> Self:
-        """Return the defaults of the release `known` with the rules of `release`."""
+        """Return settings with the defaults of the release `known` and the rules of the release `release`."""
         table = defaults(known)
         values = {
             attribute: read(name, table[name])
@@ -205,7 +215,7 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
         return replace(self, reader=reader)
 
     def with_known(self, values: Mapping[str, str]) -> Self:
-        """Return a copy with the values of a broker's settings; settings without a field here are ignored.
+        """Return a copy with the given values. Settings that have no field in this class are ignored.
 
         Raises `ValueError` for a value of the wrong type.
         """
@@ -216,7 +226,7 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
     def with_values(self, assignments: Iterable[str]) -> Self:
         """Return a copy with changed settings, each given as `name=value` with the broker's own name.
 
-        Raises `ValueError` for an unknown name, a missing value or one of the wrong type.
+        Raises `ValueError` for an unknown name, a missing value or a value of the wrong type.
         """
         changes: dict[str, object] = {}
         for name, value in assigned(assignments).items():
@@ -229,7 +239,7 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
         return replace(self, **changes)  # type: ignore[arg-type]
 
     def named(self) -> dict[str, int | bool]:
-        """Return the value of every setting by the broker's own name."""
+        """Return a mapping from the broker's name of each setting to its value."""
         return {
             entry.metadata["name"]: getattr(self, entry.name)
             for entry in fields(self)
@@ -248,7 +258,7 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
 
     @property
     def long_array(self) -> bool:
-        """Whether the cursor ledger has a bit set for each ledger (the long-array form) instead of ranges."""
+        """Whether the broker writes the cursor ledger in the long-array form: one bit set for each ledger."""
         has_form = self.unacked_ranges_open_cache_set_enabled or not self.has_open_cache_set
         return self.persist_individual_ack_as_long_array and has_form
 
@@ -272,7 +282,7 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
 
 
 def require_texts(name: str, values: object, example: str) -> None:
-    """Raise `TypeError` for one text, a mapping or another value that is not a list.
+    """Raise `TypeError` if `values` is not a list but, for example, a single text or a mapping.
 
     >>> require_texts("namespaces", "public/default", "public/default")
     Traceback (most recent call last):
@@ -303,9 +313,10 @@ def assigned(assignments: Iterable[str]) -> dict[str, str]:
 
 @cache
 def _table() -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
-    """Return the releases, and the columns of each setting in `settings.tsv`.
+    """Return the releases in `settings.tsv`, and a mapping from each setting to its columns.
 
-    The columns are one default per release, then the releases in which the setting is dynamic.
+    The columns of a setting contain its default in each release, and then the releases in which the setting
+    is dynamic (it can be changed at run time).
     """
     text = files("ackwell.broker").joinpath("settings.tsv").read_text(encoding="ascii")
     (_, *releases, _), *rows = (line.split("\t") for line in text.splitlines())
@@ -333,7 +344,7 @@ def dynamic_settings(release: str) -> tuple[str, ...]:
 
 
 def is_setting(name: str) -> bool:
-    """Return whether a known release has a setting of this name, or passes it to one of its clients.
+    """Return whether a known release has a setting of this name, or passes such a setting to its clients.
 
     >>> is_setting("bookkeeper_tcpSndBufLen"), is_setting("managedLedgerMaxRanges")
     (True, False)
@@ -342,7 +353,7 @@ def is_setting(name: str) -> bool:
 
 
 def suggestion(name: str) -> str:
-    """Return the end of a message about an unknown name: the nearest name, or the file with all names."""
+    """Return the end of an error message for an unknown name: a similar name, or the file with all names."""
     near = get_close_matches(name, _table()[1].keys() | _KNOWN_SETTINGS.keys(), n=1)
     return f"; did you mean {near[0]!r}?" if near else "; see the broker's conf/broker.conf"
 

@@ -31,7 +31,7 @@ class Code:
     fixed_in: tuple[str, ...] = ()
 
     def has(self, version: str) -> bool:
-        """Return whether a broker of this version may have the defect.
+        """Return whether a broker of this version may have the defect that the code describes.
 
         >>> lost = codes()["read-lost-active"]
         >>> [lost.has(version) for version in ("4.0.7", "4.0.13", "4.2.4", "5.0.0-M1", "5.0.1")]
@@ -64,9 +64,10 @@ RESTART: Final = (
 
 
 def _without_a_loss(line: str) -> tuple[str, ...]:
-    """Return the steps for one line of a code's remedies.
+    """Return the steps for one line in the list of a code's remedies.
 
-    The lines `{unload}` and `{restart …}` stand for several steps that lose no acknowledgment.
+    The lines `{unload}` and `{restart …}` are placeholders for several steps that lose no acknowledgment. Any
+    other line is one step.
     """
     if line == "{unload}":
         return UNLOAD

@@ -1,11 +1,12 @@
 """Check the fields of one dump against each other, before a command uses them.
 
 A broker derives many fields of its answers from the same state, so a healthy dump fulfils every entry of
-`INVARIANTS`. A damaged paste, a lost ledger or a defect of the broker breaks at least one. A broken invariant
-is a `Contradiction`: it names the fields, and the parts of the dump that are unknown because of it. Every
-command reads these parts from `SubscriptionStats.unknown`.
+`INVARIANTS`. A damaged paste, a lost ledger or a defect of the broker breaks at least one. For each broken
+invariant, there is a `Contradiction`. It names the contradictory fields, and the parts of the dump that are
+therefore unknown. Every command reads the unknown parts from `SubscriptionStats.unknown`.
 
-A busy topic changes while its broker answers. Counters may then differ by the messages of a short time.
+A busy topic changes while its broker answers. Two counters of the same messages may then differ by the
+messages of a short time.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ if TYPE_CHECKING:
     from ackwell.broker.batch_sizes import BatchSizes
 
 ONE_ANSWER_SECONDS: Final = 0.1
-"""The time in which a broker writes one answer."""
+"""The time that a broker is assumed to need for one answer."""
 
 TWO_ANSWERS_SECONDS: Final = 10.0
-"""The time between the answers of `stats-internal` and of `stats`."""
+"""The time that is assumed to pass between the answers of `stats-internal` and `stats`."""
 
 STATES: Final = (
     "Uninitialized",
@@ -41,25 +42,26 @@ STATES: Final = (
     "Closed",
     "DeletingLedger",
 )
-"""The states of a cursor."""
+"""The states of a cursor that a healthy broker reports."""
 
 MEAN_SIZES_RATIO_MAX: Final = 5
-"""The maximum ratio of the mean sizes of published and delivered messages. They differ a little, because
-consumers may get some messages twice and others never."""
+"""The maximum ratio, in either direction, between the mean sizes of published and of delivered messages. They
+differ a little, because consumers may get some messages twice and others never."""
 
 CLOCK_SKEW_MS: Final = 1_000
-"""A time in an answer is a contradiction if it is later than the answer by more than this time."""
+"""The tolerance for a time in an answer that is later than the time of the answer. A greater difference is a
+contradiction."""
 
 
 class DumpPart(StrEnum):
-    """A part of a dump that a contradiction makes unknown."""
+    """A part of a dump. If two fields contradict each other, the parts that depend on them are unknown."""
 
     LEDGERS = "ledgers"
-    """The ledgers of the topic: which entries exist."""
+    """The ledgers of the topic, and so the existing entries."""
     ACKNOWLEDGMENTS = "acknowledgments"
     """The mark-delete position and the ranges."""
     WRITES = "writes"
-    """The place to which the broker has persisted the cursor, and whether it has persisted it."""
+    """Whether the broker has persisted the cursor, and in which place: cursor ledger or metadata store."""
     BATCH_SIZES = "batch sizes"
     """The number of messages in an entry."""
     DELIVERY = "delivery"
@@ -71,10 +73,10 @@ class Contradiction:
     """A broken invariant of a dump: fields whose values cannot all be right."""
 
     name: str
-    """The name of the invariant."""
+    """The name of the invariant in `INVARIANTS`."""
     text: str
     unknown: frozenset[DumpPart]
-    """The parts that are unknown; empty if the contradiction affects a counter only."""
+    """The parts of the dump that are unknown; empty if the contradiction affects only a counter."""
 
     def __str__(self) -> str:
         unknown = f"; unknown because of it: {', '.join(sorted(self.unknown))}" if self.unknown else ""
@@ -94,14 +96,14 @@ class DumpFields:
     cursor: Mapping[str, Any]
     """The subscription's cursor in the answer of `stats-internal`."""
     topic_stats: Mapping[str, Any]
-    """The answer of `stats`; empty without one."""
+    """The answer of `stats`; empty if the dump does not contain it."""
     stats: Mapping[str, Any]
     """The subscription in the answer of `stats`; empty if the answer does not list it."""
     mark_delete: Position
     read_position: Position | None
     ranges: PositionRangeSet
     split_ranges: int
-    """The number of ranges that were added by splitting ranges at the end of a ledger."""
+    """The number of added ranges: a range over several ledgers was split at the end of each ledger."""
     ledgers: Ledgers
     batch_sizes: BatchSizes
     time_ms: int | None
@@ -114,8 +116,8 @@ class DumpFields:
     def changes_within(self, seconds: float) -> int:
         """Return the maximum number of messages that are published, delivered or acknowledged in `seconds`.
 
-        A rate is a mean over several seconds. A healthy rate does not exceed the counter of the same
-        messages, so a rate that exceeds it is ignored.
+        The result is derived from the rates in the dump, which are means over several seconds. A healthy rate
+        does not exceed the counter of the same messages. A higher rate is therefore ignored.
         """
         published, delivered = (
             self.number(values, name)
@@ -136,7 +138,7 @@ class DumpFields:
     def added_to(self, ledger_id: int) -> int:
         """Return the maximum number of entries that the broker adds to a ledger while it writes one answer.
 
-        It adds entries to the newest ledger only.
+        The broker adds entries only to the newest ledger. For any other ledger, the result is 0.
         """
         return self.changes_within(ONE_ANSWER_SECONDS) if ledger_id == max(self.sizes, default=None) else 0
 
@@ -182,7 +184,7 @@ class DumpFields:
 
     @property
     def has_damaged_counters(self) -> bool:
-        """Whether both counters of `counted_backlog` are present, and one of them is not a number."""
+        """Whether both counters of `counted_backlog` are present, but at least one is not a number."""
         return self.counted_backlog is None and (
             "entriesAddedCounter" in self.internal and "messagesConsumedCounter" in self.cursor
         )
@@ -194,7 +196,7 @@ class DumpFields:
 
     @property
     def ledgers_are_proven(self) -> bool:
-        """Whether `numberOfEntries` matches the list of ledgers, and no counter contradicts the backlog."""
+        """Whether `numberOfEntries` is the total of all ledgers, and no counter contradicts the backlog."""
         return self.number(self.internal, "numberOfEntries") == self.entries and self.counters_agree
 
     @property
@@ -245,7 +247,8 @@ def _last_confirmed_entry(fields: DumpFields) -> Found | None:
         return None
     first = next(iter(fields.sizes), None)
     trimmed = not fields.entries and first is not None and confirmed.ledger_id < first
-    # No entry is before the first entry of the newest ledger.
+    # If the newest ledger is empty, the broker reports its entry -1. The last entry is then in an earlier
+    # ledger.
     before = confirmed.entry_id == -1 and fields.last == fields.ledgers.previous_valid(*confirmed)
     if confirmed == fields.last or trimmed or before:
         return None
@@ -279,7 +282,8 @@ def _mark_delete_in_a_ledger(fields: DumpFields) -> Found | None:
     ledger_id, entry_id = fields.mark_delete
     first = next(iter(fields.sizes), None)
     if first is None or ledger_id < first:
-        # A ledger before the first one was deleted after the mark-delete position had passed it.
+        # The ledger of the mark-delete position is before the first listed ledger: the broker deleted it
+        # after the mark-delete position had passed its entries.
         return None
     size = fields.sizes.get(ledger_id)
     if size is None:
@@ -353,10 +357,11 @@ def _ranges_end_in_their_ledger(fields: DumpFields) -> Found | None:
 
 
 def _number_of_ranges(fields: DumpFields) -> Found | None:
-    """Compare the number of ranges with its counters in `stats-internal` and `stats`; None if they agree.
+    """Compare the ranges with the counters of ranges in `stats-internal` and `stats`; None if they agree.
 
-    The broker answers `stats` after `stats-internal`. A burst of acknowledgments in between changes only the
-    counter in `stats`. The rates do not show the burst, because they are means of a minute.
+    The broker answers `stats` after `stats-internal`. A burst of acknowledgments between the two answers
+    changes only the counter in `stats`. The rates do not show the burst, because they are means over a
+    minute.
     """
     shown = len(fields.ranges) - fields.split_ranges
     has_ranges = f"individuallyDeletedMessages has {shown:,} ranges"
@@ -380,12 +385,13 @@ def _number_of_ranges(fields: DumpFields) -> Found | None:
 
 
 def _counted_backlog(fields: DumpFields) -> Found | None:
-    """Compare `counted_backlog` with the backlog by the positions of the cursor; None if they agree.
+    """Compare `counted_backlog` with the backlog that the cursor's positions show; None if they agree.
 
     If they differ, the counters may be wrong: a broker only adds to them and never recomputes them
-    (apache/pulsar#5202). The acknowledgments may also be wrong if other ranges could result in the counted
-    backlog. They are not wrong if the cursor has no ranges and a read position: the mark-delete position
-    then determines the backlog, and the read position confirms it (`_entries_up_to_the_read_position`).
+    (apache/pulsar#5202). The acknowledgments may be wrong instead, if other ranges would result in the
+    counted backlog. The acknowledgments are not wrong if the cursor has a read position and no ranges: the
+    mark-delete position then determines the backlog, and the read position confirms it
+    (`_entries_up_to_the_read_position`).
     """
     backlog, counted = fields.backlog_entries, fields.counted_backlog
     slack = fields.changes_within(ONE_ANSWER_SECONDS)
@@ -401,10 +407,10 @@ def _counted_backlog(fields: DumpFields) -> Found | None:
 
 
 def _shown_backlog(fields: DumpFields) -> Found | None:
-    """Compare `msgBacklog` in `stats` with the backlog by the cursor's positions; None if they agree.
+    """Compare `msgBacklog` with the backlog that the cursor's positions show; None if they agree.
 
-    By default the counter is assumed to be wrong. If the other counters are damaged, the ranges may be wrong
-    instead: `msgBacklog` is then the only counter that can contradict them.
+    Normally only `msgBacklog` is assumed to be wrong. If the counters of `counted_backlog` are damaged, the
+    ranges may be wrong, too: `msgBacklog` is then the only counter that can contradict the ranges.
     """
     backlog, shown = fields.backlog_entries, fields.number(fields.stats, "msgBacklog")
     slack = fields.changes_within(TWO_ANSWERS_SECONDS)
@@ -424,7 +430,8 @@ def _entries_up_to_the_read_position(fields: DumpFields) -> Found | None:
         return None
     if fields.mark_delete > last:
         return None
-    # The read position may be after the last entry of a ledger; the broker counts it as an entry.
+    # The read position may be after the last entry of a ledger. The broker then counts the read position as
+    # an entry.
     after = read > last or read.entry_id >= fields.sizes.get(read.ledger_id, INT64_MAX)
     entries = fields.ledgers.entries_between(fields.mark_delete, min(read, last)) + after
     if abs(counted - entries) <= fields.changes_within(ONE_ANSWER_SECONDS):
@@ -582,7 +589,7 @@ INVARIANTS: Final[Mapping[str, Callable[[DumpFields], Found | None]]] = {
     "bytes per message": _bytes_per_message,
     "sums of consumers": _sums_of_consumers,
 }
-"""Every invariant between fields of a healthy dump, by its name. Each is O(ranges) or faster."""
+"""The invariants that the fields of a healthy dump fulfil, by name. Each check takes O(ranges) or less."""
 
 
 def contradictions_of(fields: DumpFields) -> Iterator[Contradiction]:

@@ -1,7 +1,7 @@
 """The state of delivery that a broker reports: consumers, their permits, and the reads of the cursor.
 
-Part of it is in `stats`, the rest in `stats-internal`. A value that neither answer contains is None, never a
-guess. Older versions report fewer values.
+The answer of `stats` contains a part of this state, and the answer of `stats-internal` contains the rest. A
+value that neither answer contains is None, never a guess. Older versions report fewer values.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ HOLD: Final[dict[str, Any]] = {
     "dispatchThrottlingRateInByte": 1,
     "ratePeriodInSecond": 3_600,
 }
-"""The dispatch rate with which `ackwell rescue` holds a subscription while a restart is rescued."""
+"""The very low dispatch rate that `ackwell rescue` sets to hold back a subscription's messages during a
+restart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +47,8 @@ class ConsumerStats:
     """Whether the consumer has reached its limit of unacknowledged messages."""
     messages_out: int | None
     draining_hashes: int | None
-    """The number of sticky-key hashes that another consumer owns now, but of which this consumer still has
-    unacknowledged messages."""
+    """The number of sticky-key hashes that moved from this consumer to another one, while this consumer still
+    has unacknowledged messages of them."""
     slots: int | None
     """The number of sticky-key hashes that the consumer owns."""
     connected_since: str | None
@@ -68,25 +69,25 @@ class DispatchStats:
     delayed: int
     unacked: int
     blocked: bool
-    """Whether all consumers together have reached the limit of unacknowledged messages."""
+    """Whether all consumers together have reached the subscription's limit of unacknowledged messages."""
     messages_out: int | None
     rate_out: float
     """Messages per second over the last minute."""
     total_permits: int | None
     out_of_order: bool
     sticky: bool
-    """Whether each consumer of Key_Shared names the hashes that it owns."""
+    """Whether each consumer of Key_Shared selects its own hashes (the mode `STICKY`)."""
     open_transactions: int
     throttled: int | None
     """How often a dispatch rate made the dispatcher wait; None if the broker does not count it."""
     rate_limit: Mapping[str, Any] | None
-    """The dispatch rate of the subscription, if the broker was asked for it."""
+    """The dispatch rate of the subscription; None if it was not requested."""
     consumer_limit: int | None
-    """The effective limit of unacknowledged messages of a consumer, if the broker was asked for it."""
+    """The effective limit of unacknowledged messages of a consumer; None if it was not requested."""
     subscription_limit: int | None
-    """The effective limit of unacknowledged messages of the subscription, if the broker was asked for it."""
+    """The effective limit of unacknowledged messages of the subscription; None if it was not requested."""
     pauses: bool | None
-    """Whether `dispatcherPauseOnAckStatePersistent` applies, if the broker was asked for it."""
+    """Whether `dispatcherPauseOnAckStatePersistent` applies; None if it was not requested."""
     last_delivered_ms: int | None
     last_acked_ms: int | None
     oldest_age_seconds: int | None
@@ -94,26 +95,26 @@ class DispatchStats:
     pending_read: bool | None
     """Whether the dispatcher reports a pending read of new entries."""
     pending_replay_read: bool | None
-    """Whether the dispatcher reports a pending read of entries that were read before."""
+    """Whether the dispatcher reports a pending read of entries that it has already read once."""
     cursor_reads: bool | None
     """Whether the cursor has a read in progress, or waits for the next entry."""
     consumed: int | None
-    """The number of acknowledged entries that the cursor has counted since it was loaded."""
+    """The number of acknowledged entries that the broker has counted since it loaded the cursor."""
     cursor_state: str | None
 
     @property
     def held(self) -> bool:
-        """Whether a hold of `ackwell rescue` is set, including one that an interrupted run left."""
+        """Whether `ackwell rescue` holds back the messages. An interrupted run may have left such a hold."""
         return self.rate_limit is not None and self.rate_limit.items() >= HOLD.items()
 
     @property
     def draining(self) -> int:
-        """The number of draining hashes that the consumers report."""
+        """The sum of the draining hashes of all consumers."""
         return sum(consumer.draining_hashes or 0 for consumer in self.consumers)
 
     @property
     def holders(self) -> list[ConsumerStats]:
-        """The consumers with unacknowledged messages, in descending order of their number."""
+        """The consumers with unacknowledged messages; the consumer with the most messages is first."""
         holding = (consumer for consumer in self.consumers if consumer.unacked > 0)
         return sorted(holding, key=lambda consumer: -consumer.unacked)
 

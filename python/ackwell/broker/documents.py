@@ -1,7 +1,8 @@
 """Find the JSON documents of a file, skip the text around them, and explain errors.
 
-A dump may be large, and most of it is the text of ranges. A long text of ranges is parsed in pieces,
-straight from the bytes of the file. The topics of one document are decoded one after the other.
+A dump may be large, and most of it is the text of ranges. A long text of ranges is not decoded as JSON: it is
+parsed in pieces, directly from the bytes of the file. The topics of one document are decoded one after the
+other.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ PIECE_BYTES: Final = 1 << 20
 _LONG_RANGES: Final = re.compile(rb'("individuallyDeletedMessages"\s*:\s*)"(\[[^"\\]{%d,})"' % PIECE_BYTES)
 
 _JSON_BEGINS: Final = re.compile(r'^(?:\{|\[(?=\s*(?:["{\[\].\d-]|$)))', re.MULTILINE)
-"""Match the start of a document, but not the `[` of a shell prompt."""
+"""Matches the start of a JSON document, but not the `[` at the start of a shell prompt."""
 
 _MEMBER_BEGINS: Final = re.compile(r'"?[^"\s]*"\s*:')
 
@@ -39,12 +40,12 @@ _TOPIC_BEGINS: Final = re.compile(r"\{\s*(?=[^:]*://)" + _KEY)
 _MEMBER: Final = re.compile(r"\s*,\s*" + _KEY)
 
 _PLACE: Final = "ackwell:ranges"
-"""The key of the placeholder for a long text of ranges while the rest is decoded."""
+"""The key of the object that replaces a long text of ranges while the rest of the document is decoded."""
 
 
 @dataclass(frozen=True, slots=True)
 class LongRanges:
-    """A long text of ranges, as a slice of the bytes of its file."""
+    """A long text of ranges in the bytes of a file, from the offset `start` to `end`."""
 
     data: bytes
     start: int
@@ -67,7 +68,8 @@ class LongRanges:
         start = self.start + 1
         try:
             while start < self.end:
-                # A piece ends at the end of a range; the last one ends with the bracket of the whole text.
+                # Each piece ends at the end of a range. The last piece ends with the closing bracket of the
+                # whole text.
                 end = self.data.find(b"]", min(start + PIECE_BYTES, self.end - 1), self.end) + 1 or self.end
                 piece = self.data[start:end].decode().removeprefix(",")
                 found |= PositionRangeSet.parse(f"[{piece}" if end == self.end else f"[{piece}]")
@@ -78,16 +80,17 @@ class LongRanges:
 
 
 def json_document(data: bytes, source: str) -> Any:
-    """Return the first JSON document; raises `StatsError` if there is none."""
+    """Return the first JSON document in the bytes of a file; raises `StatsError` if there is none."""
     text = _text(data, source)
     return _decode(json.JSONDecoder(object_pairs_hook=unique_keys), text, _heading(text, 0)[1], source)[0]
 
 
 def documents_of(data: bytes, source: str, *, pasted: bool = False) -> Iterator[tuple[str | None, Any]]:
-    """Yield each JSON document of a file, with the topic in the heading before it if there is one.
+    """Yield each JSON document of a file, with the topic in its heading; None without a heading.
 
-    Each member of an object from topic to answer is yielded as a separate document. A long text of ranges is
-    a `LongRanges`. With `pasted`, text that is not valid JSON is first cleaned by `clean_pasted`. Raises
+    A heading is a line with a topic before the document. If an object maps topics to answers, each answer is
+    yielded as a separate document, with the key as its topic. A long text of ranges is yielded as a
+    `LongRanges`. With `pasted`, text that is not valid JSON is first cleaned by `clean_pasted`. Raises
     `StatsError` if something is not JSON.
     """
     data, decoder = _without_long_ranges(_unzipped(data, source))
@@ -104,7 +107,7 @@ def documents_of(data: bytes, source: str, *, pasted: bool = False) -> Iterator[
         try:
             yield from islice(_documents(decoder, clean_pasted(text).strip(), source), count, None)
         except StatsError:
-            # The first error has the place in the original text.
+            # The first error names the place in the original text, not in the cleaned text.
             raise error from None
 
 
@@ -129,7 +132,10 @@ def _documents(decoder: json.JSONDecoder, text: str, source: str) -> Iterator[tu
 
 
 def _without_long_ranges(data: bytes) -> tuple[bytes, json.JSONDecoder]:
-    """Replace long texts of ranges by numbers. Return the bytes, and a decoder that restores the texts."""
+    """Replace each long text of ranges by a short placeholder.
+
+    Return the changed bytes, and a JSON decoder that returns a `LongRanges` for each placeholder.
+    """
     spans: list[LongRanges] = []
     parts: list[bytes] = []
     end = 0
@@ -170,14 +176,14 @@ def _decode(decoder: json.JSONDecoder, text: str, start: int, source: str) -> tu
     except json.JSONDecodeError as error:
         raise StatsError(_json_error(text, error), source) from None
     except ValueError as error:
-        # A key twice in one object, or an integer of thousands of digits.
+        # An object has a duplicate key, or an integer has thousands of digits.
         raise StatsError(f"not JSON that a broker writes: {error}; {HOW_TO}", source) from None
     except RecursionError:
         raise StatsError(f"nested too deeply; {HOW_TO}", source) from None
 
 
 def _skip_object_end(text: str, start: int, source: str) -> int:
-    """Return the offset after the next `}`; raises `StatsError` if another character is before it."""
+    """Return the offset after the next `}`; raises `StatsError` if it is preceded by more than blanks."""
     start = _blanks(text, start)
     if not text.startswith("}", start):
         raise StatsError(
@@ -202,7 +208,7 @@ def _unzipped(data: bytes, source: str) -> bytes:
 def _heading(text: str, start: int) -> tuple[str | None, int]:
     """Return the heading of the next JSON document, and the offset of the document.
 
-    The heading is the last line before the document that names a topic, or None if no line does.
+    The heading is the last line with a topic before the document. It is None if there is no such line.
     """
     found = _JSON_BEGINS.search(text, start)
     if text[start] == "{" or found is None:

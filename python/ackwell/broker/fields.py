@@ -94,5 +94,5 @@ def rate(values: Mapping[str, Any], name: str) -> float:
         return 0.0
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise TypeError(f"{name} is {shortened(value)}; expected a number")
-    # Not converted: an integer may be larger than any float.
+    # An integer is not converted to a float, because it may be too large for one.
     return value

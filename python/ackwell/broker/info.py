@@ -1,8 +1,8 @@
 """Read the answer of `topics info-internal`: the ledgers and cursors in the metadata store.
 
 For each cursor, the answer contains either the persisted acknowledgments or the id of the cursor ledger that
-contains them. It does not contain the acknowledgments in the broker's memory, nor the number of entries in
-the open ledger.
+contains them. The answer does not contain the acknowledgments in the broker's memory, nor the number of
+entries in the open ledger.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def is_info(value: Mapping[str, Any]) -> bool:
 
 
 def persisted_cursor(cursor: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a persisted cursor by their names in `stats-internal`.
+    """Return the fields of a persisted cursor under the names that `stats-internal` uses.
 
     Raises `ValueError` if the acknowledgments are in a cursor ledger, or if a position is incomplete.
     """
@@ -50,7 +50,7 @@ def persisted_cursor(cursor: Mapping[str, Any]) -> dict[str, Any]:
 def ledgers_of(info: Mapping[str, Any]) -> list[dict[str, Any]]:
     """List the ledgers, each with its number of entries.
 
-    The size of the last ledger is unknown: it is assumed to end at the greatest persisted position.
+    The size of the last ledger is unknown: the ledger is assumed to end at the greatest persisted position.
 
     Raises `ValueError` if a ledger has no id, or if a position in the last ledger is incomplete.
     """

@@ -1,12 +1,12 @@
-"""The sizes of two records in the metadata store: of a cursor, and of the ledger list of a topic.
+"""Compute the sizes of two records in the metadata store: a cursor, and the ledger list of a topic.
 
 A graceful close writes the record of a cursor. A load of a topic and the creation of a ledger write the
 ledger list.
 
-ZooKeeper refuses a node above `jute.maxbuffer`, 1 MiB by default, and cuts the connection. The broker
-repeats the write without end: a close does not return, producers receive no answer, and other topics of the
-broker fail (apache/pulsar#24382). `bin/pulsar` sets 10 MiB for the broker and the ZooKeeper that it starts.
-Brokers and ZooKeepers that are started in another way keep their limit.
+ZooKeeper refuses a node above `jute.maxbuffer`, 1 MiB by default, and cuts the connection. The broker repeats
+the write without end: a close does not return, producers receive no answer, and other topics of the broker
+fail (apache/pulsar#24382). `bin/pulsar` sets 10 MiB for the broker and the ZooKeeper that it starts. Brokers
+and ZooKeepers that are started in another way have their own limit, by default 1 MiB.
 """
 
 from __future__ import annotations
@@ -34,20 +34,22 @@ _RANGE_BYTES_MAX: Final = 52
 """The maximum size of an encoded range: two positions of two 10-byte integers, with tags and lengths."""
 
 _REQUEST_BYTES: Final = 256
-"""The size of a request without the record, for a path of up to 200 bytes. ZooKeeper limits the whole
-request."""
+"""The size of a request in addition to its record, for a path of up to 200 bytes. ZooKeeper limits the size
+of the whole request, not only of the record."""
 
 _ACK_SET_BYTES_MAX: Final = 30
-"""The position of an ack set, with tags and lengths."""
+"""The maximum size of an encoded ack set without its words: the position, with tags and lengths."""
 
 _WORD_BYTES_MAX: Final = 11
-"""A word of an ack set: a tag and a 10-byte integer."""
+"""The maximum size of an encoded word of an ack set: a tag and a 10-byte integer."""
 
 _LEDGER_BYTES_MAX: Final = 46
-"""A ledger of the list: four integers of at most 10 bytes, with tags and a length."""
+"""The maximum size of an encoded ledger in the list: four integers of at most 10 bytes, with tags and a
+length."""
 
 _OFFLOAD_CONTEXT_BYTES: Final = 512
-"""An estimate of the context of an offloaded ledger; it only decides whether the size is computed."""
+"""The estimated size of the context of an offloaded ledger. It only decides whether the exact size of the
+list is computed."""
 
 _COMPRESSION_HEADER_BYTES: Final = 16
 
@@ -55,10 +57,10 @@ _COMPRESSION_HEADER_BYTES: Final = 16
 def closing_request_bytes(
     state: CursorState, settings: BrokerSettings, ledger: CursorLedger = "open"
 ) -> int | None:
-    """Return the bytes of the request that a close sends; None if they are far below the limit. O(ranges).
+    """Return the size of the request of a close, in bytes; None if it is far below the limit. O(ranges).
 
     If a state has more ranges than the settings allow in the metadata store, and the cursor ledger is open,
-    the close writes the state to the ledger. The record is then small.
+    the close writes the state to the ledger. The record in the metadata store is then small.
     """
     ranges = state.individually_deleted
     parts = (state.batch_deleted or {}) if settings.acknowledgment_at_batch_index_level_enabled else {}
@@ -76,17 +78,17 @@ def closing_request_bytes(
 
 
 def most_record_bytes(ranges: int, ack_sets: int, words: int) -> int:
-    """Return an upper bound of the bytes of a cursor's record; `words` is the total of the ack sets."""
+    """Return the maximum size of a cursor's record in bytes; `words` counts the words of all ack sets."""
     return ranges * _RANGE_BYTES_MAX + ack_sets * _ACK_SET_BYTES_MAX + words * _WORD_BYTES_MAX
 
 
 def ledger_list_bytes(stats: SubscriptionStats, settings: BrokerSettings) -> Bounds | None:
-    """Return bounds of the bytes of the request that the next load of the topic sends. O(ledgers).
+    """Return bounds of the size in bytes of the request that the next load of the topic sends. O(ledgers).
 
-    None if they are far below the limit. A load removes empty ledgers from the list and adds a new one. With
-    `managedLedgerInfoCompressionType`, only the upper bound is known, because no answer shows the times of
-    the ledgers. If ledgers are offloaded, the upper bound is unknown, because no answer shows the size of
-    their offload contexts.
+    Return None if the size is far below the limit. A load removes empty ledgers from the list and adds a new
+    one. With `managedLedgerInfoCompressionType`, only the upper bound is known, because no answer shows the
+    times of the ledgers. If ledgers are offloaded, the upper bound is unknown, because no answer shows the
+    size of their offload contexts.
     """
     ledgers = len(stats.ledger_sizes)
     offloaded = sum(each.is_offloaded for each in stats.ledger_sizes)
@@ -104,10 +106,10 @@ def ledger_list_bytes(stats: SubscriptionStats, settings: BrokerSettings) -> Bou
 
 @lru_cache(maxsize=2)
 def _ledger_list_bytes(sizes: tuple[LedgerSize, ...], properties: bytes, compression: str) -> int:
-    """Return the bytes of a `ManagedLedgerInfo`. Random times replace the unknown times of the ledgers.
+    """Return the size of a `ManagedLedgerInfo`, in bytes. Random times replace the ledgers' unknown times.
 
-    Every time between 2004 and 2109 takes 6 bytes, and random times compress less than real ones. The
-    subscriptions of a topic share a result.
+    Every time between 2004 and 2109 takes 6 bytes, and random times compress less than real ones. The result
+    is cached, because all subscriptions of a topic need the same one.
     """
     times_ms = random.Random(0)
     fields = []
@@ -124,5 +126,5 @@ def _ledger_list_bytes(sizes: tuple[LedgerSize, ...], properties: bytes, compres
 
 
 def _utf8(text: str) -> bytes:
-    # The JSON of a dump may contain half of a surrogate pair.
+    # The JSON of a dump may contain an unpaired surrogate.
     return text.encode("utf-8", "surrogatepass")

@@ -11,7 +11,7 @@ from typing import Final
 from urllib.parse import quote_plus, unquote_plus
 
 INTERNAL_SUBSCRIPTIONS: Final = ("__compaction",)
-"""The subscriptions of the broker itself that `stats` lists like those of applications."""
+"""The broker's own subscriptions that `stats` lists in the same way as subscriptions of applications."""
 
 
 def decoded_name(name: str) -> str:
@@ -24,7 +24,7 @@ def decoded_name(name: str) -> str:
 
 
 def encoded_name(name: str) -> str:
-    """Return the name in a broker's storage.
+    """Return the name in a broker's storage, from the name that applications use.
 
     >>> encoded_name("team:eu"), encoded_name("a b~*")
     ('team%3Aeu', 'a+b%7E*')

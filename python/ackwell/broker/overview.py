@@ -1,7 +1,7 @@
 """The overview of a broker: every topic that it has loaded, in one answer of `GET broker-stats/topics`.
 
 The overview shows the backlog, the number of ranges, the consumers and the rates of each subscription. It
-shows no positions, no ledgers and no state of the cursor. A broker renews it every
+shows no positions, no ledgers and no state of the cursor. A broker renews the overview every
 `statsUpdateFrequencyInSecs`, by default 60 s, so a subscription may have changed since.
 
 A topic needs a closer look if one of its subscriptions has ranges, may have acknowledged parts of batches, or
@@ -39,7 +39,7 @@ class TopicOverview(NamedTuple):
 
     @property
     def needs_closer_look(self) -> bool:
-        """Whether a verdict needs more data than the overview; also True if a field has a wrong type."""
+        """Whether the overview is not enough for a verdict. Also True if a field has a wrong type."""
         try:
             return any(map(_needs_closer_look, map(object_in, self.subscriptions.values())))
         except (TypeError, ValueError):
@@ -93,7 +93,8 @@ _NO_SIZES = BatchSizes(each=None)
 def overviews_of(answer: Any, owner: str, source: str, time_ms: int | None) -> Iterator[TopicOverview]:
     """Yield the persistent topics of an answer of `broker-stats/topics`.
 
-    A topic without `subscriptions` is left out. Raises `StatsError` if the answer has another structure.
+    A topic without `subscriptions` is left out. Raises `StatsError` if the answer does not have the structure
+    of an overview.
     """
     try:
         for namespace in object_in(answer):

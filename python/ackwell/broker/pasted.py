@@ -63,7 +63,7 @@ def _of_python(literal: str) -> str:
 
 
 class _JsonWriter:
-    """The tokens written so far, and the open brackets among them."""
+    """A list of the tokens of a JSON text, and of the brackets that are still open."""
 
     def __init__(self) -> None:
         self.parts: list[str] = []
@@ -74,7 +74,8 @@ class _JsonWriter:
     def leave_out(self) -> None:
         """Add an ellipsis (`...`) of the pasted text.
 
-        After a colon, it is written as the value of the member. In a list, it marks the list as cut short.
+        After a colon, the ellipsis becomes the value of the member. In a list, the ellipsis marks the list as
+        cut short.
         """
         if self._last == ":":
             self._put(_LEFT_OUT)

@@ -3,13 +3,13 @@
 A broker holds all acknowledgments in memory and persists only a part of them. The place that it writes to
 decides which part:
 
-- **The cursor ledger** (BookKeeper), while the broker runs, and on a graceful close with more ranges
-  than `managedLedgerMaxUnackedRangesToPersistInMetadataStore`. If the limit of ranges is N, the *ranges form*
+- **The cursor ledger** (BookKeeper), while the broker runs, and on a graceful close with more ranges than
+  `managedLedgerMaxUnackedRangesToPersistInMetadataStore`. If the limit of ranges is N, the *ranges form*
   keeps the first N + 1 ranges, and in 5.0 the first N (apache/pulsar#25548). In the *long-array form* the
   limit counts acknowledged **entries**, not ranges. The broker writes whole ledgers in order, until the
-  entries written so far exceed the limit. From 5.0.0 on, the entries of a ledger count before it is written:
-  the broker stops before the first ledger that exceeds the limit. If that is the first of all ledgers, the
-  broker writes the ranges form (apache/pulsar#26127). A separate limit applies to batch indexes.
+  entries written so far exceed the limit. From 5.0.0 on, the broker stops before the ledger with which the
+  total would exceed the limit. If that is the very first ledger, the broker writes the ranges form
+  (apache/pulsar#26127). A separate limit applies to batch indexes.
 - **The metadata store**, on a graceful close with fewer ranges, without an open cursor ledger, or when
   BookKeeper refuses the entry for its size. The form is always the ranges form. Before 4.0.14, 4.2.5 and
   5.0.0, the batch indexes written there are not read back (apache/pulsar#20585, apache/pulsar#26475).
@@ -61,18 +61,19 @@ class RestartLoss:
 
     restart: Restart
     place: Literal["cursor ledger", "metadata store"]
-    """The place from which the state is read back."""
+    """The place from which the broker reads the state after the restart."""
     form: Literal["pulsar-ranges", "pulsar-long-array"]
     """The form of the state in that place."""
     entries: int
-    """Wholly acknowledged entries that are delivered again."""
+    """The number of wholly acknowledged entries that are delivered again."""
     partial_entries: int
-    """Further entries of which some acknowledged messages are delivered again."""
+    """The number of partly acknowledged entries of which some acknowledged messages are delivered again."""
     messages: Bounds
-    """Acknowledged messages that are delivered again if the current state is written: the best case."""
+    """The number of acknowledged messages that are delivered again in the best case: the broker writes the
+    current state before the restart."""
     messages_before_flush: Bounds
-    """Acknowledged messages that are delivered again after a crash before the last changes are written: the
-    worst case."""
+    """The number of acknowledged messages that are delivered again in the worst case: the broker crashes
+    before it writes the last changes."""
     reasons: tuple[Reason, ...]
     ranges: PositionRangeSet = field(repr=False, compare=False)
     """The wholly acknowledged entries that are delivered again."""
@@ -106,8 +107,8 @@ def restart_loss(
     """Return the acknowledged messages that are delivered again after a restart, and the reasons.
 
     If `state.batch_deleted` is None, the source does not show ack sets. Every entry that may hold several
-    messages may then hold acknowledged ones, and the counts are intervals. If the state has ledgers, only
-    existing entries count. O(ranges + ack sets).
+    messages may then have acknowledged messages, and the numbers of messages are intervals. If the state has
+    ledgers, only existing entries count. O(ranges + ack sets).
 
     - `cursor_ledger`: the state of the cursor ledger; by default `open` if any entry is wholly acknowledged,
       else `none`.
@@ -141,7 +142,7 @@ def restart_loss(
     entries = lost.cardinality
     partial: AckSetMapping
     if isinstance(held.batch_deleted, CountedAckSets):
-        # The first ack sets survive.
+        # The persisted ack sets are the first ones. All later ack sets are lost.
         partial = held.batch_deleted.behind(len(persisted.ack_sets))
     else:
         partial = {p: words for p, words in held.batch_deleted.items() if p not in persisted.ack_sets}
@@ -170,7 +171,7 @@ def restart_loss(
         surely = hidden.at_least if loses else 0
         messages = Bounds(messages.at_least + surely, messages.plus_up_to(hidden.at_most).at_most)
         persisted.reasons.append(hidden_reason(hidden))
-    # Only acknowledged messages can be lost.
+    # A restart cannot lose more messages than are acknowledged.
     most = sizes.most_acked(unacked_entries(held)) if not sizes.of else None
     messages = messages.up_to(most)
     before_flush = messages
@@ -193,7 +194,8 @@ def restart_loss(
             worst = min(bounds, default=worst)
         before_flush = Bounds(messages.at_least, worst).up_to(most)
     elif restart == "crash" and settings.writes_batch_indexes_alone and held.batch_deleted:
-        # The ranges are those that the broker read. The ack sets may be newer, until the next flush.
+        # The ranges in memory are those that the broker loaded, so they are on disk. The ack sets may be
+        # newer, and are on disk only after the next flush.
         alone = sizes.acked(entries, held.batch_deleted, within=within).at_most
         before_flush = Bounds(messages.at_least, alone).up_to(most)
     return RestartLoss(
@@ -221,7 +223,7 @@ def acked_within(stats: SubscriptionStats) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class _WhollyAcknowledged:
-    """The set of wholly acknowledged entries."""
+    """The set of wholly acknowledged entries of a cursor."""
 
     mark_delete: Position
     ranges: PositionRangeSet
@@ -233,8 +235,8 @@ class _WhollyAcknowledged:
 def _moved(state: CursorState, persisted: tuple[int, int] | None) -> int | None:
     """Return the maximum number of entries that the mark-delete position passed since its last write.
 
-    A broker deletes only ledgers before the position on disk. If that position is unknown, it is therefore in
-    the first ledger or in a later one. Return None if the ledgers are unknown, too.
+    A broker deletes only ledgers before the position on disk. If the position on disk is unknown, it is
+    therefore in the first ledger or in a later one. Return None if the ledgers are unknown, too.
     """
     if persisted is not None and tuple(persisted) == state.mark_delete_position:
         return 0

@@ -55,7 +55,8 @@ if TYPE_CHECKING:
 
 
 _TIME_END_MS: Final = 253_402_300_800_000
-"""The year 10000, which `datetime` cannot represent."""
+"""The start of the year 10000, in milliseconds since 1970. `datetime` cannot represent this or a later
+time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,20 +73,21 @@ class SubscriptionOverview(NamedTuple):
     """The facts about a subscription without ranges in a broker's overview (`ackwell.broker.overview`)."""
 
     backlog_entries: int
-    """The number of entries in the backlog, if consumers receive and acknowledge it; 0 without a backlog."""
+    """The number of entries in the backlog; 0 without a backlog. Consumers receive and acknowledge this
+    backlog, otherwise the topic needs a closer look."""
     delivered_nothing: bool
     """Whether no message of the topic was delivered since the broker loaded it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionStats(CursorState):
-    """One subscription at one moment, by the statistics of its broker."""
+    """The state of one subscription at one moment, from the statistics of its broker."""
 
     topic: str
-    """The topic, from the ledger's metadata, else from the key or the file name of the answer."""
+    """The topic: from the metadata of a ledger, else from the key of the answer, else from its file name."""
     subscription: str
     source: str
-    """The file or address it was read from."""
+    """The file or address from which the statistics were read."""
     ledgers: Ledgers
     read_position: Position | None
     ledger_sizes: tuple[LedgerSize, ...]
@@ -112,13 +114,15 @@ class SubscriptionStats(CursorState):
     """Properties of the cursor, such as the compacted ledger of `__compaction`; not of the subscription."""
     topic_properties: Mapping[str, Any] = field(default_factory=dict)
     untouched: bool = False
-    """Whether no consumer has connected since the broker loaded the topic; the type is `None` until then."""
+    """Whether no consumer has connected since the broker loaded the topic; the type of the subscription is
+    `None` until then."""
     unreadable: tuple[str, ...] = ()
-    """The errors of fields that show the delivery. `dispatch` is then None."""
+    """The errors in the fields about the delivery. If there are any, `dispatch` is None."""
     shows_cursor: bool = True
     """False for an answer of `stats` alone: positions, ranges and ledgers are unknown and empty."""
     persisted: CursorState | None = None
-    """The acknowledgments in the metadata store, from `info-internal`; None if it does not have them."""
+    """The acknowledgments in the metadata store, from `info-internal`; None if the source does not show
+    them."""
     persisted_only: bool = False
     """True for an answer of `info-internal` alone: the acknowledgments are the persisted ones."""
     owner: str | None = None
@@ -126,14 +130,14 @@ class SubscriptionStats(CursorState):
     cursor_state: str | None = None
     """The state of the cursor, such as `Open` or `NoLedger`."""
     cursor_ledger_id: int | None = None
-    """The ledger to which the cursor is written; -1 without one."""
+    """The id of the ledger to which the cursor is written; -1 without a ledger."""
     cursor_ledger_last_entry: int | None = None
-    """The last entry of the cursor ledger: each write of the cursor adds one."""
+    """The id of the last entry of the cursor ledger. Each write of the cursor adds one entry."""
     entries_added: int | None = None
-    """The entries published since the broker loaded the topic."""
+    """The number of entries published since the broker loaded the topic."""
     split_ranges: int = 0
-    """The number of ranges that were added by splitting ranges at the end of a ledger. The broker counts the
-    pieces of such a range as one range."""
+    """The number of added ranges: a range over several ledgers was split at the end of each ledger. The
+    broker counts the pieces of such a range as one range."""
     contradictions: tuple[Contradiction, ...] = ()
     """The fields of the dump that cannot all be right."""
     overview: SubscriptionOverview | None = None
@@ -202,7 +206,8 @@ class SubscriptionStats(CursorState):
         if dispatch.messages_out is None or dispatch.messages_out != sum(each or 0 for each in received):
             return None
         acked = [each.last_acked_ms for each in dispatch.consumers]
-        # A consumer that has acknowledged nothing, such as the second one of a Failover subscription, has 0.
+        # The time is 0 for a consumer that has acknowledged nothing, such as the second consumer of a
+        # Failover subscription.
         if None in acked or not any(acked):
             return None
         return max(self.time_ms - max(self.mark_delete_moved_ms or 0, *(each or 0 for each in acked)), 0)
@@ -256,7 +261,7 @@ def read_each(sources: Iterable[str | AnyPath]) -> Iterator[SubscriptionStats | 
 def newest(
     found: Iterable[SubscriptionStats | UnreadableSource], unread: list[UnreadableSource]
 ) -> dict[tuple[str, str], SubscriptionStats]:
-    """Return the newest dump of each topic and subscription; append unreadable sources to `unread`."""
+    """Return the newest dump of each subscription, by topic and name. Add unreadable sources to `unread`."""
     newest: dict[tuple[str, str], SubscriptionStats] = {}
     for each in found:
         if isinstance(each, UnreadableSource):
@@ -269,7 +274,7 @@ def newest(
 
 
 def stats_files(source: str | AnyPath) -> list[AnyPath]:
-    """Return the file, or each `.json` and `.json.gz` file under a folder, in order of their names."""
+    """Return the file `source`, or each `.json` and `.json.gz` file under the folder `source`, by name."""
     path = any_path(source)
     try:
         if not path.is_dir():
@@ -294,7 +299,7 @@ def read_stats(source: str | AnyPath) -> Iterator[SubscriptionStats]:
 def parse_stats(data: bytes, source: str, *, name: str | None = None) -> Iterator[SubscriptionStats]:
     """Yield every subscription of one answer; `name` is its topic if the answer does not name one.
 
-    Raises `StatsError` if the data is not such an answer, or if it lacks a field that a cursor needs.
+    Raises `StatsError` if the data is not an answer of a broker, or if it lacks a required field of a cursor.
     """
     for found in parse_each(data, source, name=name):
         if isinstance(found, UnreadableSource):
@@ -341,9 +346,9 @@ _READABLE: Final = (
 
 
 def _of_one_topic(documents: Iterator[tuple[str | None, Any]]) -> Iterator[tuple[str | None, Any]]:
-    """Join the documents of a file to one dump if all are answers about one topic, in any order.
+    """Join the documents of a file to one dump if all of them are answers about the same topic.
 
-    Yield the documents unchanged otherwise.
+    The documents may be in any order. If they are not all about the same topic, yield them unchanged.
     """
     first = list(islice(documents, 4))
     parts: dict[str, Any] = {}
@@ -368,7 +373,10 @@ def _kind_of(document: Any) -> str | None:
 
 
 def _names_agree(parts: Mapping[str, Any]) -> bool:
-    """Return whether the answers can be about one topic: `stats-internal` has each subscription's cursor."""
+    """Return whether the answers can be about the same topic.
+
+    The result is True if `stats-internal` has a cursor for each subscription in the other answers.
+    """
     cursors: Set[str] = parts["internalStats"]["cursors"].keys()
     names = set(map(decoded_name, cursors)) | cursors
     info: Set[str] = parts.get("info", {}).get("cursors", {}).keys()
@@ -391,8 +399,8 @@ def _read(path: AnyPath) -> bytes:
 
 
 def answers_of(value: Any, topic: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield each broker answer in a document with its topic: the key that contains it, else `topic`."""
-    # A loop: JSON may be nested deeper than the limit of recursion.
+    """Yield each broker answer in a document, with its topic: the key of the answer, else `topic`."""
+    # This is a loop, because JSON may be nested deeper than Python's limit of recursion.
     left: list[tuple[Any, str]] = [(value, topic)]
     while left:
         value, topic = left.pop()
@@ -412,7 +420,7 @@ def answers_of(value: Any, topic: str) -> Iterator[tuple[str, Mapping[str, Any]]
 
 
 def _stats_of(value: Any, topic: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield each answer of `stats` in a document with its topic; for a partitioned topic, each partition."""
+    """Yield each answer of `stats` in a document, with its topic; one for each partition of a topic."""
     left: list[tuple[Any, str]] = [(value, topic)]
     while left:
         value, topic = left.pop()
@@ -447,7 +455,7 @@ class Answer:
     internal: Mapping[str, Any]
     stats: Mapping[str, Any]
     memory: Mapping[str, Any]
-    """A dump of one cursor's memory, which names its subscription."""
+    """A dump of the memory of one cursor. It names the subscription of the cursor."""
     policies: Mapping[str, Any]
     backlogs: Mapping[str, Any]
     info: Mapping[str, Any]
@@ -516,7 +524,7 @@ def _subscriptions(
 def _of_stats_alone(
     stats: Mapping[str, Any], topic: str, source: str
 ) -> Iterator[SubscriptionStats | UnreadableSource]:
-    """Yield subscriptions of `topics stats`, which shows consumers and permits, but not the cursor."""
+    """Yield the subscriptions of `topics stats`, which shows consumers and permits, but not the cursor."""
     cursor = {"markDeletePosition": "-1:-1", "individuallyDeletedMessages": "[]"}
     answer = {"internalStats": {"ledgers": [], "cursors": dict.fromkeys(stats["subscriptions"], cursor)}}
     for found in _subscriptions({**answer, "stats": stats}, topic, source):
@@ -562,7 +570,7 @@ def _checked(answer: Answer, name: str, cursor: Mapping[str, Any]) -> Subscripti
         batch_sizes=found.batch_sizes,
         time_ms=found.time_ms,
     )
-    # A check of a part that is cut off would report the cut once more.
+    # If a part is cut off, the checks would only report the cut once more.
     contradictions = tuple(cut or contradictions_of(fields))
     if any(DumpPart.BATCH_SIZES in each.unknown for each in contradictions):
         found = replace(found, batch_sizes=BatchSizes(each=None))
@@ -601,7 +609,7 @@ def _subscription(answer: Answer, name: str, cursor: Mapping[str, Any]) -> Subsc
     persisted = object_of(memory, "persistentMarkDelete")
     read_position = text(cursor, "readPosition")
     dispatch, unreadable = _delivery(shown, cursor, stats, policies)
-    # Half a surrogate pair is not valid text, and no output can hold it.
+    # An unpaired surrogate is not valid text, and no output can contain it.
     f"{answer.topic}{subscription}".encode()
     return SubscriptionStats(
         topic=answer.topic,
@@ -656,7 +664,7 @@ def _persisted(answer: Answer, name: str) -> CursorState | None:
 def _delivery(
     shown: Mapping[str, Any], cursor: Mapping[str, Any], stats: Mapping[str, Any], policies: Mapping[str, Any]
 ) -> tuple[DispatchStats | None, tuple[str, ...]]:
-    """Return the state of delivery, and no error. If a field is damaged, return None and the error.
+    """Return the state of delivery, and None for the error. If a field is damaged, return None and the error.
 
     The error does not affect the restart verdict, which does not need the state of delivery.
     """
@@ -682,7 +690,7 @@ _RANGE: Final = re.compile(r"\((\d+):(-?\d+)\.\.(\d+):(-?\d+)\]")
 
 
 def _ranges(shown: Any, sizes: tuple[LedgerSize, ...]) -> tuple[PositionRangeSet, int]:
-    """Parse ranges. Return them, and the number of ranges that were added by splitting.
+    """Parse ranges. Return the ranges, and the number of ranges that the splits below added.
 
     With `managedLedgerUnackedRangesOpenCacheSetEnabled=false` a range may begin in one ledger and end in
     another. Such a range is split at the end of each ledger.
@@ -773,7 +781,7 @@ def _cursor_ledger(cursor: Mapping[str, Any]) -> CursorLedger:
 
 
 def _ack_sets(memory: Mapping[str, Any]) -> AckSetMapping | None:
-    """Return the ack sets in a memory dump; None if there is no dump: the admin API shows no ack sets."""
+    """Return the ack sets in a memory dump. Return None without a dump: the admin API shows no ack sets."""
     if "batchDeletedIndexes" in memory:
         shown = object_of(memory, "batchDeletedIndexes")
         return {_position(position): to_words(from_words(words(shown, position))) for position in shown}

@@ -33,7 +33,7 @@ RESTART_NAMES: Final[dict[Restart, str]] = {
     "graceful": "graceful restart, unload or move",
     "crash": "crash",
 }
-"""The restarts in an operator's words."""
+"""The names of the restarts in texts for operators."""
 
 CursorLedger = Literal["open", "read-only", "none"]
 """The state of the ledger to which the cursor is written. *none*: no entry was wholly acknowledged yet.
@@ -74,20 +74,20 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class MemoryState(CursorState):
-    """The state in the broker's memory; its ack sets are sorted and contain no obsolete ones."""
+    """The state in the broker's memory; its ack sets are sorted, and none of them is obsolete."""
 
     batch_deleted: AckSetMapping
     existing: PositionRangeSet = field(kw_only=True)
-    """The ranges, cut to the entries that exist after the mark-delete position. The broker's limits count the
-    ranges of `individually_deleted` instead."""
+    """The ranges of existing entries after the mark-delete position. The broker's limits do not count these
+    ranges, but the ranges of `individually_deleted`."""
     covered: tuple[Position, ...] = field(default=(), kw_only=True)
     """Positions up to the mark-delete position that still have an ack set. The broker drops these ack sets
-    with the next write of the mark-delete position, and that write counts them for the limit.
+    after the next write of the mark-delete position. That write still counts them for the limit.
     """
 
     @property
     def passed(self) -> int:
-        """The maximum number of ack sets, up to the mark-delete position, that the last write counted."""
+        """The maximum number of ack sets that the last write counted up to the mark-delete position."""
         if self.ledgers is None:
             return 0
         return entries_up_to(self.ledgers, self.mark_delete_position)
@@ -108,7 +108,8 @@ class MemoryState(CursorState):
                 existing.remove_range(ledger_id, entries.get(ledger_id, 0) - 1, INT64_MAX)
         ack_sets = state.batch_deleted or {}
         if isinstance(ack_sets, CountedAckSets):
-            # Their source keeps no ack set of an entry that is wholly acknowledged.
+            # `CountedAckSets` contain no ack set of a wholly acknowledged entry, so there are no obsolete
+            # ones.
             return cls(mark_delete, ranges, ack_sets, ledgers, existing=existing)
         partial = {
             Position(*p): tuple(ack_sets[p])
@@ -139,16 +140,16 @@ class Persisted:
     ranges: PositionRangeSet
     ack_sets: AckSetMapping = field(default_factory=dict)
     uncertain_ack_sets: AckSetMapping = field(default_factory=dict)
-    """Ack sets that may or may not have been written; the state does not show it."""
+    """Ack sets that are possibly written. The state in memory does not show whether they are."""
     may_be_empty: bool = False
-    """Whether a restart may read nothing back, for a reason that the state does not show."""
+    """Whether a restart may read back an empty state, because the broker is repeating a refused write."""
     reasons: list[Reason] = field(default_factory=list)
 
 
 def read_back(
     state: MemoryState, settings: BrokerSettings, restart: Restart, ledger: CursorLedger
 ) -> Persisted:
-    """Return the place to which the state is written, and the part of it that survives."""
+    """Return the part of a state that survives a restart, with the place from which it is read back."""
     if restart == "crash":
         return _after_crash(state, settings, ledger)
     to_ledger = closes_to_ledger(state, settings, ledger)
@@ -167,8 +168,8 @@ def _after_crash(state: MemoryState, settings: BrokerSettings, ledger: CursorLed
         _mark_uncertain(persisted, state, settings)
         return persisted
     if ledger == "none":
-        # The broker wrote nothing since it loaded the cursor. The ranges are those that it read. The ack
-        # sets are newer, unless the broker reads ack sets back from the metadata store.
+        # The broker wrote nothing since it loaded the cursor, so the ranges in memory are those on disk. All
+        # ack sets in memory are newer, unless the broker reads ack sets back from the metadata store.
         persisted = Persisted("metadata store", "pulsar-ranges", state.individually_deleted)
         if settings.reads_batch_indexes_back:
             persisted.uncertain_ack_sets = state.batch_deleted
@@ -215,7 +216,8 @@ def _in_ledger(state: MemoryState, settings: BrokerSettings) -> Persisted:
     if size is None:
         return persisted
     # The broker then writes to the metadata store, which may refuse the size, too (ZooKeeper accepts 1 MB).
-    # Between two attempts its record points at an empty cursor ledger: a crash then loses everything.
+    # Between two attempts, the record in the metadata store points at an empty cursor ledger. A crash then
+    # loses all acknowledgments.
     fallback = _in_metadata_store(state, settings)
     fallback.may_be_empty = True
     fallback.reasons.insert(0, _too_large(size, settings.max_entry_bytes))
@@ -238,9 +240,10 @@ def _in_metadata_store(state: MemoryState, settings: BrokerSettings) -> Persiste
 
 
 def read_back_again(persisted: Persisted, state: MemoryState, settings: BrokerSettings) -> Persisted:
-    """Return the part that survives if a broker loads `persisted` and closes it without a new acknowledgment.
+    """Return the part that survives when a broker loads `persisted` and then closes the topic.
 
-    The broker only reads the cursor ledger in that time, so the second close writes to the metadata store.
+    No message is acknowledged in between. The broker has then only read the cursor ledger, so this second
+    close writes to the metadata store.
     """
     parts = persisted.ack_sets
     if persisted.uncertain_ack_sets:
@@ -251,7 +254,7 @@ def read_back_again(persisted: Persisted, state: MemoryState, settings: BrokerSe
     )
     again = _in_metadata_store(loaded, settings)
     if persisted.uncertain_ack_sets:
-        # Fewer ack sets may have been loaded, so each of them is uncertain.
+        # The broker may have loaded only a part of the ack sets, so each of them is uncertain.
         again.uncertain_ack_sets = {**again.ack_sets, **again.uncertain_ack_sets}
         again.ack_sets = {}
     again.may_be_empty = persisted.may_be_empty
@@ -273,7 +276,7 @@ def not_read_back(ack_sets: int) -> Reason:
 
 
 def _first_ranges(state: MemoryState, settings: BrokerSettings) -> PositionRangeSet:
-    """Return the first ranges, up to the limit."""
+    """Return the ranges that the ranges form contains: the first ones, up to the limit."""
     written = settings.ranges_written
     if len(state.individually_deleted) <= written:
         return state.individually_deleted
@@ -325,9 +328,9 @@ def _persist_ack_sets(persisted: Persisted, state: MemoryState, settings: Broker
 
 
 def _mark_uncertain(persisted: Persisted, state: MemoryState, settings: BrokerSettings) -> None:
-    """Mark the last persisted ack sets as uncertain.
+    """Mark the last persisted ack sets as uncertain, if the limit may have excluded them.
 
-    Ack sets at or before the mark-delete position may have used up the limit.
+    The write may have counted ack sets at or before the mark-delete position for the same limit.
     """
     limit = settings.max_batch_deleted_index_to_persist
     sure = max(limit - state.passed, 0)
@@ -352,7 +355,7 @@ def _batch_index_limit(state: MemoryState, limit: int) -> Reason:
 
 
 def _entry_bytes(state: MemoryState, persisted: Persisted, limit: int) -> int | None:
-    """Return the size of the entry in bytes if it exceeds `limit`, else None.
+    """Return the size in bytes of the state's entry; None if the size is at most `limit`.
 
     The entry is encoded only if an estimate shows that it may exceed the limit.
     """
@@ -361,7 +364,8 @@ def _entry_bytes(state: MemoryState, persisted: Persisted, limit: int) -> int | 
         return None
     written = CursorState(state.mark_delete_position, persisted.ranges, persisted.ack_sets)
     size = size_in(written.to_position_info(), persisted.form)
-    # A Java bit set ends at 2^31 entries of a ledger; a ledger with more exceeds the limit in any case.
+    # The size is None if a ledger has more than 2^31 entries, which a Java bit set cannot hold. Such a ledger
+    # exceeds the limit in any case.
     size = limit + 1 if size is None else size
     return size if size > limit else None
 
@@ -369,8 +373,8 @@ def _entry_bytes(state: MemoryState, persisted: Persisted, limit: int) -> int | 
 def hidden_acks(state: MemoryState, settings: BrokerSettings, sizes: BatchSizes) -> Bounds:
     """Return bounds of the number of acknowledged messages in partly acknowledged batches.
 
-    They apply if the source does not show the ack sets. Both bounds are 0 if the broker does not acknowledge
-    parts of batches.
+    Use these bounds if the source does not show the ack sets. Both bounds are 0 if the broker does not
+    acknowledge parts of batches.
     """
     if not settings.acknowledgment_at_batch_index_level_enabled:
         return Bounds(0, 0)
@@ -388,10 +392,14 @@ def keeps_hidden_ack_sets(
 ) -> bool:
     """Return whether a restart keeps every ack set that the source does not show.
 
-    `hidden` bounds the number of acknowledged messages in these ack sets; each has at least one. If the
-    broker `closes` the cursor, it writes these ack sets. Before a crash, it has certainly written them only
-    if the cursor has a range. With `written`, every acknowledgment is already written. Otherwise, ack sets at
-    or before the mark-delete position may count for the limit, too.
+    `hidden` bounds the number of acknowledged messages in these ack sets. Each ack set has at least one such
+    message.
+
+    If `closes` is true, the broker closes the cursor, and so writes the ack sets. Otherwise, the broker
+    crashes. The broker has certainly written the ack sets only if the cursor has a range.
+
+    If `written` is true, every acknowledgment is already written. Otherwise, ack sets at or before the
+    mark-delete position may count for the limit, too.
     """
     entries = unacked_entries(state)
     if entries is None or state.ledgers is None:
@@ -413,7 +421,7 @@ def loses_hidden_ack_sets(
     if not settings.batch_indexes_are_read:
         return True
     if restart == "crash":
-        # A cursor ledger that is only read still holds its ack sets.
+        # A cursor ledger may contain ack sets, even if the broker has only read it.
         return ledger == "none"
     return (
         persisted.place == "metadata store"
@@ -434,11 +442,11 @@ def unacked_entries(state: MemoryState) -> int | None:
 
 
 def entries_up_to(ledgers: Ledgers, position: Position, after: tuple[int, int] | None = None) -> int:
-    """Count the existing entries after `after`, by default from the first one, up to `position`."""
+    """Count the existing entries after `after` and up to `position`; by default from the first entry."""
     first = ledgers.first_position
     if first is None:
         return 0
-    # A position that was never written is -1:-1, before the first entry.
+    # If the position was never written, `after` is -1:-1, which is before the first entry.
     start = first if after is None else max(first, after)
     return ledgers.entries_between(start, position) if start < position else 0
 
@@ -469,7 +477,7 @@ def _entry_limit(state: MemoryState, kept: PositionRangeSet, limit: int) -> Iter
 
 
 def hidden_reason(hidden: Bounds) -> Reason:
-    """Return the reason for acknowledged messages that the admin API does not show."""
+    """Return the reason for a possible loss of acknowledged messages that the admin API does not show."""
     up_to = "an unknown number of" if hidden.at_most is None else f"up to {hidden.at_most:,}"
     some = "; the counters of the consumers prove that some exist" if hidden.at_least else ""
     return Reason(
@@ -480,7 +488,7 @@ def hidden_reason(hidden: Bounds) -> Reason:
 
 
 def not_written_reason(messages: Bounds, sign: str) -> Reason:
-    """Return the reason for acknowledgments that are in memory only."""
+    """Return the reason for a loss of acknowledgments that are in memory only."""
     up_to = "an unknown number of" if messages.at_most is None else f"up to {messages.at_most:,}"
     return Reason(
         "cursor-not-written",
@@ -490,7 +498,7 @@ def not_written_reason(messages: Bounds, sign: str) -> Reason:
 
 
 def not_confirmed_reason(age_ms: int | None, proven_ms: int | None, state: str | None) -> Reason:
-    """Return the reason for acknowledgments whose write is not proven.
+    """Return the reason for a possible loss of acknowledgments whose write is not proven.
 
     `age_ms` is the time since the last acknowledgment. `proven_ms` is the age from which the write of an
     acknowledgment is proven; None if the state of the cursor excludes a proof.

@@ -1,1 +1,1 @@
-"""The admin API of a live cluster: requests, the statistics of topics, and dumps of the statistics."""
+"""Use the admin API of a live cluster: send requests, read the statistics of topics, and save dumps."""

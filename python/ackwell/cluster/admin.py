@@ -1,4 +1,4 @@
-"""Typed answers of a live broker: topics, statistics of their subscriptions, version and settings."""
+"""Request typed answers from a live broker: topics, statistics of subscriptions, version and settings."""
 
 from __future__ import annotations
 
@@ -31,17 +31,18 @@ if TYPE_CHECKING:
     from ackwell.cluster.endpoint import Endpoint, Response
 
 PARTITIONS_MAX: Final = 100_000
-"""The maximum number of partitions of one topic that are read."""
+"""The maximum number of partitions that are read for one topic."""
 
 OVERVIEW_SECONDS_MAX: Final = 10.0
-"""The maximum time for the connection to a broker and the answer with its overview. A broker that takes
-longer is left out."""
+"""The maximum time to connect to a broker and to receive its overview. If a broker needs more time, its
+overview is missing."""
 
 CHANGED_TOPIC_REQUESTS: Final = 3
-"""The maximum number of requests for a topic whose acknowledgments change between its two answers."""
+"""The maximum number of times that both answers about a topic are requested, if its acknowledgments change
+between the two answers."""
 
 _MOVE_POLL_SECONDS: Final = 1.0
-"""The pause between two requests for a topic of an unreachable broker."""
+"""The pause between two attempts to request a topic whose owner is unreachable."""
 
 REQUESTS_AT_ONCE: Final = 8
 """The maximum number of parallel requests: enough to hide the round-trip time, without a high load on the
@@ -60,13 +61,14 @@ class TopicAnswer(NamedTuple):
     stats: Mapping[str, Any]
     """The answer of `stats`."""
     policies: Mapping[str, Mapping[str, Any]]
-    """The effective policies that may hold messages back, such as `dispatchRate`, by subscription."""
+    """Maps each subscription to its effective policies that may hold messages back, such as
+    `dispatchRate`."""
     backlogs: Mapping[str, Mapping[str, Any]] = {}
-    """The answer of `analyze-backlog` by subscription, if it was requested."""
+    """Maps each subscription to its answer of `analyze-backlog`; empty if it was not requested."""
     owner: str | None = None
     """The admin address of the broker that owns the topic, `host:port`."""
     info: Mapping[str, Any] = {}
-    """The answer of `info-internal`, if a cursor has no open ledger."""
+    """The answer of `info-internal`, which is requested if a cursor has no open ledger; otherwise empty."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the dump that `ackwell.broker.stats` reads."""
@@ -83,20 +85,21 @@ class TopicAnswer(NamedTuple):
         }
 
     def subscriptions(self) -> list[SubscriptionStats | UnreadableSource]:
-        """Return every subscription of the topic; an `UnreadableSource` replaces one that cannot be read."""
+        """Return every subscription of the topic; an `UnreadableSource` replaces an unreadable one."""
         return list(from_answer(self.to_json(), self.topic, self.source))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerFacts:
-    """The version and settings that a broker reports.
+    """The version and settings that one broker reports.
 
     A value that the broker does not report is None; `assumed` then contains the reason.
     """
 
     version: str | None
     settings: Mapping[str, str] | None
-    """The effective settings under the broker's names: its configuration, and the dynamic settings."""
+    """The effective settings under the broker's names: its configuration, with the dynamic settings
+    applied."""
     assumed: tuple[str, ...]
     """The reasons why defaults are used instead of the broker's version or settings."""
 
@@ -127,9 +130,9 @@ class Admin:
     """The admin API of one cluster."""
 
     count_backlogs: bool = False
-    """Whether the broker counts the messages of each backlog with `analyze-backlog`."""
+    """Whether to request `analyze-backlog`, with which the broker counts the messages of each backlog."""
     wait_seconds: float = 0.0
-    """How long to wait for the topics of an unreachable broker to move to another one."""
+    """The maximum time to wait until the topics of an unreachable broker move to another broker."""
 
     def __init__(self, endpoint: Endpoint, *, requests_at_once: int = REQUESTS_AT_ONCE) -> None:
         if requests_at_once < 1:
@@ -140,13 +143,13 @@ class Admin:
         self._facts: dict[str, BrokerFacts] = {}
 
     def renewed(self) -> Admin:
-        """Return a client with the same options and without cached brokers and facts."""
+        """Return a copy with the same options. The copy has no cached list of brokers and no cached facts."""
         other = Admin(self.endpoint, requests_at_once=self._requests_at_once)
         other.count_backlogs, other.wait_seconds = self.count_backlogs, self.wait_seconds
         return other
 
     def topics(self, wanted: Sequence[str] = ()) -> Iterator[str | UnreadableSource]:
-        """Yield the names of the wanted persistent topics, in order; by default of all persistent topics.
+        """Yield the names of the wanted persistent topics in order. By default, yield all persistent topics.
 
         Each item of `wanted` is a tenant, `tenant/namespace`, `persistent://tenant/namespace`, a topic, or
         the base name of a partitioned topic. An item that cannot be listed yields an `UnreadableSource`.
@@ -178,12 +181,12 @@ class Admin:
         wants: Callable[[str], bool] = lambda _: True,
         owners: Mapping[str, TopicOverview] | None = None,
     ) -> Iterator[TopicAnswer | UnreadableSource]:
-        """Yield the statistics of the wanted topics in their order; several requests run at once.
+        """Yield the statistics of the wanted topics, in their order. Several requests run at the same time.
 
-        A topic is skipped if `wants(topic)` is false. A topic in `owners` is requested from its owner. If an
-        owner cannot be reached, its topics may move to another broker within `wait_seconds`. The answers of
-        topics that move are yielded last. For the topics that do not move, the method yields one
-        `UnreadableSource` for each unreachable owner.
+        A topic is skipped if `wants(topic)` is false. A topic in `owners` is requested directly from its
+        owner. If an owner cannot be reached, the method waits up to `wait_seconds` until the owner's topics
+        move to another broker. The answers of moved topics are yielded after all others. If topics do not
+        move, the method yields one `UnreadableSource` for their owner.
         """
         waiting_for: dict[str, tuple[OwnerError, list[str]]] = {}
         names = self.topics(wanted)
@@ -208,7 +211,8 @@ class Admin:
         while waiting_for and time.monotonic() < end:
             time.sleep(min(_MOVE_POLL_SECONDS, self.wait_seconds))
             for owner, (error, topics) in list(waiting_for.items()):
-                # One request shows whether the session of the broker has ended.
+                # A request for one of the topics is enough. It succeeds when the session of the unreachable
+                # broker has ended.
                 if isinstance(self._answer(topics[0]), _Unreached):
                     continue
                 del waiting_for[owner]
@@ -223,7 +227,8 @@ class Admin:
     ) -> Iterator[TopicAnswer | UnreadableSource | _Unreached]:
         answer = self._answer if direct is None else direct.answer
         with ThreadPoolExecutor(self._requests_at_once) as pool:
-            # Only a few requests run ahead, so the answers of a cluster do not fill the memory.
+            # The number of waiting requests is limited, so that the answers of a whole cluster do not fill
+            # the memory.
             waiting: deque[Future[TopicAnswer | UnreadableSource | _Unreached]] = deque()
             for topic in topics:
                 waiting.append(pool.submit(answer, topic))
@@ -233,10 +238,10 @@ class Admin:
                 yield waiting.popleft().result()
 
     def overviews(self) -> dict[str, TopicOverview]:
-        """Return the overview of each loaded topic, with one request to each broker.
+        """Return the overview of each loaded topic, by name. This takes one request to each broker.
 
-        If a broker cannot be reached or refuses the request, its topics are missing. A broker refuses the
-        request of a user who is not a superuser.
+        If a broker cannot be reached or refuses the request, its topics are missing. A broker refuses it if
+        the user is not a superuser.
         """
         listed = sorted(self.brokers())
         with ThreadPoolExecutor(min(len(listed), self._requests_at_once) or 1) as pool:
@@ -299,7 +304,7 @@ class Admin:
                 yield UnreadableSource(answer.source, answer.topic, error.reason)
 
     def position_at(self, topic: str, time_ms: int) -> Position:
-        """Return the position of the first message that was published at `time_ms` or later.
+        """Return the position of the topic's first message that was published at `time_ms` or later.
 
         Raises `StatsError` if the request fails.
         """
@@ -328,10 +333,10 @@ class Admin:
             raise StatsError(reason, self.endpoint.address(path)) from None
 
     def facts(self, owner: str | None = None) -> BrokerFacts:
-        """Return the version and settings of the broker that owns a topic, by default of the queried broker.
+        """Return the version and settings of the broker at the address `owner`, by default the queried one.
 
-        Each owner is requested once. If an owner reports neither its version nor its settings, the facts of
-        the queried broker are returned, and `assumed` contains the reason.
+        The facts of each owner are requested once and then cached. If an owner reports neither its version
+        nor its settings, the facts of the queried broker are returned, and `assumed` contains the reason.
         """
         if owner is None or owner == self.endpoint.asked_host:
             if "" not in self._facts:
@@ -347,13 +352,13 @@ class Admin:
         return self._facts[owner]
 
     def brokers(self) -> frozenset[str]:
-        """Return `host:port` of the admin API of each broker; empty if the brokers are not listed."""
+        """Return the admin address `host:port` of each broker; empty if the brokers are not listed."""
         return frozenset(self._clusters())
 
     def owned_bundles(self, broker: str) -> list[str]:
         """Return the bundles that a listed broker owns, as `tenant/namespace/range`. Raises `StatsError`.
 
-        Only a superuser may read them.
+        Only a superuser may request the bundles.
         """
         path = f"brokers/{_quote(self._clusters()[broker])}/{quoted(broker)}/ownedNamespaces"
         owned = self._json(path)
@@ -362,7 +367,7 @@ class Admin:
         return list(owned)
 
     def _read_facts(self) -> BrokerFacts:
-        """Request the broker's version and settings; list a missing one in `assumed`."""
+        """Request the broker's version and settings. If one is missing, `assumed` contains the reason."""
         assumed: list[str] = []
         version = settings = None
         try:
@@ -386,7 +391,7 @@ class Admin:
         return ", ".join(name for name in names if name != "global") or None
 
     def trusts(self, host: str) -> bool:
-        """Return whether a host may receive the credentials: the requested, a listed or a trusted host."""
+        """Return whether a host may get the credentials: the requested host, or a listed or trusted one."""
         return self.endpoint.trusts(host, self._cluster_hosts)
 
     def ask(self, path: str) -> Any:
@@ -406,13 +411,13 @@ class Admin:
         return {str(name): str(value) for name, value in values.items() if value is not None}
 
     def _partitions(self, name: str) -> Iterator[str | UnreadableSource]:
-        """Yield the topic itself, or each partition of a partitioned topic."""
+        """Yield the topic `name` itself, or each of its partitions if it is a partitioned topic."""
         topic = f"persistent://{name}"
         try:
             metadata = self._json(f"{topic_path(topic)}/partitions")
             count = metadata["partitions"] if isinstance(metadata, dict) else 0
         except (StatsError, KeyError):
-            # The request for its statistics will report the error.
+            # Yield the topic: the request for its statistics then reports the error.
             count = 0
         if type(count) is int and count > PARTITIONS_MAX:
             reason = f"the broker says that it has {count:,} partitions; at most {PARTITIONS_MAX:,} are read"
@@ -437,7 +442,7 @@ class Admin:
                 yield name
 
     def _named(self, name: str) -> Iterator[str | UnreadableSource]:
-        """Yield the topic with this name, or its partitions. Also yield a scalable topic with this name."""
+        """Yield the topic with this name, or its partitions, and also the scalable topic with this name."""
         domain, scheme, local = name.rpartition("://")
         if domain in scalable.DOMAINS:
             yield self._scalable(name)
@@ -460,12 +465,12 @@ class Admin:
             yield found
 
     def _scalable(self, name: str) -> UnreadableSource:
-        """Return the `UnreadableSource` of a scalable topic, with its statistics."""
+        """Return the `UnreadableSource` of a scalable topic. Its reason contains the topic's statistics."""
         path = f"scalable/{_quote(name.partition('://')[2])}/stats"
         return scalable.not_judged(name, lambda: self._json(path))
 
     def _is_scalable(self, local: str) -> bool:
-        """Return whether a scalable topic with this name exists; the name has no domain."""
+        """Return whether a scalable topic exists; `local` is its name without the domain."""
         if not scalable.may_exist(self.facts().version):
             return False
         found = self._names(f"scalable/{_quote(local.rpartition('/')[0])}")
@@ -497,9 +502,9 @@ class Admin:
         return TopicAnswer(topic, source, answer.time_ms, internal, stats, policies, backlogs, owner, info)
 
     def _info(self, path: str, internal: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Request `info-internal` if any cursor has no open ledger; return an empty answer otherwise.
+        """Return the answer of `info-internal` if any cursor has no open ledger, otherwise an empty answer.
 
-        The state of a cursor without an open ledger may be in memory only.
+        The answer shows which state of such a cursor is persisted; the newest state may be in memory only.
         """
         cursors = internal.get("cursors")
         shown = cursors.values() if isinstance(cursors, dict) else ()
@@ -512,9 +517,10 @@ class Admin:
         return {}
 
     def _statistics(self, path: str, source: str) -> tuple[Response, dict[str, Any], dict[str, Any]]:
-        """Request `stats-internal` and `stats`; request them again if the acknowledgments changed in between.
+        """Request `stats-internal` and `stats`. Repeat both if acknowledgments changed between the answers.
 
-        Return the HTTP answer of `stats-internal`, its JSON object, and the JSON object of `stats`.
+        Return the HTTP answer of `stats-internal`, the JSON object in this answer, and the JSON object of
+        `stats`.
         """
         for _ in range(CHANGED_TOPIC_REQUESTS):
             answer = self._get(f"{path}/internalStats")
@@ -527,10 +533,10 @@ class Admin:
         return answer, internal, stats
 
     def _owner(self, topic: str, answer: Response) -> str:
-        """Return the broker that owns a topic.
+        """Return the admin address of the broker that owns a topic.
 
-        The queried broker redirects to the owner, or is the owner itself. A Pulsar proxy does not redirect,
-        so the owner is looked up.
+        If the queried broker is not the owner, it redirects to the owner, and `answer` contains the owner's
+        address. A Pulsar proxy does not redirect, so the owner is looked up.
         """
         if answer.redirected or len(self._clusters()) < 2 or answer.host in self._clusters():
             return answer.host
@@ -546,7 +552,8 @@ class Admin:
         found = {}
         for name, shown in (stats.get("subscriptions") or {}).items() if self.count_backlogs else ():
             if isinstance(shown, dict) and shown.get("msgBacklog"):
-                # A broker before 2.11 cannot count a backlog; the number stays an interval.
+                # A broker before 2.11 cannot count a backlog. The number of messages then remains an
+                # interval.
                 with suppress(StatsError):
                     below = f"{path}/subscription/{quoted(name)}/analyzeBacklog"
                     answer = self.endpoint.change("POST", below, None, self._cluster_hosts)
@@ -556,10 +563,10 @@ class Admin:
     def _policies(
         self, path: str, internal: Mapping[str, Any], stats: Mapping[str, Any]
     ) -> dict[str, dict[str, Any]]:
-        """Return the effective policies that may make a subscription wait, by subscription and policy.
+        """Return the effective policies that may hold back messages, by subscription and policy name.
 
-        A policy is requested only if the statistics suggest it. A broker with topic policies disabled does
-        not report any.
+        A policy is requested only if the statistics suggest that it has an effect. A broker with disabled
+        topic policies reports none.
         """
         found: dict[str, dict[str, Any]] = {}
         for name, shown in (stats.get("subscriptions") or {}).items():
@@ -576,7 +583,7 @@ class Admin:
         return found
 
     def _pauses_namespace(self, path: str) -> Any:
-        """Return the `PAUSES` policy of the namespace, which `?applied=true` omits (seen on 4.2.4)."""
+        """Return the namespace's `PAUSES` policy, which the topic's `?applied=true` omits (seen on 4.2.4)."""
         _, tenant, namespace, _ = path.split("/", 3)
         return self._json(f"namespaces/{tenant}/{namespace}/{PAUSES}")
 
@@ -595,7 +602,7 @@ class Admin:
         return frozenset(host for host in hosts if host)
 
     def _listed_brokers(self) -> dict[str, str]:
-        """Return the cluster of each broker that the queried broker lists, by `host:port`."""
+        """Request the list of brokers from the queried broker. Map `host:port` of each to its cluster."""
         listed: dict[str, str] = {}
         clusters = self._names("clusters")
         for cluster in () if isinstance(clusters, UnreadableSource) else clusters:
@@ -611,10 +618,10 @@ class Admin:
 
 
 class _Direct:
-    """The requests that go directly to the owners of topics, so that no broker has to redirect.
+    """Send each request directly to the owner of its topic, so that no broker has to redirect.
 
-    If a request to an owner fails, the topic of this request and all later topics of the owner are requested
-    from the queried broker, which redirects.
+    If a request to an owner fails, the same request and all later requests for topics of this owner go to the
+    queried broker. The queried broker then redirects.
     """
 
     def __init__(self, admin: Admin, overviews: Mapping[str, TopicOverview]) -> None:
@@ -626,7 +633,7 @@ class _Direct:
             self._owners[owner].endpoint = admin.endpoint.at(owner)
 
     def answer(self, topic: str | UnreadableSource) -> TopicAnswer | UnreadableSource | _Unreached:
-        """Return the answers about a topic."""
+        """Return the answers about a topic, from its owner if possible, else from the queried broker."""
         overview = None if isinstance(topic, UnreadableSource) else self._overviews.get(topic)
         owner = None if overview is None else self._owners.get(overview.owner)
         if owner is not None:
@@ -641,8 +648,8 @@ class _Direct:
 def _may_be_throttled(shown: Mapping[str, Any]) -> bool:
     """Return whether a dispatch rate may delay messages.
 
-    A broker of 4.0 does not count the delays. The result for its statistics is True for any backlog with a
-    consumer.
+    A broker of 4.0 does not count the delays. For such a broker, the result is True if the subscription has a
+    backlog and a consumer.
     """
     if any(counter in shown for counter in THROTTLED):
         return any(map(shown.get, THROTTLED))
@@ -663,7 +670,7 @@ def _suggested(shown: Mapping[str, Any], cursor: Mapping[str, Any]) -> Iterator[
 
 
 def _changed_between(internal: Mapping[str, Any], stats: Mapping[str, Any]) -> bool:
-    """Return whether the number of ranges of any subscription differs between the two answers."""
+    """Return whether, for any subscription, the two answers show different numbers of ranges."""
     shown = stats.get("subscriptions")
     if not isinstance(shown, dict):
         return False
@@ -690,7 +697,7 @@ class _Unreached(NamedTuple):
 
 
 def _unreachable(error: OwnerError, topics: int) -> UnreadableSource:
-    """Return the `UnreadableSource` for a broker that cannot be reached, with a remedy."""
+    """Return the `UnreadableSource` for a broker that cannot be reached. Its reason contains a remedy."""
     owns = f"the broker owns {topics:,} of the topics"
     if error.unresolved:
         reason = (
@@ -714,17 +721,17 @@ def topic_path(topic: str) -> str:
 
 
 def _quote(name: str) -> str:
-    """Quote each part of a name between slashes, so that no part leads to another path."""
+    """Percent-encode each part of a name between its slashes, so that no part leads to another path."""
     return "/".join(map(quoted, name.split("/")))
 
 
 def quoted(name: str) -> str:
-    """Return a name, percent-encoded, as one part of a URL path.
+    """Percent-encode a name, so that it is one part of a URL path.
 
     A name that is not valid Unicode is encoded as well, and a broker answers that it does not exist.
     """
     if name in (".", ".."):
-        # A server would resolve it to another path.
+        # A server would resolve the name `.` or `..` to another path.
         return name.replace(".", "%2E")
     return quote(name, safe="", errors="surrogatepass")
 

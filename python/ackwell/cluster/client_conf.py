@@ -1,4 +1,4 @@
-"""Addresses, credentials and TLS options in files of Pulsar's tools: `client.conf`, contexts of pulsarctl.
+"""Read addresses, credentials and TLS options from `client.conf` or from a context of pulsarctl.
 
 An error message names the file and the key. It contains no value of the file, which may be a secret.
 """
@@ -30,7 +30,8 @@ _OAUTH2_PARAMETERS: Final = {
     "tlsKeyFile": "key",
 }
 _IGNORED_PARAMETERS: Final = ("type", "connectTimeout", "readTimeout", "autoCertRefreshDuration")
-"""Parameters of OAuth2 that are ignored. `type` is checked elsewhere; the others do not select the token."""
+"""Parameters of OAuth2 that are ignored. `type` is checked elsewhere. The others do not affect which token is
+fetched."""
 
 _Made = TypeVar("_Made")
 
@@ -41,7 +42,7 @@ class ClientConf:
 
     admin_url: str | None = field(default=None, repr=False)
     broker_url: str | None = None
-    """The address of the binary protocol, if it is on the host of `admin_url`."""
+    """The address for the binary protocol; None if its host is not the host of `admin_url`."""
     credentials: Credentials | None = field(default=None, repr=False)
     tls_trust_certificates: Path | None = None
     tls_certificate: Path | None = None
@@ -63,7 +64,10 @@ def read_client_conf(file: Path) -> ClientConf:
 
 
 def read_pulsarctl_context(name: str, file: Path | None = None) -> ClientConf:
-    """Read a context of pulsarctl, by default in `~/.config/pulsar/config`; raises as `read_client_conf`."""
+    """Read a context of pulsarctl from `file`, by default from `~/.config/pulsar/config`.
+
+    Raises the errors of `read_client_conf`.
+    """
     import yaml
 
     file = Path.home() / ".config/pulsar/config" if file is None else file
@@ -73,7 +77,7 @@ def read_pulsarctl_context(name: str, file: Path | None = None) -> ClientConf:
         context, info = contexts.get(name), infos.get(name) or {}
         named = ", ".join(map(repr, contexts))
     except (yaml.YAMLError, ValueError, TypeError, KeyError):
-        # The errors of a parser quote the file.
+        # The error of the parser is omitted, because it may quote a secret from the file.
         raise ValueError(f"{file}: not a file of contexts as pulsarctl writes it") from None
     if context is None:
         raise ValueError(f"{file}: no context {name!r}; it has {named or 'none'}")
@@ -127,7 +131,8 @@ def _client_conf(conf: Mapping[str, str]) -> ClientConf:
         tls_certificate=certificate,
         tls_key=key,
         tls_allow_insecure=_boolean(conf, "tlsAllowInsecureConnection"),
-        # The shipped file has `false`. The machine's authorities give certificates to every owner of a name.
+        # The `client.conf` that Pulsar ships has `false`. That is not safe with the machine's authorities,
+        # because they give certificates to every owner of a host name. So names are then always checked.
         tls_verify_names=verifies or trusted is None,
     )
 
@@ -209,7 +214,7 @@ def _parameters(text: str) -> dict[str, str]:
 
 
 def _made(key: str, make: Callable[..., _Made], *values: Any, **options: Any) -> _Made:
-    """Call `make` and return its credentials; the message of an error names the key."""
+    """Return the credentials that `make` returns for the arguments. If it fails, the error names the key."""
     try:
         return make(*values, **options)
     except OSError as error:
@@ -222,7 +227,7 @@ def _made(key: str, make: Callable[..., _Made], *values: Any, **options: Any) ->
 def _broker_url(urls: str, admin_url: str | None) -> str | None:
     """Return the first address if its host is the host of the admin API, else None.
 
-    The credentials for the admin API may then be sent to it.
+    The credentials for the admin API may be sent to that address, because the host is the same.
     """
     url = urls.split(",")[0].rstrip("/")
     try:

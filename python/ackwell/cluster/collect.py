@@ -1,9 +1,9 @@
-"""Dumps of a whole cluster: a folder for each run, a compressed file for each topic.
+"""Save dumps of a whole cluster: a folder for each run, with a compressed file for each topic.
 
     OUT/2026-11-22T07-45-00Z/persistent%3A%2F%2Fpublic%2Fdefault%2Forders.1f2e3d4c.json.gz
     OUT/2026-11-22T07-45-00Z/collected.manifest
 
-Files are written atomically, so a reader never sees a part of one. The manifest is written last: a folder
+Files are written atomically, so a reader never sees a part of a file. The manifest is written last: a folder
 without a manifest is an interrupted run, and the next run resumes it. A lock prevents two runs in one folder.
 `ackwell.broker.stats` and the pipeline read the files directly.
 """
@@ -37,25 +37,26 @@ SCHEMA_VERSION: Final = 1
 
 _LOCK: Final = ".collect.lock"
 _NAME_BYTES_MAX: Final = 200
-"""The maximum length of the encoded topic in a file name. Most file systems allow file names of 255 bytes."""
+"""The maximum length of the encoded topic in a file name, in bytes. Most file systems allow file names of up
+to 255 bytes."""
 
 
 class CollectedTopic(NamedTuple):
-    """One topic of a run, with its dump or the reason why it could not be read."""
+    """One topic of a run: the file with its dump, or the reason why the topic could not be read."""
 
     topic: str | None
     written: AnyPath | None
-    """None if the topic could not be read."""
+    """The file with the dump of the topic; None if the topic could not be read."""
     unread: UnreadableSource | None
 
 
 def collect(
     admin: Admin, folder: AnyPath, wanted: Sequence[str], *, time_ms: int
 ) -> Iterator[CollectedTopic]:
-    """Write a dump of each wanted topic, and yield each topic. Resume an interrupted run in the folder.
+    """Write a dump of each wanted topic, and yield each topic. Resume the folder's interrupted run, if any.
 
-    Raises `StoreError` if another run uses the folder. A topic that cannot be read is yielded without a dump,
-    but with the reason.
+    Raises `StoreError` if another run uses the folder. A topic that cannot be read is yielded with the reason
+    instead of a dump.
     """
     with _run(folder, time_ms) as run:
         facts = admin.facts()
@@ -91,23 +92,24 @@ def collect(
 
 @contextmanager
 def _run(folder: AnyPath, time_ms: int) -> Iterator[AnyPath]:
-    """Yield a new folder, or the folder of an interrupted run. Exclude other runs until the block ends."""
+    """Yield the folder of an interrupted run, else a new folder. Prevent other runs until the block ends."""
     if isinstance(folder, ObjectPath):
-        # An object store has no lock, so the name is unique, and an interrupted run is not resumed.
+        # An object store has no lock. The folder therefore has a unique name, and an interrupted run is not
+        # resumed.
         yield folder / f"{_name(time_ms)}-{secrets.token_hex(4)}"
         return
     folder.mkdir(parents=True, exist_ok=True)
     with hold_lock(folder / _LOCK, "ackwell collect"):
         run = _unfinished(folder) or folder / _name(time_ms)
         while (run / MANIFEST).exists():
-            # A finished run of the same second.
+            # The folder belongs to a finished run that began in the same second.
             time_ms += 1000
             run = folder / _name(time_ms)
         if run.is_symlink():
             raise StoreError(f"{run}: a symbolic link, which may lead anywhere; remove it")
         run.mkdir(exist_ok=True)
         for left in run.glob(".*.tmp"):
-            # A killed run was writing it.
+            # An interrupted run did not finish this file.
             left.unlink()
         yield run
 
@@ -144,7 +146,7 @@ def _name(time_ms: int) -> str:
 
 
 def _unfinished(folder: Path) -> Path | None:
-    """Return the folder of the newest run if that run was interrupted, else None."""
+    """Return the folder of the newest run if this run was interrupted, else None."""
     runs = sorted(
         path for path in folder.glob("????-??-??T??-??-??Z") if path.is_dir() and not path.is_symlink()
     )
@@ -153,9 +155,9 @@ def _unfinished(folder: Path) -> Path | None:
 
 @contextmanager
 def hold_lock(path: Path, command: str) -> Iterator[None]:
-    """Hold a lock during the block. The operating system releases it if the process ends.
+    """Hold a lock during the `with` block. The operating system releases the lock if the process ends.
 
-    Raises `StoreError` if another run of the command holds it.
+    Raises `StoreError` if another run of `command` holds the lock.
     """
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | NO_FOLLOW, 0o666)
@@ -181,7 +183,7 @@ def _lock(descriptor: int) -> None:
 
 
 def manifests_of(sources: Sequence[str]) -> list[AnyPath]:
-    """Return the manifests under files and folders, the newest first."""
+    """Return the manifests among the given files and in the given folders, the newest first."""
     found = [file for source in sources if source != "-" for file in any_path(source).rglob(MANIFEST)]
     return sorted(found, key=lambda path: path.parent.name, reverse=True)
 
@@ -189,15 +191,15 @@ def manifests_of(sources: Sequence[str]) -> list[AnyPath]:
 def collected_facts(manifests: Sequence[AnyPath], owner: str | None = None) -> BrokerFacts | None:
     """Return the facts of a broker from the first undamaged manifest; None if there is none.
 
-    `owner` is the broker that owns a topic. If a manifest does not contain this broker, the facts of the
-    queried broker are returned.
+    `owner` is the admin address of the broker. Without `owner`, or if the manifest does not contain this
+    broker, return the facts of the broker that the run queried.
     """
     found = (manifest_facts(file, owner) for file in manifests)
     return next((facts for facts in found if facts is not None), None)
 
 
 def manifest_facts(file: AnyPath, owner: str | None) -> BrokerFacts | None:
-    """Return the facts of `owner` from a manifest, else of the queried broker; None for a damaged file."""
+    """Return the facts of `owner`, else of the queried broker, from a manifest; None for a damaged file."""
     from ackwell.cluster.admin import BrokerFacts
 
     try:

@@ -1,4 +1,4 @@
-"""The credentials of a client: a token, or a user with a password. `oauth2` fetches tokens of an issuer.
+"""The credentials of a client: a token, or a user with a password. `oauth2` fetches tokens from an issuer.
 
 Error messages and `repr` do not show tokens and passwords.
 """
@@ -30,11 +30,11 @@ class Credentials(Protocol):
         """Return the authentication data for the binary protocol; raises the errors of `header`."""
 
     def renew(self, header: str) -> bool:
-        """Replace a header that a broker refused; return whether `header` now returns another value."""
+        """Replace the credentials after a broker refused `header`. Return whether the header has changed."""
 
 
 class TemporaryError(StatsError):
-    """The credentials cannot be obtained now; another attempt may succeed."""
+    """The credentials cannot be obtained at the moment; a later attempt may succeed."""
 
 
 class Token:
@@ -74,7 +74,7 @@ class Token:
         return self._current().encode()
 
     def renew(self, header: str) -> bool:
-        """Return whether the source has a token other than the refused one."""
+        """Return whether the source now has another token than the refused header."""
         return self.header() != header
 
     def _current(self) -> str:
@@ -82,7 +82,7 @@ class Token:
             try:
                 self._last = _checked(self._source())
             except (OSError, ValueError):
-                # The file is being replaced.
+                # Another process is replacing the file, so use the previous token.
                 return self._last
         return self._last
 
@@ -116,6 +116,6 @@ def _checked(token: str) -> str:
     if not token:
         raise ValueError("no token in it, but nothing, or bytes that are not text")
     if not (token.isascii() and token.isprintable()):
-        # The error of an invalid header would quote the token.
+        # Without this check, the error for an invalid header would quote the token.
         raise ValueError("not a token: it has line ends or characters that no token has")
     return token

@@ -1,19 +1,21 @@
 """Send requests to a broker's admin API over HTTP: GET only, except for `Endpoint.change`.
 
-Only `ackwell.rescue` and the count of a backlog call `change`. A user must request these commands.
+Only two features call `change`: `ackwell.rescue`, and the count of a backlog. Both run only on a user's
+request.
 
 The module uses `urllib` of the standard library: it needs no installation and uses the proxies and
 certificates of the machine. Three rules keep the credentials safe:
 
 - A token or password goes only to the requested host and to hosts that the cluster lists.
 - It never goes over an unencrypted connection after an encrypted one.
-- Error messages and `repr` do not show it. They show an address without its user and password.
+- Error messages and `repr` do not show a token or password. They show an address without its user and
+  password.
 
 An address may list several hosts, as for `pulsar-admin`: `http://a:8080,b:8080`. A request goes to the host
 that answered last. If this host cannot be reached, the request goes to the next one.
 
 A broker redirects to the owner of a topic. If the owner cannot be reached, `OwnerError` is raised without
-retries. `reach` maps names of owners to reachable addresses, such as forwarded ports.
+retries. `Endpoint.reach` maps the addresses of owners to reachable addresses, such as forwarded ports.
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ _FIRST_PAUSE_SECONDS: Final = 0.25
 _RETRYABLE: Final = (429, 500, 502, 503, 504)
 
 _CONNECT_SECONDS: Final = 3.0
-"""The maximum time for a connection to one of several hosts. After it, the next host is requested."""
+"""The maximum time to connect to one of several hosts. After this time, the next host is tried."""
 
 _STATUS: Final = {
     401: "the token is missing or not accepted; pass one with --token-file or --client-conf",
@@ -63,13 +65,13 @@ _STATUS: Final = {
 
 
 class Response(NamedTuple):
-    """An HTTP response: its body, and its time by the broker's clock (None without a date)."""
+    """An HTTP response: its body, and the time at which the broker sent it (None without a date)."""
 
     body: bytes
     time_ms: int | None
     headers: Message = Message()
     host: str = ""
-    """The host and port that answered: those of the owner after a redirect."""
+    """The host and port that answered. After a redirect, they are the host and port of the owner."""
     redirected: bool = False
 
 
@@ -77,15 +79,16 @@ class Response(NamedTuple):
 class Endpoint:
     """An admin address with credentials and TLS options.
 
-    `url` may list several hosts after one scheme: `http://a:8080,b:8080`. Its user and password apply to all
-    hosts.
+    `url` may list several hosts after one scheme: `http://a:8080,b:8080`. The user and password in it apply
+    to all hosts.
     """
 
     url: str = field(repr=False)
     credentials: Credentials | None = field(default=None, repr=False)
     """The credentials to send; by default the user and password in `url`, if there are any."""
     broker_url: str | None = None
-    """The address of the brokers or of a Pulsar proxy; by default the admin API reports the addresses."""
+    """The address of the brokers, or of a Pulsar proxy, for the binary protocol. By default, the admin API
+    reports it."""
     tls_trust_certificates: Path | None = None
     """The PEM file of the trusted authorities; by default the authorities that the machine trusts."""
     tls_certificate: Path | None = None
@@ -119,10 +122,11 @@ class Endpoint:
 
     @cached_property
     def _urls(self) -> tuple[SplitResult, ...]:
-        """The URL of each listed host."""
+        """One URL for each host that `url` lists."""
         parts = urlsplit(self.url)
         user, at, hosts = parts.netloc.rpartition("@")
-        # An IPv6 address has no comma, and in a user or password a comma is quoted.
+        # Every comma separates hosts: an IPv6 address has no comma, and a comma in a user or password is
+        # quoted.
         return tuple(parts._replace(netloc=f"{user}{at}{host}") for host in hosts.split(","))
 
     @property
@@ -131,28 +135,29 @@ class Endpoint:
 
     @property
     def host(self) -> str:
-        """The host of the next request."""
+        """The host name of the next request, without a port."""
         return self._parts.hostname or ""
 
     @property
     def shown_url(self) -> str:
-        """The address with all its hosts, without user and password."""
+        """The address `url` with all its hosts, but without user and password."""
         return _shown(urlsplit(self.url))
 
     def address(self, path: str) -> str:
-        """Return the address of a path below `/admin/v2/`, or of an absolute path that begins with `/`."""
+        """Return the URL of a path. The path is relative to `/admin/v2/`, unless it begins with `/`."""
         shown = _shown(self._parts)
         return f"{shown}{path}" if path.startswith("/") else f"{shown}/admin/v2/{path}"
 
     def at(self, host: str) -> Endpoint:
-        """Return a copy with the address `host:port` of another broker, and the same credentials."""
+        """Return a copy for another broker at `host` (`host:port`), with the same credentials."""
         user, at, _ = self._parts.netloc.rpartition("@")
         return self.with_options(url=f"{self._parts.scheme}://{user}{at}{host}")
 
     def with_options(self, **options: Any) -> Endpoint:
         """Return a copy in which `options` replace fields. The copy has the same TLS context."""
         made = replace(self, **options)
-        # Loading the authorities takes 20 ms, and a watch makes endpoints for every broker in every round.
+        # A new context would load the trusted authorities, which takes 20 ms. A watch creates an endpoint for
+        # every broker in every round.
         vars(made)["tls_context"] = self.tls_context
         return made
 
@@ -170,10 +175,10 @@ class Endpoint:
     def get(
         self, path: str, cluster_hosts: Callable[[], frozenset[str]], *, retries: int = _RETRIES
     ) -> Response:
-        """Send a GET request; retry temporary failures, and double the pause after each.
+        """Send a GET request. After a temporary failure, retry it; double the pause after each attempt.
 
-        `cluster_hosts` is called if a redirect leads to another host. Raises `StatsError`, which names the
-        address and the failure.
+        If a redirect leads to another host, `cluster_hosts` is called to decide whether that host is trusted.
+        Raises `StatsError`, which names the address and the failure.
         """
         return self._repeated("GET", path, None, cluster_hosts, retries)
 
@@ -209,7 +214,7 @@ class Endpoint:
             try:
                 return self._ask(method, path, body, cluster_hosts)
             except _UnreachableError as error:
-                # Another thread may have moved on already.
+                # Another thread may already have selected the next host.
                 if self._current[0] == asked and len(self._urls) > 1:
                     self._current[0] = (asked + 1) % len(self._urls)
                 if not left:
@@ -227,7 +232,7 @@ class Endpoint:
         *,
         renews: bool = True,
     ) -> Response:
-        """Send one request. If the credentials are refused and can be renewed, send it again."""
+        """Send one request. If the broker refuses the credentials, renew them, and send it once more."""
         address = self.address(path)
         headers = {"Accept": "application/json"} | (
             {} if body is None else {"Content-Type": "application/json"}
@@ -244,7 +249,7 @@ class Endpoint:
                 received = response.headers
                 host = urlsplit(response.geturl()).netloc.rpartition("@")[2]
                 if response.length and len(answer) <= BODY_BYTES_MAX:
-                    # `read` with a size returns fewer bytes without an error if the connection ends.
+                    # If the connection ends early, `read(size)` returns fewer bytes and raises no error.
                     raise http.client.IncompleteRead(answer, response.length)
         except urllib.error.HTTPError as error:
             if error.code == http.HTTPStatus.UNAUTHORIZED and renews and self._renew(authorization):
@@ -256,7 +261,7 @@ class Endpoint:
         except urllib.error.URLError as error:
             raise _connection_error(error.reason, address, redirects.owner) from None
         except ValueError as error:
-            # A redirect to an invalid address.
+            # The broker redirected to an invalid address.
             raise StatsError(f"redirected to an address that cannot be read: {error}", address) from None
         except (TimeoutError, ConnectionError, http.client.HTTPException) as error:
             raise _RetryableError(f"the answer broke off: {error or type(error).__name__}") from None
@@ -268,7 +273,8 @@ class Endpoint:
     def connect(self, address: tuple[str, int], timeout: float, *source: Any) -> socket.socket:
         """Connect to a host, or to its replacement in `reach`.
 
-        If the endpoint has several hosts, the timeout is at most a few seconds.
+        If the endpoint has several hosts, the timeout is at most a few seconds, so that the next host is
+        tried soon.
         """
         host, port = address
         named = self.reach.get(f"{host}:{port}") or self.reach.get(host)
@@ -281,11 +287,11 @@ class Endpoint:
         return made
 
     def prepared(self, connection: http.client.HTTPConnection) -> http.client.HTTPConnection:
-        """Return the HTTP connection after setting `connect` as the function that opens its socket.
+        """Set `connect` as the function that opens the socket of an HTTP connection. Return the connection.
 
         TLS checks the name of the requested host, even if `reach` replaces the host.
         """
-        # The standard library has no public way to choose how a connection is opened.
+        # The standard library has no public way to replace the function that opens a connection.
         vars(connection)["_create_connection"] = self.connect
         return connection
 
@@ -372,7 +378,7 @@ class _SecureConnectHandler(urllib.request.HTTPSHandler):
 
 
 class _UnreachableError(_RetryableError):
-    """The connection to a host failed; `temporary` means that another attempt may succeed."""
+    """The connection to a host failed. If `temporary` is true, another attempt may succeed."""
 
     def __init__(self, message: str, *, temporary: bool) -> None:
         super().__init__(message)
@@ -396,13 +402,13 @@ class _OwnerRedirectHandler(urllib.request.HTTPRedirectHandler):
         self._endpoint = endpoint
         self._cluster_hosts = cluster_hosts
         self.owner = ""
-        """The host and port of the last redirect."""
+        """The target `host:port` of the last redirect; empty without a redirect."""
 
     def redirect_request(
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str
     ) -> urllib.request.Request | None:
         target = urlsplit(newurl)
-        # An invalid port raises `ValueError`.
+        # Reading an invalid port raises `ValueError`.
         _ = target.port
         self.owner = target.netloc.rpartition("@")[2]
         writes = req.get_method() != "GET"
@@ -433,7 +439,7 @@ class _OwnerRedirectHandler(urllib.request.HTTPRedirectHandler):
 
 
 def _is_admin_url(parts: SplitResult) -> bool:
-    """Return whether a URL can be an address of an admin API; `ValueError` for an invalid port or host."""
+    """Return whether a URL can be an admin address; raises `ValueError` for an invalid port or host."""
     _ = parts.port, (parts.hostname or "").encode("idna")
     return parts.scheme in ("http", "https") and bool(parts.hostname)
 

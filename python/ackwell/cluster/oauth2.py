@@ -1,7 +1,8 @@
-"""OAuth2 client credentials: fetch tokens from the token endpoint of an issuer, as Pulsar's clients do.
+"""Fetch tokens from the token endpoint of an issuer with OAuth2 client credentials, as Pulsar's clients do.
 
-The token endpoint is named in the issuer's metadata. The key file is read for each token, so it can be
-replaced. oauthlib builds and reads the messages; `urllib` sends them, with the proxies of the machine.
+The metadata of the issuer contains the address of the token endpoint. The key file is read for each token, so
+that a user can replace the file. oauthlib builds and reads the messages; `urllib` sends them, with the
+proxies of the machine.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ _TIMEOUT_SECONDS: Final = 30.0
 _BODY_BYTES_MAX: Final = 1 << 20
 _TEMPORARY: Final = (429, 500, 502, 503, 504)
 _WITH_ERROR: Final = (400, 401)
-"""The status codes whose body names the error, by RFC 6749."""
+"""The HTTP status codes of answers that describe the error in their body (RFC 6749)."""
 
 _EARLY: Final = 0.9
-"""The share of a token's lifetime after which the next token is requested, as in Pulsar's clients."""
+"""The part of a token's lifetime after which the next token is requested, as in Pulsar's clients."""
 _RETRY_SECONDS: Final = 5.0
-"""The pause after a failed request for a new token, while the present token is still valid."""
+"""The pause between failed requests for the next token, while the present token is still valid."""
 
 
 class OAuth2:
@@ -54,7 +55,7 @@ class OAuth2:
         certificate: Path | None = None,
         key: Path | None = None,
     ) -> None:
-        """Take the parameters of Pulsar's `AuthenticationOAuth2`, without a request.
+        """Take the parameters of Pulsar's `AuthenticationOAuth2`. Send no request.
 
         `key_file` is a path, a `file:` URL, or a `data:` URL with JSON. `certificate` and `key` are for the
         connection to the issuer. Raises `ModuleNotFoundError` without oauthlib, `ValueError` for an invalid
@@ -87,7 +88,7 @@ class OAuth2:
         return self._current().encode()
 
     def renew(self, header: str) -> bool:
-        """Drop a token that a broker refused; return whether the issuer returned another one."""
+        """Drop a token that a broker refused. Return whether the issuer returned a different token."""
         with self._lock:
             if header == f"Bearer {self._token}":
                 self._token = ""
@@ -128,7 +129,7 @@ class OAuth2:
             raise StatsError("no token: the answer is not one of a token endpoint", url) from None
         except OAuth2Error as error:
             reason = f"{error.error}: {error.description}" if error.description else error.error
-            # An issuer may quote the request.
+            # An issuer may quote the request, and so the secret, in its error.
             raise StatsError(f"no token: {reason.replace(secret, '…')}", url) from None
         self._token = token
         self._renew_at, self._expires_at = now + _EARLY * lifetime, now + lifetime
@@ -194,7 +195,7 @@ class OAuth2:
 
 
 class _SafeRedirectHandler(urllib.request.HTTPRedirectHandler):
-    """A handler that refuses redirects of requests with credentials, and from HTTPS to HTTP."""
+    """A handler that refuses unsafe redirects: of a request with credentials, or from HTTPS to HTTP."""
 
     def redirect_request(
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str
@@ -207,7 +208,7 @@ class _SafeRedirectHandler(urllib.request.HTTPRedirectHandler):
 
 
 def _text_at(location: str) -> str:
-    """Return the text in a file, given as a path or `file:` URL, or in a `data:` URL."""
+    """Return the text at a location: a path, a `file:` URL or a `data:` URL that contains the text."""
     parts = urlsplit(location)
     try:
         if parts.scheme == "data":
@@ -221,5 +222,5 @@ def _text_at(location: str) -> str:
 
 
 def _shown(location: str) -> str:
-    """Return a location for messages; the content of a `data:` URL is omitted, because it is the secret."""
+    """Return a location as text for messages. The content of a `data:` URL is secret, so it is omitted."""
     return "the data URL" if location.startswith("data:") else location

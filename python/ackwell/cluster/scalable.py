@@ -1,7 +1,8 @@
-"""Scalable topics (`topic://`, from Pulsar 5.0 on), which are reported as unreadable sources.
+"""Report scalable topics (`topic://`, from Pulsar 5.0 on) as unreadable sources.
 
-Their messages are in segments, each with cursors. The admin API of 5.0.1 shows the backlog of a subscription
-in each segment, but not the positions and the ranges. The restart loss can therefore not be predicted.
+The messages of a scalable topic are in segments. Each segment has its own cursors. For each segment, the
+admin API of 5.0.1 shows the backlog of a subscription, but no positions and no ranges. The restart loss can
+therefore not be predicted.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ NOT_JUDGED: Final = "not judged: the admin API does not show the cursors of a sc
 
 
 def may_exist(version: str | None) -> bool:
-    """Return whether a broker of a version may have scalable topics; an unknown version may.
+    """Return whether a broker of a version may have scalable topics; True for an unknown version.
 
     >>> may_exist("4.2.5"), may_exist("5.0.0-M1"), may_exist(None)
     (False, True, True)
@@ -30,12 +31,12 @@ def may_exist(version: str | None) -> bool:
 
 
 def is_scalable(topic: str | None) -> bool:
-    """Return whether a name is the name of a scalable topic or of a segment."""
+    """Return whether `topic` is the name of a scalable topic or of a segment."""
     return topic is not None and topic.partition("://")[0] in DOMAINS
 
 
 def not_judged(topic: str, ask: Callable[[], Any]) -> UnreadableSource:
-    """Return the `UnreadableSource` for a scalable topic; `ask` is called to request its statistics."""
+    """Return the `UnreadableSource` for a scalable topic; `ask` requests the topic's statistics."""
     try:
         details = "; ".join(_details(ask()))
     except (StatsError, TypeError, ValueError):
@@ -44,7 +45,7 @@ def not_judged(topic: str, ask: Callable[[], Any]) -> UnreadableSource:
 
 
 def _details(stats: Any) -> Iterator[str]:
-    """Yield the number of segments, and the backlog of each subscription."""
+    """Yield texts: the number of segments, and the backlog of each subscription."""
     if not isinstance(stats, Mapping):
         raise TypeError("expected a JSON object")
     segments = len(object_of(object_of(stats, "layout"), "segments"))

@@ -1,6 +1,6 @@
-"""The cursor of a subscription: its rules, its settings, and its saves in a store.
+"""The cursor of a subscription: the rules, the settings, and the saves in a store.
 
-Each name is loaded on first use.
+Each public name is imported on first use.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Ack sets: the messages of a batch that are not acknowledged, as words and as bits.
+"""Convert ack sets (the unacknowledged messages of a batch) between two forms: words and bits.
 
 A batch is one entry that holds many messages. Pulsar writes the messages of a batch that are *not yet*
 acknowledged as an **ack set**: 64-bit words, least significant bit first; a set bit marks a message that is
-not acknowledged (Java's `BitSet.toLongArray`). ackwell computes with **bits**: one integer whose bit `i`
-belongs to batch index `i`. A negative integer has infinitely many ones; it means a batch of unknown
+not acknowledged (Java's `BitSet.toLongArray`). ackwell computes with **bits**: one integer, in which bit `i`
+belongs to batch index `i`. A negative integer has infinitely many set bits; it is used for a batch of unknown
 size.
 
 Every conversion takes time linear in the number of words, and every size is checked against
@@ -37,14 +37,14 @@ WORDS_MAX: Final = BATCH_SIZE_MAX // 64
 """The maximum number of words in an ack set."""
 
 WHOLE: Final = -1
-"""The bits for all messages of an entry, for any batch size."""
+"""The bits of an entry of any batch size, of which all messages are unacknowledged."""
 
 
 def from_words(words: Iterable[int]) -> int:
     """Return the bits of an ack set given as 64-bit words, signed or unsigned.
 
-    Raises `LimitError` for more than `WORDS_MAX` words, `TypeError` for a word that is not an integer,
-    `ValueError` for one outside 64 bits. O(words).
+    Raises `LimitError` for more than `WORDS_MAX` words, `TypeError` for a word that is not an integer, and
+    `ValueError` for a word outside 64 bits. O(words).
 
     >>> from_words([1, -1]) == (2**64 - 1 << 64) + 1
     True
@@ -82,15 +82,16 @@ def to_words(bits: int) -> tuple[int, ...]:
 
 
 def words_of_rows(starts: NDArray[np.int64], words: NDArray[np.int64]) -> Iterator[list[int]]:
-    """Yield the words of each row.
+    """Yield the words of each row, from two arrays that contain the words of all rows.
 
-    `starts` contains the index of each row's first word, and then the total number of words as its last item.
+    `words` contains the words of all rows, one row after the other. `starts` contains the index of each row's
+    first word; its last item is the total number of words.
     """
     return (words[start:end].tolist() for start, end in pairwise(starts.tolist()))
 
 
 def from_signed_words(words: Sequence[int]) -> int:
-    """Return the bits from words that `to_signed_words` returned; they may be negative. O(words)."""
+    """Return the bits that `to_signed_words` converted to words; the bits may be negative. O(words)."""
     packed = struct.pack(f"<{len(words)}q", *words)
     return int.from_bytes(packed, "little", signed=True)
 
@@ -109,7 +110,7 @@ def _split(bits: int, count: int) -> tuple[int, ...]:
 
 
 def check_batch_size(batch_size: int) -> int:
-    """Return a batch size; `ValueError` below 1, `LimitError` above `BATCH_SIZE_MAX`."""
+    """Return the checked batch size. Raises `ValueError` below 1, `LimitError` above `BATCH_SIZE_MAX`."""
     if batch_size < 1:
         raise ValueError(f"batch size {batch_size}; expected at least 1")
     if batch_size > BATCH_SIZE_MAX:
@@ -118,7 +119,7 @@ def check_batch_size(batch_size: int) -> int:
 
 
 def check_batch_index(batch_index: int) -> int:
-    """Return a batch index; `ValueError` below 0, `LimitError` at or above `BATCH_SIZE_MAX`."""
+    """Return the checked batch index. Raises `ValueError` below 0, `LimitError` from `BATCH_SIZE_MAX` on."""
     if batch_index < 0:
         raise ValueError(f"batch index {batch_index}; expected at least 0")
     if batch_index >= BATCH_SIZE_MAX:
@@ -127,7 +128,7 @@ def check_batch_index(batch_index: int) -> int:
 
 
 def all_messages(batch_size: int) -> int:
-    """Return the bits of every message of a batch.
+    """Return bits in which all messages of a batch are set.
 
     >>> bin(all_messages(5))
     '0b11111'
@@ -136,7 +137,7 @@ def all_messages(batch_size: int) -> int:
 
 
 def complement(bits: int, batch_size: int) -> int:
-    """Return the bits of all messages of a batch that are not in `bits`.
+    """Return bits in which those messages of a batch are set that are not set in `bits`.
 
     >>> bin(complement(0b00110, 5))
     '0b11001'
@@ -145,7 +146,7 @@ def complement(bits: int, batch_size: int) -> int:
 
 
 def mask_without(batch_index: int) -> int:
-    """Return the bits of all messages except one, for a batch of unknown size.
+    """Return bits in which all messages except one are set, for a batch of unknown size.
 
     >>> bin(mask_without(1) & all_messages(5))
     '0b11101'
@@ -154,7 +155,7 @@ def mask_without(batch_index: int) -> int:
 
 
 def mask_after(batch_index: int) -> int:
-    """Return the bits of all messages after one index, for a batch of unknown size.
+    """Return bits in which all messages after an index are set, for a batch of unknown size.
 
     >>> bin(mask_after(1) & all_messages(5))
     '0b11100'
@@ -163,12 +164,12 @@ def mask_after(batch_index: int) -> int:
 
 
 def mask_to_size(bits: int, batch_size: int) -> int:
-    """Return the bits below `batch_size`."""
+    """Return `bits` without the bits at and above `batch_size`."""
     return bits & all_messages(batch_size)
 
 
 def first_unacked(bits: int) -> int:
-    """Return the lowest batch index in `bits`; -1 if no bit is set.
+    """Return the batch index of the lowest set bit; -1 if no bit is set.
 
     >>> first_unacked(0b11000), first_unacked(0)
     (3, -1)
@@ -177,5 +178,5 @@ def first_unacked(bits: int) -> int:
 
 
 def last_unacked(bits: int) -> int:
-    """Return the highest batch index in `bits`; -1 if no bit is set. The bits must not be negative."""
+    """Return the batch index of the highest set bit; -1 if no bit is set. `bits` must not be negative."""
     return bits.bit_length() - 1

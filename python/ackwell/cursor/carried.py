@@ -1,7 +1,8 @@
-"""The fields of a saved state that a cursor carries for its subscription.
+"""The fields of a saved state that a cursor does not use, but carries for its subscription.
 
-A loaded cursor carries the fields of the loaded state (`Loaded`), and saves them again. A `Subscription`
-replaces them with its current values, so a save of the cursor includes the subscription.
+A loaded cursor keeps these fields of the loaded state in a `Loaded`, and writes them with the next save. A
+`Subscription` replaces the `Loaded` with its own current values. A save of the cursor then includes the state
+of the subscription.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Carried(Protocol):
-    """The fields of a `PositionInfo` other than acknowledgments and properties."""
+    """The fields of a `PositionInfo` in addition to the acknowledgments and properties."""
 
     @property
     def changed_counts(self) -> Changed:
@@ -25,11 +26,11 @@ class Carried(Protocol):
 
     @property
     def idle_since(self) -> int | None:
-        """The time at which the cursor became idle for a broker, in milliseconds since 1970, or None."""
+        """The time since which a broker considers the cursor idle, in ms since 1970; None if unset."""
 
     @property
     def unknown_fields(self) -> bytes:
-        """The encoded fields that a cursor does not decode, such as the transactions of a subscription."""
+        """The fields that a cursor does not decode, as encoded bytes; for example, transactions."""
 
     def count_of(self, position: Position) -> int | None:
         """Return the redelivery count of an entry; None if the entry has no count. O(1)."""
@@ -42,7 +43,7 @@ class Carried(Protocol):
 
 
 class Loaded:
-    """The fields of a loaded state."""
+    """The carried fields of a loaded state; only the redelivery counts can change."""
 
     __slots__ = ("_counts", "idle_since", "unknown_fields")
 
@@ -68,7 +69,7 @@ class Loaded:
 
     def counts(self, is_acked: Callable[[int, int], bool]) -> Mapping[Position, int]:
         """Return the loaded redelivery counts of the entries that are not acknowledged."""
-        # A copy, because another thread may clear the counts during a save.
+        # This copy is needed, because another thread may clear the counts during a save.
         counts = self._counts.copy()
         return {position: count for position, count in counts.items() if not is_acked(*position)}
 

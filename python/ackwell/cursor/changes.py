@@ -1,4 +1,4 @@
-"""Track the changes since the last save: a set of positions, and a dictionary that records changed keys."""
+"""Track the changes since the last save: `TrackedDict` records its changed keys in a `Changed`."""
 
 from __future__ import annotations
 
@@ -9,25 +9,26 @@ from ackwell.position import Position
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-#: The maximum number of tracked changes. With more changes a full save is cheaper, so tracking stops.
+#: The maximum number of tracked changes. If there are more changes, a full save is cheaper than a save of the
+#: changes, so tracking stops.
 CHANGES_MAX = 1 << 16
 
 
 class Changed:
-    """The positions whose value was set or removed since the last save; unknown before the first save."""
+    """The positions whose value was set or removed since the last save. Unknown before the first save."""
 
     __slots__ = ("_since", "positions")
 
     def __init__(self) -> None:
         self.positions: set[Position] | None = None
-        """The positions that changed since the last successful save; None if they are unknown, for example
-        after more than `CHANGES_MAX` changes."""
+        """The positions that changed since the last successful save; None if they are unknown: before the
+        first save, or after more than `CHANGES_MAX` changes."""
         self._since: set[Position] | None = None
-        """The positions that changed since the last save began. They replace `positions` when this save
-        succeeds."""
+        """The positions that changed since the last save began; None if unknown. When this save succeeds,
+        they replace `positions`."""
 
     def begin(self) -> set[Position] | None:
-        """Begin a save; return the positions that changed since the previous save."""
+        """Begin a save. Return the positions that changed since the last one; None if they are unknown."""
         self._since = set()
         return None if self.positions is None else self.positions.copy()
 
@@ -37,7 +38,7 @@ class Changed:
 
     @property
     def remembers(self) -> bool:
-        """Whether changes are recorded: True after the first save began."""
+        """Whether changes are recorded. They are recorded from the beginning of the first save."""
         return self.positions is not None or self._since is not None
 
     @property
@@ -48,8 +49,8 @@ class Changed:
     def add(self, position: Position) -> None:
         """Record a changed position.
 
-        If another thread begins or ends a save at the same time, the method records the position again in the
-        new set.
+        If another thread begins or ends a save at the same time, that thread replaces a set of positions. The
+        method then records the position in the new set, too.
         """
         while True:
             positions, since = self.positions, self._since
@@ -65,18 +66,19 @@ class Changed:
             self._since = None
 
     def update(self, positions: Iterable[Position]) -> None:
-        """Record many changed positions. O(1) if changes are not tracked."""
+        """Record many changed positions. O(positions), or O(1) if changes are not recorded."""
         if self.remembers:
             for position in positions:
                 self.add(position)
 
 
 class TrackedDict(dict[Position, int]):
-    """A dictionary that records in `changed` which keys were set or removed."""
+    """A dictionary by position. Its attribute `changed` records the keys that were set or removed."""
 
     changed: Changed
 
-    # Not in `__init__`: copying and unpickling set items without calling it.
+    # `changed` is created here and not in `__init__`, because copying and unpickling set items without a call
+    # of `__init__`.
     def __new__(cls) -> Self:
         """Return an empty dictionary."""
         created = super().__new__(cls)
@@ -96,7 +98,7 @@ class TrackedDict(dict[Position, int]):
         return self
 
     def pop(self, position: Position, default: Any = None) -> Any:
-        """Remove a key and return its value; `default` if it is missing."""
+        """Remove a key and return its value; return `default` if the key is missing."""
         value = super().pop(position, default)
         self.changed.add(position)
         return value
@@ -108,7 +110,7 @@ class TrackedDict(dict[Position, int]):
         return position, value
 
     def setdefault(self, position: Position, default: int = 0) -> int:
-        """Return the value of a key; set it to `default` if it is missing."""
+        """Return the value of a key. If the key is missing, first set its value to `default`."""
         if position not in self:
             self[position] = default
         return self[position]

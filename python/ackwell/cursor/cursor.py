@@ -1,8 +1,8 @@
 """A cursor with saves: the rules of `ackwell.cursor.rules`, plus `save` and `load`.
 
-**Threads.** Only one thread may use a cursor at a time; callers with more threads need a lock. If another
-thread changes the cursor during a save, the save raises `ProtocolError`. No acknowledgment is lost: the next
-save includes the change.
+**Threads.** Only one thread may use a cursor at a time. Callers with several threads need a lock. If another
+thread changes the cursor during a save, the save raises `ProtocolError`. The change is not lost: the next
+save includes it.
 """
 
 from __future__ import annotations
@@ -23,19 +23,21 @@ if TYPE_CHECKING:
 
 
 class Cursor(CursorRules):
-    """The acknowledgment state of one subscription over the ledgers of its topic. For one thread at a time.
+    """The acknowledgments of one subscription in the ledgers of its topic. For one thread at a time.
 
     Parameters
     ----------
     ledgers : Ledgers
-        The ledger directory. It is shared with the code that publishes, and the cursor never changes it.
+        The topic's ledgers with their numbers of entries. The cursor shares this object with the code that
+        adds entries, and never changes it.
     mark_delete : tuple of int, optional
-        All entries up to this position are acknowledged. The default is before the first entry.
+        All entries up to this position are acknowledged. By default, it is the position before the first
+        entry.
     settings : CursorSettings, optional
         The rules for acknowledgments; `CursorSettings.pulsar("4.2")` has the rules of a broker of that
         version.
     engine : Engine, optional
-        The structures to use; the native ones by default.
+        The implementation of the data structures; by default the native one.
 
     Notes
     -----
@@ -67,9 +69,10 @@ class Cursor(CursorRules):
     ) -> Saved:
         """Save the state in a store; it is durable when this returns.
 
-        The form `compact` writes only the changes since the previous save or load, as long as the store is
-        the same object; see `ackwell.saving.journal`, also for `compression`. The cursor of a `Subscription`
-        is saved together with the subscription's fields, but only `Subscription.save` returns receipts.
+        With the form `compact`, a save writes only the changes since the previous save or load, as long as
+        `store` is the same object. `ackwell.saving.journal` describes this, and `compression`. The cursor of
+        a `Subscription` is saved together with the subscription's fields, but only `Subscription.save`
+        returns receipts.
 
         Raises
         ------
@@ -78,11 +81,11 @@ class Cursor(CursorRules):
         ProtocolError
             If another thread changed the cursor during the save. The next save includes the change.
         LimitError
-            If the state is larger than the limit of `load`.
+            If the state is too large: `load` would refuse it.
         StoreError
-            If the store failed. It then holds this save or the previous one.
+            If the store failed. The store then holds either this save or the previous one.
 
-        `NotLoadedError` and `LimitError` write nothing and fence no owner.
+        If `save` raises `NotLoadedError` or `LimitError`, it has written nothing and fenced no owner.
 
         Examples
         --------
@@ -115,12 +118,12 @@ class Cursor(CursorRules):
         take_older: bool = False,
         engine: Engine | None = None,
     ) -> Self:
-        """Return the cursor of the newest state in a store; a new cursor if none was saved.
+        """Return the cursor of the newest state in a store; a new cursor if the store has no state.
 
-        The cursor's `recovery` describes the recovery. `form` and `compression` apply to later saves;
-        existing saves are read in any form. The next save writes back all fields, including those of a
-        subscription. Unless the store is read-only, this process becomes its owner; after any of the errors
-        below, the previous owner keeps the store.
+        The attribute `recovery` of the cursor describes the recovery. `form` and `compression` apply to later
+        saves only: `load` reads existing saves in any form. The next save writes back all fields, including
+        those of a subscription. Unless the store is read-only, this process becomes its owner; after any of
+        the errors below, the previous owner keeps the store.
 
         Raises
         ------
@@ -150,7 +153,7 @@ class Cursor(CursorRules):
         settings: CursorSettings | None = None,
         engine: Engine | None = None,
     ) -> Self:
-        """Return the cursor of a recovered state; its saves continue in the same journal."""
+        """Return the cursor of a recovered state. Its saves continue in the journal of the recovery."""
         info = found.position_info
         if info is None:
             cursor = cls(ledgers, settings=settings, engine=engine)
@@ -160,5 +163,6 @@ class Cursor(CursorRules):
         return cursor
 
     def __getstate__(self) -> dict[str, Any]:
-        # A store belongs to one process. A copy has no store, so its first save is a full one.
+        # A store belongs to one process, so a copy of a cursor has no journal. The first save of the copy is
+        # a full save.
         return super().__getstate__() | {"journal": None}

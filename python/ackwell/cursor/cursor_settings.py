@@ -1,4 +1,4 @@
-"""The settings in which ackwell's cursor can differ from a broker's cursor, with presets for broker versions.
+"""The settings in which ackwell's cursor can differ from a broker's cursor, with a preset per version.
 
 The defaults lose and redeliver the fewest messages. `CursorSettings.pulsar(version)` returns the behaviour of
 a broker version; `docs/design.md` gives the reason for every difference.
@@ -34,8 +34,8 @@ class CursorSettings:
     """
 
     seek_keeps_empty_ack_set: bool = False
-    """A seek to an entry with an empty ack set (no bit is set) leaves this entry unacknowledged, with an
-    empty ack set. If off, such a seek acknowledges the whole entry.
+    """Whether a seek with an empty ack set (no bit is set) leaves the entry unacknowledged, with an empty ack
+    set. If off, such a seek acknowledges the whole entry.
     """
 
     merge_individual_properties: bool = True

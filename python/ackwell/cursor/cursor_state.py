@@ -1,4 +1,4 @@
-"""The acknowledgments of a cursor as an immutable value, from a cursor, from bytes or from a broker."""
+"""The acknowledgments of one cursor as an immutable value, read from a cursor, from bytes or a broker."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ class CursorState:
     individually_deleted: PositionRangeSet
     """The acknowledged positions after the mark-delete position."""
     batch_deleted: AckSetMapping | None = None
-    """The ack sets; None if the source does not show them, as in the admin API."""
+    """The ack sets; None if the source does not show them, for example the admin API."""
     ledgers: Ledgers | None = None
-    """The number of entries of each ledger; None if the source does not show it, as in a persisted state."""
+    """The number of entries of each ledger; None if the source does not show it, for example a persisted
+    state."""
 
     @classmethod
     def of(cls, info: PositionInfo, ledgers: Ledgers | None = None) -> Self:
@@ -43,7 +44,7 @@ class CursorState:
         return cls(info.position, info.individually_deleted, info.batch_deleted, ledgers)
 
     def to_position_info(self) -> PositionInfo:
-        """Return the persisted state. O(ranges + ack sets)."""
+        """Return the state as a `PositionInfo`, the form for persistence. O(ranges + ack sets)."""
         from ackwell._native import PositionInfo
 
         return PositionInfo(
@@ -53,7 +54,7 @@ class CursorState:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return the state with the names that Pulsar's tools print."""
+        """Return the state as JSON values, under the names that Pulsar's tools print."""
         return {
             "markDeletePosition": str(self.mark_delete_position),
             "individuallyDeletedMessages": str(self.individually_deleted),
@@ -62,18 +63,18 @@ class CursorState:
 
 
 def ack_sets_to_json(sets: AckSetMapping) -> dict[str, tuple[int, ...]]:
-    """Return the ack sets by position, with each position as text."""
+    """Return the ack sets as JSON values: each position as text, and the words of its ack set."""
     if not isinstance(sets, AckSets):
         return {str(position): tuple(words) for position, words in sets.items()}
     ledger_ids, entry_ids, starts, all_words = (column.tolist() for column in sets.to_arrays())
     rows = zip(ledger_ids, entry_ids, pairwise(starts), strict=True)
-    # Slices of a tuple, because the garbage collector visits every list.
+    # Each ack set is a slice of one tuple and not a list, because the garbage collector visits every list.
     words = tuple(all_words)
     return {f"{ledger_id}:{entry_id}": words[start:end] for ledger_id, entry_id, (start, end) in rows}
 
 
 def size_in(info: PositionInfo, form: str) -> int | None:
-    """Return the size in bytes of a whole state in a form; None if the form cannot hold the whole state."""
+    """Return the size in bytes of a state in the given form; None if the form cannot hold all of it."""
     try:
         return len(info.encode(form))
     except StateTooLargeError:

@@ -3,7 +3,8 @@
 All entries up to the *mark-delete position* are acknowledged. The *individually deleted* ranges hold the
 acknowledged entries beyond it. An entry that holds a batch of messages can have an *ack set*: the messages of
 the batch that are not yet acknowledged (`ackwell.cursor.ack_sets`). The mark-delete position moves as soon as
-no existing entry is between it and the first range. Ranges and ack sets at or before it are then removed.
+no existing entry is between it and the first range. Ranges and ack sets at or before the new mark-delete
+position are then removed.
 
 Acknowledgments commute, and repeating an acknowledgment has no further effect. Only `reset` revokes
 acknowledgments. (With `CursorSettings.replace_ack_sets`, a cumulative acknowledgment inside a batch does not
@@ -43,7 +44,7 @@ _EARLIEST: Final = (-1, -1)
 
 
 class CursorRules(Drawn):
-    """A cursor in memory: its state and the effects of acknowledgments. `Cursor` adds saves."""
+    """A cursor in memory: its state, and the effects of acknowledgments. The subclass `Cursor` adds saves."""
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -62,18 +63,19 @@ class CursorRules(Drawn):
             _before_first(ledgers) if mark_delete is None else _checked_mark_delete(mark_delete)
         )
         self._individually_deleted: PositionRangeSet = self._engine.PositionRangeSet()
-        # Recovered positions that no ledger holds; kept apart, so that no count includes them.
+        # The acknowledged positions of a recovered state that no ledger contains. They are kept in a separate
+        # set, so that no count includes them.
         self._missing: PositionRangeSet | None = None
         self._ack_sets: AckSets = self._engine.AckSets()
         self._consumed_before = 0
         self.properties: dict[str, int] = {}
-        """Named int64 values of the mark-delete position; they are saved with the cursor."""
+        """Named int64 values that belong to the mark-delete position. They are saved with the cursor."""
         self.carried: Carried = Loaded()
-        """The fields that are saved with the cursor but belong to its subscription."""
+        """The fields that belong to the cursor's subscription, but are saved with the cursor."""
 
     @property
     def ledgers(self) -> Ledgers:
-        """The ledger directory; it defines the existing positions."""
+        """The ledgers of the topic, which define the existing positions."""
         return self._ledgers
 
     @property
@@ -97,11 +99,11 @@ class CursorRules(Drawn):
 
     @property
     def batch_deleted(self) -> AckSets:
-        """The ack sets of partly acknowledged batches; a copy."""
+        """A copy of the ack sets of partly acknowledged batches."""
         return self._ack_sets.copy()
 
     def unacked_bits(self, ledger_id: int, entry_id: int) -> int | None:
-        """Return the unacknowledged messages of a partly acknowledged entry as bits; otherwise None."""
+        """Return the unacknowledged messages of an entry as bits; None if it is not partly acknowledged."""
         return self._ack_sets.unacked_bits(ledger_id, entry_id)
 
     @property
@@ -126,9 +128,9 @@ class CursorRules(Drawn):
     def messages_consumed(self) -> int:
         """Pulsar's `messagesConsumedCounter`: the number of added entries minus `backlog_entries`.
 
-        Entries count as added from the moment this cursor was created or recovered. A new cursor has 0, a
-        recovered one `-backlog_entries`. Each acknowledged entry adds 1; `reset` subtracts the entries that
-        are no longer acknowledged.
+        Only entries added after this cursor was created or recovered count as added. The value of a new
+        cursor is 0, that of a recovered cursor is `-backlog_entries`. Each acknowledged entry adds 1; `reset`
+        subtracts the entries that are no longer acknowledged.
         """
         return self._consumed_before + self._individually_deleted.cardinality
 
@@ -145,11 +147,11 @@ class CursorRules(Drawn):
         return acknowledged(self._ledgers, self._mark_delete, self._individually_deleted)
 
     def ack(self, ledger_id: int, entry_id: int) -> bool:
-        """Acknowledge one entry. Return whether the call changed anything other than the entry's ack set.
+        """Acknowledge one entry. Return False if the whole entry was already acknowledged, else True.
 
         If the entry is already acknowledged, only its ack set is removed. Raises `ValueError` for a negative
-        id and `ProtocolError` for an entry that does not exist, because the broker refuses positions ahead of
-        the last one. Amortised O(1).
+        id. Raises `ProtocolError` for an entry that does not exist, as a broker refuses positions after the
+        last entry. Amortised O(1).
         """
         if not self._ledgers.contains(ledger_id, entry_id):
             self._require_passed(Position(ledger_id, entry_id))
@@ -161,8 +163,8 @@ class CursorRules(Drawn):
         if self._ack_sets:
             self._ack_sets.remove(ledger_id, entry_id)
         elif (ledger_id, entry_id - 1) == mark_delete and not deleted.cardinality:
-            # The next entry, and no ranges: skip the range set. The named tuple's own constructor would take
-            # half of this method's time.
+            # The entry is the next one, and there are no ranges, so the range set is not needed. The
+            # constructor of `Position` would take half of this method's time.
             self._mark_delete = tuple.__new__(Position, (ledger_id, entry_id))
             self._consumed_before += 1
             return True
@@ -179,12 +181,14 @@ class CursorRules(Drawn):
     ) -> int:
         """Acknowledge many entries. Return the number of acknowledgments that changed anything.
 
-        The two int64 arrays have equal length. Nothing changes if an entry does not exist (`ProtocolError`)
-        or has a negative id (`ValueError`). The mark-delete position moves once, at the end. O(entries).
+        The two int64 arrays have equal length. The method raises `ProtocolError` if an entry does not exist,
+        and `ValueError` for a negative id; nothing is then acknowledged. The mark-delete position moves once,
+        at the end. O(entries).
 
-        `ack_sets` acknowledges parts of batches, as `ack_batch` does for each row in order. Its first array
-        has the index of each row's first word, and at the end the number of words. Its second array has the
-        words of all rows. A row without words is a whole entry.
+        With `ack_sets`, the method acknowledges parts of batches, as `ack_batch` does for each row in order.
+        `ack_sets` is a pair of arrays. The first contains the index of each row's first word, and as its last
+        item the total number of words. The second contains the words of all rows. A row without words
+        acknowledges the whole entry.
         """
         ledgers, entries = as_int64(ledger_ids), as_int64(entry_ids)
         if ack_sets is not None:
@@ -195,7 +199,7 @@ class CursorRules(Drawn):
     def ack_parts(
         self, ledger_ids: ArrayLike, entry_ids: ArrayLike, starts: ArrayLike, words: ArrayLike
     ) -> Int64s:
-        """Call `ack_part` for each row in order, and return the results. See `ack_many` for the arrays."""
+        """Call `ack_part` for each row in order, and return the results. `ack_many` describes the arrays."""
         ledgers, entries = as_int64(ledger_ids), as_int64(entry_ids)
         firsts, ack_sets = as_int64(starts), as_int64(words)
         self._require_all_passed(ledgers, entries)
@@ -224,7 +228,7 @@ class CursorRules(Drawn):
         return left
 
     def acked_rows(self, ledger_ids: ArrayLike, entry_ids: ArrayLike) -> NDArray[np.bool_]:
-        """Return for each row whether its entry is wholly acknowledged."""
+        """Return a boolean array: whether the entry of each row is wholly acknowledged."""
         ledgers, entries = as_int64(ledger_ids), as_int64(entry_ids)
         ledger_id, entry_id = self._mark_delete
         acked: NDArray[np.bool_] = (ledgers < ledger_id) | ((ledgers == ledger_id) & (entries <= entry_id))
@@ -239,7 +243,7 @@ class CursorRules(Drawn):
             self._require_all(ledgers, entries)
 
     def _ack_whole(self, ledgers: Int64s, entries: Int64s) -> int:
-        """Acknowledge entries that exist; return how many were not acknowledged before."""
+        """Acknowledge existing entries. Return how many of them were not wholly acknowledged before."""
         added = self._individually_deleted.add_many(ledgers, entries)
         added -= self._individually_deleted.remove_up_to(*self._mark_delete)
         if self._ack_sets:
@@ -248,17 +252,17 @@ class CursorRules(Drawn):
         return added
 
     def ack_batch(self, ledger_id: int, entry_id: int, ack_set: Iterable[int]) -> bool:
-        """Acknowledge the messages whose bit in `ack_set` is clear. Return whether this changed anything.
+        """Acknowledge the messages whose bit in `ack_set` is clear. Return whether the call changed anything.
 
         `ack_set` holds at most `ack_sets.WORDS_MAX` 64-bit words, signed or unsigned, least significant bit
-        first; a set bit marks a message that is not acknowledged. No words mean the whole entry. The ack set
-        is ANDed with the stored one; an empty result acknowledges the whole entry. Raises the errors of
-        `ack` and `ack_sets.from_words`. O(words).
+        first; a set bit marks a message that is not acknowledged. Without words, the call acknowledges the
+        whole entry. `ack_set` and the stored ack set are combined by AND; if the result has no set bit, the
+        whole entry is acknowledged. Raises the errors of `ack` and `ack_sets.from_words`. O(words).
         """
         return self.ack_part(ledger_id, entry_id, ack_set) >= 0
 
     def ack_part(self, ledger_id: int, entry_id: int, ack_set: Iterable[int]) -> int:
-        """Do the same as `ack_batch`, but return how many messages of the entry are still unacknowledged.
+        """Do the same as `ack_batch`, but return the number of messages of the entry that are unacknowledged.
 
         Return -1 if the call changed nothing.
         """
@@ -282,11 +286,11 @@ class CursorRules(Drawn):
         *,
         properties: Mapping[str, int] | None = None,
     ) -> bool:
-        """Acknowledge all entries up to this one. Return whether this changed anything other than properties.
+        """Acknowledge all entries up to this one. Return whether the acknowledgments changed.
 
-        With an `ack_set` (see `ack_batch`), all earlier entries are acknowledged, and in this entry only the
-        messages whose bit is clear; see `CursorSettings.replace_ack_sets`. `properties` replace the
-        properties of the cursor, which belong to the mark-delete position; None keeps them.
+        With an `ack_set` (see `ack_batch`), the call acknowledges all earlier entries, and those messages of
+        this entry whose bit is clear; see `CursorSettings.replace_ack_sets`. `properties` replace the
+        properties of the cursor. If `properties` is None, the cursor keeps its properties.
 
         An acknowledgment before the mark-delete position changes nothing; with
         `CursorSettings.refuse_cumulative_behind` it raises `ProtocolError`. Raises the errors of `ack_batch`.
@@ -296,7 +300,7 @@ class CursorRules(Drawn):
         bits = from_words(words) if words else 0
         new_properties = None if properties is None else _checked_properties(properties)
         settings = self._settings
-        # Whether this entry stays partly unacknowledged, so that only earlier entries are acknowledged.
+        # If true, only the earlier entries are wholly acknowledged, and this entry keeps an ack set.
         inside = bool(words) and (bits > 0 or settings.replace_ack_sets)
         if position < self._mark_delete or (inside and position == self._mark_delete):
             self._require_passed(position)
@@ -316,9 +320,12 @@ class CursorRules(Drawn):
         return self._ack_inside(position, words) or changed
 
     def add_properties(self, properties: Mapping[str, int]) -> None:
-        """Merge the properties of an individual acknowledgment; see `CursorSettings`.
+        """Add the properties of an individual acknowledgment to the properties of the cursor.
 
-        Raises `TypeError` or `ValueError` for a name that is not a string or a value outside int64.
+        They have no effect unless `CursorSettings.merge_individual_properties` is on.
+
+        Raises `TypeError` for a name that is not a string or a value that is not an integer, and `ValueError`
+        for a value outside int64.
         """
         new = _checked_properties(properties)
         if self._settings.merge_individual_properties:
@@ -327,9 +334,10 @@ class CursorRules(Drawn):
     def reset(self, ledger_id: int, entry_id: int, ack_set: Iterable[int] = ()) -> None:
         """Make this position the next one to be read, as a seek does.
 
-        Afterwards all earlier entries are acknowledged, all other entries are not, and the properties are
-        empty. `(-1, -1)` means the first position. Any position past the last entry means the end. With an
-        `ack_set`, only the messages of this entry whose bit is set are unacknowledged.
+        Afterwards, all earlier entries are acknowledged, this entry and all later entries are unacknowledged,
+        and the cursor has no properties. `(-1, -1)` is the first position. Any position after the last entry
+        is the end of the topic. With an `ack_set`, only those messages of this entry are unacknowledged whose
+        bit is set.
         """
         words = tuple(ack_set)
         bits = from_words(words)
@@ -341,7 +349,8 @@ class CursorRules(Drawn):
         self._ack_sets.remove_up_to(*mark_delete)
         self._individually_deleted.remove_up_to(*mark_delete)
         if mark_delete < self._mark_delete or self._individually_deleted or self._ack_sets:
-            # A revoked acknowledgment may have removed a saved ack set, which a delta cannot express.
+            # The seek revokes acknowledgments. One of them may have removed a saved ack set, and a delta
+            # cannot restore an ack set. This clear forces a full save.
             self._ack_sets.clear()
         self._mark_delete = mark_delete
         self._individually_deleted = self._engine.PositionRangeSet()
@@ -362,7 +371,7 @@ class CursorRules(Drawn):
         )
 
     def to_position_info(self) -> PositionInfo:
-        """Return the persisted state, with the `carried` fields. O(ranges + ack sets + counts)."""
+        """Return the state to persist, including the `carried` fields. O(ranges + ack sets + counts)."""
         info: PositionInfo = self._engine.PositionInfo(
             *self._mark_delete,
             individually_deleted=self.individually_deleted,
@@ -383,14 +392,15 @@ class CursorRules(Drawn):
         settings: CursorSettings | None = None,
         engine: Engine | None = None,
     ) -> Self:
-        """Return the cursor of a persisted state.
+        """Return a cursor with a persisted state.
 
-        Pass the ledgers of the topic: entries that `ledgers` does not hold cannot be acknowledged. A
-        mark-delete position after the last entry moves back to the last entry. Other positions outside all
-        ledgers are dropped, or kept separately (`CursorSettings.keep_missing_positions`). Ranges that connect
-        with the mark-delete position move it. A range from one ledger into another, which brokers before 2.4
-        wrote, is split by the entries of `ledgers`. Redelivery counts, `idle_since` and unknown fields become
-        `carried` fields and part of the next save.
+        `ledgers` contains the ledgers of the topic: an entry that is not in one of them cannot be
+        acknowledged. A mark-delete position after the last entry moves back to the last entry. Other
+        positions outside all ledgers are dropped, or kept separately
+        (`CursorSettings.keep_missing_positions`). If no entry is between the mark-delete position and the
+        first range, the mark-delete position moves to the end of this range. Brokers before 2.4 wrote ranges
+        over several ledgers; such a range is split at the ends of the ledgers. Redelivery counts,
+        `idle_since` and unknown fields become `carried` fields, and the next save writes them again.
         """
         mark_delete = _recovered_mark_delete(Position(info.ledger_id, info.entry_id), ledgers)
         cursor = cls(ledgers, mark_delete=mark_delete, settings=settings, engine=engine)
@@ -409,7 +419,7 @@ class CursorRules(Drawn):
         return cursor
 
     def validate(self) -> None:
-        """Check the invariants; the message of an `AssertionError` names the broken one."""
+        """Check the invariants. Raises `AssertionError`; the message names the broken invariant."""
         self._individually_deleted.validate()
         first = self._individually_deleted.first_range()
         if first is not None:
@@ -444,7 +454,8 @@ class CursorRules(Drawn):
         return deepcopy(self)
 
     def __getstate__(self) -> dict[str, Any]:
-        # Modules cannot be pickled, so the state holds the engine's name.
+        # The engine is a module, and modules cannot be pickled. The state contains the name of the module
+        # instead.
         return self.__dict__ | {"_engine": self._engine.__name__}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -457,7 +468,7 @@ class CursorRules(Drawn):
         )
 
     def drawing(self) -> Drawing:
-        """Return the drawing for notebooks and terminals."""
+        """Return the drawing of the cursor for notebooks and terminals."""
         from ackwell.drawing.ledger_map import Line
 
         ranges = self.individually_deleted
@@ -471,7 +482,7 @@ class CursorRules(Drawn):
         return Drawing(f"Cursor at {self._mark_delete}", numbers, line, ranges)
 
     def _between(self, lower: Position, upper: Position) -> PositionRangeSet:
-        """Return the existing positions after `lower` up to `upper`. The two must be in different ledgers."""
+        """Return the existing positions after `lower` and up to `upper`, which is in a later ledger."""
         split: PositionRangeSet = self._engine.PositionRangeSet()
         for ledger_id, entries in self._ledgers:
             if lower.ledger_id <= ledger_id <= upper.ledger_id:
@@ -482,7 +493,7 @@ class CursorRules(Drawn):
         return split
 
     def _require(self, position: Position) -> None:
-        """Raise `ValueError` for a negative id, `ProtocolError` for an entry that does not exist."""
+        """Raise `ValueError` for a negative id, and `ProtocolError` for a position of a missing entry."""
         if not self._ledgers.contains(*position):
             if min(position) < 0:
                 raise ValueError(f"position {position}; ledger and entry ids are at least 0")
@@ -492,23 +503,23 @@ class CursorRules(Drawn):
             )
 
     def _require_all(self, ledger_ids: Int64s, entry_ids: Int64s) -> None:
-        """Check arrays of positions as `_require_passed` does."""
+        """Check all positions in two arrays as `_require_passed` checks one position."""
         import numpy as np
 
         if ledger_ids.min() < 0 or entry_ids.min() < 0:
             raise ValueError("a ledger or entry id is negative; both are at least 0")
         for ledger_id in np.unique(ledger_ids).tolist():
-            # Entry ids of a ledger are dense, so a check of the greatest one suffices.
+            # A ledger has all entry ids from 0 to its last one. So only the greatest id must be checked.
             last = int(entry_ids[ledger_ids == ledger_id].max())
             self._require_passed(Position(ledger_id, last))
 
     def _require_passed(self, position: Position) -> None:
-        """Check a position like `_require`, but accept any entry at or before the mark-delete position."""
+        """Check a position like `_require`, but accept every position up to the mark-delete position."""
         if position > self._mark_delete or min(position) < 0:
             self._require(position)
 
     def _ack_inside(self, position: Position, words: tuple[int, ...]) -> bool:
-        """Apply the ack set of a cumulative acknowledgment to the entry at `position`.
+        """Apply the ack set of a cumulative acknowledgment to the entry in which the acknowledgment ends.
 
         Return whether anything changed.
         """
@@ -519,7 +530,7 @@ class CursorRules(Drawn):
         return self._ack_sets.replace_if_later(*position, words)
 
     def _recovered_ack_sets(self, info: PositionInfo) -> AckSets:
-        """Return the ack sets of a persisted state, without those of wholly acknowledged entries."""
+        """Return the ack sets of a persisted state, without the ack sets of wholly acknowledged entries."""
         sets: AckSets = self._engine.AckSets(info.batch_deleted)
         check_word_count(sets.longest())
         if not self._settings.keep_missing_positions:
@@ -539,7 +550,7 @@ class CursorRules(Drawn):
         self._advance()
 
     def _remove_missing(self, positions: PositionRangeSet) -> int:
-        """Remove from a range set the positions that are in no ledger. Return the number of removed ones."""
+        """Remove the positions that no ledger contains from a range set. Return the number of removals."""
         before = positions.cardinality
         entries = dict(self._ledgers)
         for ledger_id in positions.ledger_ids():
@@ -547,7 +558,7 @@ class CursorRules(Drawn):
         return before - positions.cardinality
 
     def _mark_delete_up_to(self, position: Position) -> bool:
-        """Move the mark-delete position to `position` or beyond; return whether it moved."""
+        """Move the mark-delete position to `position` or further. Return whether it moved."""
         if position <= self._mark_delete:
             return False
         self._consumed_before += self._ledgers.entries_between(self._mark_delete, position)
@@ -557,7 +568,7 @@ class CursorRules(Drawn):
         return True
 
     def _advance(self) -> None:
-        """Move the mark-delete position over connected ranges and across ledgers."""
+        """Move the mark-delete position over every range that follows without a gap, also across ledgers."""
         start_ledger_id = self._mark_delete.ledger_id
         while (first := self._individually_deleted.first_range()) is not None:
             ledger_id, lower, upper = first
@@ -566,8 +577,9 @@ class CursorRules(Drawn):
                 break
             self._mark_delete = Position(ledger_id, upper)
             self._consumed_before += self._individually_deleted.remove_up_to(ledger_id, upper)
-        # Inside a ledger it passes only acknowledged entries, which have no ack sets. Between ledgers, a
-        # recovered state may have ack sets of entries that do not exist.
+        # Inside a ledger, the mark-delete position passes only wholly acknowledged entries, which have no ack
+        # sets. Between ledgers, it may pass entries that do not exist, of which a recovered state may have
+        # ack sets.
         if self._ack_sets and self._mark_delete.ledger_id != start_ledger_id:
             self._ack_sets.remove_up_to(*self._mark_delete)
 
@@ -580,9 +592,10 @@ class CursorRules(Drawn):
 def acknowledged(
     ledgers: Ledgers, mark_delete: tuple[int, int], individually_deleted: PositionRangeSet
 ) -> PositionRangeSet:
-    """Return all existing positions at or before `mark_delete`, plus the individually deleted ones.
+    """Return all existing positions that are at or before `mark_delete` or individually deleted.
 
-    Two states are equal if these sets are equal, even if their mark-delete positions differ.
+    Two states acknowledge the same entries if these sets are equal, even if their mark-delete positions
+    differ.
     """
     acked = individually_deleted.copy()
     for ledger_id, entries in ledgers:
@@ -593,7 +606,7 @@ def acknowledged(
 
 
 def existing(ranges: PositionRangeSet, ledgers: Iterable[tuple[int, int]]) -> PositionRangeSet:
-    """Return the positions of `ranges` that are entries of these ledgers. O(ranges)."""
+    """Return the positions in `ranges` for which the ledgers have an entry. O(ranges)."""
     entries = dict(ledgers)
     found = ranges.copy()
     for ledger_id in found.ledger_ids():
@@ -616,7 +629,7 @@ def _before_first(ledgers: Ledgers) -> Position:
 
 
 def _checked_mark_delete(position: tuple[int, int]) -> Position:
-    """Return a checked mark-delete position; `ValueError` unless it is at least 0:-1 and within int64."""
+    """Return the checked mark-delete position. Raises `ValueError` if it is below 0:-1 or outside int64."""
     ledger_id, entry_id = map(index, position)
     if not (0 <= ledger_id <= INT64_MAX and -1 <= entry_id <= INT64_MAX):
         raise ValueError(f"mark-delete position {ledger_id}:{entry_id}; expected 0:-1 or more, in int64")
@@ -624,7 +637,7 @@ def _checked_mark_delete(position: tuple[int, int]) -> Position:
 
 
 def _recovered_mark_delete(position: Position, ledgers: Ledgers) -> Position:
-    """Return the mark-delete position that the broker recovers (`recoveredCursor`).
+    """Return the mark-delete position that a broker would recover (`recoveredCursor`) from a persisted one.
 
     A position at the start of a deleted ledger moves to the next ledger. A position after the last entry
     moves back to the last entry.
@@ -637,7 +650,7 @@ def _recovered_mark_delete(position: Position, ledgers: Ledgers) -> Position:
 
 
 def _checked_properties(properties: Mapping[str, int]) -> dict[str, int]:
-    """Return a checked copy of the properties."""
+    """Check the names and values of properties, and return a copy."""
     if not isinstance(properties, Mapping):
         raise TypeError(f"properties are {properties!r}; expected names and values")
     checked = {}

@@ -1,7 +1,7 @@
 """The state of a cursor at a save, and its changes since the previous save.
 
-The parts of a cursor record the positions that changed since the last save. A save therefore takes O(ranges)
-for a fast comparison of bits, plus O(changes).
+The ack sets and the redelivery counts record the positions that changed since the last save. The ranges are
+compared bit by bit, which is fast. A save therefore takes O(ranges + changes).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 class Baseline(NamedTuple):
-    """A saved state without its dictionaries. The next save is compared with this baseline."""
+    """A saved state without its ack sets and redelivery counts. The next save is compared with it."""
 
     mark_delete: Position
     acked: PositionRangeSet
-    """A copy, because the cursor changes its set."""
+    """The individually deleted positions; a copy, because the cursor changes its own set."""
     properties: Mapping[str, int]
     idle_since: int | None
     unknown_fields: bytes
@@ -34,8 +34,8 @@ class Baseline(NamedTuple):
 class Tracked:
     """The state of a cursor and its carried fields at the moment of a save.
 
-    The constructor copies large parts once. The save writes this copy, and the next save compares its own
-    state with it. Raises `ProtocolError` if another thread changes the cursor at the same time.
+    The constructor copies the ranges. The save writes this copy, and the next save compares its own ranges
+    with it. The constructor raises `ProtocolError` if another thread changes the cursor at the same time.
     """
 
     def __init__(self, cursor: CursorRules, engine: Engine, ack_sets: AckSets) -> None:
@@ -55,7 +55,7 @@ class Tracked:
             raise _moved()
 
     def check_unmoved(self) -> None:
-        """Raise `ProtocolError` if the state changed since the save began."""
+        """Raise `ProtocolError` if another thread changed the state after the save began."""
         cursor, now = self._cursor, self.now
         if (
             cursor.mark_delete_position is not now.mark_delete
@@ -66,7 +66,7 @@ class Tracked:
             raise _moved()
 
     def whole(self) -> PositionInfo:
-        """Return the whole state. O(ranges + ack sets + counts)."""
+        """Return the whole state, for a full save. O(ranges + ack sets + counts)."""
         now = self.now
         info: PositionInfo = self._engine.PositionInfo(
             *now.mark_delete,
@@ -80,7 +80,7 @@ class Tracked:
         return info
 
     def baseline(self) -> Baseline:
-        """Return the saved state as a baseline, and forget the changes that this save has written."""
+        """End a successful save: forget the written changes, and return the saved state as a baseline."""
         self._ack_sets.end_save()
         self._counts.saved()
         return self.now
@@ -88,7 +88,7 @@ class Tracked:
     def change_since(self, baseline: Baseline | PositionInfo) -> Change | None:
         """Return the changes since `baseline`; None if only the whole state can be written.
 
-        If the baseline is a loaded state, the two states are compared.
+        If `baseline` is a loaded state (a `PositionInfo`), it is compared with the whole state.
         """
         if not isinstance(baseline, Baseline):
             return difference(baseline, self.whole())
@@ -96,7 +96,8 @@ class Tracked:
         kept = baseline.acked.copy()
         kept.remove_up_to(*mark_delete)
         new = now.acked - kept
-        # If the counts differ, an acknowledged position is now unacknowledged.
+        # If the numbers of positions differ, a position that was acknowledged at the baseline is not
+        # acknowledged now.
         taken_back = kept.cardinality + new.cardinality != now.acked.cardinality
         if taken_back or mark_delete < baseline.mark_delete:
             return None
@@ -119,10 +120,11 @@ class Tracked:
     def _values(
         self, positions: set[Position] | None, value_of: Callable[[Position], int | None]
     ) -> dict[Position, int] | None:
-        """Return the changed values by position; None if only the whole state can express the changes.
+        """Return the present values of the changed `positions`; None if a save must write the whole state.
 
-        The result is None if the changed positions are unknown, or if an unacknowledged entry lost its value:
-        a dictionary of changes cannot remove a value.
+        Positions of acknowledged entries are left out. The result is None if the changed positions are
+        unknown, or if the value of an unacknowledged entry was removed: a dictionary of changes cannot
+        express a removal.
         """
         if positions is None:
             return None
