@@ -1,4 +1,4 @@
-"""The command line `ackwell`. Each command has one file, which parses, calls the library and prints."""
+"""The command line `ackwell`. The module of a command parses options, calls the library and prints."""
 
 from __future__ import annotations
 
@@ -37,11 +37,12 @@ COMMANDS = (
     "dev-broker",
     "record",
 )
-"""The commands in the order of the help. Each is a function, or an `app`, in `NAME_command.py`."""
+"""The commands, in the order in which the help lists them. The module `NAME_command` defines each command, as
+a function of its name or as a Typer program `app`."""
 
 
 def program(commands: Sequence[str] = COMMANDS) -> typer.Typer:
-    """Build the program. It imports only the modules of the given commands."""
+    """Build the program with the given commands. Only the modules of these commands are imported."""
     made = typer.Typer(
         name="ackwell",
         no_args_is_help=True,
@@ -96,18 +97,21 @@ def program_options(
 
 
 def main() -> None:
-    """Run the command line. An error that the user can correct is printed as one line, with exit code 1."""
+    """Run the command line.
+
+    An error that the user can correct is printed as one line. The exit code is then 1.
+    """
     asked = sys.argv[1:2]
-    # The version needs no command, and a command needs no other one.
+    # Import only the modules that are needed: none for the version, and one for a command.
     wanted = [] if asked == ["--version"] else [each for each in asked if each in COMMANDS] or COMMANDS
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            # A console of an older code page lacks characters that a name may hold: show `?` for them.
+            # The code page of an older console may lack characters of a name. Show `?` in their place.
             stream.reconfigure(errors="replace")
     try:
         program(wanted)()
     except BrokenPipeError:
-        # The reader of our output went away, as `head` does; nothing is left to flush to.
+        # The process that reads the output has ended, as `head` does. The last flush goes to the null device.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except (AckwellError, OSError, ModuleNotFoundError) as error:
@@ -117,7 +121,10 @@ def main() -> None:
 
 
 def _sentence(error: Exception) -> str:
-    """Return the message of an error for the user. For a missing module, it names the extra to install."""
+    """Return the message of an error for the user.
+
+    If a module is missing, the message names the extra of ackwell to install.
+    """
     if isinstance(error, ModuleNotFoundError) and error.msg.startswith("No module named"):
         from ackwell.extras import missing
 

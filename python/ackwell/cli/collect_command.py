@@ -1,4 +1,4 @@
-"""`ackwell collect` saves the statistics of a cluster's topics, in one dated folder for each run."""
+"""`ackwell collect` saves the statistics of a cluster's topics. Each run writes to its own dated folder."""
 
 from __future__ import annotations
 

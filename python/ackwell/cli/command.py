@@ -1,4 +1,4 @@
-"""The class of all commands of `ackwell`: a command whose help shows examples."""
+"""The base class of all commands of `ackwell`. It adds examples to the help of a command."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import typer
 from typer.core import TyperCommand
 
 EXAMPLES = "\nExamples\n--------\n"
-"""The heading in a command's docstring between its description and its examples and notes."""
+"""The heading that ends the description in a command's docstring. Examples and notes follow it."""
 
 
 class Command(TyperCommand):
     """A command whose help shows the examples and notes of its docstring below the options.
 
-    They are printed unchanged. Typer joins and wraps the lines of a description, so a command line in a
-    description could not be copied.
+    The examples and notes are printed line by line as they are. In a description, Typer would join and wrap
+    the lines, so that a user could not copy a command line.
     """
 
     def __init__(self, *arguments: Any, help: str | None = None, **options: Any) -> None:  # noqa: A002
@@ -23,7 +23,7 @@ class Command(TyperCommand):
         super().__init__(*arguments, help=description.rstrip(), **options)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the help of Typer, then the examples."""
+        """Write the help of Typer, then the examples and notes."""
         super().format_help(ctx, formatter)
         if self.examples:
             typer.echo(f"Examples:\n\n{self.examples.rstrip()}\n")

@@ -1,4 +1,4 @@
-"""The option `--compression`, for entries that do not contain the name of their compression."""
+"""The option `--compression`. It is needed for entries that do not contain the name of their compression."""
 
 from __future__ import annotations
 

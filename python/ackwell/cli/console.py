@@ -1,4 +1,4 @@
-"""Output that all commands share: tables and progress on the terminal, errors as one line."""
+"""Functions with which all commands print: results, JSON, progress and errors."""
 
 from __future__ import annotations
 
@@ -22,10 +22,13 @@ _Item = TypeVar("_Item")
 
 
 def visible(text: str) -> str:
-    """Replace each control character, and each character that changes text direction, by a visible one.
+    """Return the text with visible characters in place of invisible ones.
 
-    The commands print each topic, subscription and server message through this function. Such a text can
-    therefore not move the cursor, colour the terminal or fake a line.
+    Control characters are replaced, except for the line end, and so are characters that change the text
+    direction.
+
+    The commands pass each topic, subscription and message of a server through this function before they print
+    it. Such a text can therefore not move the cursor, colour the terminal or look like a line of output.
     """
     return text.translate(_VISIBLE)
 
@@ -38,7 +41,7 @@ _VISIBLE: Final = {
 
 
 def shown_name(name: str, room: int | None = None) -> str:
-    """Return a topic or subscription for display on one line; omit the middle if it is longer than `room`."""
+    """Return a topic or subscription as one line. If it has more than `room` characters, omit the middle."""
     shown = visible(name.removeprefix("persistent://")).replace("\n", "␊")
     if room is None or len(shown) <= room:
         return shown
@@ -47,7 +50,7 @@ def shown_name(name: str, room: int | None = None) -> str:
 
 
 def utc(time_ms: int) -> str:
-    """Return a time as text, to the second, in UTC."""
+    """Return a time as text in UTC, with a precision of one second."""
     return date_of(time_ms).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
@@ -57,14 +60,14 @@ def shown_count(value: int | None) -> str:
 
 
 EXIT_UNREAD: Final = 5
-"""The exit code of a command that read some of its sources and not all."""
+"""The exit code of a command that could not read all of its sources."""
 
 MEMBERS_INDENTED_MAX: Final = 1_000
-"""A JSON object with more members is printed on one line."""
+"""The maximum number of members of a JSON object that is indented. A larger object is printed on one line."""
 
 
 def unread_line(unread: UnreadableSource) -> str:
-    """Return the line that reports an unreadable source."""
+    """Return a line with the name of an unreadable source and the reason."""
     return f"not read: {shown_name(unread.topic or unread.source)}: {unread.reason}"
 
 
@@ -74,7 +77,7 @@ def report_unread(unread: UnreadableSource) -> None:
 
 
 class _Console(Console):
-    """A console that replaces the control characters in printed texts."""
+    """A console that replaces control characters by visible ones (see `visible`)."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):
@@ -84,20 +87,20 @@ class _Console(Console):
                 yield Segment(visible(segment.text), segment.style)
 
 
-# Results go to standard output, everything about the work itself to standard error, so that
-# `ackwell … --format json | jq` and a progress bar do not meet.
+# Results go to standard output. Progress, warnings and errors go to standard error, so that they are not
+# mixed with the results in `ackwell … --format json | jq`.
 out = _Console(soft_wrap=True)
 err = _Console(stderr=True)
 
 
 def warn(text: str) -> None:
-    """Print a text to standard error without markup."""
+    """Print a text to standard error. Square brackets in it are not interpreted as markup."""
     err.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 def fail(sentence: str) -> NoReturn:
     """Print an error as one line, and exit with code 1."""
-    # A name in it may hold line ends.
+    # A name in the sentence may contain line ends.
     line = " ".join(sentence.splitlines())
     err.print(f"[bold red]error:[/] {_escape(line)}", highlight=False, soft_wrap=True)
     sys.exit(1)
@@ -106,9 +109,9 @@ def fail(sentence: str) -> NoReturn:
 def print_json(value: Any, name: str | None = None, rows: Iterable[Any] = ()) -> None:
     """Print a value as indented JSON, without wrapping and without colours.
 
-    `rows` are the items of an array that is added to the object `value` as its member `name`. A row is
-    printed as one line, before the next row is computed. An object of more than 1,000 members is one line,
-    too, because indenting takes five times as long.
+    If `name` is given, `value` is an object, and `rows` are the items of one more member: an array with this
+    name. Each row is printed as one line, before the next row is computed. An object of more than 1,000
+    members is also printed as one line, because indenting takes five times as long.
     """
     text = _indented(value)
     if name is None:
@@ -141,13 +144,13 @@ def _indented(value: Any, margin: str = "\n") -> str:
 
 
 def write_utf8(text: str) -> None:
-    """Write a text as UTF-8, independent of the code page of the console."""
+    """Write a text to standard output as UTF-8, whatever the code page of the console is."""
     sys.stdout.flush()
     sys.stdout.buffer.write(text.encode())
 
 
 def progress(items: Iterable[_Item], doing: str) -> Iterator[_Item]:
-    """Yield the items, and show the number of yielded items if standard error is a terminal."""
+    """Yield the items. If standard error is a terminal, show how many items were yielded so far."""
     if not err.is_terminal:
         yield from items
         return
@@ -160,7 +163,10 @@ def progress(items: Iterable[_Item], doing: str) -> Iterator[_Item]:
 
 @contextmanager
 def file_progress(files: Sequence[object], doing: str) -> Iterator[Progress]:
-    """Yield a progress bar, shown only on a terminal; the caller calls `advance` for each file."""
+    """Yield a progress bar for files. The caller calls its `advance` for each file.
+
+    The bar is shown only if standard error is a terminal.
+    """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())

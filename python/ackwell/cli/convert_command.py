@@ -1,4 +1,4 @@
-"""`ackwell convert` writes a state in another form."""
+"""`ackwell convert` writes a persisted cursor state in another form."""
 
 from __future__ import annotations
 

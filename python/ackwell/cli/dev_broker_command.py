@@ -132,7 +132,7 @@ def dev_broker(
                 lines += [f"broker {broker.tls_url}", f"admin  {broker.admin_tls_url}"]
             await until_stopped(*lines)
 
-    # On a system without such signals, Ctrl-C is an exception.
+    # On a system without handlers for signals, Ctrl-C raises an exception.
     with suppress(KeyboardInterrupt):
         asyncio.run(run())
     out.print("stopped")
@@ -176,7 +176,7 @@ def _tls(cert: Path | None, key: Path | None, trust: Path | None) -> ssl.SSLCont
     if trust is not None:
         if context is None:
             raise typer.BadParameter("--tls-trust needs --tls-cert", param_hint="--tls-cert")
-        # A client without a certificate may have other credentials.
+        # Do not require a certificate, because a client may have other credentials.
         context.verify_mode = ssl.CERT_OPTIONAL
         with reading(trust, "--tls-trust"):
             context.load_verify_locations(trust)

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from ackwell.diagnosis.difference import Difference, Differences, Name
 
 SHOWN = 2_000
-"""The maximum length of a printed list of ranges, in characters; --format json prints the whole list."""
+"""The maximum length of a list of ranges in the table, in characters. --format json has the whole list."""
 
 ROWS = 30
-"""The maximum number of listed subscriptions of a folder; --format json lists all."""
+"""The maximum number of subscriptions of a folder in the table. --format json has all of them."""
 
 
 @options.with_admin_options

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 ROWS = 30
 EXPLAINED = 5
-"""The maximum numbers of subscriptions in the table (`ROWS`) and of explained subscriptions (`EXPLAINED`),
-so that they fit a screen. The worst ones come first. --format json and --html contain all subscriptions."""
+"""The table has at most `ROWS` subscriptions, and at most `EXPLAINED` of them are explained, so that the
+output fits a screen. The worst ones come first. --format json and --html contain all subscriptions."""
 
 COLOURS = {
     "losing": "red",
@@ -55,12 +55,12 @@ COLOURS = {
 }
 
 EXIT_CODES = {"fine": 0, "unproven": 0, "at risk": 3, "losing": 4, "unwritable": 4}
-"""The exit code for each verdict; a stalled subscription counts as a losing one. 1 is the code of an error,
-and 2 of a wrong command line."""
+"""Maps each verdict to an exit code. A stalled subscription has the code of a losing one. Other exit codes
+are 1 for an error and 2 for a wrong command line."""
 
 
 class DoctorFormat(StrEnum):
-    """The formats of the result."""
+    """The formats in which `ackwell doctor` prints its result."""
 
     TABLE = "table"
     JSON = "json"
@@ -69,7 +69,10 @@ class DoctorFormat(StrEnum):
 
 
 class FailOn(StrEnum):
-    """The mildest verdict for which the exit code is not 0; `stuck` is a verdict on delivery."""
+    """The values of --fail-on. For this verdict and all worse ones, the exit code is not 0.
+
+    `stuck` is a verdict on the delivery. `at-risk` and `losing` are verdicts on a restart.
+    """
 
     STUCK = "stuck"
     AT_RISK = "at-risk"
@@ -78,7 +81,7 @@ class FailOn(StrEnum):
 
 
 def _explain(asked: Sequence[str]) -> None:
-    """Explain the given codes; list all codes if none is given."""
+    """Print an explanation of each of the codes in `asked`. If no code is given, list all codes."""
     from ackwell.broker.codes import codes
 
     for code in asked:
@@ -235,9 +238,9 @@ def doctor(
 
 
 def counts_safely(version: str) -> bool:
-    """Return True if a broker of this version continues to deliver while it counts a backlog.
+    """Check that a broker of this version continues to deliver while it counts a backlog; return True.
 
-    Raises `typer.BadParameter` if it may stop delivering.
+    Raises `typer.BadParameter` if such a broker may stop delivering.
     """
     from ackwell.releases import release_number
 
@@ -269,13 +272,16 @@ def _read_live(
     wanted: Sequence[str],
     seconds: float | None,
 ) -> Iterator[SubscriptionStats | UnreadableSource]:
-    """Yield the statistics of the wanted topics. With `seconds`, wait that long and yield them again."""
+    """Yield the statistics of the wanted topics.
+
+    If `seconds` is given, wait for this time, request the statistics again, and yield them, too.
+    """
     from ackwell.broker.stats import UnreadableSource
 
     yield from read(wanted)
     if seconds is not None:
         time.sleep(seconds)
-        # What could not be read is reported once.
+        # The first request has already reported the topics that cannot be read.
         yield from (each for each in read(wanted) if not isinstance(each, UnreadableSource))
 
 
@@ -371,7 +377,10 @@ def _show(checkup: Checkup) -> None:
 
 
 def _print_brokers(checkup: Checkup) -> None:
-    """Print the queried broker. If the owners of topics have other versions or settings, print them, too."""
+    """Print the version and settings of the broker that was asked.
+
+    If an owner of topics has another version or other settings, also print those of each owner.
+    """
     brokers = {f"broker {checkup.broker.version}": checkup.broker}
     if any(owner != checkup.broker for owner in checkup.owners.values()):
         for name, owner in sorted(checkup.owners.items()):
@@ -436,7 +445,7 @@ def _explanation_lines(diagnosis: Diagnosis) -> Iterator[str]:
 
 
 def _delivery_lines(diagnosis: Diagnosis) -> Iterator[str]:
-    """Yield the lines about the delivery: the problem, the evidence and the remedies."""
+    """Yield lines about the delivery of a subscription: the problem, the evidence and the remedies."""
     delivery = diagnosis.delivery
     if delivery.verdict in ("delivering", "idle"):
         return

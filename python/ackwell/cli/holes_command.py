@@ -1,4 +1,4 @@
-"""`ackwell holes` shows the entries that block mark-delete positions, and the bytes that they pin."""
+"""`ackwell holes` shows which entries block mark-delete positions, and how many bytes these entries pin."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ if TYPE_CHECKING:
     from ackwell.diagnosis.holes import Blockage, EntryListing
 
 PEEKS_MAX = 1_000
-"""The maximum number of entries that one run requests: the broker reads each of them from the bookies."""
+"""The maximum number of entries that one run requests. The limit protects the bookies, from which the broker
+reads each entry."""
 
 
 class HolesFormat(StrEnum):
-    """The formats of the holes."""
+    """The formats in which `ackwell holes` prints its result."""
 
     TABLE = "table"
     JSON = "json"
@@ -115,7 +116,7 @@ def _print(found: list[Blockage], output: HolesFormat, listed: list[EntryListing
             "nothing is blocked in what was read" if unread else "nothing is blocked: all is acknowledged"
         )
     rows = [(blocked.topic, blocked.subscription, _values(blocked)) for blocked in found]
-    # A heading without any value has no column.
+    # Leave out each column that has no value in any row.
     shown = [heading for heading in HEADINGS if any(values[heading] for _, _, values in rows)]
     print_subscriptions(
         shown, ((topic, name, [values[each] or "–" for each in shown]) for topic, name, values in rows)
@@ -139,7 +140,10 @@ HEADINGS = (
 
 
 def _values(blocked: Blockage) -> dict[str, str]:
-    """Return the text for each heading of the table; empty if the value is unknown or zero."""
+    """Return a map from each heading of the table to its text for one subscription.
+
+    A text is empty if the value is unknown or zero.
+    """
     freed = blocked.freed_ledgers
     values = (
         str(blocked.hole),

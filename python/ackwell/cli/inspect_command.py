@@ -1,4 +1,4 @@
-"""`ackwell inspect` shows the state in persisted cursor bytes."""
+"""`ackwell inspect` shows the cursor state that persisted bytes contain."""
 
 from __future__ import annotations
 
@@ -69,13 +69,16 @@ def inspect(
 
         print_json([inspection.to_json() for inspection in found])
         return
-    # Plain lines: loading what draws tables would take longer than the rest.
+    # Print plain lines. Importing the library that draws tables would take longer than all other work.
     for inspection in found:
         typer.echo("\n".join(_screen(inspection, settings)))
 
 
 def _entries(files: list[str]) -> Iterator[StoredEntry]:
-    """Read the files. If one of them is a footer, sort them by the numbers in their names."""
+    """Read the files. If one of them is a footer, sort the files by the numbers in their names.
+
+    A footer shows that the other files are the parts of one state, so their order matters.
+    """
     from ackwell.diagnosis.inspection import StoredEntry
     from ackwell.regular_files import read_all, read_regular
     from ackwell.saving.chunks import is_footer

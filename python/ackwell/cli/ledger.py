@@ -1,4 +1,4 @@
-"""The option `--ledger`, which selects a cursor in a file of saved cursors."""
+"""The option `--ledger`. It selects one cursor in an SQLite file of saved cursors."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""`ackwell mcp` offers the read-only commands to an assistant, as tools (Model Context Protocol, stdio).
+"""`ackwell mcp` offers read-only commands to an assistant, as tools of the Model Context Protocol over stdio.
 
-A tool calls the function of its command and returns the command's JSON. The credentials are options of this
-process; no tool takes or returns them.
+A tool calls the function of a command and returns the JSON that the command prints. The credentials are
+options of this process. No tool takes or returns credentials.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from ackwell.cluster.admin import Admin
 
 LISTED: Final = 20
-"""The default maximum number of subscriptions in an answer; an assistant reads every one of them."""
+"""The default maximum number of subscriptions in an answer. It is small, because an assistant reads the whole
+answer."""
 
 INSTRUCTIONS: Final = (
     "Examine Apache Pulsar subscriptions. Every tool only reads. `doctor` predicts which acknowledged "
@@ -37,7 +38,7 @@ INSTRUCTIONS: Final = (
 )
 
 WATCH_SECONDS_MAX: Final = 120.0
-"""The longest time for which a tool waits between two requests."""
+"""The maximum time that a tool waits between its two requests to a broker, in seconds."""
 
 
 @options.with_admin_options
@@ -83,12 +84,13 @@ def server(tools: Tools) -> MCPServer[Any]:
 
 
 class Tools:
-    """The tools; each docstring is the description that an assistant reads."""
+    """The tools. The docstring of each public method is the description that an assistant reads."""
 
     def __init__(self, client: Admin | None, root: Path) -> None:
         self._client = client
         self._root = root
-        # A command writes to the standard output of the process.
+        # Only one tool runs at a time: a command writes to the standard output of the process, which `_run`
+        # redirects.
         self._lock = threading.Lock()
 
     def doctor(
@@ -197,7 +199,7 @@ class Tools:
         return sources if self._client is not None else self._files(sources)
 
     def _files(self, sources: list[str]) -> list[str]:
-        """Return the resolved paths of the sources; raise an error for a path outside --root."""
+        """Return the absolute paths of the sources. Raise an error for a path outside of --root."""
         paths = [(self._root / each).resolve() for each in sources]
         for path, source in zip(paths, sources, strict=True):
             if not path.is_relative_to(self._root):
@@ -205,7 +207,10 @@ class Tools:
         return [str(path) for path in paths]
 
     def _run(self, command: Callable[..., object], **arguments: Any) -> tuple[Any, list[str]]:
-        """Call the function of a command; return the JSON that it prints, and the lines on standard error."""
+        """Call the function of a command. Return the JSON that it prints, and its lines on standard error.
+
+        An error of the command is raised as an error of the MCP library.
+        """
         printed, errors = io.StringIO(), io.StringIO()
         with self._lock, redirect_stdout(printed), redirect_stderr(errors):
             try:
@@ -222,13 +227,13 @@ class Tools:
 
 
 def _first(subscriptions: list[Any], most: int) -> dict[str, Any]:
-    """Return the first `most` subscriptions, and the number of the omitted ones."""
+    """Return an answer with the first `most` subscriptions and the number of omitted subscriptions."""
     shown = subscriptions[: max(most, 0)]
     return {"subscriptions": shown, "omittedSubscriptions": len(subscriptions) - len(shown)}
 
 
 def _tool_error(text: str) -> Exception:
-    """Return an error of the MCP library; the assistant reads the text."""
+    """Return an error of the MCP library. The assistant gets its text as the answer of the tool."""
     from mcp.server.mcpserver.exceptions import ToolError
 
     return ToolError(text)

@@ -1,4 +1,4 @@
-"""Options that several commands share, each defined in one place."""
+"""The options that several commands share. Each option is defined once."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ BrokerSetting = Annotated[
 
 
 class OutputFormat(StrEnum):
-    """The formats of a command's result."""
+    """The formats in which most commands print their result."""
 
     TABLE = "table"
     JSON = "json"
@@ -65,7 +65,8 @@ TlsKey = Annotated[
 
 
 METADATA_NODE_BYTES = 1_048_575
-"""The default of ZooKeeper's `jute.maxbuffer`."""
+"""The default maximum size of a record in the metadata store, in bytes. It is the default of ZooKeeper's
+`jute.maxbuffer`."""
 
 MetadataNodeBytes = Annotated[
     int,
@@ -99,7 +100,7 @@ EveryTopic = Annotated[
 
 
 class RestartKind(StrEnum):
-    """The kinds of restarts to predict."""
+    """The values of the option --restart."""
 
     GRACEFUL = "graceful"
     CRASH = "crash"
@@ -205,7 +206,7 @@ def admin_client(
         endpoint = Endpoint(
             url=url,
             credentials=credentials,
-            # The brokers of another cluster must not get this one's commands.
+            # With --admin, the brokers of client.conf are not used: they may be of another cluster.
             broker_url=conf.broker_url if admin is None else None,
             trusted_hosts=tuple(trust_host or ()),
             reach=dict(map(_reached, reach or ())),
@@ -227,7 +228,7 @@ _ENVIRONMENT: Final = "$PULSAR_CLIENT_CONF"
 
 
 def _client_conf(file: Path | None, context: str | None) -> tuple[ClientConf, str]:
-    """Return the settings of a client, and the option or environment variable that names their file."""
+    """Return the settings of a client, and the name of the option or variable that selected them."""
     from ackwell.cluster.client_conf import ClientConf, read_client_conf, read_pulsarctl_context
 
     if file is not None and context is not None:
@@ -244,7 +245,7 @@ def _client_conf(file: Path | None, context: str | None) -> tuple[ClientConf, st
 
 
 def _reached(text: str) -> tuple[str, str]:
-    """Split `OWNER=HOST:PORT` into owner and address. The port is optional in both."""
+    """Split a value of --reach, `OWNER=HOST:PORT`, into owner and address. Both may have no port."""
     owner, _, address = text.partition("=")
     try:
         parts = [urlsplit(f"//{each}") for each in (owner, address)]
@@ -265,7 +266,10 @@ def listen_address(text: str) -> tuple[str, int]:
 
 
 def server_tls(cert: Path | None, key: Path | None) -> ssl.SSLContext | None:
-    """Return the TLS context of a server for `--tls-cert` and `--tls-key`; None if neither is given."""
+    """Return the TLS context of a server with the files of `--tls-cert` and `--tls-key`.
+
+    Return None if neither option is given.
+    """
     import ssl
 
     from ackwell.regular_files import require_regular
@@ -283,7 +287,7 @@ def server_tls(cert: Path | None, key: Path | None) -> ssl.SSLContext | None:
 
 @contextmanager
 def reading(file: Path, option: str) -> Iterator[None]:
-    """Convert an `OSError` in the block to the error of a wrong command line, which names the option."""
+    """Convert an `OSError` in the `with` block to `typer.BadParameter`. The error names the option."""
     from ackwell.regular_files import require_regular
 
     try:
@@ -298,7 +302,8 @@ def options_from(
 ) -> Callable[[Callable[..., object]], Callable[..., Any]]:
     """Return a decorator that adds the parameters of `make` to a command as options.
 
-    The decorated command calls `make` with the values, and passes the result on as the argument `name`.
+    The decorated command calls `make` with the values of these options. It passes the result of `make` to the
+    original command as the argument `name`.
     """
 
     def add(command: Callable[..., object]) -> Callable[..., Any]:
@@ -311,7 +316,7 @@ def options_from(
             return command(**{name: made}, **values)
 
         parameters = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in (*own, *shared)]
-        # Typer reads a command's options off its signature.
+        # Typer creates the options of a command from its signature.
         wrapped.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
         wrapped.__annotations__ = {each.name: each.annotation for each in parameters}
         return wrapped
@@ -320,18 +325,23 @@ def options_from(
 
 
 def _parameters(function: Callable[..., object]) -> list[Parameter]:
-    # These are imported for type checkers only, and no option has their type.
+    # `Admin` and `Connection` are imported only for type checkers, so their names need a value here. No
+    # option has one of these types.
     return list(
         signature(function, eval_str=True, locals={"Admin": object, "Connection": object}).parameters.values()
     )
 
 
 with_admin_options = options_from(admin_client, "client")
-"""Add the options of `admin_client` to a command. The command takes the client as its parameter `client`."""
+"""A decorator that adds the options of `admin_client` to a command. The command gets the client, or None, as
+its argument `client`."""
 
 
 def required_admin(**options: Any) -> Admin:
-    """Return the admin client; raise the error of a wrong command line if the options name no broker."""
+    """Return the admin client that the options describe.
+
+    Raises `typer.BadParameter` if neither the options nor $PULSAR_CLIENT_CONF name a broker.
+    """
     given = (options[name] for name in ("admin", "client_conf", "context"))
     if not any(given) and os.environ.get("PULSAR_CLIENT_CONF"):
         options["client_conf"] = Path(os.environ["PULSAR_CLIENT_CONF"])
@@ -347,31 +357,31 @@ required_admin.__signature__ = Signature(_parameters(admin_client))  # type: ign
 
 
 with_required_admin = options_from(required_admin, "admin")
-"""Add the options of `admin_client` to a command that requires a broker. The command takes the client as its
-parameter `admin`."""
+"""A decorator that adds the options of `admin_client` to a command that needs a broker. The command gets the
+client as its argument `admin`."""
 
 
 DEFAULTS: Final = "defaults"
-"""The value of --broker-setting which states that all other settings have their defaults."""
+"""The value of --broker-setting with the meaning: all settings that are not given have their defaults."""
 
 
 class StatedSettings(NamedTuple):
-    """The settings that a user gave with --broker-setting or --to-setting."""
+    """The settings that a user stated with --broker-setting or --to-setting."""
 
     assignments: list[str]
-    """The settings as `name=value`."""
+    """Each given setting as `name=value`."""
     others_are_defaults: bool
 
 
 def stated_settings(given: Sequence[str] | None) -> StatedSettings:
-    """Return the given settings, and whether all other settings have their defaults."""
+    """Parse the values of --broker-setting or --to-setting."""
     return StatedSettings(list(assignments(given)), DEFAULTS in (given or ()))
 
 
 def assignments(given: Sequence[str] | None) -> Iterator[str]:
-    """Yield `name=value` for each given setting, and for each setting in a given `broker.conf`.
+    """Yield `name=value` for each setting in `given`, which has settings and paths of `broker.conf` files.
 
-    A file may be of another release, so an unknown name in it is ignored with a warning.
+    A file may be of another release, so an unknown name in a file is ignored with a warning.
     """
     from ackwell.broker.broker_settings import is_setting, suggestion
     from ackwell.broker.properties import properties
@@ -397,7 +407,7 @@ def assignments(given: Sequence[str] | None) -> Iterator[str]:
         except UnicodeDecodeError:
             raise typer.BadParameter(f"{value!r} is not a file of settings: it holds no text") from None
         for name, setting in properties(text):
-            # A setting without a value keeps its default, as the broker reads it.
+            # Like a broker, keep the default of a setting without a value.
             if not setting.strip():
                 continue
             if is_setting(name):

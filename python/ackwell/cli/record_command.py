@@ -13,7 +13,7 @@ from ackwell.cli.console import out
 
 
 class FileFormat(StrEnum):
-    """The formats of event files."""
+    """The formats of the files that `ackwell record` writes."""
 
     JSONL = "jsonl"
     PARQUET = "parquet"

@@ -1,4 +1,4 @@
-"""`ackwell replay` computes the states of cursors from event files."""
+"""`ackwell replay` computes the state of each subscription's cursor from event files."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def replay(
         ackwell replay --spark --save cursors.db examples/traces
         ackwell replay --format json --at 1000 trace.jsonl.gz
     """
-    # Arrow returns memory to the system 10 ms after its last use, and threads wait for that.
-    # It reads this variable when it is loaded.
+    # By default, Arrow's allocator returns memory to the system 10 ms after its last use, and threads wait
+    # for this. -1 means never. Arrow reads the variable when it is loaded.
     os.environ.setdefault("MIMALLOC_PURGE_DELAY", "-1")
 
     from ackwell.errors import EventError

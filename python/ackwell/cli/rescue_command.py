@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 EXIT_REFUSED: Final = 3
 EXIT_MISSING: Final = 4
-"""The exit codes of a refusal and of entries that are still missing. The other codes are 1 for an error, 2
-for a wrong command line and 5 for an unreadable source."""
+"""`EXIT_REFUSED` is the exit code if a check refused the command, and `EXIT_MISSING` if entries are still
+missing. The other codes are 1 for an error, 2 for a wrong command line and 5 for an unreadable source."""
 
 app = typer.Typer(
     name="rescue",
@@ -48,10 +48,10 @@ Yes = Annotated[bool, typer.Option("--yes", help="Make the change. Without this 
 
 
 class RescueCommand(Command):
-    """A command that prints a refusal as one line, and that SIGTERM and SIGHUP stop like Ctrl-C."""
+    """A command of `ackwell rescue`. A refusal is printed as one line. SIGTERM and SIGHUP act like Ctrl-C."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command with handlers for SIGTERM and SIGHUP."""
+        """Run the command. During the run, SIGTERM and SIGHUP raise `KeyboardInterrupt`."""
         from ackwell.rescue import RefusedError
 
         def stop(*_: object) -> None:
@@ -87,7 +87,7 @@ def connect(
         Path, typer.Option(metavar="FILE", help="The file to which a line is appended before each change.")
     ] = Path("ackwell-rescue.audit.jsonl"),
 ) -> Connection:
-    """Return the connection that these options describe; it sends nothing yet."""
+    """Return the connection that these options describe. Nothing is sent before it is used."""
     from ackwell.protocol.address import address_of
     from ackwell.rescue import AuditFile, Connection
 
@@ -101,7 +101,8 @@ def connect(
 
 
 with_connection = options.options_from(connect, "connection")
-"""Add the options of a change to a command, which takes the connection as its parameter `connection`."""
+"""A decorator that adds the options of `connect` to a command. The command gets the connection as its
+argument `connection`."""
 
 
 @app.command(cls=RescueCommand)
@@ -127,7 +128,7 @@ def snapshot(
     from ackwell.rescue.snapshot import snapshot_texts
 
     if output.exists():
-        # The broker cannot be asked again for the state before a restart.
+        # An existing snapshot is not replaced: after a restart, its state cannot be requested again.
         raise typer.BadParameter(
             f"{output} exists, and may be the only snapshot from before a restart; name another file",
             param_hint="--output",
@@ -267,7 +268,7 @@ def apply(
                 _print_refusal(error, *each.name)
                 code = max(code, EXIT_REFUSED)
             except AckwellError as error:
-                # The other subscriptions use a new connection.
+                # Close the connection, so that the next subscription opens a new one.
                 connection.close()
                 errors.append(f"{each.subscription!r} of {each.topic}: {error}")
     for text in errors[:-1]:
@@ -411,7 +412,7 @@ def begin(
             loss = f"; at least {least:,} messages would be redelivered" if count else ""
             _print_line(f"subscriptions that may lose acknowledgments: {count:,}{loss}")
             _print_not_held(found)
-            # An empty window, too: a script then runs `end` in either case.
+            # Create the window even if there is nothing to protect, so that a script can always run `end`.
             if yes and (names or not (refused or unread)):
                 folder.create(names, admin.cluster)
         for each in unread:
@@ -593,7 +594,7 @@ def watch(
 
 
 def _seconds(text: str) -> float:
-    """Parse a duration such as 10, 10s or 1m to seconds; at least one second."""
+    """Return the seconds of a duration such as `10`, `10s` or `1m`. 0 is refused."""
     found = re.fullmatch(r"(\d{1,6})([sm]?)", text)
     seconds = 0 if found is None else int(found[1]) * (60 if found[2] == "m" else 1)
     if not seconds:
@@ -613,7 +614,7 @@ def _now() -> str:
 
 
 def _print_event(event: WatchEvent) -> None:
-    """Print an event with its time; an error goes to standard error."""
+    """Print an event of a watch with the current time. An error is printed to standard error."""
     topic, subscription = event.name
     name = f"{subscription!r} of {topic}" if subscription else topic
     line = f"{_now()} {name}: {event.text}"
@@ -771,7 +772,10 @@ def ack(
 
 
 def _unload_all(connection: Connection, topic: str, *, yes: bool) -> int:
-    """Unload a topic, and protect all subscriptions that would lose acknowledgments; return the exit code."""
+    """Unload a topic, and protect all its subscriptions that would lose acknowledgments.
+
+    Return the exit code.
+    """
     from ackwell.rescue.windows import Window, endangered, protected, unload_window
 
     folder = Window(Path(f"ackwell-rescue-{hashlib.sha256(topic.encode()).hexdigest()[:8]}.window"))
@@ -783,7 +787,7 @@ def _unload_all(connection: Connection, topic: str, *, yes: bool) -> int:
         for each in unread:
             report_unread(each)
         if failed := _print_results(refused):
-            # An unload would make these subscriptions lose acknowledgments.
+            # The topic must not be unloaded, because these subscriptions would lose acknowledgments.
             warn(f"{failed} subscriptions cannot be protected, so the topic is not unloaded")
         if failed or unread:
             return EXIT_REFUSED if failed else EXIT_UNREAD
@@ -807,7 +811,7 @@ def _unload_all(connection: Connection, topic: str, *, yes: bool) -> int:
 
 
 def _print_results(results: Iterable[Result]) -> int:
-    """Print a line for each subscription of a window; return the number of errors."""
+    """Print a line for each result of a window. Return the number of results with an error."""
     from ackwell.rescue import RefusedError
 
     failed = 0
@@ -841,7 +845,7 @@ def _print_not_held(found: Endangered) -> None:
 
 
 def _print_begun(results: Iterable[Result], folder: Window) -> int:
-    """Print each result of `begin` before the next one is requested; return the number of errors."""
+    """Print each result of `begin` as soon as it is known. Return the number of results with an error."""
     failed = once = 0
     for each in results:
         if each.error is not None or each.note:
@@ -877,7 +881,7 @@ def _full_topic_name(topic: str) -> str:
 
 
 def _unpartitioned_topic(admin: Admin, topic: str) -> str:
-    """Return the full name of a topic; raises `RefusedError` for a partitioned one."""
+    """Return the full name of a topic. Raises `RefusedError` if the topic is partitioned."""
     from ackwell.broker.stats import UnreadableSource
     from ackwell.errors import StatsError
     from ackwell.rescue import RefusedError
@@ -894,9 +898,9 @@ def _unpartitioned_topic(admin: Admin, topic: str) -> str:
 
 
 def _write(file: Path, text: str, replaces: frozenset[SourceKind] | None = None) -> None:
-    """Write a text to a new file; for `-`, to standard output.
+    """Write a text to a new file. The file `-` means standard output.
 
-    With `replaces`, an existing file of one of these kinds is replaced.
+    If `replaces` is given, an existing file is replaced if it is of one of these kinds.
     """
     from ackwell.regular_files import write_file
 

@@ -1,7 +1,7 @@
-"""`ackwell spark …`: the pipeline from the command line, and under `spark-submit`.
+"""`ackwell spark …`: the functions of `ackwell.spark` as commands. They also work under `spark-submit`.
 
 Each command reads a table, calls the function of the same name in `ackwell.spark` and writes the result as a
-table. It then prints a summary, which Spark computes during the write.
+table. Then it prints a summary of the result, which Spark computes during the write.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 class SparkCommand(Command):
-    """A command that reports an error of Spark as one line."""
+    """A command of `ackwell spark`. An error of Spark is printed as one line."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command and report an error of Spark."""
+        """Run the command. Convert an error of Spark to an `AckwellError` of one line."""
         from ackwell.extras import require
 
         require("pyspark", "ackwell spark")
@@ -38,7 +38,7 @@ class SparkCommand(Command):
         except spark_errors() as error:
             raise AckwellError(_sentence(str(error))) from error
         except RuntimeError as error:
-            # Java is not installed.
+            # PySpark raises this error if Java is not installed.
             raise AckwellError(str(error)) from error
 
 
@@ -48,12 +48,12 @@ def _sentence(error: str) -> str:
     if line.startswith("[PATH_ALREADY_EXISTS]"):
         return f"{line}; or give another --output or --mode overwrite"
     if line.startswith("An error occurred while calling"):
-        # An exception of Py4J: the causes follow its stack.
+        # The error is an exception of Py4J. Its causes follow the stack of the exception.
         line = next((each for each in reversed(lines) if each.startswith("Caused by: ")), lines[-1])
         line = line.removeprefix("Caused by: ")
     for start, each in enumerate(lines):
         if each.endswith("Traceback (most recent call last):"):
-            # An error of Python code in a task: its message follows its stack.
+            # The error is from Python code in a task. Its message follows the stack.
             line = next((after for after in lines[start + 1 :] if not after.startswith(" ")), line)
     return line
 
@@ -83,13 +83,13 @@ Mode = Annotated[
     Literal["error", "overwrite", "append", "ignore"],
     typer.Option("--mode", help="What to do if the output exists."),
 ]
-# As in `ackwell.spark`, which needs Spark.
+# The same type is in `ackwell.spark`, which is not imported here because it needs Spark.
 Strategy = Literal["auto", "files", "rows"]
 
 
 @dataclass
 class Target:
-    """The options for the output table of a command and for the Spark session."""
+    """The options of a command for its output table and for the Spark session."""
 
     output: Output
     master: Master = None
@@ -98,11 +98,15 @@ class Target:
     summary_format: options.Format = options.OutputFormat.TABLE
 
     def session(self) -> SparkSession:
-        """Return the Spark session."""
+        """Return a Spark session with the master of these options."""
         return _session(self.master)
 
     def write(self, table: DataFrame, summary: dict[str, Column]) -> None:
-        """Write a table and print its summary. Spark computes the summary during the write."""
+        """Write a table, and print a summary of it.
+
+        `summary` maps the name of each printed value to its expression. Spark computes the values during the
+        write.
+        """
         from pyspark.sql import Observation
 
         observation = Observation("ackwell")
@@ -268,7 +272,8 @@ def stream(
     )
 
     def keep(batch: DataFrame, number: int) -> None:
-        # Named by its number, so that a micro-batch that runs again after a crash replaces its output.
+        # The folder has the number of the micro-batch. If the micro-batch runs again after a crash, it
+        # replaces its earlier output.
         place = f"{output}/batch={number:012}"
         batch.write.mode("overwrite").format(write_format).save(place)
 
@@ -286,7 +291,7 @@ def _session(master: str | None) -> SparkSession:
 
 
 def _cursors(spark: SparkSession, source: list[str]) -> DataFrame:
-    """Return a table of cursors: replayed cursors, the cursors of stats dumps, or the replay of events."""
+    """Return a table of cursors. Dumps and replayed cursors are read; events are replayed first."""
     from ackwell.spark import read_events, read_files
     from ackwell.spark import replay as replay_events
     from ackwell.spark.data_sources import PulsarStats, contains

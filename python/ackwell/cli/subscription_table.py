@@ -1,4 +1,4 @@
-"""Tables of subscriptions on a terminal, in which names are not wrapped and numbers are not cut off."""
+"""Print tables of subscriptions on a terminal. Names are not wrapped, and numbers are not cut off."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ if TYPE_CHECKING:
     from ackwell.replay.cursor_rows import CursorRow
 
 Row: TypeAlias = tuple[str, str, Sequence[str | Text]]
-"""A topic, a subscription, and a value for each heading."""
+"""A row of a table: the topic, the subscription, and a value for each heading."""
 
 GAP = 2
 REDELIVERED = "acked, redelivered"
-"""The heading of the acknowledged messages that a restart redelivers."""
+"""The heading of the column with the number of acknowledged messages that a restart redelivers."""
 PIPE_COLUMNS = 1 << 20
 NAMES_WIDTH_MIN = 40
-"""The least width of the names in a row; with less, each subscription is a block of lines."""
+"""The minimum width for the two names in a row. If less width is left, each subscription is printed as a
+block of lines."""
 
 
 def print_subscriptions(headings: Sequence[str], rows: Iterable[Row], console: Console = out) -> None:
-    """Print one row per subscription; if the console is too narrow, one block of lines per subscription.
+    """Print one row per subscription. If the console is too narrow, print one block of lines for each.
 
-    A row omits the middle of a long name. A block shows the whole name.
+    In a row, the middle of a long name is omitted. A block shows the whole name.
     """
     each = list(rows)
     if not each:
@@ -46,13 +47,13 @@ def print_subscriptions(headings: Sequence[str], rows: Iterable[Row], console: C
 
 
 def _columns(console: Console) -> int:
-    """Return the width of a console; for a pipe, a width that is sufficient for long names."""
+    """Return the width of a console. For a pipe, return a width that is sufficient for the longest names."""
     is_pipe = console is out and not console.is_terminal and "COLUMNS" not in os.environ
     return PIPE_COLUMNS if is_pipe else console.width
 
 
 Parts: TypeAlias = "list[str | Text]"
-"""A line, part by part."""
+"""The parts of one line of output, from left to right."""
 
 
 def _blocks(headings: Sequence[str], rows: Iterable[Row]) -> Iterator[Parts]:
@@ -82,7 +83,7 @@ def _table(headings: Sequence[str], rows: list[Row], widths: list[int], room: in
 
 
 def _print(lines: Iterable[Parts], console: Console) -> None:
-    """Print lines, with Rich only if the console has styles: Rich takes a millisecond for a few lines."""
+    """Print lines. Rich is used only on a terminal, which can show styles, because Rich is slow."""
     is_styled, write = console.is_terminal, console.file.write
     for parts in lines:
         if is_styled:
@@ -97,7 +98,10 @@ def _width(value: str | Text) -> int:
 
 
 def print_cursor_rows(rows: Iterable[CursorRow]) -> None:
-    """Print each cursor, and the messages that a restart with the default limits of 4.2 would redeliver."""
+    """Print each cursor with the number of acknowledged messages that a restart would redeliver.
+
+    The number is for a graceful restart of a 4.2 broker with default settings.
+    """
     headings = ("mark-delete", "ranges", "partial entries", "backlog", REDELIVERED)
     each = [(row.topic, row.subscription, _cursor_values(row)) for row in rows]
     print_subscriptions(headings, each)

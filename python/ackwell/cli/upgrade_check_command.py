@@ -1,4 +1,4 @@
-"""`ackwell upgrade-check` shows the messages that a rolling upgrade redelivers, and the changed rules."""
+"""`ackwell upgrade-check` shows which messages a rolling upgrade redelivers, and which rules it changes."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def upgrade_check(
         return _broker_upgrade(facts, from_, to, before, after, metadata_node_bytes)
 
     try:
-        # A wrong version or setting is reported before the broker is asked for every topic.
+        # Check the version and the settings now, before every topic is requested from the broker.
         source = upgrade(None).source
         if client is not None:
             client.count_backlogs = count_backlogs and counts_safely(source.version)
@@ -142,9 +142,9 @@ def _broker_upgrade(
     after: options.StatedSettings,
     metadata_node_bytes: int,
 ) -> BrokerUpgrade:
-    """Return the versions and settings before and after the upgrade of one broker.
+    """Return the version and settings of one broker before its upgrade and after it.
 
-    They follow from the facts that the broker reports and the options of the command.
+    `facts` is the broker's report, if there is one. The other arguments are options of the command.
     """
     from ackwell.broker.broker_settings import assigned
     from ackwell.diagnosis.checkup import JudgedBroker
@@ -230,7 +230,10 @@ def _explanation(each: SubscriptionUpgrade) -> Iterator[str]:
 
 
 def _changes(check: UpgradeCheck) -> Iterator[str]:
-    """Yield a line for each change that affects a subscription, and for each changed rule for consumers."""
+    """Yield a line for each changed rule that affects a subscription, and for each that affects consumers.
+
+    A last line counts the changes without an effect.
+    """
     others = 0
     for change, count in check.changes.items():
         if count:

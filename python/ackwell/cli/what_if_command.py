@@ -1,4 +1,4 @@
-"""`ackwell what-if` predicts the effect of a seek, reset, skip, expiry or clear, and verifies it later."""
+"""`ackwell what-if` predicts the effect of a seek, reset, skip, expiry or clear, and can verify it later."""
 
 from __future__ import annotations
 
@@ -112,7 +112,10 @@ def what_if(
 
 
 def _stats(client: Admin | None, source: str, subscription: str) -> SubscriptionStats:
-    """Return the subscription of this name; exit with an error unless exactly one has the name."""
+    """Return the statistics of the subscription with this name.
+
+    If no subscription or more than one has the name, exit with an error.
+    """
     from ackwell.broker.names import same_subscription
     from ackwell.broker.stats import SubscriptionStats, UnreadableSource, read_each
 
@@ -135,7 +138,7 @@ def _topic(name: str) -> str:
 
 
 def _position(client: Admin | None, stats: SubscriptionStats, text: str, move: MoveKind) -> Position:
-    """Parse a position, `earliest`, `latest`, or a time. The broker converts a time to a position."""
+    """Parse a position, `earliest`, `latest` or a time. For a time, the broker is asked for its position."""
     from ackwell.diagnosis.what_if import EARLIEST, LATEST
     from ackwell.position import Position
 
@@ -148,14 +151,14 @@ def _position(client: Admin | None, stats: SubscriptionStats, text: str, move: M
     if client is None:
         raise typer.BadParameter("a time needs --admin: the broker is asked which message it is")
     first = client.position_at(stats.topic, int(time.timestamp() * 1000))
-    # Messages before the first message of that time expire.
+    # `first` is the first message at or after the time. An expiry acknowledges the messages before it.
     return stats.ledgers.previous_valid(*first) if move is MoveKind.EXPIRE else first
 
 
 def _time(text: str) -> datetime:
-    """Parse a time, or a duration before now such as `1h`, as in `pulsar-admin`.
+    """Parse a time, or a duration such as `1h` which means that long before now, as in `pulsar-admin`.
 
-    Source: org.apache.pulsar.common.util.RelativeTimeUtil. A number without a unit is refused.
+    A number without a unit is refused. Source: org.apache.pulsar.common.util.RelativeTimeUtil.
     """
     if duration := re.fullmatch(r"(\d{1,9})([smhdwy])", text, re.IGNORECASE):
         try:

@@ -1,7 +1,7 @@
-"""Widen a prediction to every possible value of the settings that the broker did not report.
+"""Widen the bounds of a prediction, so that they hold for every value of the settings that are unknown.
 
 A token without superuser rights cannot read a broker's configuration, and a file of answers has no settings.
-The prediction for the defaults may then be wrong in either direction.
+A prediction with the default settings may then be too high or too low.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from ackwell.broker.writes import Restart
 
 VERSION: Final = "version"
-"""The name that a set of assumed settings contains if the version is assumed, too. The rules of all versions
-then bound the prediction."""
+"""A set of names of assumed settings contains this name if the version is assumed, too. The bounds of the
+prediction then hold for the rules of all versions."""
 
 LONG_ARRAY: Final = "managedLedgerPersistIndividualAckAsLongArray"
 FLUSH_SECONDS: Final = "managedLedgerCursorPositionFlushSeconds"
@@ -43,25 +43,28 @@ _EXTREMES: Final[dict[str, tuple[str, str]]] = {
     FLUSH_SECONDS: (_UNLIMITED, "0"),
     CLIENT_TIMEOUT: (_UNLIMITED, "0"),
 }
-"""Maps each setting that affects the loss of a restart to the values with the greatest and the least loss."""
+"""Maps each setting that affects the loss of a restart to two values: with the greatest and the least
+loss."""
 
 DECISIVE: Final = frozenset(_EXTREMES)
 """The names of the settings that affect the loss of a restart."""
 
 SEARCHED_RANGES_MAX: Final = 100_000
-"""If a cursor has more ranges, the smallest limit without a loss is not searched, but bounded from above."""
+"""If a cursor has more ranges than this number, the smallest limit of ranges without a loss is not searched.
+An upper bound replaces it."""
 
 
 Predict: TypeAlias = "Callable[[Sequence[BrokerSettings]], tuple[RestartLoss, ...]]"
-"""A function that predicts each restart from the settings of one or more successive closes."""
+"""A function that predicts each restart. Its argument contains the settings of each close, one after
+another."""
 
 
 class Widened(NamedTuple):
-    """Predictions whose bounds contain the predictions for all values of the assumed settings."""
+    """Predictions with bounds that hold for all values of the assumed settings."""
 
     losses: tuple[RestartLoss, ...]
     reason: Reason | None
-    """The reason why the bounds are wider than one prediction; None if no assumed setting changes it."""
+    """The reason why the bounds were widened; None if no assumed setting changes the prediction."""
 
 
 def over_assumed(
@@ -73,7 +76,7 @@ def over_assumed(
     losses: tuple[RestartLoss, ...],
     later: Sequence[BrokerSettings] = (),
 ) -> Widened:
-    """Return `losses` with bounds that contain the predictions for all values of the assumed settings.
+    """Return `losses` with bounds that hold for all values of the assumed settings.
 
     This takes at most 20 predictions of each restart, and a binary search for the limit of ranges.
     """
@@ -101,11 +104,11 @@ def over_assumed(
 def _variants(
     settings: BrokerSettings, assumed: Collection[str]
 ) -> Iterator[tuple[tuple[str, ...], BrokerSettings]]:
-    """Yield variants of the settings whose predictions bound the predictions for all values.
+    """Yield variants of `settings`. The loss for any other value is between the losses for the variants.
 
-    Each variant is `(names, settings)`. A variant with a name changes one assumed setting or the rules of the
-    version. A variant without a name changes all of them: to the values with the greatest loss, or to the
-    values with the least loss.
+    Each variant is `(names, settings)`. A variant with a name changes one assumed setting, or the rules of
+    the version. A variant without names changes all assumed settings at once: to the values with the greatest
+    loss, or to the values with the least loss.
     """
     names = [name for name in _EXTREMES if name in assumed]
     for name in names:
@@ -120,9 +123,9 @@ def _variants(
 
 
 def _rules(settings: BrokerSettings, *, worst: bool) -> BrokerSettings:
-    """Return the settings with the version rules of the greatest loss of acknowledgments.
+    """Return the settings with those version rules that lead to the greatest loss of acknowledgments.
 
-    If `worst` is false, return the settings with the rules of the least loss.
+    If `worst` is false, use the rules that lead to the least loss.
     """
     return replace(
         settings,
@@ -136,7 +139,7 @@ def _rules(settings: BrokerSettings, *, worst: bool) -> BrokerSettings:
 
 
 def _with_all(closes: Sequence[BrokerSettings], assignment: str) -> list[BrokerSettings]:
-    """Return the settings of several closes, each with the change `name=value`."""
+    """Return the settings of several closes, after the change `name=value` in each of them."""
     return [each.with_values([assignment]) for each in closes]
 
 
@@ -151,7 +154,7 @@ def _condition(
     predict: Predict,
     assumed: Collection[str],
 ) -> str:
-    """Describe the value of an assumed setting at which the prediction changes."""
+    """Return a text about an assumed setting: its default, and the values that improve the prediction."""
     if name == VERSION:
         return "the rules differ between versions (--broker-version)"
     default = closes[0].named()[name]
@@ -172,7 +175,7 @@ def _condition(
 def _least_limit(
     stats: SubscriptionStats, closes: Sequence[BrokerSettings], predict: Predict, assumed: Collection[str]
 ) -> int:
-    """Return the smallest limit of ranges with which no range is lost."""
+    """Return the smallest limit of ranges with which no range is lost, or an upper bound of this limit."""
     if VERSION in assumed:
         closes = [_rules(each, worst=True) for each in closes]
     forms = [closes]

@@ -1,6 +1,7 @@
 """One run of the doctor: every diagnosis, the unreadable sources, and the assumptions about the broker.
 
-The table, the JSON, the Prometheus text and the HTML page all show a `Checkup`, so their numbers agree.
+The table, the JSON, the Prometheus text and the HTML page all show the same `Checkup`, so their numbers
+agree.
 """
 
 from __future__ import annotations
@@ -25,21 +26,21 @@ if TYPE_CHECKING:
     from ackwell.cluster.admin import BrokerFacts
 
 SCHEMA_VERSION: Final = 1
-"""The version of the JSON; it grows when a reader of an older one could misread a value."""
+"""The version of the JSON format. A change that could mislead readers of the old format increases it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedBroker:
-    """The version and settings of the broker on which a checkup is based."""
+    """The version and settings of a broker on which a checkup bases its predictions: reported or assumed."""
 
     version: str
     settings: BrokerSettings
     source: str
-    """The source of the version and the settings, in words, such as `the broker`."""
+    """The source of the version and the settings as text, such as `the broker`."""
     assumed: tuple[str, ...] = ()
-    """The values that the broker did not report, for which a default is used."""
+    """Sentences about the values that the broker did not report. Defaults replace these values."""
     assumed_settings: frozenset[str] = frozenset()
-    """The names of the assumed settings that decide the loss of a restart."""
+    """The names of the assumed settings that affect the loss of a restart."""
 
     def with_node_bytes(self, limit: int) -> JudgedBroker:
         """Return a copy in which the metadata store accepts records of up to `limit` bytes."""
@@ -65,10 +66,11 @@ class JudgedBroker:
     def of(
         cls, version: str | None, assignments: Iterable[str] = (), *, others_are_defaults: bool = False
     ) -> JudgedBroker:
-        """Return a broker that reported nothing; `assignments` contains known settings as `name=value`.
+        """Return a broker without reported values; `assignments` contains known settings as `name=value`.
 
-        All other settings are unknown, and their defaults are assumed. With `others_are_defaults`, all others
-        are known to be defaults. If the version is None, it is assumed, too.
+        All other settings are unknown, and their defaults are assumed. If `others_are_defaults` is true, all
+        other settings are known: they have their default values. If `version` is None, the version is
+        assumed, too.
         """
         named = version or BrokerSettings.DEFAULT_VERSION
         assignments = list(assignments)
@@ -93,9 +95,9 @@ class JudgedBroker:
         *,
         others_are_defaults: bool = False,
     ) -> JudgedBroker:
-        """Return the broker that reported `facts`; `version` and `assignments` take precedence over them.
+        """Return the broker that reported `facts`. `version` and `assignments` take precedence over `facts`.
 
-        If `facts` is None, the broker reported nothing (see `of`).
+        If `facts` is None, the broker has no reported values (see `of`).
         """
         if facts is None:
             return cls.of(version, assignments, others_are_defaults=others_are_defaults)
@@ -118,7 +120,7 @@ class JudgedBroker:
 
 
 def _assumed_names(version: str | None, assignments: Iterable[str]) -> frozenset[str]:
-    """Return the names in `DECISIVE` that are not assigned, and `VERSION` if the version is None."""
+    """Return the names in `DECISIVE` that are not in `assignments`, and `VERSION` if `version` is None."""
     return DECISIVE - assigned(assignments).keys() | ({VERSION} if version is None else set())
 
 
@@ -138,9 +140,10 @@ class Checkup:
     """
 
     diagnoses: Sequence[Diagnosis]
-    """The newest diagnosis of each subscription: stuck subscriptions first, then by verdict, worst first."""
+    """The newest diagnosis of each subscription. Stuck subscriptions are first; then the order is by verdict,
+    the worst first."""
     histories: Mapping[tuple[str, str], Sequence[Diagnosis]]
-    """Every diagnosis by topic and subscription, in order of time."""
+    """Maps each topic and subscription to all its diagnoses, in order of time."""
     unread: Sequence[UnreadableSource]
     broker: JudgedBroker
     restarts: tuple[Restart, ...] = RESTARTS
@@ -148,7 +151,7 @@ class Checkup:
     time_ms: int = field(default=0)
     """The time at which the doctor ran."""
     owners: Mapping[str, JudgedBroker] = field(default_factory=dict)
-    """The brokers that own the topics, by their admin addresses; `broker` applies to other topics."""
+    """Maps admin addresses to the brokers that own topics. For a topic without an owner, `broker` applies."""
 
     @classmethod
     def of(
@@ -161,7 +164,7 @@ class Checkup:
         sources: Sequence[str] = (),
         time_ms: int = 0,
     ) -> Checkup:
-        """Diagnose every subscription; count the sources that could not be read.
+        """Diagnose every subscription. Keep the sources that cannot be read in `unread`.
 
         `owner` returns the broker at an admin address. The version and settings of this broker apply to the
         topics that it owns. `broker` applies to topics without an owner.
@@ -207,7 +210,7 @@ class Checkup:
 
     @property
     def verdicts(self) -> dict[Verdict, int]:
-        """The number of subscriptions with each verdict, worst first."""
+        """Maps each verdict to its number of subscriptions; the worst verdict is first."""
         counts = Counter(diagnosis.verdict for diagnosis in self.diagnoses)
         return {verdict: counts[verdict] for verdict in sorted(Verdict, key=lambda v: -v.severity)}
 
@@ -218,16 +221,16 @@ class Checkup:
 
     @property
     def deliveries(self) -> dict[DeliveryVerdict, int]:
-        """The number of subscriptions with each delivery verdict, worst first."""
+        """Maps each delivery verdict to its number of subscriptions; the worst verdict is first."""
         counts = Counter(diagnosis.delivery.verdict for diagnosis in self.diagnoses)
         return {verdict: counts[verdict] for verdict in sorted(DeliveryVerdict, key=lambda v: -v.severity)}
 
     def messages_lost(self, restart: Restart) -> Bounds:
-        """Return bounds of the number of messages that a restart redelivers, over all subscriptions."""
+        """Return bounds of the total number of messages that a restart redelivers to all subscriptions."""
         least, most = 0, 0
         unbounded = False
         for diagnosis in self.diagnoses:
-            # The loss of unknown acknowledgments has no bound.
+            # If the acknowledgments are unknown, their loss has no upper bound.
             unbounded = unbounded or (diagnosis.messages_lost.at_most is None and not diagnosis.restarts)
             for loss in diagnosis.restarts:
                 if loss.restart == restart:
@@ -243,9 +246,10 @@ class Checkup:
         return date_of(self.time_ms).isoformat(timespec="seconds")
 
     def header(self) -> dict[str, Any]:
-        """Return the facts of the whole run as JSON values: version, broker, totals, unreadable sources.
+        """Return the facts about the whole run as JSON values: versions, brokers, totals, unreadable sources.
 
-        The schema of the header and of its `subscriptions` is `doctor.schema.json` in this folder.
+        The JSON schema of a whole document (this header, and its `subscriptions`) is `doctor.schema.json` in
+        this folder.
         """
         return {
             "schemaVersion": SCHEMA_VERSION,
@@ -267,7 +271,7 @@ class Checkup:
         }
 
     def subscription(self, diagnosis: Diagnosis) -> dict[str, Any]:
-        """Return one subscription as JSON values, with its trend if there are several dumps of it."""
+        """Return one subscription as JSON values, with its history if there are several dumps of it."""
         history = self.histories[diagnosis.stats.topic, diagnosis.stats.subscription]
         return {
             **diagnosis.to_json(),
@@ -286,13 +290,13 @@ class Checkup:
 
 
 TREND_MS: Final = 600_000
-"""The minimum length of a history that is extrapolated."""
+"""The minimum time between the first and the last dump of a history that is extrapolated."""
 
 YEAR_MS: Final = 365 * 86_400_000
 
 
 def _trend(history: Sequence[Diagnosis]) -> Iterator[str]:
-    """Yield sentences about the growth since the first dump, and the dates on which limits are reached."""
+    """Yield sentences about the growth since the first dump, and about dates on which limits are reached."""
     first, last = history[0], history[-1]
     begin_ms, end_ms = first.stats.time_ms, last.stats.time_ms
     if begin_ms is None or end_ms is None or end_ms - begin_ms < TREND_MS:
@@ -303,7 +307,7 @@ def _trend(history: Sequence[Diagnosis]) -> Iterator[str]:
         grown = usage.used - used.get((usage.setting, usage.what), usage.used)
         if grown > 0 and usage.used < usage.limit:
             full_ms = end_ms + (usage.limit - usage.used) * (end_ms - begin_ms) // grown
-            # More than a year ahead is not a useful forecast.
+            # A forecast for more than a year is not useful.
             if full_ms - end_ms < YEAR_MS:
                 yield f"{usage.setting}: at the rate since {since} its limit is reached on {_day(full_ms)}"
     for what, then, now in (

@@ -1,9 +1,10 @@
 """Decide whether a subscription delivers messages, and if not, why: the second verdict of the doctor.
 
-`ackwell.subscription.stall` decides whether a rule holds messages back, with the consumers that the broker
-reports. The known defects of brokers are entries of `codes.toml`. An entry lists the attributes of
-`DeliveryFacts` that must be true or false for the defect. Progress is measured between two dumps, without
-thresholds. The verdict `STALLED` therefore requires two dumps.
+`ackwell.subscription.stall` decides, from the consumers that the broker reports, whether a rule of the broker
+holds messages back. The known defects of brokers are entries of `codes.toml`. For each defect, the entry
+lists the attributes of `DeliveryFacts` that must be true, and those that must be false. A subscription makes
+progress if any message is delivered or acknowledged between two dumps. The verdict `STALLED` therefore
+requires two dumps.
 """
 
 from __future__ import annotations
@@ -41,28 +42,29 @@ class DeliveryVerdict(StrEnum):
     """A rule of the broker holds messages back, by design."""
     CANNOT_TELL = "cannot tell"
     STALLED = "stalled"
-    """Messages wait without a rule of the broker: probably a defect of the broker or of a client."""
+    """Messages wait although no rule of the broker holds them back. Probably the broker or a client has a
+    defect."""
 
     @property
     def severity(self) -> int:
-        """The rank of the verdict: 0 for delivering, greater for worse."""
+        """The rank of the verdict: 0 for `DELIVERING`, and a greater number for a worse verdict."""
         return list(DeliveryVerdict).index(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryDiagnosis:
-    """The verdict on the delivery of one subscription, with its reason."""
+    """The verdict on the delivery of one subscription, and the reason for the verdict."""
 
     verdict: DeliveryVerdict
     code: Code
     consumer: str | None = None
     """The consumer whose permits, limit or unacknowledged messages are the cause."""
     details: tuple[str, ...] = ()
-    """Sentences with the relevant numbers, such as messages per consumer, and limits."""
+    """Sentences with the relevant numbers, such as limits, and the number of messages of each consumer."""
     since_ms: int | None = None
     """The time of the last delivery or acknowledgment, if the source shows it."""
     suspected: Code | None = None
-    """The defect that one dump suggests but does not prove."""
+    """The defect that the dump suggests. Only a second dump can prove it."""
 
     @property
     def is_stuck(self) -> bool:
@@ -95,7 +97,7 @@ class DeliveryDiagnosis:
         }
 
     def until(self, stats: SubscriptionStats) -> str:
-        """Return the event that ends the wait; empty if no rule of the broker is the reason."""
+        """Return the event that ends the wait, as text; empty if no rule of the broker is the reason."""
         return with_names(self.code.until, stats.topic, stats.subscription)
 
     def steps(self, stats: SubscriptionStats) -> list[str]:
@@ -112,7 +114,7 @@ BY_DESIGN: Final = {
     Undelivered.FIXED_DELAY: "fixed-delay",
     Undelivered.PAUSED: "paused",
 }
-"""Maps each reason of `explain_stall` to its code in `codes.toml`."""
+"""Maps each reason that `explain_stall` returns to its code in `codes.toml`."""
 
 
 EXPECTED_WAITS: Final = ("with-consumers", "delayed", "only-markers")
@@ -127,9 +129,9 @@ SLOTS: Final = 65_535
 
 @cache
 def _limits(settings: BrokerSettings) -> SubscriptionSettings:
-    """Convert a broker's settings for `explain_stall`, without the limits of unacknowledged messages.
+    """Return the settings that `explain_stall` needs, without the limits of unacknowledged messages.
 
-    The answer of `stats` shows whether those limits are reached.
+    The limits are not needed, because the answer of `stats` shows whether a consumer has reached one.
     """
     return SubscriptionSettings.pulsar(
         "4.2",
@@ -152,10 +154,10 @@ def _conditions(when: tuple[str, ...]) -> list[tuple[str, bool]]:
 
 
 class DeliveryFacts:
-    """Facts about the delivery of a subscription, from its newest dump and from an earlier one.
+    """Facts about the delivery of a subscription, from its newest dump and possibly an earlier one.
 
-    A defect in `codes.toml` lists its conditions in `when`: each is the name of a boolean attribute of this
-    class, with `!` before the name if the attribute must be false.
+    A defect in `codes.toml` has a list of conditions, `when`. Each condition is the name of a boolean
+    attribute of this class. The name has the prefix `!` if the attribute must be false.
     """
 
     def __init__(
@@ -166,7 +168,7 @@ class DeliveryFacts:
         still: bool,
         assumed: Collection[str] = (),
     ) -> None:
-        # It loads the rules of dispatch, which no command needs before it has read its input.
+        # This import takes time. No command needs the module before the command has read its input.
         from ackwell.subscription.stall import ConsumerView, explain_stall
 
         if dispatch.pauses is not None:
@@ -174,7 +176,7 @@ class DeliveryFacts:
         self._stats = stats
         self.dispatch = dispatch
         self.still = still
-        """Whether there is an earlier dump, and nothing has moved since."""
+        """Whether there is an earlier dump, and no message was delivered or acknowledged since then."""
         kind = dispatch.kind or SubscriptionType.EXCLUSIVE
         self.one_active = kind in (SubscriptionType.EXCLUSIVE, SubscriptionType.FAILOVER)
         self.individual = not self.one_active
@@ -193,7 +195,7 @@ class DeliveryFacts:
             ranges=len(stats.individually_deleted),
         )
         consumers = dispatch.consumers
-        # Permits and limits allow delivery to at least one consumer.
+        # True if permits and limits allow delivery to at least one consumer.
         self.somebody_can = self.reason is None
         self.in_replay = bool(dispatch.in_replay)
         self.delayed = dispatch.delayed > 0
@@ -203,9 +205,9 @@ class DeliveryFacts:
         self.draining_without_unacked = any(each.draining_hashes and each.unacked <= 0 for each in consumers)
         self.pending_read = dispatch.pending_read is True
         self.pending_replay_read = dispatch.pending_replay_read is True
-        # If the source does not show reads, assume one.
+        # If the source does not show the reads of the cursor, assume that the cursor has a read in progress.
         self.cursor_reads = dispatch.cursor_reads is not False
-        # Older brokers show the cursor of a reader as `Uninitialized`, although it reads.
+        # Older brokers show the cursor of a reader as `Uninitialized`, although the cursor reads.
         closed = dispatch.cursor_state not in (None, "Open", "NoLedger", "SwitchingLedger")
         self.cursor_closed = closed and stats.durable and dispatch.cursor_reads is not True
         self.negative_permits = (
@@ -234,7 +236,7 @@ class DeliveryFacts:
 
     @property
     def undelivered(self) -> bool:
-        """Whether entries are left to deliver: unread entries, or entries that were read and wait."""
+        """Whether undelivered entries exist: unread entries, or read entries that wait for delivery."""
         return self.unread or self.in_replay
 
     @cached_property
@@ -257,19 +259,23 @@ class DeliveryFacts:
 
     @property
     def _holder(self) -> ConsumerStats | None:
-        """Return the active consumer, or else the one with the most unacknowledged messages, or None."""
+        """Return the active consumer of an Exclusive or Failover subscription, or None.
+
+        For the other types, return the consumer with the most unacknowledged messages, or None.
+        """
         if self.one_active:
             return next((each for each in self.dispatch.consumers if each.name == self.dispatch.active), None)
         return next(iter(self.dispatch.holders), None)
 
     def fits(self, defect: Code) -> bool:
-        """Return whether all conditions of a defect hold."""
+        """Return whether the facts fulfil all conditions of a defect."""
         return all(bool(getattr(self, name)) is wanted for name, wanted in _conditions(defect.when))
 
     def by_design(self) -> tuple[str, ConsumerStats | None] | None:
         """Return the code of the rule that holds messages back, and the consumer to which it applies.
 
-        Return None if no rule does. The consumer is None if the rule is not about a consumer.
+        Return None if no rule holds messages back. The consumer is None if the rule does not apply to one
+        consumer.
         """
         dispatch = self.dispatch
         if self._stats.markers_only:
@@ -299,7 +305,7 @@ class DeliveryFacts:
 
     @property
     def _pause_rule(self) -> str:
-        """Return the code for a pause of reads until acknowledgments are written; empty without a pause."""
+        """Return the code if reads may pause until acknowledgments are written; otherwise an empty text."""
         if not self.unread or self.pending_read or self.cursor_reads:
             return ""
         if self._may_pause_on_batch_indexes:
@@ -308,7 +314,7 @@ class DeliveryFacts:
 
     @cached_property
     def _all_delivered_or_delayed(self) -> bool:
-        """Return whether every remaining message is delivered or delayed."""
+        """Return whether every unacknowledged message is delivered or delayed."""
         dispatch = self.dispatch
         if self.unread or self.in_replay:
             return False
@@ -321,7 +327,7 @@ class DeliveryFacts:
     def _acknowledged_in_a_transaction(self) -> bool:
         """Return whether open transactions may contain acknowledgments of the backlog.
 
-        The consumers then have fewer unacknowledged messages than the backlog has entries.
+        If so, the consumers have fewer unacknowledged messages than the backlog has entries.
         """
         backlog, dispatch = self._stats.backlog_entries, self.dispatch
         return (
@@ -334,9 +340,10 @@ class DeliveryFacts:
         )
 
     def _replay_rule(self) -> tuple[str, ConsumerStats | None] | None:
-        """Return the code of the rule that holds back replayed entries, and the consumer to which it applies.
+        """Return the code of the rule that holds back replayed entries, and the consumer that it concerns.
 
-        Return None if no rule does.
+        Replayed entries were already read once, and wait for delivery. Return None if no rule holds them
+        back.
         """
         dispatch = self.dispatch
         if not self.key_shared:
@@ -351,7 +358,7 @@ class DeliveryFacts:
             return "no-owner", None
         for reason, consumer in zip(self.reasons, dispatch.consumers, strict=True):
             if reason is not None:
-                # The waiting entries may be for this consumer.
+                # The waiting entries may have keys of this consumer.
                 return BY_DESIGN[reason], consumer
         return ("draining-unknown", None) if self._draining_unknown else None
 
@@ -370,8 +377,8 @@ class DeliveryFacts:
 def _may_exceed_batch_indexes(stats: SubscriptionStats, settings: BrokerSettings) -> bool:
     """Return whether the broker may pause because too many batches are partly acknowledged.
 
-    The admin API does not show partly acknowledged batches. Any unacknowledged entry of several messages may
-    be one.
+    The admin API does not show partly acknowledged batches. Any unacknowledged entry with several messages
+    may be partly acknowledged.
     """
     if not settings.pauses_on_batch_indexes or not settings.acknowledgment_at_batch_index_level_enabled:
         return False
@@ -406,14 +413,16 @@ def delivery_of(
     if moved is None and before is not None and before.dispatch is not None:
         return _found("reloaded", stats)
     facts = DeliveryFacts(stats, dispatch, settings, moved is False, assumed)
-    # The rate covers the last minute. Consumers at a limit get no messages until an acknowledgment.
+    # The rate covers the last minute, so it may be outdated for consumers at a limit: they get no messages
+    # until they acknowledge some.
     if moved or (moved is None and dispatch.rate_out > 0 and facts.reason not in AT_A_LIMIT):
         return _found("delivering")
     if _is_throttled(facts, before):
         return _found("dispatch-rate", stats)
     defect = next(filter(facts.fits, _defects(version)), None)
     rule = facts.by_design()
-    # If a flag of the broker is inconsistent, the reason of the model is only a symptom.
+    # A rule explains the wait, unless the defect is an inconsistent flag of the broker. The rule is then only
+    # a symptom of the flag.
     if rule is not None and (defect is None or "somebody_can" in defect.when):
         return _found(rule[0], stats, rule[1], settings)
     if not stats.shows_cursor and defect is None:
@@ -426,7 +435,7 @@ def delivery_of(
 
 
 def _without_dispatch(stats: SubscriptionStats) -> str:
-    """Return the code for a subscription whose state of delivery is missing or not needed."""
+    """Return the code for a subscription whose state of delivery is unknown, or not needed."""
     if stats.overview is not None and stats.overview.backlog_entries:
         return "delivering"
     if _is_idle(stats):
@@ -445,7 +454,10 @@ def _is_idle(stats: SubscriptionStats) -> bool:
 
 
 def _is_throttled(facts: DeliveryFacts, before: SubscriptionStats | None) -> bool:
-    """Return whether a dispatch rate made the dispatcher wait between two dumps; a hold does not count."""
+    """Return whether a dispatch rate made the dispatcher wait between two dumps.
+
+    A hold of `ackwell rescue` does not count.
+    """
     if before is None or before.dispatch is None or facts.held:
         return False
     now, then = facts.dispatch.throttled, before.dispatch.throttled
@@ -522,10 +534,10 @@ def _details(
 
 
 def _limit(name: str, of_broker: int, effective: int | None, unacked: int) -> str:
-    """Describe a limit of unacknowledged messages, and whether a policy sets it.
+    """Return a text about a limit of unacknowledged messages: its value, and whether a policy sets it.
 
-    A broker unblocks a consumer at half of the limit. If a blocked consumer has fewer messages, a policy sets
-    a smaller limit.
+    A broker unblocks a consumer at half of the limit. If a blocked consumer has fewer messages than half of
+    the broker's limit, a policy sets a smaller limit.
     """
     if effective is not None:
         return f"{name}={effective}" + (", set by a policy" if effective != of_broker else "")

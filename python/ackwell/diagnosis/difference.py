@@ -1,8 +1,8 @@
 """Compare two states of a cursor: list the entries that are acknowledged in only one of them.
 
 A state is read from persisted bytes of any form, or from the answer of a broker. Only an answer contains the
-number of entries in a ledger; otherwise a ledger ends at the greatest entry in either state. Two folders of
-answers are compared subscription by subscription.
+number of entries in a ledger. Without an answer, a ledger is assumed to end at its greatest entry in either
+state. If the sources are two folders of answers, each subscription is compared separately.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ackwell.position import Position
 
 
-# A topic and a subscription.
+# The name of a topic, and the name of one of its subscriptions.
 Name: TypeAlias = tuple[str, str]
 
 
@@ -41,9 +41,10 @@ class Difference:
     unacked: PositionRangeSet
     """The entries that are wholly acknowledged in the first state, but not in the second."""
     ack_sets: Mapping[Position, tuple[Sequence[int] | None, Sequence[int] | None]]
-    """Entries whose ack sets differ, each with the first and the second ack set; None for no ack set."""
+    """Maps each entry whose ack set differs to its ack sets in the first and in the second state; None if it
+    has none."""
     ledgers_known: bool
-    """Whether the ends of ledgers are known from a broker, not guessed from the states."""
+    """Whether a broker reported the ends of the ledgers. Otherwise they are guessed from the states."""
 
     def __bool__(self) -> bool:
         return bool(len(self.acked) or len(self.unacked) or self.ack_sets)
@@ -68,7 +69,7 @@ class Differences:
     """The differences between two sources with many subscriptions."""
 
     both: Mapping[Name, Difference]
-    """The difference of every subscription that is in both sources, in order of the names."""
+    """Maps each subscription that is in both sources to its difference, in order of the names."""
     only_before: Sequence[Name]
     only_after: Sequence[Name]
     unread: Sequence[UnreadableSource]
@@ -100,9 +101,9 @@ def differences(
     """Compare the answers of brokers in two files or folders.
 
     If a source contains several answers about a subscription, the newest one is compared. `after` may also be
-    a live broker. It is then asked for `topics`, by default for the topics of `before`.
+    a live broker. `topics` are then requested from the broker, by default the topics in `before`.
 
-    Raises `StatsError` if no subscription is in both.
+    Raises `StatsError` if no subscription is in both sources.
     """
     unread: list[UnreadableSource] = []
     first = _newest(read_each([before]), subscription, unread)
@@ -119,7 +120,7 @@ def differences(
             unread.append(UnreadableSource(error.source, name[0], error.reason))
     if not both:
         if unread and not (first.keys() - second.keys() and second.keys() - first.keys()):
-            # No pair could be compared, because a source could not be read.
+            # No subscription is in both sources, because a source could not be read.
             raise StatsError(unread[0].reason, unread[0].source)
         where = after if isinstance(after, Path) else after.endpoint.address("")
         raise StatsError(
@@ -141,7 +142,7 @@ def _newest(
 
 
 def _topics(found: Iterable[Name], source: Path) -> list[str]:
-    """Return the topics to request from a broker. Raises `StatsError` unless all names are full names."""
+    """Return the topics to request from a broker. Raises `StatsError` for a name that is not full."""
     topics = sorted({topic for topic, _ in found})
     if not topics or not all("://" in topic for topic in topics):
         raise StatsError("does not name its topic: give the topic after it", str(source))
@@ -149,7 +150,7 @@ def _topics(found: Iterable[Name], source: Path) -> list[str]:
 
 
 def _named_as(found: dict[Name, SubscriptionStats], other: Iterable[Name]) -> dict[Name, SubscriptionStats]:
-    """Rename the only topic in `found` to the only topic in `other`, if the former has no full name."""
+    """Rename the only topic in `found`, if it has no full name, to the only topic in `other`."""
     mine, theirs = {topic for topic, _ in found}, {topic for topic, _ in other}
     if len(mine) != 1 or len(theirs) != 1 or any("://" in topic for topic in mine):
         return found
@@ -158,7 +159,7 @@ def _named_as(found: dict[Name, SubscriptionStats], other: Iterable[Name]) -> di
 
 
 def _some(names: Iterable[Name]) -> str:
-    """Return the first three names, and the number of the others, as text."""
+    """Return a text with the first three names and the number of the other names."""
     each = [f"{subscription!r} of {topic}" for topic, subscription in sorted(names)]
     return ", ".join(each[:3]) + (f" and {len(each) - 3:,} more" if len(each) > 3 else "") or "none"
 
@@ -185,8 +186,8 @@ def read_position_info(
     """Read the state of one subscription from persisted bytes, a store's file, or the answer of a broker.
 
     `subscription` selects one of several subscriptions in an answer; `ledger` selects one of several ledgers
-    in a store's file. Raises `StatsError` if they do not select exactly one state, and `CorruptStateError`
-    for bytes that are not a state.
+    in a store's file. Raises `StatsError` if there is not exactly one such state, and `CorruptStateError` for
+    bytes that are not a state.
     """
     found = _read(path, subscription, compression, ledger)
     if not isinstance(found, SubscriptionStats):
@@ -206,7 +207,8 @@ def _read(
     if kind not in (*_BYTES, *_ANSWERS, SourceKind.DECODED_CURSOR):
         raise StatsError(wrong_kind(kind, SourceKind.CURSOR, SourceKind.STATS), str(path))
     data = read_regular(path)
-    # Compressed bytes may look like text, and a tool may have printed bytes as text.
+    # Without `compression`, text is the output of a tool. With it, bytes that look like text are compressed
+    # bytes.
     is_text = kind is SourceKind.TEXT and compression is not None
     if kind in _BYTES or is_text or (compression is None and printed_values(data)):
         inspection = inspect(data, source=str(path), compression=compression)
@@ -237,7 +239,7 @@ _ANSWERS: Final = (
 
 
 def _stored(found: Sequence[Inspection]) -> PositionInfo:
-    """Return the only state of a store's file; raises `StatsError` for none or several."""
+    """Return the only state in a store's file; raises `StatsError` if the file has no state or several."""
     if len(found) != 1:
         names = ", ".join(each.source for each in found) or "none"
         raise StatsError(f"name one ledger with --ledger; here are: {names}", "")
@@ -250,7 +252,8 @@ def _stored(found: Sequence[Inspection]) -> PositionInfo:
 def difference(before: CursorState, after: CursorState) -> Difference:
     """Compare two states; O(ranges + ledgers).
 
-    Raises `StatsError` for answers of two different topics, and for an answer without the acknowledgments.
+    Raises `StatsError` if the two answers are about different topics, or if an answer does not show the
+    acknowledgments.
     """
     _refuse_two_topics(before, after)
     for state in (before, after):
@@ -277,7 +280,7 @@ def difference(before: CursorState, after: CursorState) -> Difference:
 def _refuse_two_topics(before: CursorState, after: CursorState) -> None:
     if not (isinstance(before, SubscriptionStats) and isinstance(after, SubscriptionStats)):
         return
-    # An answer that does not name its topic has its source as a name.
+    # If an answer does not name its topic, the source replaces the name of the topic.
     named = before.topic != before.source and after.topic != after.source
     if named and before.topic != after.topic:
         raise StatsError(

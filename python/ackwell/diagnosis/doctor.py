@@ -47,19 +47,20 @@ class Verdict(StrEnum):
     """The effect of a restart on a subscription, from good to bad."""
 
     FINE = "fine"
-    """Every acknowledgment made so far survives."""
+    """All present acknowledgments survive."""
     UNPROVEN = "unproven"
-    """The source shows no sign of a loss, but also not all facts that would exclude a loss."""
+    """The source shows no sign of a loss. But it does not show all facts that are needed to exclude a
+    loss."""
     AT_RISK = "at risk"
     """All acknowledgments may survive, but there is a sign of a loss, or a limit is near."""
     LOSING = "losing"
     """Acknowledged messages are delivered again."""
     UNWRITABLE = "unwritable"
-    """The metadata store refuses the record of a close, or the ledger list of a load."""
+    """The metadata store refuses the record that a close writes, or the ledger list that a load writes."""
 
     @property
     def severity(self) -> int:
-        """The rank of the verdict: 0 for fine, greater for worse."""
+        """The rank of the verdict: 0 for `FINE`, and a greater number for a worse verdict."""
         return _SEVERITY[self]
 
     @classmethod
@@ -80,11 +81,12 @@ class Diagnosis:
     usage: tuple[LimitUsage, ...] = ()
     remedies: tuple[Remedy, ...] = ()
     notes: tuple[str, ...]
-    """Observations, and the information that is missing for an exact prediction."""
+    """Texts about observations, and about information that is missing for an exact prediction."""
     delivery: DeliveryDiagnosis
-    """Whether the subscription delivers messages, and why not."""
+    """Whether the subscription delivers messages, and the reason if it does not."""
     unwritten_ms: int | None = None
-    """The minimum time for which acknowledgments are in memory only; None if nothing shows that any are."""
+    """The minimum time for which some acknowledgments have been in memory only; None if there is no evidence
+    of such acknowledgments."""
 
     messages_lost: Bounds = field(init=False)
     """The minimum and maximum number of acknowledged messages that the worst examined restart loses."""
@@ -101,7 +103,8 @@ class Diagnosis:
     def is_known(self) -> bool:
         """Whether the loss of a restart can be predicted.
 
-        True if the source shows the acknowledgments, or if the broker stores none of them.
+        True if the source shows the acknowledgments, or if the broker does not persist this cursor's
+        acknowledgments.
         """
         stats = self.stats
         in_memory = stats.shows_acknowledgments and not stats.persisted_only
@@ -191,7 +194,7 @@ def diagnose(
     """
     settings = settings or BrokerSettings()
     if before is not None and before.overview is not None:
-        # The overview has no counters to compare.
+        # A dump that is an overview has no counters to compare.
         before = None
     delivery = delivery_of(stats, settings, before, version=version, assumed=assumed)
     if stats.overview is not None:
@@ -243,8 +246,9 @@ def _of_overview(
 ) -> Diagnosis:
     """Return the findings about a subscription that was read from the broker's overview only.
 
-    Such a subscription has no ranges. Without a backlog, a graceful restart loses nothing. A crash may happen
-    before the last acknowledgments are written. Their number is unknown, unless nothing was delivered.
+    Such a subscription has no ranges. Without a backlog, a graceful restart loses nothing. A crash may lose
+    the last acknowledgments, because they may not be written yet. Their number is unknown, unless nothing was
+    delivered.
     """
     assert stats.overview is not None
     losses = []
@@ -277,14 +281,15 @@ FROM_THE_OVERVIEW: Final = (
 def _shows_parts(stats: SubscriptionStats) -> bool:
     """Return whether the counters indicate acknowledged messages inside batches.
 
-    No answer of a broker shows these messages.
+    No answer of a broker shows these messages directly.
     """
     dispatch = stats.dispatch
     if dispatch is None:
         return False
     acked = any(each.last_acked_ms for each in dispatch.consumers)
     if acked and stats.cursor_ledger == "none":
-        # The first entry that is wholly acknowledged opens the cursor ledger.
+        # The first acknowledgment of a whole entry opens the cursor ledger. Without a cursor ledger, only
+        # parts of batches were acknowledged.
         return True
     counted = stats.batch_sizes.backlog_messages
     last = stats.ledgers.last_position
@@ -349,9 +354,9 @@ def _notes(
 def _reloaded(
     stats: SubscriptionStats, settings: BrokerSettings, losses: Sequence[RestartLoss]
 ) -> Iterator[str]:
-    """Yield a note if a graceful restart loses more than it would after the next acknowledgment.
+    """Yield a note if a graceful restart loses more now than after the next acknowledgment.
 
-    This is the case if the cursor was not written since the topic was loaded.
+    This is possible if the broker has not written the cursor since it loaded the topic.
     """
     closes = [loss for loss in losses if loss.restart == "graceful"]
     if stats.cursor_ledger != "read-only" or not closes or closes[0].messages.at_most == 0:

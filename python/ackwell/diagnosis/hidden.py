@@ -1,9 +1,9 @@
 """Bounds of the number of acknowledged messages inside partly acknowledged batches.
 
-A broker does not report these messages, but its counters bound them. The upper bound is the number of
-messages in the backlog minus the unacknowledged messages of the consumers. The lower bound is 1 if all
-messages were delivered and the consumers have fewer unacknowledged messages than the backlog contains,
-otherwise 0.
+A broker does not report the number of these messages, but its counters limit the number. The upper bound is
+the number of messages in the backlog minus the unacknowledged messages of the consumers. The lower bound is 1
+if all messages were delivered, and the consumers have fewer unacknowledged messages than the backlog has
+messages. Otherwise, the lower bound is 0.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def hidden_parts(stats: SubscriptionStats, settings: BrokerSettings) -> Bounds:
         return Bounds(0, most)
     if dispatch is None or counted is None or not _counts_unacked(stats, dispatch, settings):
         return Bounds(0, most)
-    # Two counters of the same messages; the less favourable one decides.
+    # There are two counters of the same messages. Use for each bound the counter that makes it wider.
     fewest, most_unacked = sorted((dispatch.unacked, sum(each.unacked for each in dispatch.consumers)))
     if fewest < 0 or fewest > counted:
         return Bounds(0, most)
@@ -43,9 +43,9 @@ def hidden_parts(stats: SubscriptionStats, settings: BrokerSettings) -> Bounds:
 def _acknowledged_nothing(stats: SubscriptionStats) -> bool:
     """Return whether the counters prove that no message was acknowledged.
 
-    This requires that all entries were published since the broker loaded the topic: the counters then include
-    every consumer that received a message. The counters do not include an ack set that remains after a seek.
-    But a seek opens the cursor ledger, so the result is False if the cursor has a ledger.
+    A proof requires that all entries were published since the broker loaded the topic. The counters then
+    include every consumer that received a message. They do not include an ack set that a seek created. But a
+    seek opens the cursor ledger, so the result is False if the cursor has a ledger.
     """
     dispatch = stats.dispatch
     return (
@@ -55,7 +55,7 @@ def _acknowledged_nothing(stats: SubscriptionStats) -> bool:
         and stats.cursor_ledger == "none"
         and _is_covered(stats)
         and dispatch.messages_out == sum(each.messages_out or 0 for each in dispatch.consumers)
-        # A missing time proves nothing.
+        # If the time of a consumer's last acknowledgment is missing, there is no proof.
         and all(each.last_acked_ms == 0 for each in dispatch.consumers)
     )
 
@@ -67,16 +67,17 @@ def _is_covered(stats: SubscriptionStats) -> bool:
 
 
 def _backlog_messages(stats: SubscriptionStats) -> int | None:
-    """Return the number of messages in the backlog; None unless the broker counted exactly its entries."""
+    """Return the number of messages in the backlog; None if it was not counted for the present backlog."""
     sizes = stats.batch_sizes
     return sizes.backlog_messages if sizes.backlog_entries == stats.backlog_entries else None
 
 
 def _counts_unacked(stats: SubscriptionStats, dispatch: DispatchStats, settings: BrokerSettings) -> bool:
-    """Return whether the consumers' counts contain each unacknowledged message of the backlog at most once.
+    """Return whether the consumers' counts include no message twice, and only messages of the backlog.
 
-    After an aborted transaction, two consumers may count the same entry. In 4.0, the counts still include
-    messages that were skipped, cleared or expired, which are not in the backlog.
+    The counts are those of unacknowledged messages. After an aborted transaction, two consumers may count the
+    same entry. In 4.0, the counts still include messages that were skipped, cleared or expired, which are not
+    in the backlog.
     """
     if dispatch.kind not in (SubscriptionType.SHARED, SubscriptionType.KEY_SHARED) or not dispatch.consumers:
         return False
@@ -90,8 +91,8 @@ def _all_delivered(stats: SubscriptionStats, dispatch: DispatchStats) -> bool:
     """Return whether every message of the backlog is delivered or acknowledged.
 
     Return False for an open cursor ledger, because whole entries may then be acknowledged. The consumers'
-    counts may be too low in this case: if a command acknowledges several messages of one batch, the broker
-    compares each message with the state before the command.
+    counts of unacknowledged messages may then be too low: if one command acknowledges several messages of a
+    batch, the broker compares each message with the state before the command.
     """
     last = stats.ledgers.last_position
     return (

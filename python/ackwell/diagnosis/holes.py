@@ -1,7 +1,7 @@
 """Find the unacknowledged entries that block a subscription.
 
 The mark-delete position is just before the oldest unacknowledged entry. The broker can delete neither the
-ledger of this entry nor a later one, even if all other entries are acknowledged.
+ledger of this entry nor any later ledger, even if all other entries are acknowledged.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Hole:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blockage:
-    """The oldest hole of a subscription, and its effect."""
+    """The oldest hole of a subscription, with its effects, and with the consumer that has its entries."""
 
     topic: str
     subscription: str
@@ -48,11 +48,12 @@ class Blockage:
     acked_after: int
     """The number of entries after the hole that are wholly acknowledged."""
     pinned_bytes: int
-    """The total size of the ledger with the hole and of all later ledgers. They cannot be deleted."""
+    """The total size of the ledgers that cannot be deleted: the ledger with the hole, and all later
+    ledgers."""
     next_mark_delete: Position
-    """The mark-delete position after the hole is acknowledged."""
+    """The mark-delete position that follows when the hole is acknowledged."""
     freed_bytes: int
-    """The total size of the ledgers that can be deleted after the hole is acknowledged."""
+    """The total size of the ledgers that can be deleted when the hole is acknowledged."""
     freed_ledgers: int
     blocked_ms: int | None
     """The time since the mark-delete position last moved, if the broker reports it."""
@@ -61,7 +62,7 @@ class Blockage:
     holder: ConsumerStats | None
     """The consumer to which the entries of the hole were sent; None if the source does not show it."""
     on_hold: bool
-    """Whether a hold of `ackwell rescue` stops delivery; a failed run may have left it."""
+    """Whether `ackwell rescue` holds back messages. A failed run may have left this hold."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the blockage as JSON values."""
@@ -119,7 +120,7 @@ def unacked_entries(stats: SubscriptionStats) -> Iterator[Position]:
 
 
 def blockage(stats: SubscriptionStats) -> Blockage | None:
-    """Return the effect of the oldest hole; None if all entries are acknowledged.
+    """Return the oldest hole and its effect; None if all entries are acknowledged.
 
     Raises `StatsError` if the source does not show which entries are acknowledged.
     """
@@ -133,7 +134,7 @@ def blockage(stats: SubscriptionStats) -> Blockage | None:
     next_mark_delete = (
         stats.ledgers.previous_valid(*after) if after is not None else (last or stats.mark_delete_position)
     )
-    # A ledger can be deleted when the mark-delete position is at its last entry or later.
+    # A ledger can be deleted when the mark-delete position is at or after the ledger's last entry.
     pinned = [each for each in stats.ledger_sizes if each.ledger_id >= hole.first.ledger_id]
     freed = [each for each in pinned[:-1] if (each.ledger_id, each.entries - 1) <= next_mark_delete]
     return Blockage(
@@ -162,7 +163,8 @@ def oldest_unacked(stats: SubscriptionStats) -> Position | None:
 def holder_of(stats: SubscriptionStats, unacked: Position) -> ConsumerStats | None:
     """Return the consumer to which an unacknowledged entry was sent; None if it is unknown.
 
-    It is the active consumer, or the only consumer with unacknowledged messages.
+    The result is the active consumer. Without an active consumer, it is the only consumer with unacknowledged
+    messages.
     """
     dispatch, read = stats.dispatch, stats.read_position
     if dispatch is None or read is None or unacked >= read:
@@ -173,7 +175,7 @@ def holder_of(stats: SubscriptionStats, unacked: Position) -> ConsumerStats | No
 
 
 class EntryListing:
-    """The oldest unacknowledged entries of a subscription, with the metadata that a broker reports."""
+    """The oldest unacknowledged entries of a subscription. `peek` requests their metadata from a broker."""
 
     def __init__(self, stats: SubscriptionStats, most: int) -> None:
         self._topic = stats.topic
@@ -189,7 +191,7 @@ class EntryListing:
             try:
                 self._entries[position] = admin.peek(self._topic, position)
             except StatsError as error:
-                # Keep the error and go on with the other entries.
+                # Keep the error instead of the metadata, and continue with the other entries.
                 self._entries[position] = error.reason
         return len(positions)
 

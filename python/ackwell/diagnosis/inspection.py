@@ -1,9 +1,9 @@
-"""Decode persisted cursor bytes in any form; the form is detected by the content.
+"""Decode the bytes of a persisted cursor. The form of the bytes is detected.
 
-The forms are a PositionInfo (an entry of a cursor ledger), a ManagedCursorInfo (a value of the metadata
-store, also compressed), the entries of a large state with their footer (PIP-381), and ackwell's compact
-form. The bytes contain neither the topic, nor the subscription, nor the numbers of entries in the ledgers.
-`Inspection.cannot_say` lists the missing facts.
+There are four forms: a PositionInfo (an entry of a cursor ledger); a ManagedCursorInfo (a value of the
+metadata store, possibly compressed); several entries that contain one large state, followed by a footer entry
+that describes them (PIP-381); and ackwell's compact form. The bytes contain neither the topic, nor the
+subscription, nor the numbers of entries in the ledgers. `Inspection.cannot_say` lists the missing facts.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ackwell.broker.broker_settings import BrokerSettings
     from ackwell.position import Position
 
-#: Compressions of an entry.
+#: The names of the compressions that an entry may have.
 COMPRESSIONS: Final = COMPRESSION_TYPES[1:]
 
 FORMS: Final = ("pulsar-ranges", "pulsar-long-array", "compact")
@@ -44,31 +44,32 @@ class Inspection:
     source: str
     kind: Literal["PositionInfo", "ManagedCursorInfo"]
     size_bytes: int
-    """The compressed size of all stored entries together."""
+    """The total size of all stored entries, as they are stored (compressed or not)."""
     entries: int
-    """The number of ledger entries, including the footer."""
+    """The number of entries in which the state is stored, including a footer."""
     compression: str | None
     cursor_ledger_id: int | None
-    """The cursor ledger with the newer state, from a ManagedCursorInfo; None if the bytes are the state."""
+    """The id of the cursor ledger that contains the newest state, from a ManagedCursorInfo; None if these
+    bytes contain the newest state."""
     info: PositionInfo | None
-    """The state; None for a ManagedCursorInfo that only points at a cursor ledger."""
+    """The decoded state; None for a ManagedCursorInfo that contains only the id of a cursor ledger."""
 
     @property
     def form(self) -> str | None:
-        """The form of the acknowledged positions; None if there are none."""
+        """The form in which the acknowledged positions are stored; None if there are no such positions."""
         if self.info is None or not len(self.info.individually_deleted):
             return None
-        # The metadata store holds only ranges.
+        # In the metadata store, the form is always the ranges form.
         return "pulsar-ranges" if self.kind == "ManagedCursorInfo" else self.info.form
 
     def sizes(self) -> dict[str, int | None]:
-        """Return the bytes of this state in each form; None if the form cannot hold the whole state."""
+        """Maps each form to the size of this state in bytes; None if the form cannot hold the whole state."""
         return {} if self.info is None else {form: size_in(self.info, form) for form in FORMS}
 
     def restart_losses(
         self, settings: BrokerSettings | None = None, restarts: Sequence[Restart] = RESTARTS
     ) -> tuple[RestartLoss, ...]:
-        """Predict the loss of each restart of a broker that has just written this state."""
+        """Predict the loss of each kind of restart, for a broker that has just written this state."""
         if self.info is None:
             return ()
         state = CursorState.of(self.info)
@@ -95,7 +96,7 @@ class Inspection:
         return tuple(missing)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the state by the names of Pulsar's tools; a fact that the bytes do not contain is null."""
+        """Return the state as JSON values, under the names of Pulsar's tools; unknown facts are null."""
         info = self.info
         return {
             "file": self.source,
@@ -139,9 +140,9 @@ def inspect(data: bytes, *, source: str = "", compression: str | None = None) ->
 
 
 def inspect_entries(entries: Sequence[StoredEntry], *, compression: str | None = None) -> list[Inspection]:
-    """Read several stored values; join each footer with the preceding entries of the same state.
+    """Read several stored values. Join each footer with the preceding entries that contain its state.
 
-    Every other value is read separately.
+    Every other value is decoded as a separate state.
     """
     entries = [each for entry in entries for each in _printed(entry, compression)]
     read: list[Inspection] = []
@@ -150,7 +151,8 @@ def inspect_entries(entries: Sequence[StoredEntry], *, compression: str | None =
         if not is_footer(entry.data):
             continue
         try:
-            # JSON begins as a footer does. Entries before one are parts, which may begin with anything.
+            # Only the footer is checked, because JSON begins like a footer. The entries before the footer are
+            # parts of a state, which may begin with any bytes.
             _refuse_other_kinds(entry.data)
         except CorruptStateError as error:
             raise _within(error, entry, "") from None
@@ -166,7 +168,7 @@ def inspect_entries(entries: Sequence[StoredEntry], *, compression: str | None =
 
 
 def _printed(entry: StoredEntry, compression: str | None) -> list[StoredEntry]:
-    """Return the values in the printed output of a tool; for any other file, the file as one value."""
+    """Return the values in the printed output of a tool. Any other file is one value."""
     try:
         # Compressed bytes may look like text.
         found = [] if compression is not None else printed_values(entry.data)
@@ -181,10 +183,10 @@ def _printed(entry: StoredEntry, compression: str | None) -> list[StoredEntry]:
 
 
 def inspect_store(path: Path, ledger: str | None = None) -> list[Inspection]:
-    """Read the newest state of each ledger in an SQLite file; with `ledger`, of this ledger only.
+    """Read the newest state of each ledger in an SQLite file; if `ledger` is given, only of this ledger.
 
-    The file is only read, and no owner is fenced. Raises `StoreError` for a file without ackwell's tables
-    or without this ledger, and the errors of `ackwell.saving.recovery.recover`.
+    The file is opened for reading only, and no owner is fenced. Raises `StoreError` for a file without
+    ackwell's tables or without this ledger, and the errors of `ackwell.saving.recovery.recover`.
     """
     from ackwell.engine import native_engine
     from ackwell.saving.recovery import recover
@@ -273,7 +275,7 @@ def _cursor_info(data: bytes, source: str) -> Inspection:
 
 
 def _is_cursor_info(data: bytes) -> bool:
-    """Return whether bytes are a ManagedCursorInfo rather than a PositionInfo, by their fields 2 and 3.
+    """Return whether bytes are a ManagedCursorInfo and not a PositionInfo; fields 2 and 3 decide.
 
     A PositionInfo has int64 fields 1 and 2, and its field 3 is a message (wire type 2). A ManagedCursorInfo
     either lacks field 2, or its field 3 is an int64: the entry of the mark-delete position.

@@ -1,4 +1,4 @@
-"""The limits of a broker that a cursor's state may exceed, and the used share of each limit."""
+"""The limits of a broker that a cursor's state may exceed, and how much of each limit the state uses."""
 
 from __future__ import annotations
 
@@ -17,40 +17,40 @@ if TYPE_CHECKING:
     from ackwell.broker.stats import SubscriptionStats
 
 NEAR_A_LIMIT: Final = 0.8
-"""The used share of a limit from which a subscription is at risk. A busy subscription may use the rest within
-minutes."""
+"""A subscription is at risk if it uses at least this share of a limit: a busy subscription may use the rest
+within minutes."""
 
 RANGE_LIMIT: Final = "managedLedgerMaxUnackedRangesToPersist"
 BATCH_LIMIT: Final = "managedLedgerMaxBatchDeletedIndexToPersist"
 NODE_LIMIT: Final = "metadata-node-bytes"
-"""The limit of the metadata store for one record; not a setting of the broker."""
+"""The name of the metadata store's limit for the size of a record, which is not a setting of the broker."""
 LIST_LIMIT: Final = "metadata-node-bytes of the ledger list"
-"""The same limit for the list of a topic's ledgers."""
+"""The name of the same limit for another record: the list of a topic's ledgers."""
 
 IN_RANGES: Final = "ranges"
-"""The unit of the limit of ranges in the ranges form."""
+"""The unit (`LimitUsage.what`) of the limit of ranges, if the state is written in the ranges form."""
 
 
 @dataclass(frozen=True, slots=True)
 class LimitUsage:
-    """The part of a limit that the state uses; beyond the limit acknowledgments are lost."""
+    """How much of a limit a state uses. If the state exceeds the limit, acknowledgments are lost."""
 
     setting: str
-    """The broker's name for the limit."""
+    """The broker's name of the setting that contains the limit; otherwise `NODE_LIMIT` or `LIST_LIMIT`."""
     what: str
     used: int
     limit: int
     is_upper_bound: bool = False
-    """Whether `used` is the greatest possible value. The real value is then unknown."""
+    """Whether `used` is only an upper bound. The real value is then unknown."""
 
     @property
     def is_exceeded(self) -> bool:
-        """Whether the state surely exceeds the limit."""
+        """Whether the state certainly exceeds the limit: False if `used` is only an upper bound."""
         return self.share > 1 and not self.is_upper_bound
 
     @property
     def share(self) -> float:
-        """The used part of the limit: 1.0 is all of it. Infinite if the limit permits nothing."""
+        """`used` divided by `limit`. Infinite if `limit` is at most 0 and `used` is greater than 0."""
         if self.limit <= 0:
             return inf if self.used > 0 else 0.0
         return self.used / self.limit
@@ -64,13 +64,16 @@ class LimitUsage:
 def limit_usage(
     stats: SubscriptionStats, settings: BrokerSettings, later: Sequence[BrokerSettings] = ()
 ) -> Iterator[LimitUsage]:
-    """Yield the used part of each limit; `later` contains the settings of further graceful closes."""
+    """Yield the usage of each limit by the state.
+
+    `later` contains the settings of the brokers that load and gracefully close the topic after the restart.
+    """
     yield max(_range_usages(stats, settings, later), key=lambda each: each.share)
     form = "pulsar-long-array" if settings.long_array else "pulsar-ranges"
     size = size_in(stats.to_position_info(), form)
     if size is not None:
         yield LimitUsage("maxMessageSize", "bytes in one entry", size, settings.max_entry_bytes)
-    # A cursor ledger that was only read since the topic was loaded is not written.
+    # A close does not write to a cursor ledger that was only read since the topic was loaded.
     record = closing_request_bytes(stats, settings, stats.cursor_ledger)
     for each in later:
         record = max(record or 0, closing_request_bytes(stats, each, "read-only") or 0) or None
@@ -89,10 +92,11 @@ def limit_usage(
 def _range_usages(
     stats: SubscriptionStats, settings: BrokerSettings, later: Sequence[BrokerSettings]
 ) -> Iterator[LimitUsage]:
-    """Yield the used part of the limit of ranges in each form that may lose acknowledgments of the state.
+    """Yield the usage of the limit of ranges, for each form in which acknowledgments may be lost.
 
-    The long-array form counts entries. A close that writes to the metadata store uses the ranges form. With
-    an open cursor ledger, the metadata store usually gets fewer ranges than the limit, and never loses any.
+    In the long-array form, the limit counts entries. A close that writes to the metadata store uses the
+    ranges form. If the cursor ledger is open, such a close has at most `metadata_store_ranges` ranges. It
+    then loses ranges only if this number exceeds the limit.
     """
     if settings.long_array:
         counted = (
@@ -114,7 +118,7 @@ def _range_usages(
 def ledger_list_usage(
     stats: SubscriptionStats, settings: BrokerSettings, later: Sequence[BrokerSettings] = ()
 ) -> Iterator[LimitUsage]:
-    """Yield the size of the topic's ledger list that the next loads write, if it is known and not small."""
+    """Yield the usage of `LIST_LIMIT` by the next loads, if the list's size is known and not small."""
     loads = (each.reader or each for each in (settings, *later))
     sizes = [size for each in loads if (size := ledger_list_bytes(stats, each)) is not None]
     what = "bytes of the topic's ledger list that a load writes to the metadata store"
@@ -129,7 +133,7 @@ def ledger_list_usage(
 
 
 def unknown_list(stats: SubscriptionStats, settings: BrokerSettings) -> Iterator[str]:
-    """Yield a note if the size of a large ledger list is unknown."""
+    """Yield a note if the topic's ledger list may be large, but its size is unknown."""
     size = ledger_list_bytes(stats, settings.reader or settings)
     if size is not None and size.at_most is None:
         count = sum(each.is_offloaded for each in stats.ledger_sizes)
@@ -141,7 +145,7 @@ def unknown_list(stats: SubscriptionStats, settings: BrokerSettings) -> Iterator
 
 
 def unknown_record(stats: SubscriptionStats, settings: BrokerSettings) -> Iterator[str]:
-    """Yield a note if ack sets that the source does not show may make the record of a close too large."""
+    """Yield a note if unknown ack sets may make the record of a close too large."""
     if stats.batch_deleted is not None or closes_to_ledger(stats, settings, stats.cursor_ledger):
         return
     hidden = hidden_parts(stats, settings).at_most
@@ -162,8 +166,8 @@ def unknown_record(stats: SubscriptionStats, settings: BrokerSettings) -> Iterat
 def counted_entries(stats: SubscriptionStats, settings: BrokerSettings) -> int:
     """Return the number of acknowledged entries that count for the limit of the long-array form.
 
-    Before 5.0.0, a ledger is written unless the entries of the earlier ledgers exceed the limit. The entries
-    of the last ledger therefore do not count.
+    Before 5.0.0, a broker writes a ledger if the entries of the earlier ledgers do not exceed the limit. The
+    entries of the last ledger therefore never count.
     """
     ranges = stats.individually_deleted
     ledger_ids = ranges.ledger_ids()
@@ -173,7 +177,7 @@ def counted_entries(stats: SubscriptionStats, settings: BrokerSettings) -> int:
 
 
 def loss_beyond(stats: SubscriptionStats, settings: BrokerSettings, usage: LimitUsage) -> str:
-    """Describe the loss of a state that exceeds a limit."""
+    """Return a sentence about the effect of a state that exceeds a limit."""
     at_most = "at most " if usage.is_upper_bound else ""
     share = f"{usage.setting} is used to {at_most}{usage.share:.0%}"
     if usage.setting == NODE_LIMIT:

@@ -1,4 +1,4 @@
-"""Predict the restarts of a subscription from a dump; bound the values that the dump does not show."""
+"""Predict the restarts of a subscription from a dump. Values that the dump does not show widen the bounds."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def predicted_losses(
 ) -> tuple[RestartLoss, ...]:
     """Predict each restart of a subscription; `before` is an earlier dump. O(ranges + ack sets).
 
-    `later` contains the settings of further graceful closes without an acknowledgment in between.
+    `later` contains the settings of the brokers that load and gracefully close the topic after the restart.
+    No message is acknowledged in that time.
     """
     written = written_losses(stats, settings, restarts, before, later)
     return with_withheld(written, withheld(stats, settings, before), stats, settings)
@@ -42,7 +43,7 @@ def written_losses(
     before: SubscriptionStats | None = None,
     later: Sequence[BrokerSettings] = (),
 ) -> tuple[RestartLoss, ...]:
-    """Predict each restart; assume that the cursor ledger accepts writes."""
+    """Predict each restart under the assumption that writes to the cursor ledger succeed."""
     unwritten_entries = unwritten(stats, settings, before)
     return tuple(predict(stats, settings, restart, unwritten_entries, later) for restart in restarts)
 
@@ -50,7 +51,7 @@ def written_losses(
 def with_withheld(
     losses: Sequence[RestartLoss], held_back: Withheld, stats: SubscriptionStats, settings: BrokerSettings
 ) -> tuple[RestartLoss, ...]:
-    """Add to the losses of `written_losses` the acknowledgments that may not be on disk."""
+    """Add acknowledgments that may not be on disk (`held_back`) to the losses of `written_losses`."""
     found = tuple(_with_withheld(loss, held_back, stats, settings) for loss in losses)
     return found if held_back.sign else tuple(_with_unconfirmed(loss, stats, settings) for loss in found)
 
@@ -89,8 +90,10 @@ def predict(
         reasons = {reason.code: reason for reason in (*loss.reasons, *other.reasons)}
         loss = replace(loss.or_else(other), reasons=tuple(reasons.values()))
     if not stats.shows_ledgers or stats.split_ranges or settings.transaction_coordinator_enabled:
-        # Entries of unknown ledgers may not exist. A broker writes all pieces of a range over an end of a
-        # ledger as one range. The log of pending acknowledgments restores those of a committed transaction.
+        # The loss may be smaller, down to 0, for three reasons. If the ledgers are unknown, the lost entries
+        # may not exist. If ranges were split at the end of a ledger, the broker counts each of them as one
+        # range only. With transactions, the log of pending acknowledgments restores the acknowledgments of a
+        # committed transaction.
         loss = replace(
             loss,
             messages=Bounds(0, loss.messages.at_most),
@@ -102,10 +105,10 @@ def predict(
 def _with_withheld(
     loss: RestartLoss, held_back: Withheld, stats: SubscriptionStats, settings: BrokerSettings
 ) -> RestartLoss:
-    """Add to one loss the acknowledgments that may not be on disk.
+    """Add acknowledgments that may not be on disk (`held_back`) to one loss.
 
-    A graceful restart writes these acknowledgments to the metadata store at the close. They change its loss
-    only if there is a sign that writes fail.
+    A graceful restart writes these acknowledgments to the metadata store at the close. They therefore change
+    the loss of a graceful restart only if there is a sign that writes fail.
     """
     if held_back.messages.at_most == 0 or (loss.restart == "graceful" and not held_back.sign):
         return loss
@@ -128,7 +131,7 @@ def _with_withheld(
 
 
 def _with_unconfirmed(loss: RestartLoss, stats: SubscriptionStats, settings: BrokerSettings) -> RestartLoss:
-    """Add a reason to a loss that is greater if the last acknowledgments are not written yet."""
+    """Add a reason to a loss whose worst case assumes that the last acknowledgments are not written yet."""
     if loss.messages_before_flush == loss.messages:
         return loss
     is_open = stats.cursor_state in (None, "Open")
@@ -138,14 +141,15 @@ def _with_unconfirmed(loss: RestartLoss, stats: SubscriptionStats, settings: Bro
 
 
 def _has_no_unwritten_parts(stats: SubscriptionStats, settings: BrokerSettings, restart: Restart) -> bool:
-    """Return whether the restart keeps all ack sets of a subscription without new acknowledgments.
+    """Return whether the restart keeps all ack sets of a subscription that has no new acknowledgments.
 
     The caller has checked that no consumer connected since the broker loaded the topic.
     """
     if stats.cursor_ledger == "none":
-        # If the broker reads ack sets back from the metadata store, a crash leaves them there.
+        # A crash leaves the record in the metadata store unchanged. A close loses no ack set if the broker
+        # does not read ack sets back from there: it has then loaded none.
         return restart == "crash" or not settings.reads_batch_indexes_back
-    # A crash leaves the ack sets of the ledger; a close writes elsewhere.
+    # A crash leaves the ack sets in the cursor ledger unchanged. A close writes to the metadata store.
     return stats.cursor_ledger == "read-only" and restart == "crash"
 
 

@@ -1,12 +1,12 @@
 """Find the bytes of persisted cursors in the output of other tools.
 
-- `bookkeeper shell -entryformat hex readledger -msg`: a hex dump for each entry. Also the dumps of `xxd`,
-  `hexdump -C` and `zkCli get -x`.
-- `zkCli get -b`: base64, between lines of the tool. Also plain hexadecimal digits.
-- `pulsar-managed-ledger-admin print-cursor`: the text of a Protocol Buffers message, or its JSON.
+- `bookkeeper shell -entryformat hex readledger -msg` prints a hex dump for each entry. The dumps of `xxd`,
+  `hexdump -C` and `zkCli get -x` are read, too.
+- `zkCli get -b` prints base64 between other lines. Plain hexadecimal digits are read, too.
+- `pulsar-managed-ledger-admin print-cursor` prints the text form of a Protocol Buffers message, or JSON.
 
-A tool that prints bytes as text loses some of them. Its output is refused with an error that names the option
-to print all bytes.
+If a tool prints bytes as text, some bytes are lost. Such output is refused with an error that names the
+tool's option to print all bytes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ackwell.json_values import json_value, object_in
 from ackwell.sources import SourceKind, source_kind, text_encoding
 
 PRINTED_CHARS_MAX: Final = 64 << 20
-"""The longest text in which bytes are searched."""
+"""The maximum length of a text in which printed bytes are searched."""
 
 _ENTRY: Final = re.compile(r"-{3,} *Lid=(\d+), *Eid=(\d+)")
 _ROW: Final = re.compile(r"^\s*\|?([0-9A-Fa-f]{8,16})(?:\||:)?[ \t]+(?=[0-9A-Fa-f]{2})")
@@ -42,15 +42,15 @@ LOSSY: Final = (
 
 
 class Printed(NamedTuple):
-    """A value that a tool printed."""
+    """A value that another tool printed."""
 
     name: str
-    """The ledger and the entry, if the tool names them."""
+    """The ledger and the entry of the value, as text; empty if the tool does not print them."""
     data: bytes
 
 
 def printed_values(data: bytes) -> list[Printed]:
-    """Return the values that a tool printed, in their order; none for other content. O(bytes).
+    """Return the values in the output of a tool, in their order; an empty list for other content. O(bytes).
 
     Raises `CorruptStateError` if the tool printed bytes as text.
 
@@ -72,7 +72,7 @@ def printed_values(data: bytes) -> list[Printed]:
 
 
 def _dumps(text: str) -> Iterator[Printed]:
-    """Yield the values in hex dumps. A value begins at the header of an entry, or at offset 0."""
+    """Yield the values in hex dumps. A header of an entry, or a row with offset 0, begins a new value."""
     name, value = "", bytearray()
     for line in text.splitlines():
         header = _ENTRY.search(line)
@@ -106,7 +106,7 @@ def _row_bytes(text: str) -> bytes:
 
 
 def _lines(text: str) -> Iterator[bytes]:
-    """Yield the values printed as base64 or hexadecimal digits. Consecutive lines belong to one value."""
+    """Yield the values that are printed as base64 or hexadecimal digits. Consecutive lines are one value."""
     block: list[str] = []
     for line in [*text.splitlines(), ""]:
         word = line.strip().strip("'\"")
@@ -127,7 +127,7 @@ def _decoded(word: str) -> Iterator[bytes]:
 
 
 def _message(text: str) -> dict[str, Any]:
-    """Parse the text form of a Protocol Buffers message; each field is a list of its values."""
+    """Parse the text form of a Protocol Buffers message. Map each field to the list of its values."""
     message: dict[str, Any] = {}
     stack = [message]
     for name, colon, value, opens, closes in _FIELD.findall(text):
@@ -144,7 +144,7 @@ def _message(text: str) -> dict[str, Any]:
 
 
 def _encoded(message: Any) -> Iterator[bytes]:
-    """Encode a cursor that a tool printed as text; yield the bytes that the metadata store contains."""
+    """Encode a cursor that a tool printed as text. Yield its bytes as the metadata store contains them."""
     from ackwell import ManagedCursorInfo, PositionInfo
 
     try:

@@ -1,7 +1,7 @@
-"""Write a checkup, or the holes, as Prometheus text that the textfile collector can read.
+"""Write a checkup, or holes, as Prometheus text for the textfile collector of the node exporter.
 
 Names follow Prometheus' conventions: a prefix and base units. A value that can decrease is a gauge. A number
-of messages is an interval with two samples, `_min` and `_max`; an unknown upper bound is `+Inf`.
+of messages is an interval, so it has two samples, `_min` and `_max`. An unknown upper bound is `+Inf`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Sample = tuple[dict[str, str], float]
 
 
 def prometheus_text(checkup: Checkup) -> str:
-    """Return the checkup in the text exposition format, version 0.0.4."""
+    """Return a checkup in Prometheus' text exposition format, version 0.0.4."""
     return prometheus_lines(_families(checkup))
 
 
@@ -144,7 +144,7 @@ def _families(checkup: Checkup) -> Iterator[tuple[str, str, list[Sample]]]:
 
 
 def _is_healthy(diagnosis: Diagnosis) -> bool:
-    """Return whether the cursor is open and written, as far as the findings show."""
+    """Return whether the findings show no sign that the cursor is closed or not written."""
     codes = {reason.code for reason in diagnosis.reasons} | {diagnosis.delivery.reason}
     return not codes & {"cursor-not-written", "cursor-not-open"}
 

@@ -1,4 +1,4 @@
-"""Remedies against the loss of acknowledgments. Settings are suggested only if they reduce the loss."""
+"""Suggest remedies against the loss of acknowledgments; settings only if they reduce the loss."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ STATE_THE_SETTINGS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """A change of settings (`name=value`), or an action without settings; `text` describes the effect."""
+    """A change of settings (`name=value`), or an action without a change; `text` describes the remedy."""
 
     text: str
-    """`{topic}` and `{subscription}` are placeholders for the names."""
+    """The description, in which `{topic}` and `{subscription}` are placeholders for the names."""
     settings: tuple[str, ...] = ()
 
     def text_for(self, stats: SubscriptionStats) -> str:
-        """Return the text with the names of a subscription, so that its commands can be copied."""
+        """Return `text` with the names of a subscription, so that the commands in it can be copied."""
         return with_names(self.text, stats.topic, stats.subscription)
 
 
@@ -104,7 +104,7 @@ def remedies_for(
     losses: Sequence[RestartLoss],
     usage: Sequence[LimitUsage],
 ) -> Iterator[Remedy]:
-    """Yield the remedies for predicted losses and for limits that are near."""
+    """Yield the remedies for predicted losses, and for limits that are almost reached."""
     codes = {reason.code for loss in losses for reason in loss.reasons}
     near = [each for each in usage if each.is_near and each.setting.startswith("managedLedger")]
     if near and not codes & {"range-limit", "entry-limit", "batch-index-limit"}:
@@ -133,7 +133,7 @@ def remedies_for(
 
 
 def _changes(stats: SubscriptionStats, settings: BrokerSettings, codes: Collection[str]) -> Iterator[str]:
-    """Yield the settings, as `name=value`, that prevent losses with these codes."""
+    """Yield settings, as `name=value`, that prevent losses whose reasons have these `codes`."""
     if "range-limit" in codes or "entry-limit" in codes:
         needed = max(
             counted_entries(stats, settings) if settings.long_array else 0,
@@ -157,7 +157,7 @@ def _settings_that_help(
     losses: Sequence[RestartLoss],
     changes: Sequence[str],
 ) -> Iterator[Remedy]:
-    """Predict the loss with the changes; yield them as a remedy only if they reduce the loss."""
+    """Yield changes of settings as a remedy, but only if they reduce the predicted loss."""
     if not changes:
         return
     changed = written_losses(stats, settings.with_values(changes), [loss.restart for loss in losses])

@@ -1,15 +1,15 @@
-"""Upper bounds of the number of acknowledgments that a broker has not written yet.
+"""Compute upper bounds of the number of acknowledgments that a broker has not written yet.
 
 A broker sends an acknowledgment to the cursor ledger within `managedLedgerCursorPositionFlushSeconds`. No
 answer of the admin API shows whether the bookies have confirmed that write. A bookie that does not answer
 delays the write for `bookkeeperClientTimeoutInSeconds`. Then another bookie replaces the first one, or the
-write fails and the state is not `Open`. The write is therefore proven only when these times have passed after
-the acknowledgment (`written_after_ms`).
+write fails and the state is not `Open`. The write of an acknowledgment is therefore proven only when all
+these times have passed since the acknowledgment (`written_after_ms`).
 
 `NoLedger` is the state of a cursor that was only read since the topic was loaded. It is also the state of a
 cursor whose ledger cannot be created or written: its acknowledgments are then in memory only. The counters of
-the delivery distinguish these two cases. Two dumps show a delayed write: the cursor ledger does not grow
-after an acknowledgment.
+delivered and unacknowledged messages distinguish these two cases. Two dumps can prove a delayed write: an
+entry was acknowledged between them, but the cursor ledger did not grow.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ if TYPE_CHECKING:
     from ackwell.cursor.cursor_state import CursorState
 
 WRITE_MS: Final = 1_000
-"""The minimum time between two writes of a cursor by default. A higher rate of writes does not shorten it."""
+"""The minimum time between two writes of a cursor at the default rate. A higher rate of writes is treated
+like the default."""
 
 ATTEMPTS: Final = 2
-"""The number of timeouts that one write may wait for: one at a bookie of the ledger, and one at the bookie
+"""The number of timeouts for which one write may wait: one for a bookie of the ledger, and one for the bookie
 that replaces it."""
 
 
@@ -42,10 +43,10 @@ def unwritten(
 ) -> int | None:
     """Return the maximum number of entries whose acknowledgment is not written yet; None if unbounded.
 
-    Acknowledgments older than `written_after_ms` are written. If no acknowledgment arrived within that time,
-    the result is 0. Otherwise, the result is the number of entries acknowledged since the dump `before`, if
-    this dump is older than that time. This requires that all states since then were within the limits, and
-    that the cursor did not move back (which closes the consumers).
+    An acknowledgment is certainly written when its age exceeds `written_after_ms`. If all acknowledgments are
+    older, the result is 0. Otherwise, if the dump `before` is older, the result is the number of entries
+    acknowledged since this dump. This requires that all states since then were within the limits, and that
+    the cursor did not move back (a move back closes the consumers).
     """
     if stats.cursor_state not in (None, "Open") or DumpPart.WRITES in stats.unknown:
         return None
@@ -78,12 +79,12 @@ def unwritten(
 
 
 def written_after_ms(settings: BrokerSettings) -> int:
-    """Return the time in ms after which an acknowledgment is written if the state is still `Open`."""
+    """Return the age in ms from which an acknowledgment is written if the cursor is still `Open`."""
     return _sent_after_ms(settings) + ATTEMPTS * 1_000 * settings.bookkeeper_client_timeout_seconds
 
 
 def _sent_after_ms(settings: BrokerSettings) -> int:
-    """Return the time in ms within which a broker sends an acknowledgment to the cursor ledger."""
+    """Return the maximum time in ms until a broker sends an acknowledgment to the cursor ledger."""
     rate = settings.cursor_writes_per_second
     write_ms = max(ceil(1_000 / rate), WRITE_MS) if rate > 0 else WRITE_MS
     return settings.cursor_position_flush_seconds * 1_000 + write_ms
@@ -111,7 +112,7 @@ def _unmoved(before: SubscriptionStats, now: SubscriptionStats) -> bool:
 
 
 NOT_WRITING: Final = ("Uninitialized", "Closing", "Closed", "DeletingLedger")
-"""The states in which a broker writes nothing."""
+"""The states of a cursor in which the broker does not write it."""
 
 
 class Withheld(NamedTuple):
@@ -119,9 +120,10 @@ class Withheld(NamedTuple):
 
     messages: Bounds
     sign: str
-    """The fields that prove an acknowledgment since the last write; empty without a proof."""
+    """A sentence about the evidence that acknowledgments are not written; empty without evidence."""
     is_certain: bool = False
-    """Whether `info-internal` shows the persisted acknowledgments, so a crash loses exactly the others."""
+    """Whether `info-internal` shows the persisted acknowledgments. A crash then loses exactly all other
+    acknowledgments."""
     unwritten_ms: int | None = None
     """The minimum time for which the cursor has not been written; None if it is unknown."""
 
@@ -136,8 +138,9 @@ def withheld(
 
     O(ranges + ledgers).
     """
-    # After a failed write, the broker writes to the metadata store and keeps the id of the failed ledger. Not
-    # every version reads ack sets back from there, so messages inside batches decide nothing here.
+    # After a failed write, the broker writes to the metadata store, and keeps the id of the failed ledger.
+    # Not every version reads ack sets back from the metadata store. So a cursor that may have ack sets is
+    # excluded.
     in_metadata_store = stats.cursor_ledger == "none" or (
         stats.cursor_state == "NoLedger" and hidden_parts(stats, settings).at_most == 0
     )
@@ -196,11 +199,11 @@ def _acknowledged_nothing(stats: SubscriptionStats) -> bool:
 
 
 def _acked(stats: SubscriptionStats, settings: BrokerSettings) -> Bounds:
-    """Return bounds of the number of acknowledged messages: 0, and the smaller of two upper bounds.
+    """Return bounds of the number of acknowledged messages: 0, and the smaller one of two upper bounds.
 
-    The first upper bound is the number of delivered messages minus the unacknowledged ones. The second is the
-    maximum number of messages in wholly acknowledged entries, plus that of acknowledged messages inside
-    partly acknowledged batches.
+    The first upper bound is the number of delivered messages minus the number of unacknowledged messages. The
+    second upper bound is a sum: the maximum number of messages in wholly acknowledged entries, and the
+    maximum number of acknowledged messages in partly acknowledged batches.
     """
     bounds = []
     dispatch = stats.dispatch
@@ -222,9 +225,9 @@ def _acked(stats: SubscriptionStats, settings: BrokerSettings) -> Bounds:
 
 
 def _sign(stats: SubscriptionStats) -> str:
-    """Describe the proof that an entry was wholly acknowledged since the broker loaded the topic.
+    """Return the proof, as a sentence, that a whole entry was acknowledged since the topic was loaded.
 
-    Return an empty text without a proof.
+    If the dump contains no proof, return an empty text.
     """
     if stats.mark_delete_moved_ms is not None:
         return "the mark-delete position has moved since the topic was loaded"
@@ -235,7 +238,8 @@ def _sign(stats: SubscriptionStats) -> str:
     ranges = stats.individually_deleted
     if not stats.shows_ledgers or not stats.shows_acknowledgments or not len(ranges):
         return ""
-    # A load opens a ledger, so the entries added since then are whole ledgers.
+    # A load of the topic opens a new ledger. The entries added since the load are therefore in whole ledgers,
+    # the newest ones.
     newest = list(reversed(stats.ledger_sizes))
     ends = accumulate(each.entries for each in newest)
     since = {each.ledger_id for each, entries in zip(newest, ends, strict=True) if entries <= added}
@@ -246,9 +250,10 @@ def _sign(stats: SubscriptionStats) -> str:
 
 
 def _switching_ms(before: SubscriptionStats | None, now: SubscriptionStats) -> int | None:
-    """Return the time between two dumps of a cursor that was not written in between, else None.
+    """Return the time between two dumps if the cursor was not written between them, else None.
 
-    In both dumps, the cursor switches to a new cursor ledger.
+    The caller has checked that the state of the cursor in `now` is `SwitchingLedger`. The state in `before`
+    is then the same.
     """
     if before is None or before.time_ms is None or now.time_ms is None or not _is_same_ledger(before, now):
         return None
@@ -256,7 +261,7 @@ def _switching_ms(before: SubscriptionStats | None, now: SubscriptionStats) -> i
 
 
 def _is_same_ledger(before: SubscriptionStats, now: SubscriptionStats) -> bool:
-    """Return whether the topic was not reloaded, and the cursor not written, between two dumps."""
+    """Return whether, between two dumps, the topic was not reloaded and the cursor was not written."""
     first, second = (
         (
             stats.ledger_sizes[-1].ledger_id if stats.ledger_sizes else None,
@@ -271,9 +276,9 @@ def _is_same_ledger(before: SubscriptionStats, now: SubscriptionStats) -> bool:
 
 
 def _sign_between(before: SubscriptionStats | None, now: SubscriptionStats) -> str:
-    """Describe the proof that an entry was acknowledged between two dumps without a write of the cursor.
+    """Return a sentence if an entry was acknowledged between two dumps, but the cursor was not written.
 
-    The result is empty if there is no proof.
+    If the dumps do not prove this, return an empty text.
     """
     if before is None or not (before.shows_acknowledgments and now.shows_acknowledgments):
         return ""

@@ -1,12 +1,14 @@
 """Predict the effect of a rolling upgrade, or downgrade, on each subscription.
 
 A rolling restart closes each topic on its old broker and loads it on another one. The old broker writes the
-cursor by its rules and settings, and the broker that loads the topic reads it back. A topic moves twice if it
-first moves to a broker that is itself restarted afterwards. Without an acknowledgment between the two moves,
-the second close writes to the metadata store, because the cursor ledger was only read since the load.
+cursor by its own rules and settings, and the broker that loads the topic reads the cursor back. A topic moves
+twice if it first moves to a broker that is itself restarted afterwards. Without an acknowledgment between the
+two moves, the second close writes to the metadata store, because the cursor ledger was only read since the
+load.
 
-The doctor (`ackwell.diagnosis.doctor`) makes all predictions, with the settings of both brokers. A change of
-a rule or a default matters if the prediction differs when only that change is undone.
+The doctor (`ackwell.diagnosis.doctor`) makes all predictions, with the settings of both brokers. To decide
+whether a change of a rule or a default matters, only this change is undone: it matters if the prediction then
+differs.
 """
 
 from __future__ import annotations
@@ -34,10 +36,10 @@ if TYPE_CHECKING:
     from ackwell.broker.writes import Restart
 
 SCHEMA_VERSION: Final = 1
-"""The version of the JSON; it grows when a reader of an older one could misread a value."""
+"""The version of the JSON format. A change that could mislead readers of the old format increases it."""
 
 _EMPTY: Final = {"(empty)": "", "null": ""}
-"""Maps special values in the table of defaults to the text that a broker reports for them."""
+"""Maps special values in `settings.tsv` to the text that a broker reports for these values."""
 
 
 class UpgradeChange(NamedTuple):
@@ -75,7 +77,7 @@ class BrokerUpgrade:
     source: JudgedBroker
     target: JudgedBroker
     removed: Mapping[str, str]
-    """The settings with non-default values that the new release does not have, with these values."""
+    """Maps settings that the new release does not have to their values, if these are not the defaults."""
 
     @classmethod
     def of(
@@ -114,12 +116,12 @@ class BrokerUpgrade:
 
     @property
     def is_done(self) -> bool:
-        """Whether the broker already has the release."""
+        """Whether the broker already has the new release."""
         return full_release(self.source.version) == self.target.version
 
     @cached_property
     def changes(self) -> tuple[UpgradeChange, ...]:
-        """Every rule and setting in `BrokerSettings` that the upgrade changes."""
+        """The rules and settings in `BrokerSettings` whose value the upgrade changes."""
         names = {each.name: each.metadata.get("name") for each in fields(BrokerSettings)}
         names["cursor_info_compression"] = "managedCursorInfoCompressionType"
         names["ledger_info_compression"] = "managedLedgerInfoCompressionType"
@@ -133,7 +135,7 @@ class BrokerUpgrade:
 
     @cached_property
     def consumer_rules(self) -> tuple[str, ...]:
-        """The rules of delivery and acknowledgment that the upgrade changes, as sentences."""
+        """Sentences about the rules of delivery and acknowledgment that the upgrade changes."""
         before, after = (_model(each.version) for each in (self.source, self.target))
         if before is None or after is None:
             return ()
@@ -145,7 +147,7 @@ class BrokerUpgrade:
         )
 
     def without(self, change: UpgradeChange) -> BrokerSettings:
-        """Return the settings after the upgrade, with one change undone."""
+        """Return the settings after the upgrade, except that one change is undone."""
         before = getattr(self.source.settings, change.attribute)
         return replace(self.target.settings, **{change.attribute: before})
 
@@ -159,7 +161,7 @@ def _shown(value: object) -> str:
 
 
 def _changed(configured: Mapping[str, str], version: str) -> dict[str, str]:
-    """Return the settings that differ from the defaults of a release."""
+    """Return the settings in `configured` whose value differs from the default of a release."""
     known = known_release(version)
     ours = {} if known is None else defaults(known)
     return {
@@ -177,13 +179,13 @@ class SubscriptionUpgrade:
     now: Diagnosis
     """The prediction for restarts of the old broker."""
     moves: tuple[Diagnosis, ...]
-    """The predictions for the rolling restart: if the topic moves once, and if it moves twice without an
-    acknowledgment in between. Empty if the broker already has the release."""
+    """Up to two predictions for the rolling restart: one if the topic moves once, and one if it moves twice
+    without an acknowledgment between the moves. Empty if the broker already has the new release."""
     after: tuple[Diagnosis, Diagnosis]
-    """The predictions for a later restart of the new broker: with an acknowledgment since the topic was
-    loaded, and without one. They assume that the rolling restart lost nothing."""
+    """Two predictions for a later restart of the new broker: one with an acknowledgment since the new broker
+    loaded the topic, and one without. Both assume that the rolling restart lost nothing."""
     changes: tuple[UpgradeChange, ...]
-    """The changes that affect the prediction."""
+    """The changes of rules and settings that affect a prediction."""
 
     @property
     def stats(self) -> SubscriptionStats:
@@ -206,7 +208,7 @@ class SubscriptionUpgrade:
 
     @property
     def is_worse(self) -> bool:
-        """Whether a restart after the upgrade is worse than a restart now."""
+        """Whether a restart after the upgrade has a worse verdict, or loses more, than a restart now."""
         return _worst(self.after).severity > self.now.verdict.severity or any(
             self.lost_after(restart).at_least > self.lost_now(restart).at_least for restart in RESTARTS
         )
@@ -218,7 +220,7 @@ class SubscriptionUpgrade:
 
     @property
     def settings(self) -> tuple[str, ...]:
-        """Settings of the new broker that reduce the predicted loss of later restarts, as `name=value`."""
+        """Settings of the new broker, as `name=value`, that reduce the predicted loss of later restarts."""
         found = [remedy.settings for each in self.after for remedy in each.remedies]
         return tuple(dict.fromkeys(setting for each in found for setting in each))
 
@@ -249,9 +251,9 @@ def _worst(found: Iterable[Diagnosis]) -> Verdict:
 
 
 def _lost(found: Sequence[Diagnosis], restart: Restart) -> Bounds:
-    """Return the narrowest bounds that contain the numbers of lost messages of all diagnoses.
+    """Return the narrowest bounds that contain the number of lost messages in every diagnosis.
 
-    The bounds include a crash before the latest acknowledgments are written.
+    The bounds include the worst case: a crash before the latest acknowledgments are written.
     """
     if any(not each.is_known for each in found):
         return Bounds(0, None)
@@ -332,9 +334,9 @@ def _changes_that_matter(
 def _after(
     stats: SubscriptionStats, loaded: SubscriptionStats, target: JudgedBroker
 ) -> tuple[Diagnosis, Diagnosis]:
-    """Return two diagnoses for the new broker: with an acknowledgment since the topic's load, and without it.
+    """Diagnose the new broker twice: with an acknowledgment since the load of the topic, and without one.
 
-    `stats` has the state of the first case, and `loaded` that of the second.
+    `stats` is the state in the first case, and `loaded` is the state in the second case.
     """
     settings, version, assumed = target.settings, target.version, target.assumed_settings
     return (
@@ -363,8 +365,8 @@ class UpgradeCheck:
     ) -> UpgradeCheck:
         """Check every subscription. `upgrade` returns the upgrade of the broker at an admin address.
 
-        The address is None for topics without an owner. If there are several dumps of a subscription, the
-        newest is used.
+        For topics without an owner, `upgrade` is called with None. If there are several dumps of a
+        subscription, the newest dump is used.
         """
         unread: list[UnreadableSource] = []
         owners: dict[str | None, BrokerUpgrade] = {}
@@ -387,7 +389,7 @@ class UpgradeCheck:
 
     @property
     def changes(self) -> Mapping[UpgradeChange, int]:
-        """Every rule and default that changes, and the number of subscriptions for which it matters."""
+        """Maps each change of a rule or a default to the number of subscriptions for which it matters."""
         found = {change: 0 for upgrade in self.upgrades for change in upgrade.changes}
         for each in self.subscriptions:
             for change in each.changes:
@@ -396,17 +398,17 @@ class UpgradeCheck:
 
     @property
     def removed(self) -> Mapping[str, str]:
-        """The settings with non-default values that the new release does not have, with these values."""
+        """Maps settings that the new release does not have to their values, if these are not the defaults."""
         return {name: value for upgrade in self.upgrades for name, value in upgrade.removed.items()}
 
     @property
     def consumer_rules(self) -> tuple[str, ...]:
-        """The rules of delivery and acknowledgment that the upgrades change, as sentences."""
+        """Sentences about the rules of delivery and acknowledgment that the upgrades change."""
         return tuple(dict.fromkeys(rule for upgrade in self.upgrades for rule in upgrade.consumer_rules))
 
     @property
     def settings(self) -> tuple[str, ...]:
-        """The settings of the new brokers that keep the acknowledgments of all subscriptions."""
+        """Settings of the new brokers, as `name=value`, that are suggested for any of the subscriptions."""
         largest: dict[str, str] = {}
         for assignment in dict.fromkeys(s for each in self.subscriptions for s in each.settings):
             name, _, value = assignment.partition("=")
@@ -425,7 +427,7 @@ class UpgradeCheck:
         return [each for each in self.subscriptions if each.lost.at_most != 0]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the findings except for the subscriptions as JSON values."""
+        """Return the findings as JSON values, but without the findings about single subscriptions."""
         return {
             "schemaVersion": SCHEMA_VERSION,
             "verdict": str(self.verdict),

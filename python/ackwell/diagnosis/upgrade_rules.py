@@ -1,4 +1,4 @@
-"""The rules of a broker that differ between releases, as sentences for an upgrade."""
+"""Sentences about the rules of a broker that differ between releases, for the report about an upgrade."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ RULES: Final[Mapping[str, Mapping[Any, str]]] = {
         False: "skipped, cleared and expired messages stay in the counts of consumers",
     },
 }
-"""Maps a rule of `BrokerSettings` to its sentences; the value after the upgrade selects the sentence."""
+"""Maps each rule of `BrokerSettings` to one sentence for each value that the rule may have after the
+upgrade."""
 
 CONSUMER_RULES: Final[Mapping[str, Mapping[Any, str]]] = {
     "read_batch_size": {
@@ -72,5 +73,5 @@ CONSUMER_RULES: Final[Mapping[str, Mapping[Any, str]]] = {
         False: "a cumulative acknowledgment before the mark-delete position changes nothing",
     },
 }
-"""Maps a rule of `SubscriptionSettings` or `CursorSettings` that differs between releases to its sentences.
-The value after the upgrade selects the sentence."""
+"""Maps each rule of `SubscriptionSettings` or `CursorSettings` that differs between releases to one sentence
+for each value that the rule may have after the upgrade."""

@@ -56,7 +56,7 @@ class Move(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveEffect:
-    """The effect of a move. `before` and `after` contain the wholly acknowledged entries at these times."""
+    """The effect of a move. `before` and `after` are the wholly acknowledged entries before and after it."""
 
     topic: str
     subscription: str
@@ -65,13 +65,15 @@ class MoveEffect:
     after: PositionRangeSet
     mark_delete_position: Position
     ledgers: Mapping[int, int]
-    """The entries of each ledger of the topic; `check_prediction` recognises the topic by them."""
+    """Maps each ledger of the topic to its number of entries. `check_prediction` uses it to recognise the
+    topic."""
     returned: Bounds
     """The number of acknowledged messages that are delivered again."""
     vanished: Bounds
     """The number of unacknowledged messages that are never delivered."""
     note: str
-    """The effect of a position without an entry, and of a search that ends early; else empty."""
+    """A text about a position at which the topic has no entry, or about a search of the broker that ends
+    early; otherwise empty."""
 
     @property
     def returned_entries(self) -> PositionRangeSet:
@@ -84,7 +86,7 @@ class MoveEffect:
         return self.after - self.before
 
     def to_json(self) -> dict[str, Any]:
-        """Return the outcome as JSON values for `check_prediction`."""
+        """Return the effect as JSON values, for `check_prediction`."""
         position = self.move.position
         return {
             "topic": self.topic,
@@ -129,8 +131,9 @@ def what_if(stats: SubscriptionStats, move: Move, version: str = "4.2") -> MoveE
     after = acknowledged(ledgers, cursor.mark_delete_position, cursor.individually_deleted)
     returned, vanished = before - after, after - before
     sizes, hidden = stats.batch_sizes, acked_within(stats)
-    # A seek drops the ack sets of the entries that stay unacknowledged. A move forward acknowledges at least
-    # one message of a partly acknowledged batch.
+    # A seek drops the ack sets of entries that are unacknowledged after it, so their acknowledged messages
+    # are delivered again. The other moves keep these ack sets. Each vanished entry has at least one
+    # unacknowledged message.
     drops_ack_sets = move.kind in SEEKS and cursor.backlog_entries > returned.cardinality
     again = sizes.acked(returned.cardinality).plus_up_to(hidden if drops_ack_sets else 0)
     return MoveEffect(
@@ -148,22 +151,23 @@ def what_if(stats: SubscriptionStats, move: Move, version: str = "4.2") -> MoveE
 
 
 def _last_to_expire(ledgers: Ledgers, to: Position) -> Position | None:
-    """Return the last entry at or before a position; None if the broker expires nothing.
+    """Return the last entry that an expiry up to a position acknowledges; None if the broker expires nothing.
 
-    A broker expires nothing if the position is before the first entry, and refuses a position after the last.
+    A broker expires nothing if the position is before the first entry. It refuses a position after the last
+    entry.
     """
     last = ledgers.last_position
     return None if last is None or to > last else last_existing(ledgers, to)
 
 
 def _next_to_read(ledgers: Ledgers, to: Position) -> Position:
-    """Return the position at which a broker continues after a seek to a position."""
+    """Return the position from which a broker reads after a seek to the position `to`."""
     first = ledgers.first_position
     return EARLIEST if first is not None and ledgers.last_position is not None and to < first else to
 
 
 def _note(ledgers: Ledgers, move: Move) -> str:
-    """Return the effect of a position at which the topic has no entry."""
+    """Return a text about the effect of a position at which the topic has no entry; empty if it has one."""
     to, last = move.position, ledgers.last_position
     if to is None or last is None or (to.entry_id >= 0 and ledgers.contains(*to)):
         return ""
@@ -183,7 +187,10 @@ def _note(ledgers: Ledgers, move: Move) -> str:
 
 
 def _search_note(ledgers: Ledgers, last: Position | None, after: PositionRangeSet) -> str:
-    """Return a note if the search of an expiry up to `last` ends early; `after` is the acknowledged set."""
+    """Return a text if the broker's search during an expiry up to `last` ends early, else an empty text.
+
+    `after` is the set of acknowledged entries after the expiry.
+    """
     left = 0 if last is None else (acknowledged(ledgers, last, type(after)()) - after).cardinality
     if not left:
         return ""
@@ -194,7 +201,7 @@ def _search_note(ledgers: Ledgers, last: Position | None, after: PositionRangeSe
 
 
 def _is_same_topic(then: Mapping[int, int], now: Mapping[int, int]) -> bool:
-    """Return whether ledgers can be those of the same topic at a later time.
+    """Return whether the ledgers `now` can belong to the topic that earlier had the ledgers `then`.
 
     The id of a ledger is unique in a cluster. A broker may have deleted the first ledgers and empty ledgers.
     """
@@ -216,7 +223,7 @@ class MoveResult(StrEnum):
 
     YES = "it happened"
     NO = "it did not happen"
-    """No predicted entry became unacknowledged, or none became acknowledged."""
+    """None of the entries that the move should have changed has changed."""
     PARTLY = "it happened in part"
     NOTHING_TO_SEE = "it was to change nothing"
 
@@ -224,9 +231,9 @@ class MoveResult(StrEnum):
 def check_prediction(predicted: Mapping[str, Any], stats: SubscriptionStats) -> tuple[MoveResult, list[str]]:
     """Compare a prediction (`MoveEffect.to_json`) with the subscription after the move.
 
-    Return the result, and sentences with the numbers of entries. Check soon after the move. If consumers have
-    already acknowledged all returned entries again, the comparison wrongly reports that the move did not
-    happen. Raises `StatsError` if the prediction is malformed.
+    Return the result, and sentences with the numbers of entries. Call this soon after the move. If consumers
+    have already acknowledged all returned entries again, the result is wrongly that the move did not happen.
+    Raises `StatsError` if the prediction is malformed.
     """
     from ackwell import PositionRangeSet
 
@@ -241,7 +248,7 @@ def check_prediction(predicted: Mapping[str, Any], stats: SubscriptionStats) -> 
         raise StatsError(
             f"not the JSON of `ackwell what-if --format json` ({error!r})", "the prediction"
         ) from None
-    # An answer that does not name its topic has its source as a name.
+    # If an answer does not name its topic, the source replaces the name of the topic.
     named = all("://" in str(topic) for topic in (of[0], stats.topic))
     if of[1] != stats.subscription or (named and of[0] != stats.topic):
         raise StatsError(
@@ -251,7 +258,7 @@ def check_prediction(predicted: Mapping[str, Any], stats: SubscriptionStats) -> 
     if not _is_same_topic(ledgers, dict(stats.ledgers)):
         raise StatsError("the ledgers in it are those of another topic", "the prediction")
     now = acknowledged(stats.ledgers, stats.mark_delete_position, stats.individually_deleted)
-    # A broker deletes acknowledged entries, so only existing ones count.
+    # A broker deletes ledgers of acknowledged entries, so only entries that still exist count.
     back = existing(returned - now, stats.ledgers).cardinality
     taken = vanished.cardinality - existing(vanished - now, stats.ledgers).cardinality
     details = []

@@ -1,9 +1,9 @@
 """Write a self-contained HTML page about diagnosed subscriptions, without network access.
 
-The page needs the extra `ackwell[report]` (Bokeh, which includes its JavaScript, and Jinja). The first maps
-of the table are drawn in full detail, as long as a budget of bytes suffices. The others are drawn coarsely,
-so that the page opens quickly. The page shows for each map whether it is detailed. It supports phones and
-dark mode.
+The page needs the extra `ackwell[report]` (Bokeh, which includes its JavaScript, and Jinja). The page has a
+map of the backlog for the worst subscriptions. The first maps are drawn in full detail, up to a budget of
+bytes. The other maps are drawn coarsely, so that the page opens quickly. The page shows for each map whether
+the map is detailed. The page supports phones and dark mode.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ SOURCES: Final = 3
 """The maximum number of sources that the head of the page lists; longer lists are folded."""
 
 DETAIL_RUNS: Final = 60_000
-"""The maximum number of runs of entries that the page draws one by one (16 bytes each)."""
+"""The maximum number of runs of entries, over all maps, that the page draws one by one (16 bytes each)."""
 
 DETAIL_RUNS_OF_A_ROW: Final = 300
-"""The maximum number of runs that a row of a map draws one by one. With more, a run would be thinner than a
-pixel."""
+"""The maximum number of runs that are drawn one by one in a row of a map. In a row with more runs, a run
+would be thinner than a pixel."""
 
 
 def write_report(path: str | Path, checkup: Checkup) -> None:
     """Write the page to `path`. Raises `ModuleNotFoundError`, which names the extra, if Bokeh is missing."""
-    # The path of a source may have bytes that are not UTF-8.
+    # A path of a source, which the page shows, may have bytes that are not UTF-8.
     page = report_html(checkup).encode(errors="backslashreplace")
     write_file(Path(path), page, replaces=frozenset({SourceKind.HTML}))
 
@@ -88,7 +88,7 @@ def report_html(checkup: Checkup) -> str:
 
 
 def _code(text: str) -> Markup:
-    """Convert a text to HTML; the parts between backticks become `<code>` elements."""
+    """Convert a text to HTML. Each part between backticks becomes a `<code>` element."""
     from markupsafe import Markup, escape
 
     parts = text.split("`")
@@ -109,7 +109,8 @@ class _Subscription:
     now: Diagnosis
     history: Sequence[Diagnosis]
     id: str
-    """The id of the subscription's row, a target of links; it is the same on every page."""
+    """The HTML id of the subscription's row, which links can use as a target. It is the same on every
+    page."""
     verdicts: Sequence[Verdict]
     """One verdict for each kind of restart."""
     blocks: Sequence[tuple[str, str]]
@@ -128,16 +129,16 @@ def _subscriptions(checkup: Checkup) -> Iterator[_Subscription]:
 
 
 def _packed(text: str) -> str:
-    """Compress a text for the script function `unpacked` of the page. The result is deterministic."""
+    """Compress a text for the function `unpacked` in the page's script. The result is deterministic."""
     return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
 
 
 def _details(subscriptions: Sequence[_Subscription]) -> dict[str, Any]:
-    """Return the reasons and remedies of each subscription that is not fine or does not deliver.
+    """Return texts about each subscription that is not fine or does not deliver: reasons, remedies and more.
 
-    `texts` contains each text once. A row is `[reasons, remedies, notes, delivery]`, and each of the four is
-    a list of indexes into `texts`. Commands contain the placeholders `TOPIC SUBSCRIPTION`, so that several
-    rows can share a text.
+    `texts` contains each text once. Each subscription has a row `[reasons, remedies, notes, delivery]`. Each
+    of the four items is a list of indexes into `texts`. Commands contain the placeholders `TOPIC
+    SUBSCRIPTION`, so that several rows can share a text.
     """
     numbers: dict[str, int] = {}
 
@@ -173,7 +174,8 @@ def _of_delivery(now: Diagnosis) -> Iterator[str]:
     if delivery.code.until:
         yield with_names(f"until {delivery.code.until}", "TOPIC", "SUBSCRIPTION")
     if delivery.code.do:
-        # The same for all subscriptions of a code: a page of thousands has each text once.
+        # This text is the same for all subscriptions with the same code. A page of thousands of subscriptions
+        # then contains each text once.
         yield "\n".join(["what helps:", *delivery.code.steps("TOPIC", "SUBSCRIPTION")])
 
 

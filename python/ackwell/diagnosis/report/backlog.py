@@ -1,4 +1,4 @@
-"""Draw the map of a backlog: the acknowledged entries, and which of them a restart loses."""
+"""Draw the map of a backlog: acknowledged entries, and entries whose acknowledgment a restart loses."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ BLOCK_COUNT: Final = 20
 
 
 def line_of(diagnosis: Diagnosis) -> Line:
-    """Return the line of the entries after the mark-delete position."""
+    """Return a `Line` of the existing entries after the mark-delete position."""
     return Line.beyond(diagnosis.stats.ledgers, diagnosis.stats.mark_delete_position)
 
 
 def blocks(diagnosis: Diagnosis) -> list[tuple[str, str]]:
     """Return block characters that show the share of acknowledged entries along the backlog.
 
-    The characters are in groups `(kind, characters)`. The kind is `lost` if a restart loses acknowledged
-    entries in this part of the backlog, else `kept`.
+    The characters are in groups `(kind, characters)`. The kind is `lost` if a restart loses acknowledgments
+    in this part of the backlog, else `kept`.
     """
     line = line_of(diagnosis)
     if not line.length:
@@ -56,7 +56,7 @@ def _coming_back(diagnosis: Diagnosis) -> PositionRangeSet | None:
 
 
 def backlog_figure(diagnosis: Diagnosis, *, in_detail: bool) -> Figure:
-    """Draw the map: one row per ledger, or per several ledgers, coloured by state."""
+    """Draw the map: each row is one ledger, or several ledgers, and each entry is coloured by its state."""
     from bokeh.models import ColumnDataSource, FactorRange, HoverTool, NumeralTickFormatter, Quad, Range1d
     from bokeh.plotting import figure
 
@@ -82,7 +82,7 @@ def backlog_figure(diagnosis: Diagnosis, *, in_detail: bool) -> Figure:
                 "right": layer.right.astype(np.int32),
             }
         )
-        # `plot.quad` would make three more glyphs, for selections, which the page does not have.
+        # `plot.quad` would add three more glyphs for selections. The page has no selections.
         glyph = Quad(
             left="left",
             right="right",
@@ -101,7 +101,7 @@ def backlog_figure(diagnosis: Diagnosis, *, in_detail: bool) -> Figure:
 
 
 def history_figure(history: Sequence[Diagnosis]) -> Figure:
-    """Draw the ranges, the backlog and the predicted loss over the times of the dumps."""
+    """Draw the number of ranges, the backlog and the predicted loss over the times of the dumps."""
     from bokeh.models import DatetimeTickFormatter, NumeralTickFormatter
     from bokeh.plotting import figure
 
@@ -143,7 +143,7 @@ def history_figure(history: Sequence[Diagnosis]) -> Figure:
 
 
 def _acknowledged(diagnosis: Diagnosis, line: Line) -> Iterator[Layer]:
-    """Yield two layers of acknowledged ranges: those that survive a restart, and those that it loses."""
+    """Yield two layers of acknowledged ranges: those that a restart keeps, and those that it loses."""
     left, right = line.runs(diagnosis.stats.individually_deleted)
     lost = np.zeros(len(left), np.bool_)
     coming_back = _coming_back(diagnosis)
