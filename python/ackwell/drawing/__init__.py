@@ -1,7 +1,7 @@
-"""The display of values: HTML in a notebook, Rich in a terminal.
+"""Display values as HTML in notebooks, and with Rich in terminals.
 
-A `Drawing` holds the displayed content: numbers, table rows, and the acknowledged entries of a map.
-`ledger_map` draws the map, also for the HTML report.
+A `Drawing` has the displayed content of a value: numbers, the rows of a table, and the acknowledged entries
+for a map. `ledger_map` draws the map. The HTML report of `ackwell doctor` also uses `ledger_map`.
 """
 
 from __future__ import annotations
@@ -19,12 +19,15 @@ if TYPE_CHECKING:
 
 
 class Drawn:
-    """A base class that shows a value's `drawing`. Notebooks call `_repr_html_`, Rich calls `__rich__`."""
+    """A base class for values with a `drawing`. It shows the drawing in notebooks, and with Rich.
+
+    Notebooks call `_repr_html_`, and Rich calls `__rich__`.
+    """
 
     __slots__ = ()
 
     def drawing(self) -> Drawing:
-        """Return the displayed content of the value."""
+        """Return the content to display for the value."""
         raise NotImplementedError
 
     def _repr_html_(self) -> str:
@@ -36,7 +39,7 @@ class Drawn:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """The displayed content of a value.
+    """The content to display for a value: a title, numbers, a map of ledgers and a table.
 
     >>> print(Drawing("Cursor at 3:0", {"ranges": 2}).html())
     <div><b>Cursor at 3:0</b><table><tr><td>ranges</td><td>2</td></tr></table></div>
@@ -45,14 +48,14 @@ class Drawing:
     title: str
     numbers: Mapping[str, object]
     line: Line | None = None
-    """The ledgers of the map; None for a drawing without a map."""
+    """The entries that the map shows; None if the drawing has no map."""
     ranges: PositionRangeSet | None = None
-    """The acknowledged positions on the map."""
+    """The acknowledged positions. The map shows those that are on `line`."""
     rows: Sequence[Mapping[str, object]] = ()
     """The rows of a table below the map; all rows have the same keys."""
 
     def html(self) -> str:
-        """Return the drawing as HTML in the colours of the surrounding page. O(ranges)."""
+        """Return the drawing as HTML. Texts have the colours of the surrounding page. O(ranges)."""
         parts = [f"<b>{_html(self.title)}</b>"]
         parts.append(_table([(f"<td>{_html(key)}</td>", [value]) for key, value in self.numbers.items()]))
         if self.line is not None and self.ranges is not None:
@@ -65,7 +68,7 @@ class Drawing:
         return f"<div>{''.join(parts)}</div>"
 
     def on_a_terminal(self) -> RenderableType:
-        """Return the drawing for Rich. O(ranges)."""
+        """Return the drawing as an object that Rich prints. O(ranges)."""
         from rich.console import Group
         from rich.table import Table
         from rich.text import Text
@@ -90,7 +93,7 @@ class Drawing:
 def of_ranges(ranges: PositionRangeSet) -> Drawing:
     """Return the drawing of a range set.
 
-    It shows each ledger from the first to the last entry in the ranges.
+    The map shows each ledger from its first entry in the ranges to its last entry in the ranges.
     """
     from ackwell.drawing.ledger_map import Line
 
@@ -109,6 +112,6 @@ def _html(value: object) -> str:
 
 
 def _printable(value: object) -> str:
-    """Return the text of a value with control characters escaped, because client names may contain them."""
+    """Return the text of a value. Control characters, which names of clients may contain, are escaped."""
     text = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
     return text if text.isprintable() else repr(text)

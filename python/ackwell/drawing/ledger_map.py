@@ -1,8 +1,8 @@
-"""The map of ledgers: one row for each ledger, with its acknowledged entries.
+"""The map of ledgers. It has one row for each ledger, and shows which entries are acknowledged.
 
-The entries of all ledgers form one line, ledger after ledger. Each run of acknowledged entries is drawn as a
-rectangle. If the rectangles would be thinner than a pixel, the line is divided into bins of equal width, and
-each bin shows the share of its entries that are acknowledged.
+The entries of all ledgers are arranged as one line, ledger after ledger. The map draws each run of
+acknowledged entries as a rectangle. If a row has too many runs, the line is divided into bins of equal width,
+and each bin shows the share of its entries that are acknowledged.
 """
 
 from __future__ import annotations
@@ -20,39 +20,39 @@ if TYPE_CHECKING:
     from ackwell.arrays import Int64s
     from ackwell.position import Position
 
-# These colours are distinguishable for colour-blind readers and on white and black pages.
+# Colour-blind readers can distinguish these colours, on white pages and on black pages.
 UNACKED: Final = "#8a8f9c"
 ACKED: Final = "#2a9d8f"
 
 BLOCKS: Final = " ▁▂▃▄▅▆▇█"
 BLOCK_COUNT: Final = 40
-"""The number of blocks in a terminal row."""
+"""The number of block characters in the longest row on a terminal."""
 ROWS: Final = 32
-"""The maximum number of rows; more ledgers share rows."""
+"""The maximum number of rows of a map. If there are more ledgers, several ledgers share a row."""
 BINS: Final = 160
-"""The number of columns of a coarse map."""
+"""The average number of bins per row, in a map that is divided into bins."""
 
 WIDTH: Final = 720
-"""The width of the map in SVG units: pixels, if the page is wide enough."""
+"""The width of the map in SVG units. A unit is a pixel if the page is wide enough."""
 ROW_HEIGHT: Final = 16
-"""The height of a row in pixels. 80 % of it are drawn, and the rest separates the rows."""
+"""The height of a row in pixels. The rectangles take 80 % of the height, and the rest separates the rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """The entries of several ledgers, arranged as one line. An offset on the line is a number of entries."""
+    """The entries of several ledgers, arranged as one line. An offset on the line counts entries from 0."""
 
     ledger_ids: Int64s
     first: Int64s
-    """The id of the first entry on the line, for each ledger."""
+    """For each ledger, the id of the first of its entries that are on the line."""
     starts: Int64s
-    """The offset at which each ledger starts on the line, and then the offset of the line's end."""
+    """For each ledger, the offset at which it starts on the line. The last item is the end of the line."""
 
     @classmethod
     def of(cls, rows: Iterable[tuple[int, int, int]]) -> Line:
-        """Return the line of the given entries. Each row is `(ledger_id, first, end)`.
+        """Return the line of the entries in `rows`. Each row is `(ledger_id, first, end)`.
 
-        A row contains the entries from `first` to `end - 1`. Rows without entries are skipped.
+        A row has the entries `first` to `end - 1` of a ledger. Rows without entries are skipped.
         """
         some = [row for row in rows if row[1] < row[2]]
         ids, first, ends = np.array(some, dtype=np.int64).reshape(-1, 3).T
@@ -69,7 +69,10 @@ class Line:
 
     @classmethod
     def within(cls, ranges: PositionRangeSet) -> Line:
-        """Return the line of each ledger from its first to its last entry in the ranges."""
+        """Return a line of all ledgers in the ranges.
+
+        Each ledger is on the line from its first entry in the ranges to its last entry in the ranges.
+        """
         spans: dict[int, tuple[int, int, int]] = {}
         for ledger_id, lower, upper in zip(*(each.tolist() for each in ranges.to_arrays()), strict=True):
             spans[ledger_id] = (ledger_id, spans.get(ledger_id, (0, lower + 1))[1], upper + 1)
@@ -81,9 +84,9 @@ class Line:
         return int(self.starts[-1])
 
     def runs(self, ranges: PositionRangeSet) -> tuple[Int64s, Int64s]:
-        """Return the start and end offset of each range on the line.
+        """Return two arrays: the offsets at which the ranges start on the line, and those at which they end.
 
-        Positions outside the line are skipped.
+        Positions that are not on the line are skipped.
         """
         ledger_ids, lowers, uppers = ranges.to_arrays()
         if not len(self.ledger_ids) or not len(ledger_ids):
@@ -98,9 +101,9 @@ class Line:
 
     @property
     def row_starts(self) -> Int64s:
-        """The offset at which each row of the map starts, and then the offset of the line's end.
+        """For each row of the map, the offset at which it starts. The last item is the end of the line.
 
-        A map has at most `ROWS` rows of whole ledgers.
+        A row has one or more whole ledgers. A map has at most `ROWS` rows.
         """
         if not len(self.ledger_ids):
             return np.zeros(1, np.int64)
@@ -108,7 +111,7 @@ class Line:
 
     @property
     def row_names(self) -> list[str]:
-        """The name of each row: its ledger id, or its first and last ledger id."""
+        """The name of each row of the map: its ledger id, or its first and last ledger id."""
         step = self._step
         rows = [self.ledger_ids[start : start + step] for start in range(0, len(self.ledger_ids), step)]
         return [str(ids[0]) if len(ids) == 1 else f"{ids[0]}…{ids[-1]}" for ids in rows]
@@ -118,7 +121,7 @@ class Line:
         return -(-len(self.ledger_ids) // ROWS) or 1
 
     def densest_row(self, ranges: PositionRangeSet) -> int:
-        """Return the number of runs in the row that has the most."""
+        """Return the number of runs of `ranges` in the row that has the most runs."""
         left, _ = self.runs(ranges)
         if not len(left):
             return 0
@@ -127,7 +130,10 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """Runs of entries in one colour. `bottom` and `top` are heights as shares of the row's height."""
+    """Runs of entries that are drawn in one colour.
+
+    `left` and `right` are offsets on the line. `bottom` and `top` are shares of the height of a row.
+    """
 
     label: str
     colour: str
@@ -139,24 +145,24 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Rectangles:
-    """The rectangles of one layer, each within one row."""
+    """The rectangles of one layer. A rectangle does not extend over several rows."""
 
     label: str
     colour: str
     row: Int64s
     left: Int64s
-    """The left edge of each rectangle: its distance from the start of the row, in entries."""
+    """The distance of each rectangle's left edge from the start of its row, in entries."""
     right: Int64s
     bottom: NDArray[np.float64]
-    """The lower edge of each rectangle, as a share of the row's height. A bin with several layers shows them
-    one above the other, because a mixed colour would be hard to read."""
+    """The lower edge of each rectangle, as a share of the row's height. If a bin has several layers, their
+    rectangles are one above the other, because a mixed colour would be hard to read."""
     top: NDArray[np.float64]
 
 
 def rectangles(line: Line, layers: Sequence[Layer], *, in_detail: bool) -> Iterator[Rectangles]:
-    """Yield the rectangles of the background, and then those of each layer.
+    """Yield the rectangles of the background, and then the rectangles of each layer.
 
-    A layer has one rectangle for each run if the map is drawn `in_detail`, else one for each bin.
+    With `in_detail`, a layer has one rectangle for each of its runs. Otherwise it has one for each bin.
     """
     starts = line.row_starts
     if not in_detail:
@@ -169,9 +175,10 @@ def rectangles(line: Line, layers: Sequence[Layer], *, in_detail: bool) -> Itera
 
 
 def html(line: Line, ranges: PositionRangeSet) -> str:
-    """Return the map as HTML: ledger names and an SVG image, at most some hundred kilobytes. O(ranges).
+    """Return the map as HTML: the names of the rows and an SVG image. O(ranges).
 
-    On a narrow page the image is narrower. The text and the height of the rows do not change.
+    The HTML has at most some hundred kilobytes. On a narrow page the image is narrower, but the size of the
+    text and the height of the rows stay the same.
     """
     if not line.length:
         return ""
@@ -199,7 +206,7 @@ def html(line: Line, ranges: PositionRangeSet) -> str:
 
 
 def rows_of_blocks(line: Line, ranges: PositionRangeSet) -> Iterator[tuple[str, str]]:
-    """Yield for each row its name and a text of block characters for the acknowledged shares."""
+    """Yield the name of each row, and a text of block characters that show the acknowledged shares."""
     starts, runs = line.row_starts, line.runs(ranges)
     widest = int(np.diff(starts).max(initial=1))
     for name, start, end in zip(line.row_names, starts[:-1].tolist(), starts[1:].tolist(), strict=True):
@@ -208,15 +215,18 @@ def rows_of_blocks(line: Line, ranges: PositionRangeSet) -> Iterator[tuple[str, 
 
 
 def blocks(share: NDArray[np.float64]) -> str:
-    """Return a block character for each share. Only a share of 1 is a full block, and only 0 an empty one."""
+    """Return a text with one block character for each share.
+
+    The block is full only if the share is 1, and empty only if the share is 0.
+    """
     steps = np.where(share <= 0, 0, np.where(share >= 1, 8, np.clip(np.rint(share * 8), 1, 7)))
     return "".join(BLOCKS[step] for step in steps.astype(np.int64).tolist())
 
 
 def covered(left: Int64s, right: Int64s, edges: NDArray[np.float64] | Int64s) -> NDArray[np.float64]:
-    """Return for each bin the share that runs cover. A bin is the interval between two successive `edges`.
+    """Return for each bin the share of its entries that are in runs. Successive `edges` delimit the bins.
 
-    The runs from `left` to `right` are sorted and do not touch.
+    Run `i` is from `left[i]` to `right[i]`. The runs must be sorted and must not touch each other.
     """
     marks = np.empty(2 * len(left) + 1, np.float64)
     totals = np.zeros(2 * len(left) + 1, np.float64)
@@ -230,9 +240,10 @@ def covered(left: Int64s, right: Int64s, edges: NDArray[np.float64] | Int64s) ->
 
 
 def _stacked(layers: Iterable[Layer], edges: Int64s) -> Iterator[Layer]:
-    """Yield layers with one run for each bin. The height of a run is the layer's share of the bin.
+    """Convert each layer to a layer with one run per bin.
 
-    In each bin, the runs of the layers are one above the other.
+    The height of a run is the share of the bin's entries that are in the original layer. In each bin, the
+    runs of the layers are one above the other.
     """
     bottom = np.zeros(len(edges) - 1)
     for layer in layers:
@@ -245,7 +256,7 @@ def _stacked(layers: Iterable[Layer], edges: Int64s) -> Iterator[Layer]:
 def _split(
     left: Int64s, right: Int64s, heights: tuple[NDArray[np.float64], NDArray[np.float64]], row_starts: Int64s
 ) -> tuple[Int64s, Int64s, tuple[NDArray[np.float64], NDArray[np.float64]]]:
-    """Split runs that cross the end of a row, so that each run is within one row."""
+    """Split each run that continues in the next row. Return the starts, ends and heights of all runs."""
     bottom, top = (np.broadcast_to(height, left.shape) for height in heights)
     row = np.searchsorted(row_starts, left, side="right") - 1
     ends = row_starts[np.minimum(row + 1, len(row_starts) - 1)]

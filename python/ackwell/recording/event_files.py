@@ -1,10 +1,11 @@
-"""Event files that rotate: JSON lines, or Parquet with PyArrow, and separate files of payloads.
+"""Write events to files of JSON lines or Parquet, and payloads to separate files.
 
-A Parquet file cannot be read until it is closed. The current file therefore contains JSON lines until it is
-full or the recording ends. A killed recorder does not lose these events.
+When a file is full, the next file begins. A Parquet file cannot be read until it is closed. So the current
+file has JSON lines until it is full or the recording ends, and only then it is converted to Parquet. A killed
+recorder does not lose the events in these lines. Parquet needs PyArrow.
 
 A bounded queue passes the events to a writer thread, so traffic never waits for the disk. If the disk is too
-slow, events are dropped. A `gap` event contains their number.
+slow, events are dropped, and a `gap` event records the number of dropped events.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ if TYPE_CHECKING:
 Format = Literal["jsonl", "parquet"]
 
 QUEUE_MAX: Final = 200_000
-"""The maximum number of events that wait to be written: tens of MB."""
+"""The maximum number of events that wait to be written. They take tens of MB."""
 
 PARQUET_EVENTS_MAX: Final = 50_000
-"""The maximum number of events of a Parquet file. Until the file is written, its events are in memory, and in
-a file of JSON lines on disk."""
+"""The maximum number of events in a Parquet file. Its events are kept in memory until the Parquet file is
+written."""
 
 PAYLOAD_BYTES_MAX: Final = 256 << 20
-"""The maximum size of payloads that wait to be written; further payloads are dropped."""
+"""The maximum total size of the payloads that wait to be written. Further payloads are dropped."""
 
 _PAUSE_S: Final = 0.05
 
@@ -44,7 +45,7 @@ log = logging.getLogger("ackwell.recording")
 
 
 class EntryPayload(NamedTuple):
-    """An entry with its bytes, a line of the payload file."""
+    """An entry that becomes a line of the payload file, with the bytes of the entry."""
 
     topic: str
     position: tuple[int, int]
@@ -52,7 +53,10 @@ class EntryPayload(NamedTuple):
 
 
 class EventFiles:
-    """A folder of event files of at most `events_per_file` events; the first is `events-000001.jsonl`."""
+    """A folder to which event files are written. Each file has at most `events_per_file` events.
+
+    In a new folder, the first file is `events-000001.jsonl`.
+    """
 
     def __init__(
         self,
@@ -74,7 +78,7 @@ class EventFiles:
         self._payload_bytes = 0
         self._payload_file: IO[bytes] | None = None
         self._rows: list[Event] = []
-        """The events of the current file, for Parquet."""
+        """The events of the current file; empty if the format is not Parquet."""
         self._dropped = 0
         self._written = 0
         _complete_parquet(self._folder)
@@ -99,14 +103,20 @@ class EventFiles:
         self.close()
 
     def write(self, event: Event) -> None:
-        """Queue an event; it is dropped if the queue is full or writing failed."""
+        """Add an event to the queue.
+
+        The event is dropped if the queue is full, or if an earlier write failed.
+        """
         if len(self._queue) >= self._queue_max or self._error is not None:
             self._dropped += 1
         else:
             self._queue.append(event)
 
     def keep_payload(self, topic: str, position: tuple[int, int], data: bytes) -> None:
-        """Queue the bytes of an entry; they are dropped if the queue is full or writing failed."""
+        """Add the bytes of an entry to the queue.
+
+        They are dropped if the queue is full, or if an earlier write failed.
+        """
         if self._payload_bytes + len(data) <= PAYLOAD_BYTES_MAX and self._error is None:
             self._payload_bytes += len(data)
             self._queue.append(EntryPayload(topic, position, data))
@@ -125,7 +135,7 @@ class EventFiles:
 
     @property
     def dropped(self) -> int:
-        """The number of dropped events that no gap event has reported yet."""
+        """The number of dropped events that are not yet counted in a gap event."""
         return self._dropped
 
     def _run(self) -> None:
@@ -187,15 +197,17 @@ class EventFiles:
         self._payload_bytes -= sum(len(each.data) for each in payloads)
 
     def _write_parquet(self) -> None:
-        """Replace the JSON lines of the current file by Parquet.
+        """Replace the current file of JSON lines by a Parquet file.
 
-        Readers ignore a name that begins with `_`, so they never read both files.
+        Before the Parquet file gets its final name, the file of JSON lines gets a name that begins with `_`.
+        Readers ignore such names, so they never read the same events twice.
         """
         from ackwell.replay.table_schemas import EVENTS, arrow_schema
 
         arrow, parquet = _pyarrow()
         hidden = self._path.with_name(f"_{self._path.stem}.parquet")
-        # A later run into the same folder numbers its events from 1 again, so the name orders the files.
+        # A later run that records to the same folder numbers its events from 1 again. The column `file`
+        # orders the events of different files.
         rows = [event._replace(file=self._path.stem)._asdict() for event in self._rows]
         self._rows = []
         parquet.write_table(
@@ -206,7 +218,7 @@ class EventFiles:
         lines.unlink()
 
     def _cut_torn_line(self) -> None:
-        """Truncate the file after its last complete line, so that it can be replayed."""
+        """Remove an incomplete last line from the current file, so that the file can be replayed."""
         with suppress(OSError):
             if self._file is not None:
                 data = self._path.read_bytes()
@@ -222,10 +234,10 @@ class EventFiles:
 
 
 def _complete_parquet(folder: Path) -> None:
-    """Complete an interrupted replacement of JSON lines by Parquet."""
+    """Complete the replacement of JSON lines by Parquet files that an earlier run did not finish."""
     for hidden in folder.glob("_events-*.parquet"):
         if (folder / hidden.name[1:]).with_suffix(".jsonl").exists():
-            # It may be incomplete. The lines are complete.
+            # The Parquet file may be incomplete. The file of JSON lines has all its events.
             hidden.unlink()
         else:
             hidden.rename(folder / hidden.name[1:])

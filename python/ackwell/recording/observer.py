@@ -1,9 +1,9 @@
-"""The observer of a connection: converts its frames to publish, delivery, acknowledgment and other events.
+"""The observer of a connection. It converts frames to publish, delivery, acknowledgment and other events.
 
 The observer does no I/O. It records a publish when the broker sends the receipt, and a seek or the end of a
-transaction when the broker answers. It records an acknowledgment when the client sends it, because most
-clients request no answer. For each new subscription, the observer passes one request for the subscription's
-position to the proxy, which sends it to the broker.
+transaction when the broker answers the command. It records an acknowledgment when the client sends it,
+because most clients do not request an answer. For each new subscription, the observer passes a request for
+the position of the subscription to the proxy. The proxy sends the request to the broker.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ if TYPE_CHECKING:
     from ackwell.recording.recording import Recording, UpstreamBroker
 
 FIRST_OWN_REQUEST_ID: Final = 1 << 62
-"""The request id of the proxy's first own request; the request ids of clients begin at 0."""
+"""The request ids of the proxy's own requests begin at this number. Those of clients begin at 0."""
 
 
 MessageHandler = Callable[["ConnectionObserver", Any, bytes], None]
-"""A function that records the events of one message. It takes the observer, the message and its payload."""
+"""A function that records the events of one protocol message. Its arguments are the observer, the message and
+the payload."""
 
 
 _FREQUENT: Final[dict[int, str]] = {
@@ -40,12 +41,13 @@ _FREQUENT: Final[dict[int, str]] = {
     CommandType.MESSAGE: "CommandMessage",
     CommandType.ACK: "CommandAck",
 }
-"""Maps each frequent command to its message type, without a look-up in the table of all commands."""
+"""Maps each frequent command to the name of its message type. For these commands, no look-up in the table of
+all commands is needed."""
 
 _ANSWERS: Final = frozenset(
     {CommandType.SUCCESS, CommandType.ERROR, CommandType.GET_LAST_MESSAGE_ID_RESPONSE}
 )
-"""The types of answers that may answer a request of the proxy instead of a request of the client."""
+"""The types of frames that can be an answer to a request of the proxy. Other answers are for the client."""
 
 
 class ObservedConsumer(NamedTuple):
@@ -56,14 +58,14 @@ class ObservedConsumer(NamedTuple):
     name: str
     type: str
     number: int
-    """The consumer's number in the order of opening."""
+    """The number of the consumer. The consumers of a recording are numbered in the order of their opening."""
     durable: bool
     """Whether the subscription is durable. A subscription that is not durable, such as a reader's, ends with
     its last consumer."""
 
 
 class SentMessage(NamedTuple):
-    """A message that a producer has sent, and for which the broker has not sent the receipt yet."""
+    """A message that a producer has sent. The broker has not sent the receipt for it yet."""
 
     topic: str
     published_entries: PublishedEntry
@@ -76,9 +78,9 @@ class SentMessage(NamedTuple):
 class ConnectionObserver:
     """The observer of one connection. It reads the frames of both directions in order.
 
-    `ask` sends a request of the proxy to the `upstream` broker. `from_broker` returns the frames to forward
-    to the client. It removes the answers to the proxy's requests. It delays the answer to a SUBSCRIBE until
-    the position of the subscription is known.
+    The observer calls `ask` to send a request of the proxy to the `upstream` broker. `from_broker` returns
+    the frames to forward to the client: it removes the answers to the requests of the proxy, and delays the
+    answer to a SUBSCRIBE until the position of the subscription is known.
     """
 
     def __init__(self, recording: Recording, ask: Callable[[bytes], None], upstream: UpstreamBroker) -> None:
@@ -89,11 +91,13 @@ class ConnectionObserver:
         self._consumers: dict[int, ObservedConsumer] = {}
         self._sent: dict[tuple[int, int], SentMessage] = {}
         self._on_success: dict[int, Callable[[], None]] = {}
-        """Maps a request id to the call that records its success."""
+        """Maps the id of a client's request to a function that records the success of the request."""
         self._held: dict[int, tuple[ObservedConsumer, Frame | None]] = {}
-        """Maps a request id of the proxy to a consumer and the delayed answer to the consumer's SUBSCRIBE."""
+        """Maps the id of a request for a position to the consumer and the delayed answer to its SUBSCRIBE.
+        The answer is None if the position is requested again later."""
         self._opening: dict[int, tuple[int, partial[ObservedConsumer]]] = {}
-        """Maps the request id of a SUBSCRIBE to the consumer's id and the consumer without its number."""
+        """Maps the request id of a SUBSCRIBE to the consumer's id and a function that takes the consumer's
+        number and returns the consumer."""
         self._questions = FIRST_OWN_REQUEST_ID
         self._is_unreadable = False
 
@@ -119,10 +123,11 @@ class ConnectionObserver:
         return (given,)
 
     def broker_lost(self) -> None:
-        """Record that the connection to the broker was lost; request the positions again later.
+        """Record that the connection to the broker was lost.
 
-        A crashed broker may have lost recorded acknowledgments. If the proxy has no other connection to the
-        broker, the loss may affect every subscription that was opened on it, with or without a consumer.
+        The broker may have crashed and lost recorded acknowledgments. So the positions of the connection's
+        subscriptions count as unknown, and are requested again when consumers connect. If the proxy has no
+        other connection to the broker, this applies to every subscription that was opened on the broker.
         """
         lost = {(each.topic, each.subscription) for each in self._consumers.values()}
         if not self.upstream.connections:
@@ -135,22 +140,25 @@ class ConnectionObserver:
             )
 
     def broker_back(self) -> None:
-        """Record a gap if the proxy had no connection to the broker for a time before this one."""
+        """Record a gap if subscriptions were opened on the broker before this connection.
+
+        The proxy then had no connection to the broker for some time, and the broker may have restarted.
+        """
         if self.upstream.opened:
             self._recording.record_gap("whether the broker restarted while no connection to it existed")
 
     def closed(self) -> None:
-        """Record that the connection and its consumers are closed."""
+        """Record that the consumers are closed, because the connection is closed."""
         for consumer_id, consumer in self._consumers.items():
             self._closed(consumer_id, consumer)
         self._consumers.clear()
 
     def observe(self, given: Frame, note: MessageHandler) -> None:
-        """Observe a frame with the handler of its type."""
+        """Parse a frame, and pass its message to `note`, the handler of its type."""
         if self._is_unreadable:
             return
         try:
-            # Inlined, because it runs for every message and every receipt.
+            # The code of `Frame.command` and `decode` is repeated here, because it runs for every message.
             data, start, behind_command, end = given
             command = data[start + 8 : behind_command]
             number, body = split(command)
@@ -162,7 +170,7 @@ class ConnectionObserver:
             self._unreadable(error)
 
     def _read(self, given: Frame) -> Any:
-        """Return the message of a frame; None if the frame is invalid. Later frames are then ignored, too."""
+        """Return the message of a frame. If the frame is invalid, return None and ignore all later frames."""
         try:
             return decode(given.command).message
         except FrameError as error:
@@ -260,7 +268,7 @@ class ConnectionObserver:
     def _ack(self, command: Any, _: bytes) -> None:
         consumer = self._consumers.get(command.consumer_id)
         if consumer is None or (command.ack_type and consumer.type in ("Shared", "Key_Shared")):
-            # The broker ignores such an acknowledgment, and answers it with success.
+            # A broker ignores such an acknowledgment, but answers with success.
             return
         transaction = None
         if command.HasField("txnid_most_bits"):
@@ -294,7 +302,8 @@ class ConnectionObserver:
             return
         position = position_of(command.message_id)
         if not command.HasField("message_id") or min(position) < 0 or max(position) >= 2**62:
-            # A seek to a time or to an end: request the position when the consumer subscribes again.
+            # The seek is to a time, to the earliest or to the latest message, so its position is unknown.
+            # Request the position when the consumer subscribes again.
             self._on_success[command.request_id] = partial(
                 self._recording.known_subscriptions.discard, (consumer.topic, consumer.subscription)
             )
@@ -321,7 +330,10 @@ class ConnectionObserver:
             self._closed(command.consumer_id, consumer)
 
     def _closed(self, consumer_id: int, consumer: ObservedConsumer) -> None:
-        """Record a closed consumer. A subscription that is not durable ends with its last consumer."""
+        """Record that a consumer is closed.
+
+        If the subscription is not durable and has no other consumer, also record the end of the subscription.
+        """
         self._record(consumer, Kind.CONSUMER_CLOSE)
         if not consumer.durable:
             readers = self._recording.readers[consumer.topic, consumer.subscription]
@@ -350,7 +362,7 @@ class ConnectionObserver:
         self._recording.consumers += 1
         consumer = numbered(number=self._recording.consumers)
         if not consumer.durable:
-            # A client may open a consumer again without closing it.
+            # This is a set, because a client may open a consumer again without closing it first.
             self._recording.readers[consumer.topic, consumer.subscription].add((self, consumer_id))
         self._consumers[consumer_id] = consumer
         return self._opened(consumer_id, consumer, given)
@@ -358,7 +370,8 @@ class ConnectionObserver:
     def _opened(self, consumer_id: int, consumer: ObservedConsumer, given: Frame) -> list[Frame]:
         """Record a new consumer; return the frames to forward to the client.
 
-        If the position of the subscription is unknown, request the position first and return no frames.
+        If the position of the subscription is unknown, request the position instead, and return no frames.
+        The consumer is then recorded when the position is known.
         """
         name = consumer.topic, consumer.subscription
         self.upstream.opened.add(name)
@@ -378,10 +391,10 @@ class ConnectionObserver:
     def _on_contradiction(
         self, consumer_id: int, consumer: ObservedConsumer, position: tuple[int, int], before: AckedEntry
     ) -> None:
-        """Record a gap, because the broker delivered acknowledged messages.
+        """Record a gap, because the broker delivered messages at `position` that were acknowledged before.
 
-        If it delivered an entry that is acknowledged as a whole, request the position again. A loss of parts
-        of batches does not move it.
+        If the whole entry was acknowledged, request the position of the subscription again. If only a part of
+        a batch was acknowledged, the position did not move back.
         """
         name = consumer.topic, consumer.subscription
         is_part = before.ack_set is not None
@@ -464,7 +477,7 @@ class ConnectionObserver:
         CommandType.ADD_SUBSCRIPTION_TO_TXN: _add_subscriptions,
         CommandType.END_TXN: _end,
     }
-    """The handlers of client commands; other commands are forwarded unread."""
+    """Maps each client command to its handler. Commands without a handler are forwarded without parsing."""
 
     broker_handlers: ClassVar[dict[int, MessageHandler]] = {
         CommandType.SEND_RECEIPT: _receipt,
@@ -476,7 +489,7 @@ class ConnectionObserver:
 
 
 def _text(value: str | bytes) -> str:
-    """Return a text of a nested message; `FrameError` for bytes that are not UTF-8."""
+    """Return a text field of a nested message as `str`. Raises `FrameError` if it is not UTF-8."""
     if isinstance(value, bytes):
         raise FrameError(f"{value!r} is not UTF-8")
     return value

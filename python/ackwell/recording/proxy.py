@@ -1,10 +1,11 @@
-"""The recording proxy: accepts clients and connects each client to the broker.
+"""The recording proxy. It accepts clients, and opens a connection to the broker for each client connection.
 
-It rewrites the addresses in lookup answers, so that clients use the proxy for every topic. It opens a port
-for each broker that an answer names. All other frames are forwarded unchanged and in order.
+The proxy replaces the broker addresses in answers by its own, so that clients use the proxy for every topic.
+It opens a port for each broker whose address is in an answer. It forwards all other frames unchanged and in
+order.
 
-The broker may be a Pulsar proxy. The answers of a Pulsar proxy tell clients to connect to it again and to
-name the broker in CONNECT. The recording proxy does not change these addresses.
+A Pulsar proxy can be in the place of the broker. After a lookup, a client connects to the Pulsar proxy again,
+and CONNECT contains the address of the broker. The recording proxy does not replace these addresses.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("ackwell.recording")
 
 BUFFER_BYTES = 1 << 20
-"""The maximum number of bytes that wait for a slow side. Then the proxy stops reading from the other side."""
+"""The maximum number of bytes that wait until a slow client or broker reads them. When there are more, the
+proxy stops reading from the other side of the connection."""
 
 _ADDRESSES = {
     CommandType.LOOKUP_RESPONSE: ("brokerServiceUrl", "brokerServiceUrlTls"),
@@ -35,15 +37,15 @@ _ADDRESSES = {
     CommandType.CLOSE_CONSUMER: ("assignedBrokerServiceUrl", "assignedBrokerServiceUrlTls"),
     CommandType.TOPIC_MIGRATED: ("brokerServiceUrl", "brokerServiceUrlTls"),
 }
-"""Maps each command with a broker's address to the names of its two address fields: without and with TLS."""
+"""Maps each command that contains a broker's address to its two address fields: without TLS, and with TLS."""
 
 
 class Proxy:
-    """A recording proxy in front of a broker, in the running event loop.
+    """A recording proxy between clients and the broker at `broker_url`. It uses the running event loop.
 
-    With the server context `tls`, clients connect to the proxy with TLS. `trust` is the TLS context for
-    connections to brokers; by default it trusts the authorities of the system. Credentials of clients, such
-    as tokens, are forwarded unchanged and are not recorded.
+    If `tls` is given, clients connect to the proxy with TLS, and `tls` is the server's context. `trust` is
+    the TLS context for connections to brokers. By default, it trusts the authorities of the system.
+    Credentials of clients, such as tokens, are forwarded unchanged and are not recorded.
     """
 
     def __init__(
@@ -67,7 +69,7 @@ class Proxy:
         self.links: set[ProxiedConnection] = set()
 
     async def start(self) -> None:
-        """Begin to listen, and record gap events for the facts that a proxy cannot observe."""
+        """Begin to listen. Also record a gap event that lists the facts which a proxy cannot observe."""
         self._recording.record_gap(
             "clients and operators that do not use this proxy, and ledgers that the broker trims"
         )
@@ -84,11 +86,14 @@ class Proxy:
 
     @property
     def url(self) -> str:
-        """The address of the proxy for clients."""
+        """The address to which clients connect."""
         return self.url_for(self._broker_url)
 
     def url_for(self, broker_url: str) -> str:
-        """Return the proxy's address for a broker, or the broker's address if it has no port in the proxy."""
+        """Return the address of the proxy's port for a broker.
+
+        If the proxy has no port for the broker, return the address of the broker.
+        """
         port = self._ports.get(broker_url)
         scheme = "pulsar" if self.tls is None else "pulsar+ssl"
         return broker_url if port is None else f"{scheme}://{self._host}:{port}"
@@ -98,7 +103,7 @@ class Proxy:
         return broker_url in self._ports
 
     async def listen_for(self, broker_url: str, port: int = 0) -> None:
-        """Open a port for a broker; `ValueError` for an invalid address."""
+        """Open a port for a broker, if there is none. Raises `ValueError` for an invalid address."""
         if broker_url in self._servers:
             return
         address_of(broker_url)
@@ -114,7 +119,7 @@ class Proxy:
 
 
 class ProxiedConnection:
-    """A client's connection together with its connection to the broker."""
+    """A client's connection to the proxy, and the proxy's connection to the broker for this client."""
 
     def __init__(self, proxy: Proxy, broker_url: str, recording: Recording) -> None:
         self.proxy = proxy
@@ -129,13 +134,14 @@ class ProxiedConnection:
         self._readdressing: asyncio.Task[None] | None = None
         self._queued_frames: list[Frame] = []
         self._unobserved: list[tuple[Frame, MessageHandler]] = []
-        """The frames that are forwarded but not observed yet, in order, each with its handler."""
+        """The frames that are queued or forwarded, but not observed yet. Each has its handler. They are in
+        order."""
         self.closed = False
         self._is_forwarded = False
-        """Whether a Pulsar proxy forwards this connection to a broker that the client named."""
+        """Whether a Pulsar proxy forwards this connection to the broker whose address is in CONNECT."""
 
     async def connect(self) -> None:
-        """Connect to the broker, and then send the queued frames of the client."""
+        """Connect to the broker. When the connection is open, the queued frames of the client are sent."""
         host, port, is_tls = address_of(self.broker_url)
         trust = self.proxy.trust if is_tls else None
         try:
@@ -148,7 +154,7 @@ class ProxiedConnection:
             self.close()
 
     def connected(self, transport: asyncio.Transport) -> None:
-        """Set the transport of the broker's side, and send the queued frames."""
+        """Set the transport of the connection to the broker, and send the queued frames of the client."""
         self.broker = transport
         if self.closed:
             transport.close()
@@ -156,11 +162,11 @@ class ProxiedConnection:
         self.flush()
 
     def to_broker(self, data: bytes) -> None:
-        """Queue bytes for the broker; the next `flush` of the open connection writes them."""
+        """Add bytes to the queue for the broker. `flush` writes them when the connection is open."""
         self._to_broker.append(data)
 
     def flush(self) -> None:
-        """Write the queued bytes of both sides, with one write per side."""
+        """Write the queued bytes to both sides, with one write per side."""
         for side, data in ((self.broker, self._to_broker), (self.client, self._to_client)):
             if data and side is not None:
                 if not side.is_closing():
@@ -168,7 +174,10 @@ class ProxiedConnection:
                 data.clear()
 
     def flush_and_observe(self) -> None:
-        """Write the queued bytes and then observe their frames; in this order, the peers wait less."""
+        """Write the queued bytes, and then observe their frames.
+
+        In this order, the client and the broker do not wait for the observer.
+        """
         self.flush()
         if self._unobserved:
             self._observe()
@@ -181,7 +190,7 @@ class ProxiedConnection:
             observe(each, note)
 
     def from_client(self, given: Frame) -> None:
-        """Queue a frame for the broker; `flush_and_observe` writes and then observes it."""
+        """Queue a frame from the client. `flush_and_observe` writes it to the broker, then observes it."""
         self._to_broker.append(given.raw)
         command_type = given.command_type
         if command_type == CommandType.CONNECT:
@@ -191,7 +200,10 @@ class ProxiedConnection:
             self._unobserved.append((given, note))
 
     def _name_broker(self, address: str) -> None:
-        """Store that a Pulsar proxy forwards this connection to the broker at `address`."""
+        """Note that a Pulsar proxy forwards this connection to the broker at `address`.
+
+        If `address` is empty, do nothing: CONNECT did not contain an address.
+        """
         if not address:
             return
         self._is_forwarded = True
@@ -202,15 +214,19 @@ class ProxiedConnection:
             self.count_connection()
 
     def count_connection(self) -> None:
-        """Count the connection to the broker; record a gap if all earlier connections to it were lost."""
+        """Count the new connection to the broker. Record a gap if all earlier connections to it were lost."""
         if not self.upstream.connections:
             self.observer.broker_back()
         self.upstream.connections += 1
 
     def from_broker(self, given: Frame) -> None:
-        """Queue a frame for the client; observe it first if it may be delayed or changed."""
+        """Queue a frame of the broker for the client.
+
+        If the observer may delay or remove the frame, or an address in it changes, observe it before.
+        """
         if self._readdressing is not None:
-            # A port is being opened for an address; later frames wait, so that their order stays.
+            # The proxy is opening a port for the address in an earlier frame. To keep the order, this frame
+            # waits.
             self._queued_frames.append(given)
             return
         command_type = given.command_type
@@ -230,7 +246,8 @@ class ProxiedConnection:
     def _readdress(self, given: Frame) -> None:
         command_type, message = decode(given.command)
         plain, tls = _ADDRESSES[CommandType(command_type)]
-        # Use TLS to the new broker as to this one, and from clients to the new port as to this one.
+        # If the connection to this broker uses TLS, so does that to the new broker. The same applies to the
+        # connections from clients.
         there = tls if address_of(self.broker_url).is_tls else plain
         here, other = (plain, tls) if self.proxy.tls is None else (tls, plain)
         url = getattr(message, there)
@@ -257,7 +274,7 @@ class ProxiedConnection:
         self.flush_and_observe()
 
     def close(self) -> None:
-        """Close both sides."""
+        """Close the connection to the client and the connection to the broker."""
         if self.closed:
             return
         self.flush_and_observe()
@@ -270,14 +287,14 @@ class ProxiedConnection:
 
 
 class _ConnectionSide(asyncio.Protocol):
-    """One side of a proxied connection."""
+    """One side of a proxied connection: the connection to the client, or that to the broker."""
 
     def __init__(self, link: ProxiedConnection) -> None:
         self.link = link
         self._reader = FrameReader(max_frame_bytes=1 << 30)
 
     def data_received(self, data: bytes) -> None:
-        """Forward the complete frames in the received bytes."""
+        """Split the received bytes into frames, and forward the complete ones."""
         try:
             for each in self._reader.feed(data):
                 self.frame_received(each)
@@ -287,31 +304,31 @@ class _ConnectionSide(asyncio.Protocol):
             self.link.close()
 
     def frame_received(self, given: Frame) -> None:
-        """Forward one frame."""
+        """Forward one frame to the other side."""
         raise NotImplementedError
 
     def other(self) -> asyncio.Transport | None:
-        """Return the transport of the other side; None before its connection is open."""
+        """Return the transport of the other side; None if its connection is not open yet."""
         raise NotImplementedError
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Also close the other side."""
+        """Close the other side, too."""
         self.link.close()
 
     def pause_writing(self) -> None:
-        """Stop reading from the other side until this side has written its queue."""
+        """Stop reading from the other side, because too many bytes wait to be written to this side."""
         _call_if_open(self.other(), "pause_reading")
 
     def resume_writing(self) -> None:
-        """Resume reading from the other side."""
+        """Read from the other side again, because the bytes for this side are written."""
         _call_if_open(self.other(), "resume_reading")
 
 
 class ClientSide(_ConnectionSide):
-    """The side of the client."""
+    """The connection from a client to the proxy."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Accept a client, and connect to the broker."""
+        """Accept a client, and start to connect to the broker."""
         assert isinstance(transport, asyncio.Transport)
         transport.set_write_buffer_limits(high=BUFFER_BYTES)
         self.link.client = transport
@@ -323,15 +340,15 @@ class ClientSide(_ConnectionSide):
         self.link.from_client(given)
 
     def other(self) -> asyncio.Transport | None:
-        """Return the broker's transport; None before its connection is open."""
+        """Return the broker's transport; None if the connection to the broker is not open yet."""
         return self.link.broker
 
 
 class BrokerSide(_ConnectionSide):
-    """The side of the broker."""
+    """The connection from the proxy to a broker."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Set the transport of the new connection to the broker."""
+        """Store the transport of the new connection to the broker, and count the connection."""
         assert isinstance(transport, asyncio.Transport)
         transport.set_write_buffer_limits(high=BUFFER_BYTES)
         self.link.count_connection()
@@ -342,14 +359,17 @@ class BrokerSide(_ConnectionSide):
         self.link.from_broker(given)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Close the client's side; if the broker closed the connection, record that its state may be lost."""
+        """Close the connection to the client.
+
+        If the broker closed the connection, record that the broker may have lost acknowledgments.
+        """
         self.link.upstream.connections -= 1
         if not self.link.closed:
             self.link.observer.broker_lost()
         super().connection_lost(exc)
 
     def other(self) -> asyncio.Transport | None:
-        """Return the client's transport; None before its connection is open."""
+        """Return the client's transport; None if the connection to the client is not open yet."""
         return self.link.client
 
 

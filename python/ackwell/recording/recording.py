@@ -1,4 +1,4 @@
-"""A recording: the state that its connections share, and the order of their events."""
+"""A recording: it numbers the events of all connections, and has the state that the connections share."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class TransactionParts:
-    """The topics and subscriptions of a transaction."""
+    """The topics and subscriptions that a transaction concerns."""
 
     topics: set[str] = field(default_factory=set)
     subscriptions: set[tuple[str, str]] = field(default_factory=set)
@@ -31,34 +31,39 @@ class UpstreamBroker:
     """One broker to which the proxy connects."""
 
     connections: int = 0
-    """The number of connections from the proxy to this broker."""
+    """The number of open connections from the proxy to this broker."""
     opened: set[tuple[str, str]] = field(default_factory=set)
     """The subscriptions that were opened on this broker since the last connection loss."""
 
 
 class PublishedEntry(NamedTuple):
-    """The properties of a published entry that its events contain."""
+    """The properties of a published entry that are recorded in the events of the entry."""
 
     batch_size: int
     key: str | None
 
 
 class AckedEntry(NamedTuple):
-    """An acknowledged entry."""
+    """The acknowledgment of an entry, or of a part of its messages."""
 
     consumers: int
-    """The number of the newest consumer at the time of the acknowledgment."""
+    """The number of consumers that had been opened when the entry was acknowledged. A consumer with a greater
+    number was opened later."""
     ack_set: tuple[int, ...] | None
     """The ack set of a partly acknowledged batch; None if the whole entry is acknowledged."""
 
     def is_in(self, delivered: Sequence[int], batch_size: int) -> bool:
-        """Return whether a delivery with the ack set `delivered` contains an acknowledged message."""
+        """Return whether a delivery of the entry contains a message that was acknowledged.
+
+        `delivered` is the ack set of the delivery: bit 1 means that the message is delivered. It is empty if
+        the whole entry is delivered.
+        """
         if self.ack_set is None:
             return True
         words = self.ack_set
         if not delivered:
             if 64 * len(words) < batch_size:
-                # The messages after the last word are acknowledged.
+                # `words` has no bits for the last messages of the batch: these are acknowledged.
                 return True
             delivered = (-1,) * len(words)
         return any(
@@ -68,18 +73,21 @@ class AckedEntry(NamedTuple):
 
 
 REMEMBERED_ENTRIES_MAX: Final = 100_000
-"""The maximum number of entries whose properties are kept in memory: about 20 MB."""
+"""The maximum number of entries whose properties are kept in memory. They take about 20 MB."""
 
 
 def _drop_older_half(noted: dict[Any, Any]) -> None:
-    """Drop the older half of a dictionary that has reached its limit."""
+    """If a dictionary has reached `REMEMBERED_ENTRIES_MAX` items, drop the older half of them."""
     if len(noted) >= REMEMBERED_ENTRIES_MAX:
         for name in list(islice(noted, REMEMBERED_ENTRIES_MAX // 2)):
             del noted[name]
 
 
 class Recording:
-    """A recording: numbers events and passes them to `write`, and passes each entry's bytes to `keep`."""
+    """A recording. It numbers events and passes them to `write`.
+
+    If `keep` is given, the bytes of each entry are passed to it.
+    """
 
     def __init__(
         self,
@@ -90,20 +98,21 @@ class Recording:
         self.keep_payload = keep
         self._sequence = 0
         self.known_subscriptions: set[tuple[str, str]] = set()
-        """The subscriptions whose position is known. Their events are complete from this position on."""
+        """The subscriptions whose position was recorded. The events after this record are complete."""
         self.acked_entries: defaultdict[tuple[str, str], dict[tuple[int, int], AckedEntry]] = defaultdict(
             dict
         )
-        """For each subscription, the entries that were acknowledged last, wholly or in part."""
+        """Maps each subscription to the entries that were acknowledged last, wholly or in part."""
         self.consumers = 0
-        """The number of consumers that were opened."""
+        """The number of consumers that were opened since the recording began."""
         self.readers: defaultdict[tuple[str, str], set[tuple[object, int]]] = defaultdict(set)
-        """The open consumers of each subscription that is not durable, by their connection and id."""
+        """Maps each subscription that is not durable to its open consumers. A consumer is identified by the
+        observer of its connection and by its id."""
         self.brokers: defaultdict[str, UpstreamBroker] = defaultdict(UpstreamBroker)
-        """The brokers by address."""
+        """Maps the address of each broker to its state."""
         self.transactions: dict[TransactionId, TransactionParts] = {}
         self.published_entries: dict[tuple[str, int, int], PublishedEntry] = {}
-        """The properties of the newest entries. Their metadata is therefore not parsed at each delivery."""
+        """Maps each of the newest entries to its properties, so that deliveries do not parse the metadata."""
 
     def record(
         self,
@@ -114,7 +123,7 @@ class Recording:
         consumer: str | None = None,
         **fields: Unpack[EventFields],
     ) -> None:
-        """Record one event with the current time."""
+        """Record one event. Its time is the current time."""
         self._sequence += 1
         ledger_id, entry_id = position
         now_ms = time.time_ns() // 1_000_000
@@ -136,10 +145,10 @@ class Recording:
         redelivery_count: int | None = None,
         transaction: str | None = None,
     ) -> None:
-        """Record a publish or a delivery.
+        """Record a publish or a delivery of an entry.
 
-        This is called for every message. It builds the event from positional arguments, because keyword
-        arguments take twice as long.
+        This method is called for every message. It builds the event with positional arguments, because
+        keyword arguments take twice as long.
         """
         self._sequence += 1
         self._write(
@@ -166,7 +175,7 @@ class Recording:
     def note_entry(
         self, topic: str, position: tuple[int, int], published: PublishedEntry, data: bytes
     ) -> None:
-        """Store the properties of an entry, and pass its bytes to `keep`."""
+        """Store the properties of an entry. If payloads are recorded, pass the entry's bytes to `keep`."""
         if self.keep_payload is not None:
             self.keep_payload(topic, position, data)
         _drop_older_half(self.published_entries)
@@ -175,17 +184,17 @@ class Recording:
     def note_acknowledged(
         self, name: tuple[str, str], position: tuple[int, int], ack_set: tuple[int, ...] | None = None
     ) -> None:
-        """Store that an entry is acknowledged, or with `ack_set` a part of it."""
+        """Store that an entry is acknowledged. If `ack_set` is given, only a part of it is acknowledged."""
         acked = self.acked_entries[name]
         _drop_older_half(acked)
         if ack_set is not None and (before := acked.get(position)) is not None:
-            # A missing word is zero: all its messages are acknowledged.
+            # A word that is missing in one of the sets is zero: all messages of the word are acknowledged.
             words = before.ack_set
             ack_set = None if words is None else tuple(a & b for a, b in zip(ack_set, words, strict=False))
         acked[position] = AckedEntry(self.consumers, ack_set)
 
     def drop_parts(self, name: tuple[str, str]) -> None:
-        """Drop the partly acknowledged batches of a subscription."""
+        """Drop the partly acknowledged batches of a subscription from `acked_entries`."""
         acked = self.acked_entries[name]
         self.acked_entries[name] = {at: each for at, each in acked.items() if each.ack_set is None}
 

@@ -1,11 +1,11 @@
 """Replay of recorded events: from events to the cursor of each subscription.
 
 `events` defines the schema of events, and `event_columns` holds events as arrays. `traces`, `parquet` and
-`files` read events. `fold` and `columns` fold events into partials and cursors. A partial is the state that
-some events of one subscription result in. Partials can be merged. `resets` finds the events whose order
-matters. `states` replays files into one state for each subscription, `local` replays files or tables into
-one table, and `checking` reports the errors in files. `history_check` checks recorded deliveries. Nothing
-here needs Spark.
+`files` read events. `fold` and `columns` fold events into partials and cursors. A partial is the state of
+one subscription after some of its events, and partials of the same subscription can be merged. `resets`
+finds the events whose order matters. `states` replays files and returns one state for each subscription.
+`local` replays files or tables and returns one table. `checking` reports the errors in files, and
+`history_check` checks recorded deliveries. No module of this package needs Spark.
 
 The package exports the names that most programs need, and loads each on first use:
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Problem(NamedTuple):
-    """The reason why a file, or one of its subscriptions, cannot be replayed."""
+    """An error in a file. It prevents the replay of the file, or of one of the file's subscriptions."""
 
     source: str
     column: str
@@ -30,7 +30,7 @@ class Problem(NamedTuple):
 
 
 LINES: Final = 20
-"""The maximum number of lines listed for one file, if the lines are not events."""
+"""The maximum number of invalid lines that are listed for one file. The others are counted."""
 
 _LINE_REMEDY: Final = "correct the line, or leave the file out"
 _REMEDY: Final = "correct the event (docs/events.md), or replay the others with --keep-going"
@@ -39,11 +39,12 @@ _REMEDY: Final = "correct the event (docs/events.md), or replay the others with 
 def check_events(sources: Sequence[str | AnyPath]) -> list[Problem]:
     """Return the problems of event files. The list is empty if the files can be replayed.
 
-    The function makes three checks, and returns the problems of the first check that finds any:
+    The function makes three checks, and stops after the first check that finds a problem:
 
-    1. The columns of each file.
-    2. The lines that are not events: the first `LINES` lines of each file, and the number of the others.
-    3. The events: the first problematic event of each subscription.
+    1. The names and types of each file's columns.
+    2. The lines that are not events. The first `LINES` such lines of each file are listed, and the others
+       are counted.
+    3. The replay of the events. The first invalid event of each subscription is listed.
 
     The last two checks take as long as a replay.
 
@@ -63,7 +64,7 @@ def _columns(path: AnyPath) -> Iterator[Problem]:
     try:
         with open_anywhere(str(path)) as source, errors_naming(str(path)):
             if not source.size():
-                # Spark leaves such files, and every reader skips them.
+                # Spark writes such empty files, and every reader skips them.
                 return
             schema = pq.read_schema(source)
     except EventError as error:
@@ -108,7 +109,10 @@ def _of_line(error: EventError) -> Problem:
 
 
 def _lines(path: AnyPath) -> Iterator[Problem]:
-    """Yield the first lines of a trace that are not events, and the number of the others."""
+    """Yield a problem for each of the first `LINES` invalid lines of a trace.
+
+    If there are more invalid lines, the last problem has their number.
+    """
     first: list[EventError] = []
     count = 0
 
@@ -122,7 +126,7 @@ def _lines(path: AnyPath) -> Iterator[Problem]:
         for _ in trace_columns(path, note):
             pass
     except EventError as error:
-        # The rest of a damaged file cannot be read.
+        # The file is damaged: nothing after this line can be read.
         note(error)
     yield from map(_of_line, first)
     if count > LINES:

@@ -1,4 +1,4 @@
-"""Conversion between Arrow batches and the fold: event rows, partials and cursors."""
+"""Convert Arrow batches of events or partials for a fold, and convert its results to Arrow batches."""
 
 from __future__ import annotations
 
@@ -42,31 +42,36 @@ COLUMNS: Final = (
     "detail",
     "file",
 )
-"""The event columns that a fold reads. Other columns are not read from their file."""
+"""The event columns that a fold needs. Other columns of a file are not read."""
 
 _PYTHON_NAMES_MAX: Final = 1_000
-"""The maximum size of a dictionary whose texts Python numbers. Native code numbers larger dictionaries."""
+"""The maximum number of texts in a dictionary that Python code reads. Native code reads larger ones."""
 
 PARTIAL_SCHEMA: Final = table_schemas.arrow_schema(table_schemas.PARTIALS)
 CURSOR_SCHEMA: Final = table_schemas.arrow_schema(table_schemas.CURSORS)
 
 
 class BatchReader:
-    """A converter of Arrow batches of events to columns. If batches share a dictionary, it is read once."""
+    """A converter of Arrow batches of events to `Columns`.
+
+    A dictionary that successive batches share is read only once.
+    """
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[pa.Array, list[Any], list[Any]]] = {}
-        """For each column: its last dictionary, and the dictionary's texts without and with null."""
+        """Maps a column to its last dictionary and two lists: the texts of the dictionary, and the same texts
+        followed by the text for null."""
         self._names: dict[str, Any] = {}
         self._numbers: dict[str, tuple[pa.Array, NDArray[np.int32]]] = {}
-        """For each column with many names: its last dictionary, and the number of each text in it. The last
-        number is that of the empty text."""
+        """Maps a column with many names to its last dictionary and the number of each text in the dictionary.
+        One more number follows at the end: that of the empty text, for nulls."""
 
     def columns(self, batch: pa.RecordBatch, constants: Constants | None = None) -> Columns:
-        """Convert a batch, whose columns are named as in `COLUMNS`. Optional columns may be missing.
+        """Convert a batch. Its columns have the names in `COLUMNS`; optional columns may be missing.
 
-        `constants` has the values of columns that are not in the batch and are the same in each row. Raises
-        `EventError` for a row without a topic or a subscription, and for a column of a wrong type.
+        `constants` maps the name of a column that is not in the batch to the value that all rows have. Raises
+        `EventError` if the topic is null in a row, if the column of topics or subscriptions is missing, or
+        if a column has a wrong type.
         """
         constants = constants or {}
 
@@ -118,7 +123,7 @@ class BatchReader:
         return numbers_of(names, column.fill_null(texts_of([""])[0]) if column.null_count else column), names
 
     def _many_codes(self, name: str, column: pa.DictionaryArray, names: Any) -> NDArray[np.int32]:
-        """Return for each row the number of its text in `names`. A null gets the number of the empty text."""
+        """Return the number in `names` of each row's text. A null gets the number of the empty text."""
         known = self._numbers.get(name)
         if known is None or not _share_memory(known[0], column.dictionary):
             numbers = np.append(numbers_of(names, column.dictionary), np.int32(names.number("")))
@@ -157,9 +162,9 @@ class BatchReader:
         return self._texts(batch, "transaction", constants)
 
     def _codes(self, name: str, column: pa.Array, null: Any) -> tuple[NDArray[np.int32] | None, list[Any]]:
-        """Return each row's code and the text of each code.
+        """Return the code of each row, and the list of texts. A code is the index of the row's text.
 
-        If the column has nulls, the last text is `null`.
+        If the column has nulls, the value `null` is added to the list for them.
         """
         encoded = _encoded(column)
         known, names, names_and_null = self._known.get(name, (None, [], []))
@@ -176,7 +181,10 @@ class BatchReader:
 
 
 def _share_memory(a: pa.Array, b: pa.Array) -> bool:
-    """Return whether two arrays share their memory. The caller must hold both, so that none is reused."""
+    """Return whether two arrays use the same memory.
+
+    The caller must hold references to both arrays. Otherwise the memory of one could be reused for the other.
+    """
     if len(a) != len(b) or a.offset != b.offset or a.type != b.type:
         return False
     addresses = [[buffer and buffer.address for buffer in array.buffers()] for array in (a, b)]
@@ -188,9 +196,10 @@ def _encoded(column: pa.Array) -> pa.DictionaryArray:
 
 
 def ndarray_of(column: pa.Array) -> NDArray[Any]:
-    """Return an Arrow array of integers without nulls as a NumPy array, without a copy.
+    """Return an Arrow array of integers as a NumPy array, without a copy. The array must not contain nulls.
 
-    `to_numpy`, and `pa.array` in `array_of`, would import pandas if it is installed, which takes a second.
+    PyArrow's `to_numpy` is not used, because it imports pandas if pandas is installed. The import takes a
+    second. `array_of` avoids `pa.array` for the same reason.
     """
     dtype = np.dtype(str(column.type))
     data = column.buffers()[1]
@@ -210,7 +219,7 @@ def array_of(values: NDArray[Any], nulls: NDArray[np.bool_] | None = None) -> pa
 
 
 def texts_of(values: Sequence[str | None]) -> pa.Array:
-    """Return texts as an Arrow array. `pa.array` would import pandas (see `ndarray_of`)."""
+    """Return texts as an Arrow array, without `pa.array`, which would import pandas (see `ndarray_of`)."""
     if values.count(None) == len(values):
         return pa.nulls(len(values), pa.string())
     encoded = [b"" if value is None else value.encode() for value in values]
@@ -220,7 +229,10 @@ def texts_of(values: Sequence[str | None]) -> pa.Array:
 
 
 def with_columns(batch: pa.RecordBatch, columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
-    """Return a batch with replaced or appended columns. PyArrow 15 has no methods for this."""
+    """Return a batch in which `columns` replace the columns of the same names; new names are appended.
+
+    PyArrow 15 has no methods for this.
+    """
     merged = dict(zip(batch.schema.names, batch.columns, strict=True)) | dict(columns)
     return pa.RecordBatch.from_arrays(list(merged.values()), names=list(merged))
 
@@ -244,17 +256,17 @@ def _integers(batch: pa.RecordBatch, name: str) -> Ints | None:
 
 
 def _filled(column: pa.Array, value: int) -> NDArray[Any]:
-    """Return integers with nulls replaced by a value.
+    """Return a column of integers in which `value` replaces each null.
 
-    `fill_null` with a Python value would import pandas.
+    PyArrow's `fill_null` with a Python integer would import pandas.
     """
     return ndarray_of(column.fill_null(array_of(np.array([value], str(column.type)))[0]))
 
 
 def _constant(batch: pa.RecordBatch, name: str, value: str | int | None) -> Ints | None:
-    """Return an array with the same value for each row, in the memory of one value.
+    """Return an array that has `value` in each row, or None if `value` is None.
 
-    Return None if the value is None.
+    All rows share the memory of one value.
     """
     if isinstance(value, str):
         value = table_schemas.path_value(name, value)
@@ -283,7 +295,10 @@ def _ack_sets(batch: pa.RecordBatch) -> tuple[tuple[Ints, Ints] | None, Ints | N
 def _settings(
     batch: pa.RecordBatch, constants: Constants, kinds: tuple[NDArray[np.int32] | None, list[str | None]]
 ) -> dict[int, str] | None:
-    """Return a map from each row of kind `meta` to its `detail`; None if no such row has a `detail`."""
+    """Return the broker settings: a map from the number of a `meta` row to the `detail` of the row.
+
+    Return None if no `meta` row has a `detail`.
+    """
     detail = constants.get("detail")
     if Kind.META.value not in kinds[1] or (detail is None and _column(batch, "detail") is None):
         return None
@@ -311,7 +326,7 @@ def fold_batches(
     ordered: bool = True,
     strict: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """Fold event rows; yield rows of the table `PARTIALS`."""
+    """Fold event rows into partials, and yield the partials as rows of the table `PARTIALS`."""
     fold, reader = Fold(resets, ordered=ordered), BatchReader()
     for batch in batches:
         if batch.num_rows:
@@ -321,9 +336,9 @@ def fold_batches(
 
 
 def numbers_of(names: Any, column: pa.Array) -> NDArray[np.int32]:
-    """Return for each row the number of its text in `names`. New texts get new numbers.
+    """Return the number in `names` of each row's text. Texts that are not in `names` get new numbers.
 
-    The column has no nulls.
+    The column must not contain nulls.
     """
     if pa.types.is_dictionary(column.type):
         numbers: NDArray[np.int32] = numbers_of(names, column.dictionary)[ndarray_of(column.indices)]
@@ -339,7 +354,7 @@ def numbers_of(names: Any, column: pa.Array) -> NDArray[np.int32]:
 
 
 def pairs_of(fold: Fold, batch: pa.RecordBatch) -> Ints:
-    """Return the pair number of each row's (topic, subscription)."""
+    """Return for each row the number of its (topic, subscription) pair in the fold."""
     return fold.pairs(
         numbers_of(fold.topics, batch.column("topic")),
         numbers_of(fold.subscriptions, batch.column("subscription")),
@@ -355,7 +370,7 @@ def merge_rows(fold: Fold, batch: pa.RecordBatch) -> None:
 
 
 def partial_batches(fold: Fold) -> Iterator[pa.RecordBatch]:
-    """Return the partials of a fold as rows of the table `PARTIALS`, some MB at a time."""
+    """Yield the partials of a fold as rows of the table `PARTIALS`, in batches of some MB."""
     topics, subscriptions = _names(fold)
     start = 0
     while start < len(topics):
@@ -372,9 +387,10 @@ def partial_batches(fold: Fold) -> Iterator[pa.RecordBatch]:
 
 
 def cursor_batches(fold: Fold, *, strict: bool = False) -> Iterator[pa.RecordBatch]:
-    """Return the cursor of each subscription as rows of the table `CURSORS`, by name, some MB at a time.
+    """Yield a row of the table `CURSORS` for each subscription, in batches of some MB.
 
-    The row of a subscription with invalid events has an `error`. With `strict` it raises `ProtocolError`.
+    The rows are sorted by topic and subscription. If the events of a subscription are invalid, its row has an
+    `error`; with `strict`, `ProtocolError` is raised instead.
     """
     topics, subscriptions = _names(fold)
     names = pa.table([topics, subscriptions], ["topic", "subscription"])
@@ -434,7 +450,7 @@ def _cursor_batch(names: list[pa.Array], columns: dict[str, Any], errors: dict[i
 
 
 def _each(function: Callable[[int], int], values: NDArray[np.int32]) -> Ints:
-    """Apply a function to each distinct value, and return the results by row."""
+    """Return the result of a function for each value. The function is called once per distinct value."""
     distinct, places = np.unique(values, return_inverse=True)
     return np.array([function(value) for value in distinct.tolist()], np.int64)[places]
 

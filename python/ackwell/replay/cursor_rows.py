@@ -1,4 +1,4 @@
-"""The cursors of a fold as columns of some MB, or as rows to print. No `Cursor` object is created."""
+"""The cursors of a fold, as columns in parts of some MB or as rows to print, without `Cursor` objects."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 def cursor_columns(fold: Fold, order: Ints) -> Iterator[tuple[Ints, dict[str, Any], dict[int, str]]]:
-    """Yield the cursors of pairs in the given order, some MB at a time.
+    """Yield the cursors of pairs in parts of some MB. `order` has the pairs in the wanted order.
 
-    A pair is the number of a (topic, subscription). A pair of a topic without a subscription is skipped. Each
-    item has the pairs, their columns of `Partials.cursors`, and a map from row to error.
+    A pair is the number of a (topic, subscription). Pairs without a subscription are skipped. Each item has
+    the pairs of the part, their columns from `Partials.cursors`, and a map from row to error.
     """
     settings, wrong = fold.settings()
     whole_acks = [pair for pair, known in settings.items() if not cursor_settings(known).batch_index_acks]
@@ -44,7 +44,7 @@ def cursor_columns(fold: Fold, order: Ints) -> Iterator[tuple[Ints, dict[str, An
 
 
 class CursorRow(NamedTuple):
-    """The printed state of one subscription after its events."""
+    """The values that `ackwell replay` prints for one subscription: its state after its events."""
 
     topic: str
     subscription: str
@@ -54,10 +54,10 @@ class CursorRow(NamedTuple):
     batch_deleted: AckSetMapping
     backlog_entries: int
     lost: Bounds
-    """The number of acknowledged messages that a graceful restart with the settings of 4.2 redelivers."""
+    """The number of acknowledged messages that a graceful restart redelivers, with the settings of 4.2."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the state under the names that Pulsar's tools print."""
+        """Return the state as JSON values. The keys are the names that Pulsar's tools print."""
         sets = self.batch_deleted
         return {
             "topic": self.topic,
@@ -72,9 +72,10 @@ class CursorRow(NamedTuple):
 
 
 def cursor_rows(fold: Fold, errors: dict[Name, str] | None = None) -> Iterator[CursorRow]:
-    """Return the row of every subscription that is not deleted, ordered by topic and subscription.
+    """Yield the row of every subscription that is not deleted, ordered by topic and subscription.
 
-    Subscriptions with invalid events go into `errors`. Without `errors` the first one raises its error.
+    The error of a subscription with invalid events is added to `errors`. Without `errors`, the first such
+    error is raised.
     """
     fold.raise_flaw(all_flaws=errors is None)
     names = fold.names()
@@ -92,7 +93,7 @@ def cursor_rows(fold: Fold, errors: dict[Name, str] | None = None) -> Iterator[C
                 continue
             if row in wrong:
                 if errors is None:
-                    # `cursor` raises the error with the position of the invalid event.
+                    # `cursor` raises an error that has the position of the invalid event.
                     fold.cursor(pair, {})
                     raise ProtocolError(f"{', '.join(names[pair])}: {wrong[row]}")
                 errors[names[pair]] = f"{', '.join(names[pair])}: {wrong[row]}"

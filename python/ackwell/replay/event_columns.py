@@ -19,24 +19,24 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 NULL: Final = INT64_MIN
-"""Represents null in the columns of `Partials`."""
+"""The integer that represents null in columns of integers."""
 
 
 class Texts(Protocol):
-    """A list of texts, or `Names`."""
+    """A sequence of texts: a list, or the native `Names`."""
 
     def __len__(self) -> int:
         """Return the number of texts."""
 
     def __getitem__(self, code: int, /) -> str:
-        """Return the text of a code."""
+        """Return the text that has the given code."""
 
 
 class Columns(NamedTuple):
-    """Events as columns. A column of integers is an int64 array, with `NULL` for null.
+    """Events as columns. A column of integers is an int64 array with `NULL` for null.
 
-    A column of texts is a pair: the code of each row, and the text of each code. The codes are None if each
-    row has code 0.
+    A column of texts is a pair. The first item has the code of each row, the second the text of each code.
+    The first item is None if each row has code 0.
     """
 
     topics: tuple[NDArray[np.int32] | None, Texts]
@@ -46,24 +46,25 @@ class Columns(NamedTuple):
     ledger_ids: Ints
     entry_ids: Ints
     sequences: Ints | None = None
-    """The sequence of each event; None if no event needs an order or a place for an error message."""
+    """The sequence of each event. None if the order of the events does not matter and error messages need
+    not name the sequence."""
     batch_indexes: Ints | None = None
     batch_sizes: Ints | None = None
     ack_sets: tuple[Ints, Ints] | None = None
-    """The indexes in `words` at which the ack set of each row starts and ends."""
+    """Two arrays: the indexes in `words` at which each row's ack set starts, and those at which it ends."""
     words: Ints | None = None
     files: tuple[NDArray[np.int32] | None, Sequence[str]] | None = None
     transactions: tuple[NDArray[np.int32] | None, Texts] | None = None
     """The transaction of each event. An empty name means that the event is not in a transaction."""
     settings: dict[int, str] | None = None
-    """Maps each row of kind `meta` with broker settings to the settings as JSON text."""
+    """Maps the number of each `meta` row that has broker settings to the settings, as JSON text."""
 
     def head(self, rows: int) -> Columns:
-        """Return the first rows."""
+        """Return the first `rows` rows."""
         return self if rows >= len(self.ledger_ids) else self.take(slice(rows))
 
     def take(self, rows: slice | Ints) -> Columns:
-        """Return the given rows, in ascending order. A slice is not copied."""
+        """Return the given rows. The numbers must ascend. A slice is returned without a copy."""
 
         def selected(values: Any) -> Any:
             return None if values is None else values[rows]
@@ -92,14 +93,14 @@ class Columns(NamedTuple):
         )
 
     def rows_of(self, kinds: frozenset[str]) -> Ints:
-        """Return the rows of some kinds, in ascending order."""
+        """Return the numbers of the rows whose kind is in `kinds`, in ascending order."""
         codes = [code for code, kind in enumerate(self.kinds[1]) if kind in kinds]
         if not codes:
             return np.empty(0, np.int64)
         return np.flatnonzero(np.isin(codes_of(self.kinds, len(self.ledger_ids)), codes))
 
     def row(self, row: int) -> dict[str, Any]:
-        """Return one row as a dictionary from column name to value; None for null."""
+        """Return one row as a dictionary from column name to value. A null is None."""
 
         def integer(values: Ints | None) -> int | None:
             value = NULL if values is None else int(values[row])
@@ -162,15 +163,15 @@ def columns_of(events: Sequence[Event]) -> Columns:
 
 
 def codes_of(codes: tuple[NDArray[np.int32] | None, Any], count: int) -> NDArray[np.int32]:
-    """Return the code of each of `count` rows."""
+    """Return the code of each row of a column of texts that has `count` rows."""
     return np.zeros(count, np.int32) if codes[0] is None else codes[0]
 
 
 def code_at(codes: tuple[NDArray[np.int32] | None, Any], row: int) -> int:
-    """Return the code of a row."""
+    """Return the code of a row in a column of texts."""
     return 0 if codes[0] is None else int(codes[0][row])
 
 
 def name_at(codes: tuple[NDArray[np.int32] | None, Texts], row: int) -> str:
-    """Return the name of a row."""
+    """Return the text of a row in a column of texts."""
     return codes[1][code_at(codes, row)]

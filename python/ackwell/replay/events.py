@@ -1,14 +1,16 @@
 """The event schema, shared by traces in JSON lines, Parquet files and Spark rows.
 
-An event records that something happened to one subscription, or to a topic and so to all its subscriptions: a
-message was published, dispatched or acknowledged. An event of a topic has the empty string as subscription.
+An event records, for example, that a message was published, dispatched or acknowledged. It concerns one
+subscription, or a topic with all its subscriptions. The subscription of an event of a topic is empty.
 `Event` lists the fields and `Kind` the kinds. A Parquet file or a DataFrame has a column for each field. A
-JSON line is an object with a key for each field, under ackwell's names or the short names of recorded traces
-(`t`, `ev`, `c`, `l`, `e`, `bi`, `rc`, `sub`).
+JSON line is an object with a key for each field. The keys are ackwell's names, or the short names of recorded
+traces (`t`, `ev`, `c`, `l`, `e`, `bi`, `rc`, `sub`).
 
-**Order** is `(file, sequence)`: files by name, events by line number if the source has no sequence.
-**Duplicates are harmless**: an acknowledgment is a set operation and a publish only makes a ledger longer, so
-a second copy of an event changes nothing.
+**Order**: events are ordered by `(file, sequence)`. Files are ordered by name. If a source has no sequence,
+the line number is the sequence.
+
+**Duplicates are harmless**: a second copy of an event changes nothing, because an acknowledgment adds to a
+set, and a publish can only make a ledger longer.
 
 A line that is not an event raises `EventError` with its file and line. Only blank lines are skipped.
 """
@@ -24,11 +26,12 @@ from ackwell.errors import EventError, LimitError
 from ackwell.integers import INT64_MAX, INT64_MIN
 
 SCHEMA_VERSION: Final = 1
-"""Incremented when a field or a kind changes its meaning, not for new optional fields."""
+"""The version of the schema. A changed meaning of a field or kind increments it; a new optional field does
+not."""
 
 
 ENTRY_ID_MAX: Final = INT64_MAX - 1
-"""The greatest entry id. The number of entries of a ledger is one more, and is then also an int64."""
+"""The greatest valid entry id. The number of entries of a ledger is one more, and must fit into an int64."""
 
 
 class Kind(StrEnum):
@@ -41,12 +44,12 @@ class Kind(StrEnum):
     META = "meta"
     """The head of a trace. `detail` is the broker's settings as JSON."""
     PUBLISH = "publish"
-    """An entry was added: one event for the topic. Older traces have one for each message or subscription."""
+    """An entry was added to the topic. Older traces have one such event for each message or subscription."""
     PUBLISH_FAILED = "publish_failed"
     """The broker refused the message. The event has no position and no effect."""
     DISPATCH = "dispatch"
-    """The broker sent an entry to a consumer. The ack set, if any, shows which messages of the entry were
-    acknowledged before."""
+    """The broker sent an entry to a consumer. The ack set, if there is one, shows which messages of the entry
+    were already acknowledged."""
     RECEIVE = "receive"
     """A consumer passed a message to its application."""
     ACK = "ack"
@@ -55,36 +58,38 @@ class Kind(StrEnum):
     REDELIVER_UNACKED = "redeliver_unacked"
     """A consumer asked for the redelivery of all its unacknowledged messages."""
     CONSUMER_OPEN = "consumer_open"
-    """`detail` is the subscription's type: Exclusive, Shared, Failover or Key_Shared."""
+    """A consumer connected. `detail` is the type of the subscription: Exclusive, Shared, Failover or
+    Key_Shared."""
     CONSUMER_CLOSE = "consumer_close"
     CLIENT_CLOSED = "client_closed"
     """All consumers disconnected."""
     SEEK = "seek"
-    """The cursor was set to a position, by a seek or when the subscription was created (`detail` is `made`).
+    """The cursor was moved by a seek, or set when the subscription was created (`detail` is then `made`).
 
-    The position is the next to be read. With an ack set, the messages of that entry whose bit is clear are
-    acknowledged.
+    The event's position is the next position to read. If the event has an ack set, those messages of the
+    entry at this position whose bit is 0 are acknowledged.
     """
     CLEAR_BACKLOG = "clear_backlog"
     """All entries published so far are acknowledged."""
     SKIP = "skip"
-    """An operator skipped messages: all entries up to the position are acknowledged."""
+    """An operator skipped messages. All entries up to and including the position are acknowledged."""
     EXPIRE = "expire"
-    """Messages expired: all entries up to the position are acknowledged."""
+    """Messages expired. All entries up to and including the position are acknowledged."""
     TRIM = "trim"
-    """The topic's ledgers before the given position were deleted."""
+    """The topic's ledgers before the ledger of the position were deleted."""
     UNSUBSCRIBE = "unsubscribe"
     """The subscription and its cursor were deleted."""
     COMMIT = "commit"
-    """A transaction was committed: its acknowledgments on this subscription take effect.
+    """A transaction was committed.
 
-    For a topic: the messages published in the transaction can be delivered from now on.
+    In an event of a subscription, the transaction's acknowledgments on this subscription take effect. In an
+    event of a topic, the messages that were published in the transaction can be delivered from now on.
     """
     ABORT = "abort"
-    """A transaction was aborted: its acknowledgments are void, and its messages are skipped."""
+    """A transaction was aborted. Its acknowledgments are void, and its messages are never delivered."""
     UNLOAD = "unload"
     BROKER_RESTART = "broker_restart"
-    """`detail` is `graceful` or `crash`."""
+    """The broker restarted. `detail` is `graceful` or `crash`."""
     SNAPSHOT = "snapshot"
     """The broker was asked for its state. `detail` is the file with the answer."""
     RESULT = "result"
@@ -96,14 +101,15 @@ class Kind(StrEnum):
 class Event(NamedTuple):
     """One event. `Kind` describes the kinds.
 
-    Times are int64 milliseconds since the epoch, ids int64, `ack_set` signed 64-bit words (bit set =
-    not acknowledged, least significant bit first). `None` means that the source has no value.
+    Times are int64 milliseconds since the epoch. Ids are int64. `ack_set` has signed 64-bit words, the least
+    significant bit first; a message whose bit is 1 is not acknowledged. `None` means that the source has no
+    value.
     """
 
     topic: str
     subscription: str
     sequence: int
-    """The order of the event in its file; the line number, from 1, if the source has no sequence."""
+    """The number that orders the event in its file. If the source has none, the line number, from 1."""
     kind: Kind
     time_ms: int | None = None
     consumer: str | None = None
@@ -117,14 +123,14 @@ class Event(NamedTuple):
     deliver_at_ms: int | None = None
     redelivery_count: int | None = None
     transaction: str | None = None
-    """The id of the transaction of this publish or acknowledgment, in its printed form."""
+    """The id of the transaction to which the publish or acknowledgment belongs, as text: `most:least`."""
     detail: str | None = None
     file: str | None = None
-    """The file of the event. Messages name the line by `file` and `sequence`."""
+    """The file of the event. Error messages locate the event by `file` and `sequence`."""
 
 
 class EventFields(TypedDict, total=False):
-    """The fields that a recorder passes by name. See the `Event` field of the same name."""
+    """The event fields that a recorder passes by name. `Event` describes them."""
 
     batch_size: int | None
     ack_set: tuple[int, ...] | None
@@ -148,34 +154,34 @@ _INTEGERS: Final = (*_COUNTS, "time_ms", "deliver_at_ms", "sticky_key_hash")
 
 
 class Action(IntEnum):
-    """The effect of an event on a cursor. The values equal those of the native `Partials.ACTIONS`."""
+    """The effect of an event on a cursor. The integers are the same as in the native `Partials.ACTIONS`."""
 
     NOTHING = 0
     PLACED = 1
-    """No effect, but the event must have a position."""
+    """The event has no effect, but it must have a position."""
     EXISTS = 2
     """The entry exists."""
     ACK = 3
-    """The entry, or some of its messages, are acknowledged."""
+    """The entry at the position is acknowledged: all its messages, or those that the event names."""
     UP_TO = 4
-    """All entries up to this one, or up to some of its messages, are acknowledged."""
+    """All entries before the position are acknowledged, and the entry at the position wholly or in part."""
     CLEAR = 5
-    """The same as `UP_TO` if the event has a position. Otherwise, all entries published so far are
-    acknowledged."""
+    """The same effect as `UP_TO` if the event has a position. Otherwise, all entries published before the
+    event are acknowledged."""
     SEEK = 6
-    """The position is the next to be read. Earlier acknowledgments are void."""
+    """The position becomes the next position to read. Acknowledgments before the event are void."""
     TRIM = 7
     """The topic's ledgers before the position's ledger are deleted."""
     DELETE = 8
     """The subscription is deleted."""
     IN_TRANSACTION = 9
-    """An acknowledgment in a transaction whose outcome is unknown."""
+    """An acknowledgment in a transaction of which neither a commit nor an abort is known."""
     UNKNOWN = 10
     MISSING = 11
     VOID = 12
     """An acknowledgment without effect, because its transaction was not committed."""
     NAMED = 13
-    """No effect, but the event must name a subscription."""
+    """The event has no effect, but it must name a subscription."""
     DELIVERED = 14
     """The entry exists, because the subscription received it."""
     COMMIT = 15
@@ -183,20 +189,21 @@ class Action(IntEnum):
 
 
 class Effect(NamedTuple):
-    """The effect of a kind of event, and the fields that the kind needs."""
+    """The effect of events of one kind, and the fields that these events need."""
 
     action: Action = Action.NOTHING
     transaction: bool = False
     """Whether an event of this kind needs a transaction."""
     resets: bool = False
-    """Whether the order of such an event matters to a cursor. The event must then be known before other
-    events are folded."""
+    """Whether events of this kind are resets: a cursor depends on their order. A fold must then know them
+    before it folds other events."""
     consumers: bool = False
-    """Whether such an event changes consumers. Its order then matters to pending acknowledgments."""
+    """Whether events of this kind change the consumers. The pending acknowledgments then depend on the order
+    of these events."""
 
     @property
     def of_topic(self) -> bool:
-        """Whether an event of this kind can concern a topic as a whole, without a subscription."""
+        """Whether an event of this kind may have an empty subscription, and then concerns the whole topic."""
         return self.action in (Action.NOTHING, Action.EXISTS, Action.TRIM, Action.COMMIT)
 
     @property
@@ -248,16 +255,17 @@ EFFECTS: Final[dict[Kind, Effect]] = {
 IN_TRANSACTION: Final = frozenset(
     kind for kind, effect in EFFECTS.items() if effect.action in (Action.ACK, Action.UP_TO)
 )
-"""The kinds of events that take effect at the commit, if the event is in a transaction."""
+"""The kinds of acknowledgments. In a transaction, such an event takes effect when the transaction commits."""
 
 
 def event_from_fields(
     fields: Mapping[str, Any], *, file: str | None = None, line: int | None = None
 ) -> Event:
-    """Build an event from its fields under ackwell's names. Unknown fields are ignored.
+    """Build an event from a map of its fields. The keys are ackwell's names; unknown keys are ignored.
 
-    Raises `EventError`, naming `file` and `line`, for an unknown kind, a missing or mistyped field, a
-    negative id, an integer outside int64, or a batch larger than `ackwell.cursor.ack_sets.BATCH_SIZE_MAX`.
+    Raises `EventError` for an unknown kind, a missing field, a field of a wrong type, a negative id, an
+    integer outside int64, or a batch larger than `ackwell.cursor.ack_sets.BATCH_SIZE_MAX`. The error names
+    `file` and `line`.
 
     >>> fields = {"topic": "t", "subscription": "s", "sequence": 1, "kind": "ack"}
     >>> event_from_fields(fields | {"ledger_id": 3, "entry_id": 5}).entry_id
@@ -299,7 +307,10 @@ def _check_integers(values: dict[str, Any]) -> None:
 
 
 def _check_batch(values: dict[str, Any]) -> None:
-    """Raise an error for a batch larger than any message can be, before memory is allocated for it."""
+    """Raise an error if a batch index or size exceeds the largest possible batch.
+
+    Otherwise an invalid event could allocate a huge ack set.
+    """
     check_batch_index(values.get("batch_index", 0))
     check_batch_size(values.get("batch_size", 0) or 1)
     words = values.get("ack_set")

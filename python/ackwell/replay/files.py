@@ -1,4 +1,4 @@
-"""Event files of any format: find them, read their events one by one, and fold them."""
+"""Find event files of any format, read their events one by one, or fold all of them."""
 
 from __future__ import annotations
 
@@ -27,18 +27,20 @@ _SUFFIXES: Final = (*SUFFIXES, ".parquet")
 _NAMES: Final = frozenset(Event._fields)
 
 _SHARES: Final = 4
-"""The number of shares per thread. Small shares keep all threads busy until the end."""
+"""The number of shares per thread into which the files are split. With several small shares, all threads
+finish at nearly the same time."""
 
 _RESETS: Final = RESETTING - {Kind.COMMIT.value}
-"""The kinds of resets that a fold of all events must know first. Commits are not among them: such a fold
-keeps acknowledgments in transactions until it reads their commit."""
+"""The kinds of resets that a fold of all files must know before it folds other events. Commits are not needed
+in advance: the fold keeps each acknowledgment in a transaction until it reads the commit."""
 
 
 def event_files(sources: Iterable[str | AnyPath]) -> list[AnyPath]:
-    """List the event files in files and folders, in the order of replay (by name).
+    """List the event files in `sources`, which are files and folders. The list is in the order of replay.
 
-    Raises `FileNotFoundError` for a source that does not exist, `EventError` for a folder without event files
-    (`.jsonl`, `.jsonl.gz`, `.parquet`), and `OSError` for a pipe or a device.
+    The files of a folder are ordered by name. Raises `FileNotFoundError` for a source that does not exist,
+    `EventError` for a folder without event files (`.jsonl`, `.jsonl.gz`, `.parquet`), and `OSError` for a
+    pipe or a device.
     """
     require_paths(sources)
     files: set[AnyPath] = set()
@@ -61,9 +63,10 @@ def event_files(sources: Iterable[str | AnyPath]) -> list[AnyPath]:
 
 
 def _refuse_hidden_lines(paths: list[AnyPath]) -> None:
-    """Raise `EventError` for a hidden file of JSON lines without the Parquet file that should replace it.
+    """Raise `EventError` for a hidden file of JSON lines if the Parquet file of the same name is missing.
 
-    A recording leaves such a file if it is killed while it writes the Parquet file.
+    A recording hides its JSON lines when it replaces them by a Parquet file. If it is killed in between, its
+    events are in hidden files only, and a replay would skip them.
     """
     for lines in paths:
         if not (lines.name.startswith("_events-") and lines.name.endswith(".jsonl")):
@@ -74,7 +77,7 @@ def _refuse_hidden_lines(paths: list[AnyPath]) -> None:
 
 
 def _refuse_other_kinds(path: AnyPath) -> None:
-    """Raise `EventError` for a file without an event suffix whose content is of another known kind."""
+    """Raise `EventError` if the content of a file without an event suffix shows that it has no events."""
     if path.name.endswith(_SUFFIXES):
         return
     kind = file_kind(path)
@@ -93,8 +96,8 @@ def read_events(
 ) -> Iterator[Event]:
     """Read the events of files and folders in order. `on_file` is called with each file before it is read.
 
-    JSON lines need the memory of one event. All Parquet files are read together when the first of them is
-    reached, in the order and with the memory of `parquet_events`. They need `pyarrow`.
+    Reading JSON lines needs the memory of one event. All Parquet files are read together, when the turn of
+    the first one comes. `parquet_events` describes their order and the memory. Parquet needs `pyarrow`.
     """
     files = event_files(sources)
     parts = [path for path in files if path.suffix == ".parquet"]
@@ -123,10 +126,11 @@ def fold_files(
     begin: Callable[[Fold], None] = lambda _: None,
     threads: int | None = 1,
 ) -> Fold:
-    """Fold the events of files and folders, or the first `at` of them in the order of replay.
+    """Fold the events of files and folders. With `at`, fold only the first `at` events in replay order.
 
-    `begin` is called with the fold before the first event and can set initial states. `threads` threads share
-    the files and row groups; None uses one for each core. The result does not depend on the number.
+    `begin` is called with the new fold before the first event, and can set initial states. `threads` is the
+    number of threads, which share the files and row groups; None means one for each core. The result does not
+    depend on the number of threads.
     """
     files = event_files(sources)
     if threads is None:
@@ -151,12 +155,12 @@ def fold_files(
         flawed |= fold.end()
     if fold is not None and not flawed and fold.partials.first_flawed() is None:
         return fold
-    # Fold again with known resets and with the columns that locate the rows in messages.
+    # Fold again, now with known resets and with the columns by which error messages name a row.
     return fold_twice(read, begin)
 
 
 def fold_twice(read: Callable[[], Iterator[Columns]], begin: Callable[[Fold], None] = lambda _: None) -> Fold:
-    """Fold events in any order in two passes: the first finds the resets, the second folds."""
+    """Fold events that are in any order. `read` is called twice: to find the resets, and to fold."""
     fold = Fold(find_resets(read), ordered=False, whole=True)
     begin(fold)
     for columns in read():
@@ -166,7 +170,10 @@ def fold_twice(read: Callable[[], Iterator[Columns]], begin: Callable[[Fold], No
 
 
 def raise_first_flaw(sources: Iterable[str | AnyPath], at: int | None = None) -> None:
-    """Raise `EventError` for the first row that is not an event, if there is one. Files are read in order."""
+    """Raise `EventError` for the first row that is not an event. Return if every row is an event.
+
+    The files are read in order. With `at`, only the first `at` events are read.
+    """
     left = at
     for path in event_files(sources):
         fold, row = Fold(NO_RESETS, ordered=False), 0
@@ -178,7 +185,7 @@ def raise_first_flaw(sources: Iterable[str | AnyPath], at: int | None = None) ->
 
 
 def _raise_flaw(columns: Columns, path: AnyPath, rows_before: int) -> None:
-    """Raise `EventError` for the first row that is not an event. A binary search finds the row."""
+    """Raise `EventError` for the first row of `columns` that is not an event. O(rows · log rows)."""
     first, end = 0, len(columns.ledger_ids)
     while end - first > 1:
         middle = (first + end) // 2
@@ -195,13 +202,13 @@ def _raise_flaw(columns: Columns, path: AnyPath, rows_before: int) -> None:
 
 
 class _UnexpectedResetError(Exception):
-    """The error for a Parquet file with resets whose kinds are not in the dictionaries of `kind`."""
+    """A Parquet file has a reset whose kind is not in the dictionaries of the column `kind`."""
 
 
 def _fold_all(
     files: list[AnyPath], threads: int, on_file: Progress, begin: Callable[[Fold], None]
 ) -> tuple[Fold, bool]:
-    """Fold files in any order, on several threads. Also return whether any row is not an event."""
+    """Fold files on several threads. Return the fold, and whether any row is not an event."""
     has_resets = False
     shares: list[tuple[AnyPath, RowGroups | None]] = []
     for path in files:
@@ -228,7 +235,8 @@ def _fold_all(
             yield columns
 
     def new() -> Fold:
-        # Traces have their seeks in order. Parquet files have no seeks here, so their order does not matter.
+        # The resets of traces are read in order. If `is_ordered`, the Parquet files have no resets, so the
+        # order of their rows does not matter.
         resets = None if is_ordered else known
         return Fold(resets, ordered=is_ordered, whole=True)
 
@@ -254,7 +262,7 @@ def _columns(files: list[AnyPath], on_file: Progress) -> Iterator[Columns]:
 
 
 def _reset_rows(files: list[AnyPath]) -> Iterator[Columns]:
-    """Read the rows of the reset kinds. Parquet row groups without such rows are skipped."""
+    """Read the resets of files. Traces are read as a whole; Parquet row groups without resets are skipped."""
     for path in files:
         if path.suffix != ".parquet":
             yield from trace_columns(path)
@@ -266,7 +274,7 @@ def _reset_rows(files: list[AnyPath]) -> Iterator[Columns]:
 
 
 def _limited(batches: Iterator[Columns], at: int | None) -> Iterator[Columns]:
-    """Return the first `at` events, or all."""
+    """Yield the columns of the first `at` events, or of all events if `at` is None."""
     left = at
     for columns in batches:
         if left is None:
@@ -279,7 +287,7 @@ def _limited(batches: Iterator[Columns], at: int | None) -> Iterator[Columns]:
 
 
 def path_columns(path: AnyPath) -> dict[str, str | None]:
-    """Return the columns in a file's path, in Hive's form: `topic=t/kind=ack/part-0.parquet`."""
+    """Return the columns that a file's path contains in Hive's form, such as `topic=t/kind=ack/0.parquet`."""
     found: dict[str, str | None] = {}
     for part in path.parts[:-1]:
         name, separator, value = part.partition("=")

@@ -1,8 +1,8 @@
 """The fold: from columns of events to partials and cursors of many subscriptions.
 
-`Fold` numbers the names and passes columns to `Partials`, the native structure. The number of a (topic,
-subscription) is called a *pair*. No Python code runs for each subscription, so the cost does not depend on
-their number. Local replay, Spark tasks and Spark streams use it.
+`Fold` gives each name a number and passes columns to `Partials`, the native structure. The number of a
+(topic, subscription) is called a *pair*. No Python code runs per subscription, so the cost in Python does not
+depend on the number of subscriptions. Local replay, Spark tasks and Spark streams use `Fold`.
 """
 
 from __future__ import annotations
@@ -37,12 +37,13 @@ ACTIONS: Final = {kind.value: effect.action for kind, effect in EFFECTS.items()}
 
 
 class Fold:
-    """The partials of many subscriptions. A partial is the state of some events of one subscription.
+    """The partials of many subscriptions.
 
-    `resets` contains the resets of all events, if they are known before the first event. `ordered` keeps the
-    order of acknowledgments in each partial. A seek that is read later needs this order; if `resets` is
-    given, no such seek exists. `whole` states that this fold receives all events. Acknowledgments in
-    transactions then wait for their commit, and the caller calls `end` before it requests cursors.
+    A partial is the state of one subscription after some of its events. `resets` contains the resets of all
+    events; None means that they are not known before the first event. With `ordered`, each partial keeps the
+    order of its acknowledgments: a seek that is read later needs this order. If `resets` is given, every seek
+    is known, so `ordered` may be False. `whole` states that this fold receives all events. Acknowledgments in
+    transactions then wait for their commit, and the caller must call `end` before it requests cursors.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class Fold:
         self._transactions = _Numbers(Names([""]))
         self._is_whole = whole
         self._waiting: list[Columns] = []
-        """The acknowledgments in transactions without a commit so far. `end` folds them again."""
+        """The acknowledgments in transactions whose commit has not been read yet. `end` folds them again."""
         self._begun = 0
         self._resets_of: dict[str, list[Name]] = {}
         for name in {**self._known.seeks, **self._known.clears, **self._known.unresolved_clears}:
@@ -78,9 +79,9 @@ class Fold:
         return self._resets or NO_RESETS
 
     def _begin(self) -> None:
-        """Apply the known resets of the topics that are new since the last call.
+        """Apply the known resets of each topic that was added after the last call of this method.
 
-        It is called before the first event of a new topic.
+        The caller must call the method before it folds the first event of a topic.
         """
         first, self._begun = self._begun, len(self.topics)
         if self._resets_of or self._commits_of:
@@ -114,12 +115,15 @@ class Fold:
 
     @property
     def topics(self) -> Any:
-        """The topics by number, as `Names`."""
+        """The native `Names` of the topics. The index of a topic is its number."""
         return self._topics.names
 
     @property
     def subscriptions(self) -> Any:
-        """The subscriptions by number, as `Names`. 0 is the topic as a whole."""
+        """The native `Names` of the subscriptions. The index of a subscription is its number.
+
+        The name with the number 0 is empty, and means the topic as a whole.
+        """
         return self._subscriptions.names
 
     def _file(self, name: str) -> int:
@@ -165,9 +169,10 @@ class Fold:
     def _resolve(
         self, columns: Columns, topics: Codes, subscriptions: Codes, kinds: Codes, *, ends: bool
     ) -> Codes:
-        """Return the kinds, in which acknowledgments in uncommitted transactions have another action.
+        """Replace the action of acknowledgments whose transaction is not committed; return the new `kinds`.
 
-        A fold of all events keeps these acknowledgments until it reads the commit.
+        A fold of all events has no action for them, and keeps them until it reads the commit. `ends` states
+        that no commit follows: they are then void.
         """
         assert columns.transactions is not None
         transactions = columns.transactions[0], self._transactions.of(columns.transactions[1])
@@ -191,16 +196,16 @@ class Fold:
         return codes, np.append(actions, np.int32(what))
 
     def end(self) -> bool:
-        """Fold the waiting acknowledgments of committed transactions.
+        """Fold the waiting acknowledgments whose transaction has been committed since they were read.
 
-        Returns whether a row was not an event. The caller may feed more events and commits afterwards.
+        Return whether any of these rows was not an event. The caller may feed more events and commits later.
         """
         waiting, self._waiting = self._waiting, []
         flawed = [self._take(columns, ends=True) for columns in waiting]
         return any(flawed)
 
     def absorb(self, other: Fold) -> None:
-        """Move the content of another fold with the same resets into this one."""
+        """Move the content of the fold `other` into this fold. Both folds must have the same resets."""
         topics, subscriptions, transactions = (
             _join(ours.names, theirs.names)
             for ours, theirs in (
@@ -222,30 +227,40 @@ class Fold:
         self._partials.start(self.pair(name), info, list(ledgers))
 
     def pairs(self, topics: NDArray[np.int32], subscriptions: NDArray[np.int32]) -> Ints:
-        """Return the pair number of each row, from the numbers of its topic and subscription."""
+        """Return for each row the number of its (topic, subscription).
+
+        `topics` and `subscriptions` have the numbers of each row's topic and subscription.
+        """
         self._begin()
         pairs: Ints = self._partials.pair_many(topics, subscriptions)
         return pairs
 
     def settle(self, name: Name, file: str, sequence: int, detail: str) -> None:
-        """Record the broker settings that the `meta` event at `(file, sequence)` has for a subscription."""
+        """Set the broker settings of a subscription.
+
+        `detail` is the JSON text of the `meta` event at `(file, sequence)`.
+        """
         self._partials.set_settings(self.pair(name), self._file(file), sequence, detail)
 
     def merge(self, pairs: Ints, ledger_ids: Ints, states: list[bytes]) -> None:
-        """Merge encoded partials, from `Partials.encode`, into the partials of the pairs."""
+        """Merge encoded partials into this fold. `Partials.encode` returns them.
+
+        `pairs` has the number of each partial's (topic, subscription), `ledger_ids` its ledger, and `states`
+        its bytes.
+        """
         wrong = ledger_ids[(ledger_ids < 0) & (ledger_ids != NULL)]
         if len(wrong):
             raise CorruptStateError(f"a partial of ledger {wrong[0]}", 0)
         self._partials.merge(pairs, ledger_ids, states)
 
     def set_ledgers(self, name: Name, ledgers: Iterable[tuple[int, int]]) -> None:
-        """Set the ledgers of a subscription's topic. They replace the ledgers of the events."""
+        """Set the ledgers of a subscription's topic, instead of the ledgers that the events show."""
         rows = sorted(ledgers)
         ids = np.array([row[0] for row in rows], np.int64)
         self._partials.set_ledgers(self.pair(name), ids, np.array([row[1] for row in rows], np.int64))
 
     def names(self) -> list[Name]:
-        """Return the name of each pair, by number."""
+        """Return the list of all (topic, subscription). The index in the list is the number of the pair."""
         numbers = self._partials.names()
         texts = [list(self.topics), list(self.subscriptions)]
         names = [map(own.__getitem__, of.tolist()) for own, of in zip(texts, numbers, strict=True)]
@@ -257,9 +272,9 @@ class Fold:
         return self._partials
 
     def raise_flaw(self, *, all_flaws: bool = True) -> None:
-        """Raise `EventError` for the first invalid event.
+        """Raise `EventError` for the first invalid event. Return if all events are valid.
 
-        Without `all_flaws`, raise it only for an event without a subscription.
+        Without `all_flaws`, raise it only for an incomplete event that has no subscription.
         """
         pair = self._partials.first_flawed()
         if pair is None:
@@ -281,7 +296,10 @@ class Fold:
                 )
 
     def settings(self) -> tuple[dict[int, dict[str, Any]], dict[int, str]]:
-        """Return the broker settings by pair, and the errors of settings that are not JSON."""
+        """Return two maps: from pair to broker settings, and from pair to the error in its settings.
+
+        A pair is the number of a (topic, subscription). The error is that the settings are not JSON.
+        """
         settings, errors = {}, {}
         parsed: dict[str, Any] = {}
         for pair, detail in self._partials.settings():
@@ -295,7 +313,10 @@ class Fold:
         return settings, errors
 
     def cursor(self, pair: int, settings: dict[str, Any]) -> tuple[Cursor, dict[tuple[int, int], int]]:
-        """Return a pair's cursor and its batch sizes. Raises `ProtocolError` if its events are invalid."""
+        """Return the cursor of a subscription, and the batch size of each entry that is a batch.
+
+        `pair` is the number of the (topic, subscription). Raises `ProtocolError` if its events are invalid.
+        """
         chosen = cursor_settings(settings)
         try:
             info, ledgers, sizes = self._partials.cursor(pair, batch_index_acks=chosen.batch_index_acks)
@@ -308,7 +329,7 @@ class Fold:
 
 
 class _Numbers:
-    """The numbers of the texts of a column."""
+    """A converter of the texts in one column to their numbers in `names`."""
 
     def __init__(self, names: Any) -> None:
         self.names = names
@@ -317,7 +338,7 @@ class _Numbers:
     def of(self, texts: Texts) -> NDArray[np.int32]:
         """Return the number of each text.
 
-        If `texts` is the object of the last call, only new texts are looked up.
+        If `texts` is the same object as in the last call, only the texts that were added to it are looked up.
         """
         known = self._last[1] if self._last[0] is texts else np.empty(0, np.int32)
         if len(known) < len(texts):
@@ -332,16 +353,16 @@ class _Numbers:
 
 
 def _join(ours: Any, theirs: Any) -> NDArray[np.int32]:
-    """Add the names in `theirs` to `ours`. Return for each name in `theirs` its number in `ours`."""
+    """Add the names in `theirs` to `ours`. Return the number in `ours` of each name in `theirs`."""
     offsets, data = theirs.to_arrays()
     numbers: NDArray[np.int32] = ours.number_many(offsets, np.frombuffer(data, np.uint8))
     return numbers
 
 
 def cursor_settings(settings: dict[str, Any]) -> CursorSettings:
-    """Return the cursor settings for broker settings.
+    """Return the cursor settings that follow from the broker settings of a `meta` event.
 
-    Acknowledgments of parts of batches are on by default, as in 4.2.
+    If the settings do not contain it, acknowledgment of parts of batches is enabled, as in Pulsar 4.2.
     """
     value = str(settings.get("acknowledgmentAtBatchIndexLevelEnabled", True)).lower()
     return CursorSettings(batch_index_acks=value != "false")

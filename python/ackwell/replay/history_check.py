@@ -3,16 +3,16 @@
 `check_history` reads the events of `ackwell record`, of the dev broker or of any trace. It uses only the
 recorded deliveries and commands, not ackwell's dispatch rules, so it can check any broker.
 
-A message *waits* from its return to the broker until its redelivery or acknowledgment. It is returned by a
-negative acknowledgment, a redelivery request, a disconnect of its consumer, an abort or a restart. On
-Key_Shared, a later message with the same key that is delivered in this time *overtakes* it.
+A message *is returned* to the broker by a negative acknowledgment, a redelivery request, a disconnect of its
+consumer, an abort or a restart. From then on the message *waits*, until it is redelivered or acknowledged. On
+Key_Shared, a later message *overtakes* a waiting message with the same key if it is delivered first.
 
 A `result` event with a position and the detail `RECEIPT` records the receipt that the broker sent for an
 acknowledgment. An acknowledgment without a receipt can be lost in a crash. A broker resets redelivery counts
 when it restarts, when the last consumer disconnects and when a part of a batch is acknowledged.
 
-In a recording by the proxy, a client's command and a delivery can cross. With `in_flight_ms`, a delivery
-within this time after an acknowledgment or a return is not a violation.
+The proxy can record a client's command before a delivery that the broker had already sent. With
+`in_flight_ms`, a delivery within this time after an acknowledgment or a return is not a violation.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ackwell.replay.events import Event
 
 RECEIPT: Final = "receipt"
-"""The detail of a `result` event that records the receipt of an acknowledgment."""
+"""The `detail` of a `result` event that records the broker's receipt for an acknowledgment."""
 
 NO_DELIVERY: Final = "the events contain no delivery (`dispatch`)"
 
@@ -41,27 +41,29 @@ class Rule(StrEnum):
     OVERTAKEN = "overtaken"
     """A message was delivered while an earlier message with the same key waited for redelivery."""
     OUT_OF_ORDER = "out-of-order"
-    """The first delivery of a message was after the delivery of a later message with the same key."""
+    """The first delivery of a message came after the delivery of a message with the same key and a later
+    position."""
     ACKED_AGAIN = "acked-again"
-    """A wholly acknowledged message was delivered, and its acknowledgment was not void."""
+    """A message was delivered although it was wholly acknowledged and the acknowledgment was not void."""
     RECEIPT_LOST = "receipt-lost"
-    """A wholly acknowledged message was delivered after a restart, although the broker had sent a receipt for
-    the acknowledgment before the restart."""
+    """After a restart, a wholly acknowledged message was delivered, although the broker had sent the receipt
+    for the acknowledgment before the restart."""
     COUNT_FELL = "count-fell"
-    """A message was delivered with a lower redelivery count than before."""
+    """A message was delivered with a lower redelivery count than in its delivery before."""
     NEVER_DELIVERED = "never-delivered"
-    """The history ended at rest, and a message is neither acknowledged nor pending at a consumer."""
+    """A message is neither acknowledged nor pending at a consumer when the history ends. This is checked only
+    if the broker had no message left to deliver."""
 
 
 class Violation(NamedTuple):
-    """One event that violates a rule."""
+    """One violation of a rule by an event, or by the end of the history."""
 
     rule: Rule
     topic: str
     subscription: str
     position: Position
     sequence: int
-    """The sequence of the event; 0 for the violation `NEVER_DELIVERED`."""
+    """The sequence of the event; 0 for `NEVER_DELIVERED`, which has no event."""
     other: Position | None = None
     """The message that `position` overtook; None for other rules."""
 
@@ -71,16 +73,16 @@ class Violation(NamedTuple):
         return f"{self.topic} {self.subscription}: {event}{self.position} {self.rule}{of}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields, positions as text."""
+        """Return the fields as JSON values. A position is a text such as `3:1`."""
         fields = self._asdict() | {"position": str(self.position)}
         return fields | {"other": None if self.other is None else str(self.other)}
 
 
 @dataclass(slots=True)
 class _Waiting:
-    """The returned messages of one key, in a heap with the least position first.
+    """The waiting messages of one key, in a heap with the least position first.
 
-    A removed message stays in the heap until it is the first one.
+    A message that no longer waits stays in the heap until it is the first item of the heap.
     """
 
     heap: list[Position] = field(default_factory=list)
@@ -91,7 +93,10 @@ class _Waiting:
         heappush(self.heap, position)
 
     def first(self, before: Position, until_ms: int | None) -> Position | None:
-        """Return the first message before a position that was returned at or before `until_ms`."""
+        """Return the least waiting position that is before `before` and was returned by `until_ms`.
+
+        If `until_ms` is None, any time of return counts. Return None if there is no such position.
+        """
         while self.heap and self.heap[0] not in self.since_ms:
             heappop(self.heap)
         if not self.heap or self.heap[0] >= before:
@@ -103,12 +108,12 @@ class _Waiting:
 
 
 class _PublishedEntries:
-    """The published entries of a topic, with their keys. The order of `unordered` ones is not checked."""
+    """The published entries of a topic, with their keys."""
 
     def __init__(self) -> None:
         self.keys: dict[Position, str | None] = {}
         self.unordered: set[Position] = set()
-        """Delayed entries and entries of transactions. Their order is not checked."""
+        """The delayed entries and the entries of transactions. The order of their delivery is not checked."""
         self.in_transactions: dict[str, set[Position]] = {}
         self.aborted: set[Position] = set()
 
@@ -128,37 +133,40 @@ class _History:
         self.in_flight_ms = in_flight_ms
         self.now_ms = 0
         self.set_back_ms = 0
-        """The largest time in ms by which an event is earlier than the event before it."""
+        """The largest step by which the time of the events went back from one event to the next, in ms."""
         self.by_key: bool | None = None
         """Whether the type of the subscription is Key_Shared; None if it is unknown."""
         self.deliveries = 0
         self.of_unknown_type = 0
         self.without_key = 0
-        """The number of deliveries on Key_Shared whose message has no key in any event."""
+        """The number of deliveries on Key_Shared whose order is not checked, because no event before them has
+        the key of their message."""
         self.consumers = 0
         self.begin(())
 
     def begin(self, acked_up_to: tuple[int, ...]) -> None:
-        """Restart the history: everything up to a position is acknowledged, and nothing is delivered.
+        """Restart the history at a point where no message is delivered.
 
-        The empty tuple is before every position.
+        The messages up to the position `acked_up_to` are acknowledged, and no others. The empty tuple is
+        before every position: then no message is acknowledged.
         """
         self.acked_up_to = self.durable_up_to = acked_up_to
         self.holder: dict[Position, str | None] = {}
         self.of_consumer: dict[str | None, set[Position]] = {}
         self.waiting: dict[str, _Waiting] = {}
         self.first_deliveries: dict[str, Position] = {}
-        """Maps each key to the greatest position of its delivered messages whose order is checked."""
+        """Maps each key to the greatest position among its delivered messages. Messages whose order is not
+        checked are left out."""
         self.delivered: set[Position] = set()
         self.acked: set[Position] = set()
         self.acked_ms: dict[Position, int] = {}
-        """The time of each acknowledgment; empty without `in_flight_ms`."""
+        """Maps each acknowledged message to the time of its acknowledgment; empty if `in_flight_ms` is 0."""
         self.answered: set[Position] = set()
         self.unanswered: set[Position] = set()
-        """The messages that are acknowledged, but whose acknowledgment has no receipt yet."""
+        """The acknowledged messages for whose acknowledgment the broker has not sent a receipt yet."""
         self.may_be_acked: set[Position] = set()
-        """The messages that were acknowledged without a receipt before a crash. The broker may redeliver
-        them, but need not."""
+        """The messages that were acknowledged before a crash, but without a receipt. The crash may have lost
+        these acknowledgments, so a redelivery is as correct as none."""
         self.counts: dict[Position, int] = {}
         self.in_transactions: dict[str, set[Position]] = {}
 
@@ -166,7 +174,11 @@ class _History:
         return position in self.acked or position <= self.acked_up_to
 
     def is_accounted_for(self, position: Position) -> bool:
-        """Return whether a message is acknowledged, or pending at a consumer or in a transaction."""
+        """Return whether a message need not be delivered at the end of the history.
+
+        This is the case if it is acknowledged, may be acknowledged after a crash, or is pending at a consumer
+        or in an open transaction.
+        """
         if self.is_acked(position) or position in self.holder or position in self.may_be_acked:
             return True
         return any(position in each for each in self.in_transactions.values())
@@ -202,7 +214,7 @@ class _History:
         self.of_consumer.setdefault(event.consumer, set()).add(position)
 
     def remove(self, position: Position) -> None:
-        """Remove a message from the waiting messages and from its consumer."""
+        """Remove a message from the waiting messages, and from the pending messages of its consumer."""
         if position in self.holder:
             self.of_consumer[self.holder.pop(position)].discard(position)
         key = self.topic.keys.get(position)
@@ -237,7 +249,7 @@ class _History:
             self.acked_ms.setdefault(position, self.now_ms)
 
     def return_all(self) -> None:
-        """Mark all pending messages as returned to the broker, which reads them again in order."""
+        """Mark the pending messages of all consumers as returned. The broker reads them again in order."""
         self.give_back([*self.holder])
         self.counts.clear()
 
@@ -264,19 +276,20 @@ class _History:
 def check_history(
     events: Iterable[Event], *, at_rest: bool = False, in_flight_ms: int = 0
 ) -> list[Violation]:
-    """Return the violations of a history, by event. O(events · log waiting).
+    """Return the violations of a history, in the order of the events. O(events · log waiting).
 
     Parameters
     ----------
     events : iterable of Event
-        In order, as from `read_events`. Keys come from publish and delivery events. The order of messages
-        without a known key is not checked.
+        The events in order, as `read_events` returns them. The key of a message comes from its publish event
+        or from a delivery event. The order of messages without a known key is not checked.
     at_rest : bool
         Whether the history ended when the broker had no message left to deliver. If so, a message that is
         neither acknowledged nor pending at a consumer is a violation.
     in_flight_ms : int
-        The maximum time that a delivery can be in flight when the acknowledgment or return of its message is
-        recorded, by the events' `time_ms`. 0 for events that the broker recorded itself.
+        A delivery within this time after the acknowledgment or return of its message is not a violation,
+        because the broker may have sent it before. Times are the `time_ms` of the events. Use 0 for events
+        that the broker recorded itself.
 
     Examples
     --------
@@ -301,7 +314,7 @@ def check_history(
 
 
 class HistoryChecker:
-    """The check of a history; see `check_history`."""
+    """Checks a history event by event. `check_history` describes the check."""
 
     def __init__(self, in_flight_ms: int = 0) -> None:
         self.found: list[Violation] = []
@@ -317,7 +330,7 @@ class HistoryChecker:
             position = Position(event.ledger_id, event.entry_id)
         topic = self._topics.setdefault(event.topic, _PublishedEntries())
         if position is not None and event.key is not None and topic.keys.get(position) is None:
-            # The event of publishing may lack the key.
+            # The publish event may lack the key, so the key is taken from any event of the message.
             topic.keys[position] = event.key
         if event.kind is Kind.PUBLISH and position is not None:
             topic.publish(event, position)
@@ -333,7 +346,10 @@ class HistoryChecker:
                 self._apply(event._replace(subscription=name), history, position)
 
     def check_rest(self) -> int:
-        """Add a violation for each message that was never delivered. Return the number of messages."""
+        """Add a violation for each message that should have been delivered by the end of the history.
+
+        Return the number of messages that were checked.
+        """
         checked = 0
         for topic_name, histories in self._histories.items():
             for name, history in histories.items():
@@ -385,7 +401,7 @@ class HistoryChecker:
 
 def _ack(history: _History, event: Event, position: Position) -> None:
     if event.ack_set or event.batch_index is not None:
-        # A part of a batch. This history treats the entry as unacknowledged.
+        # The event acknowledges a part of a batch. The history treats the entry as unacknowledged.
         history.counts.pop(position, None)
         return
     if event.transaction is not None:

@@ -1,7 +1,7 @@
-"""The fold of events in order, which needs no resets in advance.
+"""The fold of events that are read in their order, so that the resets need not be known in advance.
 
-A seek voids the earlier acknowledgments, and a transaction takes effect at its commit. A cleared backlog
-without a position acknowledges the entries of the events so far.
+A seek voids the acknowledgments before it. A transaction takes effect when its commit is read. A cleared
+backlog without a position acknowledges the entries that were published before it.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ _SEEKING: Final = frozenset([Kind.SEEK.value])
 
 
 class FoldInOrder(Fold):
-    """A fold of events in order. Call `end` before reading a state; more events may follow."""
+    """A fold of events in their order. Call `end` before you read a state. More events may follow `end`."""
 
     def __init__(self, *, engine: Engine | None = None) -> None:
         super().__init__(whole=True, engine=engine)
         self._unresolved: set[int] = set()
-        """The pairs whose backlog was cleared before the topic's first publish, and without a later seek."""
+        """The numbers of the (topic, subscription) pairs whose backlog was cleared before the first publish
+        of their topic. A later seek of the subscription removes its pair."""
 
     def feed(self, columns: Columns) -> bool:
         """Fold the next events, and return whether a row was not an event. O(rows)."""
@@ -59,7 +60,10 @@ class FoldInOrder(Fold):
         return self.pair((name_at(columns.topics, row), name_at(columns.subscriptions, row)))
 
     def settings(self) -> tuple[dict[int, dict[str, Any]], dict[int, str]]:
-        """Return the broker settings by pair, and the errors by pair."""
+        """Return two maps: from pair to broker settings, and from pair to error.
+
+        Each pair in `_unresolved` has an error.
+        """
         settings, wrong = super().settings()
         return settings, wrong | dict.fromkeys(
             self._unresolved, "backlog cleared before anything was published"

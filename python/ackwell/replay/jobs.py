@@ -1,7 +1,7 @@
-"""Fold events on several threads. Each thread folds jobs into its own fold. Then the folds are merged.
+"""Fold events on several threads. Each thread folds jobs into its own fold, and then the folds are merged.
 
-Merging is commutative, so the result does not depend on the threads. The native code releases the interpreter
-lock while it reads and folds columns.
+Merging is commutative, so the result does not depend on which thread folds which job. The native code
+releases the interpreter lock while it reads and folds columns.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def fold_jobs(
     on_file: Callable[[AnyPath], None],
     begin: Callable[[Fold], None],
 ) -> tuple[Fold, bool]:
-    """Fold jobs; return the fold, and whether it found a row that is not an event.
+    """Fold all jobs into one fold. Return this fold, and whether any row was not an event.
 
-    Raises the error of the first job, in order, that fails.
+    If several jobs fail, the error of the failed job that is first in `jobs` is raised.
     """
     fold = new_fold()
     begin(fold)
@@ -54,7 +54,7 @@ def fold_jobs(
             try:
                 flawed = any(list(pool.map(queue.fold_into, folds)))
             except BaseException:
-                # An interrupt waits for the running jobs only.
+                # After an interrupt, only the running jobs are finished.
                 queue.stop()
                 raise
     queue.raise_first()
@@ -76,7 +76,10 @@ class _Queue:
         self._stopped = False
 
     def fold_into(self, fold: Fold) -> bool:
-        """Fold jobs until the queue is empty, and return whether it found a row that is not an event."""
+        """Take jobs and fold their events until the queue is empty.
+
+        Return whether any row was not an event.
+        """
         flawed = False
         while (taken := self._next()) is not None:
             number, job = taken
@@ -88,7 +91,7 @@ class _Queue:
         return flawed
 
     def stop(self) -> None:
-        """Stop handing out jobs to the threads."""
+        """Make the queue empty for all threads. Jobs that a thread has already taken are finished."""
         self._stopped = True
 
     def raise_first(self) -> None:
@@ -98,7 +101,7 @@ class _Queue:
 
     def _next(self) -> tuple[int, Job] | None:
         with self._lock:
-            # All jobs before a failed one are taken already, so no remaining job precedes it.
+            # Jobs are taken in order, so every job before the failed job is already taken.
             if self._failed or self._stopped:
                 return None
             taken = next(self._jobs, None)

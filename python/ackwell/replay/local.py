@@ -1,4 +1,4 @@
-"""Replay on one machine, from tables to a table."""
+"""Replay on one machine: from files or tables of events to a table of cursors."""
 
 from __future__ import annotations
 
@@ -30,16 +30,17 @@ def replay_events(
         Files and folders as for `ackwell replay`, or a table of events: pandas, Polars, PyArrow, or any other
         object with `__arrow_c_stream__`.
     strict : bool
-        Raise `ProtocolError` for a subscription with invalid events. Otherwise its row has an `error`.
+        Whether to raise `ProtocolError` for a subscription with invalid events. If False, the row of such a
+        subscription has an `error`.
     threads : int, optional
-        The number of threads; None for one on each core.
+        The number of threads; None for one per core.
 
     Raises
     ------
     SchemaError
         If a column is missing or has a wrong type. The message names each such column.
     EventError
-        For a row that is not an event of a subscription.
+        If a row is not an event of a subscription.
 
     Notes
     -----
@@ -80,7 +81,7 @@ def _table(events: Any) -> pa.Table:
 
 
 def _without_views(kind: pa.DataType) -> pa.DataType:
-    """Return a type with plain strings instead of the string views of Polars."""
+    """Return `kind` with string types in place of string views. Polars writes string views."""
     if pa.types.is_dictionary(kind):
         return pa.dictionary(kind.index_type, _without_views(kind.value_type))
     return pa.string() if pa.types.is_string_view(kind) else kind

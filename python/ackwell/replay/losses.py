@@ -1,7 +1,7 @@
-"""The acknowledgments that a restart loses, computed from the columns of folded cursors.
+"""The acknowledgments that a restart would lose, computed from the columns of folded cursors.
 
-The rules are those of `ackwell.broker.restart`. Ack sets and batch sizes are read from the columns of
-`Partials.cursors`, without a Python object for each batch.
+The rules are those of `ackwell.broker.restart`. The ack sets and batch sizes stay in the columns of
+`Partials.cursors`, so that no Python object is created per batch.
 """
 
 from __future__ import annotations
@@ -30,17 +30,20 @@ if TYPE_CHECKING:
 
 
 class Losses(NamedTuple):
-    """The number of acknowledged messages that a graceful restart of a 4.2 broker loses, by row."""
+    """The loss of each row of a table of cursors, with its reason.
+
+    The loss is the number of acknowledged messages that a graceful restart of a 4.2 broker forgets.
+    """
 
     at_least: Ints
     at_most: Ints
-    """The upper bound of each row; `UNBOUNDED` if it is unknown."""
+    """The upper bound of each row's loss; `UNBOUNDED` if there is no known upper bound."""
     codes: NDArray[np.int32]
-    """The index of each row's reason in `reasons`."""
+    """The reason of each row's loss, as an index in `reasons`."""
     reasons: list[str | None]
 
     def messages(self, row: int) -> Bounds:
-        """Return the bounds of the number of lost messages of a row."""
+        """Return the lower and upper bound of the number of messages that a row loses."""
         at_most = int(self.at_most[row])
         return Bounds(int(self.at_least[row]), None if at_most == UNBOUNDED else at_most)
 
@@ -49,11 +52,12 @@ UNBOUNDED: Final = -1
 
 
 def losses_of(columns: dict[str, Any]) -> Losses:
-    """Return the loss of each row of `Partials.cursors`; 0 for a row without a cursor."""
+    """Return the loss of each row of `Partials.cursors`. A row without a cursor has the loss 0."""
     from ackwell import Ledgers, PositionRangeSet
 
     integers, sets, ledgers = columns["integers"], columns["batch_deleted"], columns["ledgers"]
-    # With fewer ranges a close writes to the metadata store: all ranges are read back, and no ack set is.
+    # With at most this many ranges, a close writes the cursor to the metadata store. The next broker reads
+    # back all its ranges, but no ack set.
     large = integers["range_count"] > BrokerSettings().metadata_store_ranges
     counts = np.where(large, 0, np.diff(sets["offsets"]))
     acked, unsure = (_sums(values, sets["offsets"]) for values in _acked(sets["acked"]))
@@ -79,28 +83,28 @@ def losses_of(columns: dict[str, Any]) -> Losses:
 
 
 def _acked(acked: Ints) -> tuple[Ints, Ints]:
-    """Return two arrays with a value for each ack set.
+    """Decode the column `acked`. Return two arrays with a value for each ack set.
 
-    The first has the minimum number of acknowledged messages. The second has 1 if the number can be greater,
-    else 0.
+    The first array has the minimum number of acknowledged messages. The second array has 1 if the number can
+    be greater than this minimum, else 0.
     """
     return np.where(acked < 0, -acked - 1, acked), (acked < 0).astype(np.int64)
 
 
 def _sums(values: Ints, offsets: NDArray[np.int32]) -> Ints:
-    """Return the sum of each row's values. Row `i` has the values `offsets[i]` to `offsets[i + 1] - 1`."""
+    """Return the sum of each row's values. Those of row `i` are `values[offsets[i] : offsets[i + 1]]`."""
     sums: Ints = np.diff(np.concatenate(([0], np.cumsum(values)))[offsets])
     return sums
 
 
 def text_at(texts: dict[str, Any], row: int) -> bytes:
-    """Return the bytes of the text at a row."""
+    """Return the text of a row in a column of texts, as bytes."""
     start, end = texts["offsets"][row : row + 2].tolist()
     return bytes(texts["data"][start:end])
 
 
 class AckSetColumns(CountedAckSets):
-    """A view of the ack sets of one row in the columns of all rows."""
+    """The ack sets of one row. They are views of the columns that contain the ack sets of all rows."""
 
     def __init__(self, columns: dict[str, Any], start: int, end: int) -> None:
         self._columns = columns
@@ -122,7 +126,7 @@ class AckSetColumns(CountedAckSets):
         return self.first(len(self))
 
     def first(self, count: int) -> dict[Position, Sequence[int]]:
-        """Return the first `count` ack sets by position."""
+        """Return a dictionary with the first `count` ack sets: from position to words."""
         part = AckSetColumns(self._columns, self._start, min(self._end, self._start + count))
         words = self._columns["words"]
         bounds = self._columns["word_offsets"][part._start : part._end + 1].tolist()
@@ -130,7 +134,7 @@ class AckSetColumns(CountedAckSets):
         return dict(zip(part, sets, strict=True))
 
     def to_json(self) -> dict[str, tuple[int, ...]]:
-        """Return the ack sets by position, with each position as text."""
+        """Return the ack sets as JSON values: from the position as text to the words."""
         keys, rows = self._columns["keys"], slice(self._start, self._end + 1)
         text_ends, word_ends = keys["offsets"][rows], self._columns["word_offsets"][rows]
         text = bytes(keys["data"][text_ends[0] : text_ends[-1]]).decode()
@@ -141,18 +145,18 @@ class AckSetColumns(CountedAckSets):
         return {text[start:end]: words[first:last] for (start, end), (first, last) in spans}
 
     def behind(self, count: int) -> AckSetColumns:
-        """Return the ack sets after the first `count`."""
+        """Return the ack sets without the first `count`."""
         return AckSetColumns(self._columns, min(self._end, self._start + count), self._end)
 
     def acked(self) -> Bounds:
-        """Count the acknowledged messages."""
+        """Return the bounds of the number of acknowledged messages in these ack sets."""
         acked, unsure = _acked(self._columns["acked"][self._start : self._end])
         at_least = int(acked.sum())
         return Bounds(at_least, None if unsure.any() else at_least)
 
 
 class SizeColumns(CountedSizes):
-    """Batch sizes, stored as runs of consecutive entries of one ledger with the same size."""
+    """Batch sizes, stored as runs: series of consecutive entries of one ledger with the same size."""
 
     def __init__(self, packed: bytes) -> None:
         self._packed = packed
@@ -181,7 +185,10 @@ class SizeColumns(CountedSizes):
         return self._by_position[position]
 
     def sum_of(self, ranges: PositionRangeSet | None) -> tuple[int, int]:
-        """Return the number of entries in `ranges`, or of all entries, and the number of their messages."""
+        """Return the number of batches whose entry is in `ranges`, and the number of messages in them.
+
+        If `ranges` is None, count all batches.
+        """
         ledger_ids, entry_ids, sizes = self._columns
         if ranges is not None:
             sizes = sizes[ranges.contains_many(ledger_ids, entry_ids)]
@@ -189,5 +196,5 @@ class SizeColumns(CountedSizes):
 
 
 def unpack_sizes(packed: bytes | None) -> BatchSizes:
-    """Decode a value of the column `batch_sizes`; None gives no batch sizes."""
+    """Return the batch sizes in a value of the column `batch_sizes`. A null value has no batch sizes."""
     return BatchSizes() if packed is None else BatchSizes(of=SizeColumns(packed))

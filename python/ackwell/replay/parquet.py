@@ -1,9 +1,9 @@
-"""Parquet files of events: their columns, and their fold by row groups.
+"""Read Parquet files of events as columns, and fold them by row groups.
 
-Columns are read only when needed. A column is not decoded if the statistics of the row group show that all
-its values are null or the same name. `sequence` is not decoded if all events are folded at once and their
-order does not matter. Dictionary pages stay dictionaries, and column chunks are streamed, so the partials
-dominate memory.
+Only the needed columns are decoded. A column of a row group is not needed if the statistics show that all its
+values are null or equal. `sequence` is not needed if all events are folded at once and their order does not
+matter. Dictionary-encoded columns stay dictionaries, and column chunks are streamed. The partials therefore
+take most of the memory.
 """
 
 from __future__ import annotations
@@ -31,29 +31,32 @@ if TYPE_CHECKING:
     from ackwell.replay.fold import Fold
 
 _SLICE_VALUES: Final = 1 << 19
-"""The number of values that are decoded at a time. Each of 10,000 mixed subscriptions has some of them, and
-they take some MB on each thread."""
+"""The number of values that are decoded at a time. This is enough for some values of each subscription if a
+row group mixes 10,000 subscriptions. The values take some MB per thread."""
 
 _SLICE_VALUES_OF_ONE: Final = 1 << 18
-"""The number of values that are decoded at a time for a single subscription. They fit into a cache."""
+"""The number of values that are decoded at a time if a row group has one subscription. The values fit into a
+CPU cache."""
 
 _SLICE_VALUES_OF_MANY: Final = 1 << 21
-"""The number of values that are decoded at a time for tens of thousands of mixed subscriptions, so that a
-slice has several events of each."""
+"""The number of values that are decoded at a time if a row group mixes tens of thousands of subscriptions. A
+slice then has several events of each subscription."""
 
 _NAME_BYTES_OF_MANY: Final = 2
-"""If the column of names has at least this many bytes per row, a row group is assumed to mix tens of
-thousands of subscriptions: the code of a name then takes 16 bits."""
+"""If a column of names has at least this many bytes per row, each name takes a code of 16 bits or more. The
+row group is then assumed to mix tens of thousands of subscriptions."""
 
 _BUFFER: Final = 1 << 20
 """The number of bytes of a column that are read at a time."""
 
 _CODE_BYTES_MAX: Final = 8
-"""A column with more bytes per row is mostly plain texts. It is not read as a dictionary."""
+"""The maximum number of bytes per row for which a column of names is read as a dictionary. A column with more
+consists mostly of plain texts."""
 
 _NAMES: Final = ("topic", "subscription")
 _OFTEN_CONSTANT: Final = ("ledger_id", "batch_index", "batch_size")
-"""Columns that are often constant. `entry_id` is always read, so that a batch has rows."""
+"""Integer columns that often have one value in a whole row group, and are then not read. `entry_id` is not
+listed: it is always read, so that a batch has rows."""
 
 _ENCODED: Final = (*_NAMES, "kind", "transaction", "file")
 _OPTIONAL: Final = ("batch_index", "batch_size", "ack_set", "transaction", "detail", "file")
@@ -67,7 +70,7 @@ class RowGroups(NamedTuple):
     path: str
     indexes: tuple[int, ...]
     constants: Mapping[str, str | None] = {}
-    """The columns that the file's path contains (`topic=t/…`), with their values."""
+    """Maps each column that the path of the file contains (`topic=t/…`) to its value."""
 
 
 Fields = dict[str, str]
@@ -75,12 +78,12 @@ Fields = dict[str, str]
 
 
 class Survey(NamedTuple):
-    """The content of a file's footer and of its column `kind`."""
+    """Facts about a file, from its footer and its column `kind`."""
 
     group_bytes: tuple[int, ...]
-    """For each row group, the uncompressed bytes of the columns that a fold decodes."""
+    """The size of each row group: the uncompressed bytes of the columns that a fold decodes."""
     has_resets: bool
-    """Whether the file can contain events that a fold must know first: `RESETTING` kinds, or transactions."""
+    """Whether the file can contain resets (events of the kinds `RESETTING`) or events in transactions."""
     fields: Fields
     """The columns of the file and their Arrow types."""
     is_empty: bool = False
@@ -89,7 +92,10 @@ class Survey(NamedTuple):
 
 @contextmanager
 def errors_naming(path: str) -> Iterator[None]:
-    """Convert Arrow's read errors to `EventError` with the path. Operating system errors are not changed."""
+    """Convert Arrow's read errors to `EventError` with the path.
+
+    Errors of the operating system are not converted.
+    """
     try:
         yield
     except EventError as error:
@@ -103,7 +109,7 @@ def errors_naming(path: str) -> Iterator[None]:
 
 
 def open_anywhere(path: str) -> pa.NativeFile:
-    """Open a file, or an object of an object store, for reading in parts."""
+    """Open a local file or an object of an object store. Reading a part does not read the whole."""
     source = any_path(path)
     if isinstance(source, ObjectPath):
         return source.open_anywhere()
@@ -156,7 +162,7 @@ class ParquetEvents:
         self.close()
 
     def survey(self) -> Survey:
-        """Read the footer, and the dictionaries of `kind`."""
+        """Read the column `kind`, and return the facts about the file."""
         if self._parquet is None:
             return Survey((), False, {}, is_empty=True)
         sizes = tuple(map(self._bytes, self._groups))
@@ -177,10 +183,10 @@ class ParquetEvents:
     def kinds(
         self, indexes: Iterable[int] | None = None, *, dictionaries_only: bool = False
     ) -> frozenset[str]:
-        """Return the kinds of events that row groups, by default all, can contain.
+        """Return the kinds of events that the given row groups can contain. None means all row groups.
 
-        With `dictionaries_only`, read only the dictionaries. Kinds that a writer stored as plain texts are
-        then missing.
+        With `dictionaries_only`, only the dictionary of each row group's column `kind` is read. Kinds that
+        the writer stored as plain texts are then missing in the result.
         """
         if self._parquet is None:
             return frozenset()
@@ -208,13 +214,13 @@ class ParquetEvents:
 
     @property
     def has_sequence(self) -> bool:
-        """Whether the file or its path has a column `sequence`. Otherwise the row number is the sequence."""
+        """Whether the file or its path has a column `sequence`. If not, the row number is the sequence."""
         return "sequence" in self._columns or "sequence" in self.constants
 
     def shares(self, most: int) -> list[tuple[int, ...]]:
-        """Split the row groups into at most `most` shares. Each share opens the file once.
+        """Split the row groups into at most `most` shares. The reader of a share opens the file once.
 
-        Without a column `sequence`, all row groups stay in one share, because the row numbers are the order.
+        Without a column `sequence`, all row groups stay in one share: the rows are numbered as they are read.
         """
         if self._parquet is None:
             return []
@@ -223,7 +229,7 @@ class ParquetEvents:
         return [indexes[start : start + size] for start in range(0, len(indexes), size)]
 
     def rows_of(self, kinds: frozenset[str]) -> Iterator[Columns]:
-        """Read the rows of some kinds. Row groups without such rows are skipped."""
+        """Yield the rows whose kind is in `kinds`. Row groups without such rows are skipped."""
         if self._parquet is None:
             return
         indexes = [index for index in range(len(self._groups)) if self.kinds([index]) & kinds]
@@ -234,10 +240,10 @@ class ParquetEvents:
     def columns(
         self, indexes: Iterable[int] | None = None, *, lean: bool = False, ordered: Sequence[str] = ()
     ) -> Iterator[Columns]:
-        """Read row groups, by default all, as event columns.
+        """Read the given row groups as event columns. None means all row groups.
 
-        With `lean`, the column `sequence` is omitted if no event of the row group needs it. `ordered`
-        contains the topics, sorted, whose events need this column.
+        With `lean`, the column `sequence` of a row group is omitted if no event needs it. `ordered` is a
+        sorted list of the topics whose events need it.
         """
         if self._parquet is None:
             return
@@ -259,7 +265,7 @@ class ParquetEvents:
 
     @property
     def schema(self) -> pa.Schema | None:
-        """The columns of the file; None for a file without bytes."""
+        """The Arrow schema of the file; None for a file without bytes."""
         return None if self._parquet is None else self._parquet.schema_arrow
 
     def batches(
@@ -275,7 +281,7 @@ class ParquetEvents:
             yield from self._parquet.iter_batches(rows, indexes, names, use_threads=False)
 
     def _number_rows(self, batch: pa.RecordBatch, rows_before: int) -> pa.RecordBatch:
-        """Return the batch with row numbers as column `sequence`, if the file has no such column."""
+        """Add the row numbers as column `sequence` if the file has no such column; return the batch."""
         if self.has_sequence:
             return batch
         numbers = np.arange(rows_before + 1, rows_before + batch.num_rows + 1, dtype=np.int64)
@@ -286,7 +292,7 @@ class ParquetEvents:
         return with_columns(batch, columns)
 
     def _may_name(self, group: RowGroup, topics: Sequence[str]) -> bool:
-        """Return whether a row group can contain events of the given topics, which are sorted."""
+        """Return whether a row group can contain events of any of `topics`. The topics must be sorted."""
         if not topics:
             return False
         if "topic" in self.constants:
@@ -298,7 +304,10 @@ class ParquetEvents:
         return first < len(topics) and topics[first] <= bounds[1]
 
     def _choose_columns(self, group: RowGroup, *, lean: bool) -> _Choice:
-        """Choose the columns to read from a row group. A column that its statistics determine is not read."""
+        """Choose the columns to read from a row group.
+
+        A column is not read if the statistics show that all its values are equal or null.
+        """
         read: dict[str, str] = {}
         constant: dict[str, str | int | None] = dict(self.constants)
         for name in COLUMNS:
@@ -310,8 +319,8 @@ class ParquetEvents:
                 read[name] = own
             else:
                 constant[name] = one_value
-        # The last settings of a subscription win, so `detail` needs the order. A lean fold needs it for
-        # nothing else.
+        # `detail` contains broker settings. The last settings of a subscription apply, so `detail` needs
+        # `sequence` and `file`. If there is no `detail`, a lean fold does not need the order.
         if lean and "detail" not in read:
             read.pop("file", None)
             if "sequence" in read and _is_count(_chunk(group, read["sequence"])):
@@ -320,13 +329,17 @@ class ParquetEvents:
 
 
 class _Choice(NamedTuple):
-    """The columns to read from a row group by event field, and the values of the constant columns."""
+    """The columns to read from a row group.
+
+    `read` maps an event field to the name of its column in the file. `constant` maps an event field whose
+    column is not read to its value in all rows.
+    """
 
     read: dict[str, str]
     constant: dict[str, str | int | None]
 
     def named(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the batch with columns named like their event fields."""
+        """Return the batch with each column renamed to its event field."""
         own = {column: name for name, column in self.read.items()}
         names = [own[name] for name in batch.schema.names]
         return pa.RecordBatch.from_arrays(batch.columns, names=names)
@@ -342,7 +355,7 @@ def _slice_values(group: RowGroup, chosen: _Choice) -> int:
 
 
 def fold_row_groups(fold: Fold, files: Iterable[RowGroups], *, lean: bool = False) -> bool:
-    """Feed row groups to a fold; return whether a row was not an event."""
+    """Feed row groups to a fold. Return whether any row was not an event."""
     flawed = False
     for groups in files:
         for columns in row_group_columns(groups, lean=lean):
@@ -361,9 +374,9 @@ def row_group_columns(
 def check_columns(
     schema: pa.Schema, path: str, constants: Mapping[str, str | None], types: Mapping[str, str] = _TYPES
 ) -> None:
-    """Raise `SchemaError` if a column is missing or does not have its type in `types`.
+    """Raise `SchemaError` if a required column is missing or a column cannot be read as its type in `types`.
 
-    Names may differ in case.
+    The case of names does not matter.
     """
     wrong = []
     found = set()
@@ -389,7 +402,7 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 
 
 def _dictionaries(metadata: pq.FileMetaData, groups: Sequence[RowGroup]) -> list[str]:
-    """Return the columns that can be read as dictionaries because of their encodings."""
+    """Return the text columns to read as dictionaries. `_is_encoded` is true for all their chunks."""
     paths = (metadata.schema.column(number).path for number in range(metadata.num_columns))
     return [
         path
@@ -402,29 +415,32 @@ def _dictionaries(metadata: pq.FileMetaData, groups: Sequence[RowGroup]) -> list
 def _is_encoded(name: str, chunk: Chunk) -> bool:
     """Return whether to read the chunk of a column as a dictionary.
 
-    If the dictionary of the writer was full, most names are plain texts. Reading the chunk as a dictionary is
-    then not faster.
+    When a writer's dictionary is full, it writes further names as plain texts. If most names are plain texts,
+    reading the chunk as a dictionary is not faster.
     """
     is_mostly_plain = chunk.uncompressed_bytes > _CODE_BYTES_MAX * chunk.values
     return chunk.is_dictionary and not (name.lower() in _NAMES and is_mostly_plain)
 
 
 def _is_misread(metadata: pq.FileMetaData, encoded: list[str]) -> bool:
-    """Return whether PyArrow cannot read the file with the dictionary types of the writer's Arrow schema."""
+    """Return whether PyArrow would misread the file because of the Arrow schema in the footer.
+
+    This is the case if the schema declares a dictionary for a column that is not in `encoded`.
+    """
     fields = metadata.schema.to_arrow_schema()
     return any(pa.types.is_dictionary(field.type) and field.name not in encoded for field in fields)
 
 
 _ARROW_SCHEMA: Final = b"\x18\x0cARROW:schema"
-"""The key under which the footer contains the writer's Arrow schema, in Thrift's encoding."""
+"""The footer's key for the writer's Arrow schema. The key is in Thrift's encoding."""
 
 
 _SIGNATURE_BYTES: Final = 28
-"""The size of the signature that can follow the footer of a file with encrypted columns."""
+"""The size in bytes of the signature that follows the footer if a file has encrypted columns."""
 
 
 def _read_footer(source: pa.NativeFile, metadata: pq.FileMetaData) -> bytes:
-    """Return the bytes of the footer, with one read, because each read of an object store is slow."""
+    """Return the bytes of the footer. The file is read once, because each read of an object store is slow."""
     size = min(source.size(), metadata.serialized_size + _SIGNATURE_BYTES + 8)
     end: bytes = source.read_at(size, source.size() - size)
     length = int.from_bytes(end[-8:-4], "little")
@@ -432,7 +448,7 @@ def _read_footer(source: pa.NativeFile, metadata: pq.FileMetaData) -> bytes:
 
 
 def _without_arrow_schema(footer: bytes) -> pq.FileMetaData:
-    """Read a footer, but ignore the writer's Arrow schema in it. The Parquet types are sufficient."""
+    """Parse a footer without the Arrow schema that it contains. The Parquet types in it are sufficient."""
     before, key, after = footer.rpartition(_ARROW_SCHEMA)
     hidden = key[:2] + key[2:].lower()
     ending = len(footer).to_bytes(4, "little") + b"PAR1"
@@ -440,7 +456,7 @@ def _without_arrow_schema(footer: bytes) -> pq.FileMetaData:
 
 
 def _chunk(group: RowGroup, name: str) -> Chunk | None:
-    """Return the first chunk of a column, which may be nested."""
+    """Return the chunk of a column, or None. For a nested column, return the first of its chunks."""
     if name in group:
         return group[name]
     return next((chunk for path, chunk in group.items() if path.partition(".")[0] == name), None)
@@ -453,7 +469,7 @@ def _is_null(group: RowGroup, name: str) -> bool:
 
 
 def _one_value(name: str, chunk: Chunk | None) -> str | int | None:
-    """Return the value of a column if its statistics show that all rows have this value, else None."""
+    """Return the value of all rows of a chunk if the statistics show that they are equal, else None."""
     if chunk is None or chunk.nulls != 0 or chunk.least != chunk.greatest:
         return None
     if name in _NAMES:
@@ -462,7 +478,7 @@ def _one_value(name: str, chunk: Chunk | None) -> str | int | None:
 
 
 def _text_bounds(chunk: Chunk | None) -> tuple[str, str] | None:
-    """Return the least and the greatest text of a column from its statistics; None if they lack one."""
+    """Return the least and the greatest text of a column, or None if the statistics do not have both."""
     if chunk is None or not isinstance(chunk.least, str) or not isinstance(chunk.greatest, str):
         return None
     return chunk.least, chunk.greatest
@@ -477,11 +493,12 @@ def uri(path: str) -> str:
     """Convert a path in Hadoop's form (`file:/data/x`) to a URI that Arrow reads."""
     scheme, separator, rest = path.partition(":/")
     if not separator or "/" in scheme:
-        # It is a plain path, without special characters.
+        # The text is a plain path, in which no character is quoted.
         from pathlib import Path
 
         return Path(path).absolute().as_uri()
-    # Java does not quote non-ASCII letters in a URI. Quoted characters stay quoted.
+    # Java leaves non-ASCII letters unquoted in a URI, so quote them. `%` stays, so that no character is
+    # quoted twice.
     rest = quote(rest, safe=_IN_PATHS)
     return f"{scheme}:///{rest.lstrip('/')}" if scheme == "file" else f"{scheme}:/{rest}"
 
@@ -490,7 +507,7 @@ _IN_PATHS: Final = "/%:@&=+$,;!'()*~-._?#"
 
 
 def is_readable(path: str) -> bool:
-    """Return whether Arrow has a file system for a path. The path is not read."""
+    """Return whether Arrow has a file system for this kind of path. Nothing is read from the path."""
     try:
         fs.FileSystem.from_uri(uri(path))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):

@@ -1,8 +1,8 @@
-"""The column chunks in the footer of a Parquet file, read without PyArrow.
+"""Read the column chunks in the footer of a Parquet file, without PyArrow.
 
-PyArrow's `RowGroupMetaData.column` and `statistics` end the process if a damaged footer has level histograms
-or statistics of wrong sizes. The footer is a struct of Thrift's compact protocol. Parquet's `parquet.thrift`
-defines its fields.
+If a footer is damaged and has level histograms or statistics of wrong sizes, PyArrow's
+`RowGroupMetaData.column` and `statistics` end the process. The footer is a struct of Thrift's compact
+protocol. Parquet's `parquet.thrift` defines its fields.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ _BOOLS: Final = (1, 2)
 _BYTE, _INT32, _INT64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = 3, 5, 6, 7, 8, 9, 10, 11, 12
 _INTEGERS: Final = (4, _INT32, _INT64)
 _SIZES: Final = {**dict.fromkeys(_BOOLS, 0), _BYTE: 1, _DOUBLE: 8}
-"""Maps each type of a fixed size to the bytes that a field of the type takes."""
+"""Maps each Thrift type of a fixed size to the number of bytes that a field of this type takes."""
 
 _SHIFT_MAX: Final = 56
-"""The shift of the ninth byte of an integer. The tenth byte is the last one of 64 bits."""
+"""The shift of the ninth byte of an integer, in bits. An integer of 64 bits has at most ten bytes."""
 
 _PHYSICAL_INTEGERS: Final = (1, 2)
 _PHYSICAL_TEXT: Final = 6
@@ -27,7 +27,7 @@ and RLE_DICTIONARY."""
 
 
 class Chunk(NamedTuple):
-    """A column of a row group. A statistic that a reader cannot use is None."""
+    """One column of a row group, and its statistics. A missing or unusable statistic is None."""
 
     values: int
     uncompressed_bytes: int
@@ -60,16 +60,20 @@ Fields = dict[int, Any]
 
 
 class _Form(NamedTuple):
-    """The wanted fields of a struct, each with its type, and a function that converts them."""
+    """The fields to read from a struct, each with its Thrift type, and a function that converts them."""
 
     kinds: Mapping[int, int]
     forms: Mapping[int, _Form | int]
-    """For a field that is a struct, its form; for a list, the form or the type of its elements."""
+    """Maps each field that is a struct to the form of the struct. Maps each field that is a list to the form
+    of its elements, or to their type."""
     build: Callable[[Fields], Any]
 
 
 def _struct(data: bytes, at: int, form: _Form) -> tuple[Any, int]:
-    """Read a struct; return its converted fields and its end. Fields of an unexpected type are ignored."""
+    """Read the struct at the offset `at`. Return its converted fields, and the offset of its end.
+
+    Fields whose type is not the one in `form` are ignored.
+    """
     fields: Fields = {}
     number = 0
     while head := data[at]:
@@ -90,7 +94,7 @@ def _value(data: bytes, at: int, kind: int, form: _Form | int | None) -> tuple[A
     if isinstance(form, _Form) and kind == _STRUCT:
         return _struct(data, at, form)
     if kind == _LIST:
-        # As Arrow does, read the elements as the specification has them, not as the list declares them.
+        # Like Arrow, ignore the element type that the list declares, and use that of the specification.
         count, _, at = _list_head(data, at)
         kind, inner = (_STRUCT, form) if isinstance(form, _Form) else (form or _BYTE, None)
         elements = []
@@ -105,7 +109,7 @@ def _value(data: bytes, at: int, kind: int, form: _Form | int | None) -> tuple[A
 
 
 def _skip(data: bytes, at: int, kind: int) -> int:
-    """Return the end of a value."""
+    """Return the offset of the end of the value of type `kind` at the offset `at`."""
     if kind in _INTEGERS:
         while data[at] > 127:
             at += 1
@@ -125,9 +129,9 @@ def _skip(data: bytes, at: int, kind: int) -> int:
 
 
 def _skip_elements(data: bytes, at: int, count: int, kinds: tuple[int, ...]) -> int:
-    """Return the end of `count` elements of a list.
+    """Return the offset of the end of `count` elements of a list or a map.
 
-    A boolean takes one byte as an element of a list, but none as a field.
+    A boolean takes one byte as an element, but none as a field.
     """
     kinds = tuple(_BYTE if kind in _BOOLS else kind for kind in kinds)
     for _ in range(count):
@@ -137,7 +141,7 @@ def _skip_elements(data: bytes, at: int, count: int, kinds: tuple[int, ...]) -> 
 
 
 def _list_head(data: bytes, at: int) -> tuple[int, int, int]:
-    """Return the number of elements, their type, and the start of the first."""
+    """Read the head of a list. Return the number of elements, their type, and the offset of the first."""
     head = data[at]
     if head >> 4 < 15:
         return head >> 4, head & 15, at + 1
@@ -164,14 +168,14 @@ def _integer(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _within(data: bytes, at: int) -> int:
-    """Return the end of a value; raise an error if the end is outside the footer."""
+    """Return the offset `at`, the end of a value; raise an error if it is outside the footer."""
     if at > len(data):
         raise IndexError
     return at
 
 
 def _chunk(fields: Fields) -> tuple[str, Chunk] | None:
-    """Convert the fields of a `ColumnMetaData`."""
+    """Convert the fields of a `ColumnMetaData` to the path of the column and a `Chunk`."""
     statistics = fields.get(12, {})
     least, greatest = (_bound(fields.get(1), statistics.get(number)) for number in (6, 5))
     if 3 not in fields:
@@ -187,7 +191,7 @@ def _chunk(fields: Fields) -> tuple[str, Chunk] | None:
 
 
 def _bound(physical: int | None, value: bytes | None) -> str | int | None:
-    """Convert the least or the greatest value of a column, or return None."""
+    """Convert the bytes of a least or greatest value. Return None if they have another form."""
     if value is None:
         return None
     if physical in _PHYSICAL_INTEGERS:
@@ -196,7 +200,7 @@ def _bound(physical: int | None, value: bytes | None) -> str | int | None:
         try:
             return value.decode()
         except UnicodeDecodeError:
-            # Reading the column reports the error and its place.
+            # When the column is read, the error is reported with its place.
             return None
     return None
 

@@ -1,4 +1,4 @@
-"""Read Parquet files of events row by row. All fields of an event are read. A fold accepts the same files."""
+"""Read Parquet files of events row by row, with all fields of an event. A fold accepts the same files."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ _ORDER: Final = [("file", "ascending"), ("sequence", "ascending")]
 
 
 def parquet_events(files: Sequence[tuple[AnyPath, Mapping[str, str | None]]]) -> Iterator[Event]:
-    """Read the events of files, each with the columns from its path, in the order of `file` and `sequence`.
+    """Read the events of files in the order of `file` and `sequence`.
 
-    The rows are streamed if they are in this order. Otherwise all rows are in memory.
+    Each file has a map of the columns that its path contains. If the rows are already in order, they are
+    streamed. Otherwise all rows are loaded into memory and sorted.
     """
     if _are_in_order(files):
         for path, constants in files:
@@ -42,21 +43,18 @@ def parquet_events(files: Sequence[tuple[AnyPath, Mapping[str, str | None]]]) ->
 
 
 _ROW_SCHEMA: Final = _SCHEMA.append(pa.field("path", pa.string())).append(pa.field("row", pa.int64()))
-"""The columns of an event, the path of its file, and the number of its row in the file, from 1."""
+"""The columns of `EVENTS`, and two more columns: the path of the file, and the row number in it, from 1."""
 
 
 def _are_in_order(files: Sequence[tuple[AnyPath, Mapping[str, str | None]]]) -> bool:
-    """Return whether the rows of files are in the order of the columns `_ORDER`.
-
-    Only these columns are read.
-    """
+    """Return whether the rows of files are sorted by the columns `_ORDER`. Only these columns are read."""
     names = [name for name, _ in _ORDER]
     last: tuple[str, int] | None = None
     for batch in (batch for each in files for batch in _batches(*each, names)):
         with errors_naming(batch.column("path")[0].as_py() if batch.num_rows else ""):
             keys = [batch.column(name).to_pylist() for name in names]
         for file, sequence in zip(*keys, strict=True):
-            # Arrow sorts nulls last.
+            # The keys of nulls are the greatest, because Arrow's sort puts nulls at the end.
             key = "\U0010ffff" if file is None else file, 2**63 if sequence is None else sequence
             if last is not None and key < last:
                 return False
@@ -67,14 +65,14 @@ def _are_in_order(files: Sequence[tuple[AnyPath, Mapping[str, str | None]]]) -> 
 def _batches(
     path: AnyPath, constants: Mapping[str, str | None], names: Sequence[str] = tuple(EVENT_TYPES)
 ) -> Iterator[pa.RecordBatch]:
-    """Read the rows of a file in the types of `EVENTS`; columns that are not in `names` are null."""
+    """Read the rows of a file with the columns of `_ROW_SCHEMA`. Columns that are not in `names` are null."""
     with ParquetEvents(str(path), constants) as opened:
         schema = opened.schema
         if schema is None:
             return
         check_columns(schema, str(path), constants, EVENT_TYPES)
         own = {field.name.lower(): field.name for field in schema if field.name.lower() in EVENT_TYPES}
-        # Any column gives the batches their number of rows.
+        # If the file has none of the columns, read any column: it shows the number of rows.
         read = [own[name] for name in names if name in own] or schema.names[:1]
         before = 0
         for batch in opened.batches(None, read, rows=_ROWS):
@@ -82,7 +80,7 @@ def _batches(
                 columns = {name: _column(batch, name, own.get(name), constants) for name in EVENT_TYPES}
             numbers = array_of(np.arange(before + 1, before + batch.num_rows + 1, dtype=np.int64))
             if not opened.has_sequence:
-                # The position of a row orders it, and the path orders the files.
+                # Rows are ordered by their number in the file, and files by their path.
                 columns["sequence"] = numbers
                 if columns["file"].null_count:
                     columns["file"] = _repeated(str(path), batch.num_rows)
@@ -94,7 +92,7 @@ def _batches(
 def _column(
     batch: pa.RecordBatch, name: str, own: str | None, constants: Mapping[str, str | None]
 ) -> pa.Array:
-    """Return a column in the type of an event's field."""
+    """Return the column for the event field `name`, converted to the field's type."""
     kind = _SCHEMA.field(name).type
     if name in constants:
         return _repeated(table_schemas.path_value(name, constants[name]), batch.num_rows, kind)
@@ -105,7 +103,7 @@ def _column(
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_timestamp(column.type):
-        # Parts of a millisecond are dropped.
+        # `safe=False`: fractions of a millisecond are dropped.
         column = column.cast(pa.timestamp("ms", column.type.tz), safe=False)
     try:
         return column.cast(kind)
@@ -121,10 +119,11 @@ def _repeated(value: str | int | None, count: int, kind: Any = None) -> pa.Array
 def _events(batch: pa.RecordBatch) -> Iterator[Event]:
     paths, rows = batch.column("path").to_pylist(), ndarray_of(batch.column("row")).tolist()
     with errors_naming(paths[0] if paths else ""):
-        # Text that is not Unicode.
+        # `to_pylist` raises an error for text that is not Unicode.
         found = batch.select(list(EVENT_TYPES)).to_pylist()
     for fields, path, row in zip(found, paths, rows, strict=True):
         if fields["sequence"] is None:
-            # As in the fold: other rows of the column have numbers, so the row has no place among them.
+            # Other rows of the file have a sequence, so this row has no place among them. A fold refuses
+            # such a row, too.
             raise EventError("the event has no sequence", file=path, line=row)
         yield event_from_fields(fields, file=path, line=row)

@@ -1,7 +1,7 @@
-"""The payloads of a recording, in files next to its events. Readers of events skip these files.
+"""The files with the payloads of a recording, next to its event files. Readers of events skip these files.
 
-A line is a JSON array: `[topic, ledger id, entry id, entry in base64]`. The entry is metadata and payload, as
-published.
+A line is a JSON array: `[topic, ledger id, entry id, entry in base64]`. An entry consists of the metadata and
+payload as they were published.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from ackwell.protocol.payload import read_payload
 from ackwell.regular_files import read_regular
 
 PREFIX: Final = "_payloads-"
-"""The prefix of each file name. Spark and ackwell skip files with a leading underscore."""
+"""The prefix of the names of payload files. Because of the underscore, readers of events skip these files."""
 
 
 def payload_line(topic: str, position: tuple[int, int], data: bytes) -> str:
-    r"""Return an entry as a line.
+    r"""Return an entry as a line of a payload file.
 
     >>> payload_line("t", (3, 5), b"data")
     '["t", 3, 5, "ZGF0YQ=="]\n'
@@ -33,18 +33,19 @@ def payload_line(topic: str, position: tuple[int, int], data: bytes) -> str:
 
 
 class Payloads(NamedTuple):
-    """The entries of a recording, and the lines that are not entries."""
+    """The entries in payload files, and the lines that are not entries."""
 
     entries: dict[str, dict[Position, bytes]]
     damaged: list[str]
-    """The file and the number of each damaged line. A torn last line is not listed, because a killed recorder
-    may leave one."""
+    """A text for each damaged line, with its file and line number. A torn last line is not listed, because a
+    killed recorder may leave one."""
 
 
 def read_payloads(folders: Iterable[Path]) -> Payloads:
-    """Return the entries of recordings, by topic and position; `OSError` for a folder that cannot be listed.
+    """Read the payload files in the folders of recordings.
 
-    Files in subfolders are not read: a recording has its events and its payloads in one folder.
+    Subfolders are not read, because a recording has its events and payloads in one folder. Raises `OSError`
+    for a folder that cannot be listed.
     """
     found = Payloads(defaultdict(dict), [])
     paths = (path for folder in folders for path in folder.iterdir() if path.match(f"{PREFIX}*.jsonl"))
@@ -62,13 +63,13 @@ def read_payloads(folders: Iterable[Path]) -> Payloads:
 
 
 def _entry_of(value: object) -> tuple[str, Position, bytes]:
-    """Return topic, position and data of a parsed line.
+    """Return the topic, position and bytes of the entry in a parsed line.
 
-    `ValueError` or `FrameError` if the line is not an entry, or if the checksum does not match.
+    Raises `ValueError` or `FrameError` if the line is not an entry, or if its checksum does not match.
     """
     match value:
         case [str(topic), int(ledger_id), int(entry_id), str(data)]:
-            # `True` is an `int`, too.
+            # `int(…)` also matches `True` and `False`.
             if bool not in (type(ledger_id), type(entry_id)) and min(ledger_id, entry_id) >= 0:
                 entry = b64decode(data, validate=True)
                 if read_payload(entry).checksum_holds:

@@ -1,9 +1,9 @@
 """Resets: the events whose order matters. They must be known before events can be folded in any order.
 
-A seek voids the acknowledgments before it, a cleared backlog without a position acknowledges the entries
-published before it, and an acknowledgment in a transaction takes effect when the transaction is committed.
-Resets are rare, so `find_resets` searches for them first. `ackwell.spark.reset_query` finds them with a Spark
-query.
+There are three kinds of resets. A seek voids the acknowledgments before it. A cleared backlog without a
+position acknowledges the entries that were published before it. A commit makes the acknowledgments of its
+transaction take effect. Resets are rare, so `find_resets` finds them in a pass before the fold.
+`ackwell.spark.reset_query` finds them with a Spark query.
 """
 
 from __future__ import annotations
@@ -18,52 +18,55 @@ if TYPE_CHECKING:
     from ackwell.replay.event_columns import Columns
 
 Name = tuple[str, str]
-"""Topic and subscription."""
+"""The topic and the subscription."""
 
 Order = tuple[str, int]
-"""File and sequence of an event, which define the order."""
+"""The file and the sequence of an event. Events are ordered by this pair."""
 
 
 class Seek(NamedTuple):
-    """A seek: its place `(file, sequence)`, and the next position to read after it."""
+    """A seek. `order` is the place of its event, and `position` the next position to read after the seek."""
 
     order: Order
     position: Position
     ack_set: tuple[int, ...] | None = None
-    """The unacknowledged messages of the entry at `position`; None if all its messages are unacknowledged."""
+    """The ack set of the entry at `position`: bit 1 means unacknowledged. None if all its messages are
+    unacknowledged."""
 
 
 class Resets(NamedTuple):
-    """The seeks, the cleared backlogs without a position, and the committed transactions of some events."""
+    """The resets among some events: seeks, cleared backlogs without a position, and commits."""
 
     seeks: dict[Name, Seek]
     """The last seek of each subscription."""
     clears: dict[Name, tuple[Order, Position]]
-    """The last cleared backlog of each subscription, if it has no later seek, and the last position that was
-    published before the backlog was cleared."""
+    """Maps a subscription to its last cleared backlog: the place of the event, and the last position that was
+    published before it. A subscription with a later seek is left out."""
     committed: frozenset[tuple[str, str, str]] = frozenset()
-    """The committed transactions: topic, subscription and transaction of each."""
+    """The topic, subscription and transaction of each commit."""
     unresolved_clears: dict[Name, Order] = {}  # noqa: RUF012 (a named tuple has no other way)
-    """The cleared backlogs, without a later seek, before which the events contain no publish."""
+    """Maps a subscription to its last cleared backlog if the events contain no publish before it. A
+    subscription with a later seek is left out."""
 
 
 NO_RESETS: Final = Resets({}, {})
 
 RESETTING: Final = frozenset(kind.value for kind, effect in EFFECTS.items() if effect.resets)
-"""The kinds of events that a fold must know before it folds other events."""
+"""The kinds of resets. A fold in any order must know all events of these kinds before it folds the others."""
 
 PUBLISHING: Final = frozenset(kind.value for kind, effect in EFFECTS.items() if effect.exists)
-"""The kinds that prove that an entry exists."""
+"""The kinds of events that prove that their entry exists."""
 
 Batches = Callable[[], "Iterable[Columns]"]
-"""A function that reads the same event rows at each call."""
+"""A function that reads event rows from their start. Each call yields the same rows."""
 
 
 def find_resets(batches: Batches, resetting: Batches | None = None) -> Resets:
-    """Find the resets of events. If a backlog was cleared, a second pass finds the last publish before it.
+    """Find the resets of events in one or two passes.
 
-    `batches` is called for each pass. If given, `resetting` is called instead for the first pass; it reads
-    only the rows of the reset kinds.
+    The first pass finds the resets. If a backlog was cleared, a second pass finds the last publish before it.
+    Each pass calls `batches`. If `resetting` is given, the first pass calls it instead of `batches`. It needs
+    to yield only the rows of the reset kinds.
     """
     found = _Found()
     for columns in (resetting or batches)():
@@ -82,7 +85,11 @@ def find_resets(batches: Batches, resetting: Batches | None = None) -> Resets:
 
 
 def with_clears(resets: Resets, clears: Mapping[Name, Order], last: Mapping[Name, Position]) -> Resets:
-    """Return `resets` with the cleared backlogs, each with the last position published before it, if any."""
+    """Add cleared backlogs to `resets`, and return the result.
+
+    `last` has the last position that was published before a cleared backlog. A subscription that is not in
+    `last` is added to `unresolved_clears`.
+    """
     return resets._replace(
         clears={name: (order, last[name]) for name, order in clears.items() if name in last},
         unresolved_clears={name: order for name, order in clears.items() if name not in last},
@@ -111,7 +118,7 @@ class _Found:
                 self.seeks[name] = Seek(order, position, None if words is None else tuple(words))
 
     def open_clears(self) -> dict[Name, Order]:
-        """Return the cleared backlogs that have no later seek."""
+        """Return the last cleared backlog of each subscription, unless a later seek follows it."""
         return {
             name: order
             for name, order in self.clears.items()
@@ -120,7 +127,10 @@ class _Found:
 
 
 def _note(last: dict[Name, Position], clears: Mapping[Name, Order], row: Mapping[str, Any]) -> None:
-    """Record the position of the published entry `row` for each subscription that was cleared after it."""
+    """Record that `row` publishes an entry, for each subscription whose backlog was cleared later.
+
+    `last` keeps the greatest position of each subscription.
+    """
     order = row.get("file") or "", row["sequence"] or 0
     if row["ledger_id"] is None or row["entry_id"] is None:
         return
@@ -131,6 +141,6 @@ def _note(last: dict[Name, Position], clears: Mapping[Name, Order], row: Mapping
 
 
 def _rows(columns: Columns, kinds: frozenset[str]) -> Iterator[dict[str, Any]]:
-    """Yield the rows of the given kinds as dictionaries."""
+    """Yield a dictionary for each row whose kind is in `kinds`."""
     for row in columns.rows_of(kinds).tolist():
         yield columns.row(row)

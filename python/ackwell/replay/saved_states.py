@@ -1,4 +1,4 @@
-"""Save replayed cursors to an SQLite file, all or none."""
+"""Save replayed cursors to an SQLite file: either all of them or none."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 def save_states(states: list[SubscriptionState], path: Path, *, replace: bool = False) -> None:
-    """Save each cursor to a ledger of an SQLite file; `ledger_name` returns the ledger's name.
+    """Save each cursor to its own ledger in an SQLite file. `ledger_name` returns the name of the ledger.
 
-    `Cursor.load(SqliteStore(path, "topic subscription"), ledgers)` loads it. If the file already has one of
-    these ledgers and `replace` is false, `NotLoadedError` is raised and nothing is saved. After an error no
-    cursor is saved, and a new file is empty.
+    `Cursor.load(SqliteStore(path, "topic subscription"), ledgers)` loads a saved cursor. Raises
+    `NotLoadedError` if the file already has one of the ledgers and `replace` is false. After an error no
+    cursor is saved. If the file is new, it is then empty.
     """
     from ackwell.errors import NotLoadedError
 
@@ -27,7 +27,7 @@ def save_states(states: list[SubscriptionState], path: Path, *, replace: bool = 
     names = [ledger_name(state.topic, state.subscription) for state in states]
     with one_transaction(path) as opened:
         stores = [opened(name) for name in names]
-        # Another process that saves to the file waits for this transaction.
+        # Until this transaction ends, no other process can save to the file.
         held = [name for name, store in zip(names, stores, strict=True) if store.last_id >= 0]
         if held and not replace:
             raise NotLoadedError(
@@ -40,7 +40,7 @@ def save_states(states: list[SubscriptionState], path: Path, *, replace: bool = 
 
 
 def ledger_name(topic: str, subscription: str) -> str:
-    """Return the name of a subscription's ledger; a space or `%` in a name is percent-encoded.
+    """Return the name of a subscription's ledger. Spaces and `%` in the topic or subscription are encoded.
 
     >>> ledger_name("persistent://public/default/orders", "billing")
     'persistent://public/default/orders billing'
@@ -51,15 +51,17 @@ def ledger_name(topic: str, subscription: str) -> str:
 
 
 def _require_own_logs(path: Path) -> None:
-    """Raise `StoreError` if the folder is missing, or if it has a log of a missing SQLite file.
+    """Raise `StoreError` if the folder of an SQLite file is missing, or has leftovers of an earlier file.
 
-    The same applies to the witness file (`ackwell.store.witness`) of a missing or empty SQLite file.
+    Leftovers are SQLite's log of a missing file, and the witness file (`ackwell.store.witness`) of a missing
+    or empty file.
     """
     if not path.parent.is_dir():
         raise StoreError(f"{path.parent}: no such folder")
     if (not path.exists() or not path.stat().st_size) and confirmed_writes(path):
         raise StoreError(f"{witness_path(path)} belongs to a file that is gone: restore that, or delete it")
     for log in (path.with_name(f"{path.name}-{kind}") for kind in ("wal", "journal")):
-        # SQLite would apply it to the new file. Another process may create the file first, then its log.
+        # SQLite would apply the log to the new file. Check for the log first, then for the file: another
+        # process may create both in between, the file before the log.
         if log.exists() and not path.exists():
             raise StoreError(f"{log} belongs to a file that is gone: restore that, or delete it")

@@ -1,8 +1,9 @@
 """Replay of events in order: the pending acknowledgments and redeliveries of each consumer.
 
-Acknowledgments form a set, which `ackwell.replay.in_order` folds. Pending acknowledgments and redeliveries
-depend on the order of events. `SubscriptionReplay` applies the events of one subscription by the rules of
-`ackwell.subscription.Subscription`. `TopicReplay` passes a topic's events to all its subscriptions.
+Pending acknowledgments and redeliveries depend on the order of events. The set of acknowledged messages does
+not, so `ackwell.replay.in_order` folds it separately. `SubscriptionReplay` applies the events of one
+subscription by the rules of `ackwell.subscription.Subscription`. `TopicReplay` passes a topic's events to all
+its subscriptions.
 """
 
 from __future__ import annotations
@@ -34,45 +35,46 @@ if TYPE_CHECKING:
     from ackwell.cursor import Cursor
 
 NO_LIMITS: Final = SubscriptionSettings(max_unacked_per_consumer=0, max_unacked_per_subscription=0)
-"""Settings without limits, because the broker has already applied its own limits to the recorded events."""
+"""Settings without limits. The recorded deliveries already follow the limits of the broker."""
 
 _ACK_TYPES: Final = {Kind.ACK: AckType.INDIVIDUAL, Kind.ACK_CUMULATIVE: AckType.CUMULATIVE}
 _IN_ORDER: Final = (SubscriptionType.EXCLUSIVE, SubscriptionType.FAILOVER)
 _OF_ENTRIES: Final = {Action.EXISTS, Action.DELIVERED, Action.ACK, Action.UP_TO, Action.CLEAR}
-"""The actions that prove that their entry exists."""
+"""The actions of events that prove that their entry exists."""
 
 
 class SubscriptionReplay:
     """The consumers of one subscription during a replay of its events."""
 
     def __init__(self, ledgers: Ledgers, sizes: dict[Position, int]) -> None:
-        """Use the `ledgers` and batch `sizes` of the topic. They are not copied: the caller extends them."""
+        """Use the `ledgers` and batch `sizes` of the topic. The caller adds new entries to both objects."""
         self.redeliveries = 0
         """The number of deliveries with a redelivery count above 0."""
         self._ledgers, self._sizes = ledgers, sizes
         self._subscription = Subscription("Shared", ledgers, settings=NO_LIMITS)
         self._is_dispatched = False
-        """Whether the broker recorded the deliveries. Then `receive` events are not deliveries."""
+        """Whether a `dispatch` event was applied. If so, `receive` events do not count as deliveries."""
         self._open: dict[str, list[Event]] = {}
-        """For each open transaction, the acknowledgments that `Subscription` refuses."""
+        """Maps each open transaction to its acknowledgments that `Subscription` refuses. They are applied at
+        the commit."""
         self._committed_names: set[str] = set()
         self._early: list[Event] = []
-        """Deliveries of entries that an open transaction has acknowledged. The broker redelivers such entries
-        before the event of the abort."""
+        """The deliveries of entries that an open transaction has acknowledged. They are applied at the abort,
+        because the recording has such redeliveries before the event of the abort."""
 
     def saved_info(self, cursor: Cursor) -> PositionInfo:
-        """Return the `PositionInfo` of a cursor together with the redelivery counts and open transactions."""
+        """Return the `PositionInfo` of `cursor`, with the redelivery counts and open transactions added."""
         staged = self._subscription.stage().info
         return cursor.to_position_info().replace(
             redelivery_counts=staged.redelivery_counts, unknown_fields=staged.unknown_fields
         )
 
     def summary(self, now_ms: int) -> Summary:
-        """Return the state of the consumers."""
+        """Return the state of the consumers at the time `now_ms`."""
         return self._subscription.summary(now_ms)
 
     def feed(self, event: Event) -> None:
-        """Apply one event of this subscription or of its topic as a whole."""
+        """Apply one event of this subscription, or of its topic as a whole."""
         follow = self.HANDLERS.get(event.kind)
         if follow is None:
             return
@@ -87,7 +89,7 @@ class SubscriptionReplay:
         self._delivered(event)
 
     def _received(self, event: Event) -> None:
-        # Count the delivery of an entry at the first message of its batch.
+        # A batch has a `receive` event for each message. The first one counts as the delivery of the entry.
         if not event.batch_index and not self._is_dispatched:
             self._delivered(event)
 
@@ -122,25 +124,25 @@ class SubscriptionReplay:
             self._subscription.ack(None, *position, ack_set)
 
     def _ack_set(self, event: Event) -> tuple[int, ...]:
-        """Return the ack set of an acknowledgment event; an empty one for a whole entry."""
+        """Return the ack set of an acknowledgment event. It is empty if the whole entry is acknowledged."""
         index = event.batch_index
         if event.ack_set is not None or index is None:
             return event.ack_set or ()
         size = self._batch_size(event)
         if size <= index:
-            # The batch size is unknown, so the set is filled up to whole words.
+            # The batch size is unknown, so assume that the batch fills the words of the set.
             size = (index // 64 + 1) * 64
         mask = mask_without(index) if event.kind is Kind.ACK else mask_after(index)
         return to_words(mask_to_size(mask, size))
 
     def _batch_size(self, event: Event) -> int:
-        """Return the batch size of an event's entry; 0 if it is unknown."""
+        """Return the batch size of the entry of an event; 0 if it is unknown."""
         return max(self._sizes.get(_position(event), 0), event.batch_size or 0)
 
     def _hold(self, event: Event, name: str) -> None:
         """Add an acknowledgment to the open transaction `name`.
 
-        The acknowledged message is not delivered before the transaction ends.
+        The subscription does not deliver the acknowledged message before the transaction ends.
         """
         transaction, consumer = _transaction(name), self._connected(event.consumer)
         kind = _ACK_TYPES.get(event.kind)
@@ -151,7 +153,7 @@ class SubscriptionReplay:
             message = MessageId(*_position(event), ack_set=self._ack_set(event), batch_size=size)
             self._subscription.handle(consumer, CommandAck(0, kind, (message,), transaction=transaction))
         except ProtocolError:
-            # The broker refused it as well, or the recording lacks an earlier event.
+            # Either the broker refused the acknowledgment, too, or the recording lacks an earlier event.
             self._open.setdefault(name, []).append(event._replace(transaction=None))
 
     def _committed(self, event: Event) -> None:
@@ -171,7 +173,8 @@ class SubscriptionReplay:
         if transaction is not None:
             self._subscription.abort(transaction)
         self._open.pop(event.transaction, None)
-        # A broker delivers the entries of an aborted transaction again before it answers the abort.
+        # A broker redelivers the entries of an aborted transaction before it answers the abort. The recording
+        # therefore has these deliveries before the event of the abort.
         early, self._early = self._early, []
         for delivery in early:
             if self._connected(delivery.consumer) is not None:
@@ -199,7 +202,7 @@ class SubscriptionReplay:
             self._disconnect(name)
 
     def _moved(self, event: Event) -> None:
-        """Apply a seek. It disconnects all consumers and clears the pending acknowledgments."""
+        """Apply a seek. A seek disconnects all consumers and clears their pending acknowledgments."""
         self._all_closed(event)
         self._subscription.seek(*_position(event), event.ack_set or ())
 
@@ -213,7 +216,7 @@ class SubscriptionReplay:
         self._expire(_position(event))
 
     def _trimmed(self, event: Event) -> None:
-        # A broker moves the cursors forward before it deletes ledgers with unconsumed entries.
+        # Before a broker deletes a ledger with unacknowledged entries, it moves the cursors past the ledger.
         self._expire(self._ledgers.previous_valid(_position(event).ledger_id, 0))
 
     def _expire(self, position: Position) -> None:
@@ -232,7 +235,7 @@ class SubscriptionReplay:
         if consumer in self._subscription.consumers:
             return
         if self._subscription.type == SubscriptionType.EXCLUSIVE:
-            # A broker refuses a second consumer, so the recording lacks the end of the first.
+            # A broker refuses a second consumer, so the first one was closed. The recording lacks this event.
             for name in self._subscription.consumers:
                 self._disconnect(name)
         self._subscription.add_consumer(consumer)
@@ -262,13 +265,14 @@ class SubscriptionReplay:
         Kind.UNLOAD: _all_closed,
         Kind.BROKER_RESTART: _all_closed,
     }
-    """The handler of each kind. Other kinds have no effect on a subscription (see `EFFECTS`)."""
+    """Maps each kind to its handler. Kinds without a handler do not change the state of consumers."""
 
 
 class TopicReplay:
     """The consumers of all subscriptions of a topic.
 
-    An event of the topic applies to each subscription. An error stops the replay of its subscription only.
+    An event of the topic applies to each subscription. An error in a subscription stops only the replay of
+    this subscription.
 
     >>> topic = TopicReplay()
     >>> at = {"ledger_id": 3, "entry_id": 0, "consumer": "c"}
@@ -281,7 +285,7 @@ class TopicReplay:
     def __init__(self) -> None:
         self.subscriptions: dict[str, SubscriptionReplay] = {}
         self.errors: dict[str, str] = {}
-        """The error of each subscription whose replay has stopped."""
+        """Maps each subscription whose replay has stopped to its error."""
         self._ledgers = Ledgers()
         self._sizes: dict[Position, int] = {}
 
@@ -301,7 +305,7 @@ class TopicReplay:
             self._ledgers.trim_before(min(_position(event).ledger_id, last.ledger_id))
 
     def _note_entry(self, event: Event) -> None:
-        """Add the entry of an event to the ledgers and batch sizes of the topic."""
+        """Add the entry of an event to the topic's ledgers and batch sizes, if the event proves it."""
         if event.ledger_id is None or EFFECTS[event.kind].action not in _OF_ENTRIES:
             return
         position = _position(event)
@@ -313,19 +317,19 @@ class TopicReplay:
             self._sizes[position] = size
 
     def fail(self, name: str, error: str) -> None:
-        """Stop the replay of a subscription with an error."""
+        """Stop the replay of a subscription, and store the error."""
         self._subscription(name)
         self.errors.setdefault(name, error)
 
     def ledgers(self) -> dict[int, int]:
-        """Return the ledgers that the events contain, each with its number of entries.
+        """Return the number of entries of each ledger.
 
-        A ledger ends at the greatest entry that an event names.
+        The last entry of a ledger is the greatest one that an event contains.
         """
         return dict(self._ledgers)
 
     def sizes(self) -> dict[Position, int]:
-        """Return the batch size of each entry that the events describe as a batch."""
+        """Return the batch size of each entry that is a batch according to an event."""
         return dict(self._sizes)
 
     def _subscription(self, name: str) -> SubscriptionReplay:
@@ -341,7 +345,7 @@ def _position(event: Event) -> Position:
 
 
 def _transaction(name: str) -> TransactionId | None:
-    """Parse a transaction's name, `most:least`. Return `None` if the name has another form."""
+    """Parse the name of a transaction, `most:least` (two integers). Return `None` for another form."""
     try:
         return TransactionId.parse(name)
     except ValueError:

@@ -1,7 +1,7 @@
 """Replay of events to the state of each subscription.
 
-Order matters only for a seek, a cleared backlog, a transaction or `at`. Times come from the events, never
-from a clock.
+The order of events matters only for seeks, cleared backlogs, transactions and the option `at`. Times come
+from the events, never from a clock.
 """
 
 from __future__ import annotations
@@ -38,19 +38,22 @@ class SubscriptionState(Drawn):
     subscription: str
     cursor: Cursor
     batch_sizes: Mapping[tuple[int, int], int] = field(repr=False)
-    """The number of messages in each entry that holds a batch."""
+    """The number of messages in each entry that is a batch."""
     settings: dict[str, Any]
-    """The broker settings of the `meta` event."""
+    """The broker settings in the `meta` event; empty without such an event."""
 
     def restart_loss(self, settings: BrokerSettings | None = None) -> RestartLoss:
-        """Return the acknowledgments that a graceful restart loses, by default with the settings of 4.2."""
+        """Return the acknowledgments that a graceful restart of the broker would lose.
+
+        By default, the broker has the default settings of 4.2.
+        """
         from ackwell.broker.batch_sizes import BatchSizes
         from ackwell.broker.restart import restart_loss
 
         return restart_loss(self.cursor.to_state(), settings, batch_sizes=BatchSizes(of=self.batch_sizes))
 
     def row(self) -> CursorRow:
-        """Return the printed row of the state."""
+        """Return the state as a row that `ackwell replay` prints."""
         cursor = self.cursor
         return CursorRow(
             self.topic,
@@ -64,7 +67,7 @@ class SubscriptionState(Drawn):
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return the state under the names that Pulsar's tools print."""
+        """Return the state as JSON values. The keys are the names that Pulsar's tools print."""
         return {
             "topic": self.topic,
             "subscription": self.subscription,
@@ -80,7 +83,7 @@ class SubscriptionState(Drawn):
 
 
 class Replay:
-    """A replay of the events of any subscriptions, one by one, in the order of their occurrence.
+    """A replay of events of any subscriptions. Each call of `feed` passes the next event, in order.
 
     >>> from ackwell.replay.events import Event, Kind
     >>> replay = Replay()
@@ -97,7 +100,7 @@ class Replay:
 
     def feed(self, event: Event) -> None:
         """Fold one event. Amortised O(1)."""
-        # The order of the calls is the order of the events.
+        # The order of the calls is the order of the events, whatever their file and sequence are.
         self._waiting.append(event._replace(sequence=self._fed, file=None))
         self._fed += 1
         if len(self._waiting) >= _WAITING_MAX:
@@ -111,7 +114,7 @@ class Replay:
 
     @property
     def fold(self) -> Fold:
-        """The fold of all events so far."""
+        """The fold of all events that were passed to `feed`."""
         self._flush()
         self._fold.end()
         return self._fold
@@ -128,11 +131,14 @@ class Replay:
 
 
 _WAITING_MAX: Final = 4_096
-"""The number of events that are buffered as Python objects."""
+"""The maximum number of events that are buffered before they are folded together."""
 
 
 def state_of(fold: Fold, name: Name, pair: int) -> SubscriptionState:
-    """Return the state of a pair. Raises `ProtocolError` if its events are invalid."""
+    """Return the state of the subscription `name`. `pair` is its number in the fold.
+
+    Raises `ProtocolError` if the events of the subscription are invalid.
+    """
     return _state(fold, name, pair, *fold.settings())
 
 
@@ -148,7 +154,8 @@ def _state(
 def states_of(fold: Fold, errors: dict[Name, str] | None = None) -> list[SubscriptionState]:
     """Return the state of every subscription that is not deleted, ordered by topic and subscription.
 
-    Subscriptions with invalid events go into `errors`. Without `errors` the first one raises its error.
+    The error of a subscription with invalid events is added to `errors`. Without `errors`, the first such
+    error is raised.
     """
     fold.raise_flaw(all_flaws=errors is None)
     settings, wrong = fold.settings()
@@ -176,12 +183,14 @@ def replay_files(
 ) -> list[SubscriptionState]:
     """Return the state of every subscription after all events of files, or after the first `at` events.
 
-    `at` counts the events of all files in the order of replay; in one trace it counts lines. `on_file` is
-    called with each file before it is read. `start_from` has the states of subscriptions before the first
-    event. Subscriptions with invalid events go into `errors`, if it is given. `threads` threads share the
-    files and row groups; None uses one for each core. The result does not depend on the number. Raises
-    `EventError` with file and line for a line that is not an event, and for an acknowledgment of an entry
-    that was never published.
+    `at` counts the events of all files in the order of replay. `on_file` is called with each file before the
+    file is read. `start_from` has the states of subscriptions before the first event. If `errors` is given,
+    the error of a subscription with invalid events is added to it. `threads` is the number of threads, which
+    share the files and row groups; None means one for each core. The result does not depend on the number of
+    threads.
+
+    Raises `EventError` with file and line for a line that is not an event, and for an acknowledgment of an
+    entry that was never published.
     """
     with located_errors(sources, at, errors):
         fold = fold_files(sources, at=at, on_file=on_file, begin=starting_from(start_from), threads=threads)
@@ -192,7 +201,10 @@ def replay_files(
 def located_errors(
     sources: Sequence[str | AnyPath], at: int | None, errors: dict[Name, str] | None
 ) -> Iterator[None]:
-    """Add the file and line to errors that the block raises for one of the first `at` events."""
+    """Add the file and line of the event to errors that the `with` block raises.
+
+    If `at` is given, only the first `at` events are searched for an invalid row.
+    """
     try:
         yield
     except EventError:
@@ -205,7 +217,7 @@ def located_errors(
 
 
 def starting_from(states: Iterable[SubscriptionState | SubscriptionStats]) -> Callable[[Fold], None]:
-    """Return a function that sets the initial states of a fold."""
+    """Return a function that sets the initial states of a fold to `states`."""
 
     def begin(fold: Fold) -> None:
         for state in states:
@@ -215,7 +227,7 @@ def starting_from(states: Iterable[SubscriptionState | SubscriptionStats]) -> Ca
 
 
 def start(fold: Fold, state: SubscriptionState | SubscriptionStats) -> None:
-    """Set the initial state of a subscription in a fold: a replayed state or a broker's statistics."""
+    """Set the initial state of a subscription in a fold to a replayed state or to a broker's statistics."""
     name = state.topic, state.subscription
     if isinstance(state, SubscriptionState):
         fold.start(name, state.cursor.to_position_info(), state.cursor.ledgers)
@@ -224,7 +236,7 @@ def start(fold: Fold, state: SubscriptionState | SubscriptionStats) -> None:
 
 
 def raise_at_acknowledgment(error: ProtocolError, sources: Sequence[str | AnyPath]) -> None:
-    """Raise `EventError` for the first event that acknowledges the position that `error` names."""
+    """Raise `EventError` for the first event that acknowledges the position in `error`, if there is one."""
     if error.position is None:
         return
     for event in read_events(sources):
@@ -240,7 +252,7 @@ def raise_at_acknowledgment(error: ProtocolError, sources: Sequence[str | AnyPat
 
 
 def state_of_row(row: Mapping[str, Any]) -> SubscriptionState:
-    """Return the state of a row of the table `CURSORS`, without the settings of the events."""
+    """Return the state in a row of the table `CURSORS`. Its `settings` are empty: the table has none."""
     from ackwell import Cursor, Ledgers, PositionInfo
     from ackwell.replay.losses import unpack_sizes
 

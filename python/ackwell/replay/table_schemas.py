@@ -1,6 +1,7 @@
-"""The tables of the pipeline, from which the Arrow and Spark schemas are built.
+"""The columns of the tables that replays, audits and Spark jobs read and write.
 
-Types have Spark SQL's names. A required column must exist. A missing optional column reads as null.
+The Arrow and Spark schemas are built from these tables. Types have Spark SQL's names. A required column must
+exist. A missing optional column reads as null.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Column(NamedTuple):
-    """A column of a table. `type` is a type of Spark SQL, such as `bigint` or `array<bigint>`."""
+    """A column of a table. `type` is the name of a Spark SQL type, such as `bigint` or `array<bigint>`."""
 
     name: str
     type: str
@@ -32,7 +33,7 @@ _NAMES: Final = (
     Column("subscription", "string", "the subscription's name", required=True),
 )
 
-# Cursor columns that several tables share.
+# Columns of cursors that several tables share.
 _MARK_DELETE: Final = (
     Column("mark_delete_ledger_id", "bigint", "the mark-delete position's ledger"),
     Column("mark_delete_entry_id", "bigint", "its entry; -1 before the first"),
@@ -68,9 +69,9 @@ EVENTS: Final[Table] = (
     Column("detail", "string", "further data, by kind"),
     Column("file", "string", "the event's file; orders events of several files"),
 )
-"""The table of events: a column for each field of `ackwell.replay.events.Event`, in the same order."""
+"""The table of events. It has a column for each field of `ackwell.replay.events.Event`, in the same order."""
 EVENT_TYPES: Final = {column.name: column.type for column in EVENTS}
-"""The type of each event column."""
+"""Maps the name of each event column to its type."""
 
 LEDGERS: Final[Table] = (
     Column("topic", "string", "the topic's name", required=True),
@@ -111,7 +112,7 @@ RANGES: Final[Table] = (
     Column("lower_entry_exclusive", "bigint", "the entry before the first of the range; -1 before entry 0"),
     Column("upper_entry_inclusive", "bigint", "the last entry of the range"),
 )
-"""The individually deleted ranges of cursors, a row for each range."""
+"""The table of individually deleted ranges of cursors. Each range is a row."""
 
 AUDITED: Final[Table] = (
     *_NAMES,
@@ -120,7 +121,7 @@ AUDITED: Final[Table] = (
     _LEDGERS,
     _BATCH_SIZES,
 )
-"""The columns of `CURSORS` or `STATS` that `restart_audit` reads."""
+"""The columns that `restart_audit` reads. Both `CURSORS` and `STATS` have them."""
 
 AUDIT: Final[Table] = (
     *_NAMES,
@@ -201,11 +202,12 @@ SAVES: Final[Table] = (
     _BATCH_DELETED,
     Column("error", "string", "why the state could not be decoded; the state is null then"),
 )
-"""Persisted states, a row for each save: entries of cursor ledgers, and values of the metadata store."""
+"""The table of persisted cursor states. Each save is a row: an entry of a cursor ledger, or a value of the
+metadata store."""
 
 
 class ColumnType(NamedTuple):
-    """A scalar type, with its name in each library that reads the tables."""
+    """The names of a scalar type in Arrow and in Spark."""
 
     arrow: str
     spark: str
@@ -218,7 +220,7 @@ COLUMN_TYPES: Final[dict[str, ColumnType]] = {
     "binary": ColumnType("binary", "BinaryType"),
     "boolean": ColumnType("bool", "BooleanType"),
 }
-"""The scalar types of `Column.type`; `array<…>` and `map<…,…>` are built from them."""
+"""Maps each scalar type of `Column.type` to its names. `array<…>` and `map<…,…>` are built from scalars."""
 
 T = TypeVar("T")
 
@@ -226,7 +228,10 @@ T = TypeVar("T")
 def build_type(
     name: str, scalar: Callable[[ColumnType], T], array: Callable[[T], T], map_of: Callable[[T, T], T]
 ) -> T:
-    """Build a library's type from a `Column.type`. The three functions build scalars, arrays and maps."""
+    """Convert a `Column.type` to the type of a library.
+
+    The three functions build the library's type of a scalar, an array and a map.
+    """
     if name.startswith("array<"):
         return array(build_type(name[6:-1], scalar, array, map_of))
     if name.startswith("map<"):
@@ -236,7 +241,7 @@ def build_type(
 
 
 def arrow_name(name: str) -> str:
-    """Return the Arrow name of a `Column.type`, for messages.
+    """Return the Arrow name of a `Column.type`, for error messages.
 
     >>> arrow_name("array<bigint>")
     'list<int64>'
@@ -245,7 +250,7 @@ def arrow_name(name: str) -> str:
 
 
 def arrow_schema(table: Table) -> pa.Schema:
-    """Return a table's Arrow schema. Every column is nullable, as in the batches that Spark passes."""
+    """Return the Arrow schema of a table. Every column is nullable, as in the batches from Spark."""
     import pyarrow as pa
 
     return pa.schema(
@@ -260,7 +265,10 @@ def arrow_schema(table: Table) -> pa.Schema:
 
 
 def path_value(name: str, text: str | None) -> str | int | None:
-    """Return the value of an event column that a path contains; `EventError` if it is not an integer."""
+    """Convert the text that a path has for an event column to the type of the column.
+
+    Raises `EventError` if an integer column has a text that is not an integer.
+    """
     if text is None or EVENT_TYPES[name] != "bigint":
         return text
     try:
@@ -273,7 +281,7 @@ def path_value(name: str, text: str | None) -> str | int | None:
 
 
 def can_read(kind: pa.DataType, name: str) -> bool:
-    """Return whether an Arrow type can be read as the `Column.type` of an event column.
+    """Return whether a column of the Arrow type `kind` can be read as an event column of the type `name`.
 
     An integer column is accepted for strings, because Spark reads a column without values as integers. A
     double column is accepted for integers, because pandas writes integers with missing values as doubles.

@@ -1,8 +1,8 @@
-"""Traces: JSON lines as events, or as columns of events.
+"""Read traces, which are files of JSON lines, as events or as columns of events.
 
 The native reader parses every line. Nearly all lines are plain events, which it reads into columns. It stops
-before any other line: a `meta` line, a torn line, or a line that is not an event. `TraceParser` then requests
-all fields of that line from the reader, checks them and raises the errors.
+before any other line: a `meta` line, a torn line, or a line that is not an event. For such a line,
+`TraceParser` gets all fields from the native reader, checks them, and raises the error.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 _KINDS: Final = [kind.value for kind in Kind if kind is not Kind.META]
 _OF_TOPIC: Final = [(kind, EFFECTS[Kind(kind)].of_topic) for kind in _KINDS]
 _CHUNK_BYTES: Final = 512 * 1024
-"""The number of bytes that are read at a time: some 2,500 lines. They and their columns fit into the CPU
-caches."""
+"""The number of bytes that are read at a time: some 2,500 lines. The lines and their columns fit into the
+caches of the CPU."""
 
 LINE_BYTES_MAX: Final = 16 * 1024 * 1024
-"""The maximum length of a line. Without a limit, a small compressed file could unpack to any size."""
+"""The maximum length of a line in bytes. Without it, a small compressed file could fill the memory."""
 
 SUFFIXES: Final = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 
@@ -41,10 +41,10 @@ _FIXED: Final = '{"topic":%s,"subscription":%s,"sequence":%d,"kind":"%s"'
 _NAMES: Final = tuple(f',"{name}":' for name in Event._fields[4:-1])
 _encode: Final = json.JSONEncoder(separators=(",", ":")).encode
 _quoted: Final = lru_cache(maxsize=4096)(_encode)
-"""A function that encodes a name as JSON. It has a cache, because many events have the same names."""
+"""A function that encodes a name as JSON. It caches results, because many events have the same names."""
 
 DAMAGE: Final = (UnicodeDecodeError, EOFError, OSError, zlib.error)
-"""The errors of reading a damaged file, plain or compressed."""
+"""The errors that a damaged file can cause when it is read, compressed or not."""
 
 OnError = Callable[[EventError], None]
 
@@ -54,7 +54,7 @@ class TraceParser:
 
     def __init__(self, file: str | None = None) -> None:
         self.reader: Final = TraceReader(_OF_TOPIC)
-        """The native reader of plain lines, with the same default topic and subscription."""
+        """The native reader. It has the default topic and subscription of the last `meta` line."""
         self._file = file
 
     def parse(self, text: str, line: int) -> Event | None:
@@ -76,7 +76,7 @@ class TraceParser:
         return event
 
     def parse_bytes(self, data: bytes, line: int, on_error: OnError | None) -> Event | None:
-        """Parse one line. With `on_error`, pass an error to this function and return `None`."""
+        """Parse one line. If it is invalid and `on_error` is given, call `on_error` and return `None`."""
         try:
             return self.parse(data.decode(), line)
         except (EventError, UnicodeDecodeError) as error:
@@ -89,7 +89,10 @@ class TraceParser:
 
 
 def unreadable(error: Exception, path: AnyPath, line: int) -> Exception:
-    """Return the `EventError` for a damaged file. An error of the operating system is returned unchanged."""
+    """Return the error to raise for a file that cannot be read.
+
+    An error of the operating system is returned unchanged. Any other error gives an `EventError`.
+    """
     if isinstance(error, OSError) and error.errno is not None:
         return error
     return EventError(f"unreadable: {error}", file=str(path), line=line)
@@ -114,8 +117,8 @@ def trace_events(path: AnyPath) -> Iterator[Event]:
 def trace_columns(path: AnyPath, on_error: OnError | None = None) -> Iterator[Columns]:
     """Read the events of one trace as columns.
 
-    Raises `EventError` with file and line for a line that is not an event. With `on_error`, the error is
-    passed to this function, and the line is left out.
+    Raises `EventError` with file and line for a line that is not an event. If `on_error` is given, it is
+    called with this error instead, and the line is left out.
     """
     parser = TraceParser(path_text(path))
     reader = parser.reader
@@ -165,9 +168,10 @@ def _unless_null(values: NDArray[np.int64]) -> NDArray[np.int64] | None:
 
 
 def chunks(file: IO[bytes]) -> Iterator[tuple[bytes, int]]:
-    """Yield parts of a file, each with the number of bytes up to the end of its last complete line.
+    """Yield parts of a file. Each part begins with the start of a line.
 
-    The last line of the file may have no line end.
+    Each item also has the number of bytes up to the end of the part's last complete line. The bytes after it
+    are repeated at the start of the next part. The last line of the file may have no line end.
     """
     rest = b""
     while read := file.read(_CHUNK_BYTES):
@@ -177,7 +181,7 @@ def chunks(file: IO[bytes]) -> Iterator[tuple[bytes, int]]:
             yield data, end
         rest = data[end:]
         if len(rest) > LINE_BYTES_MAX:
-            # The traceback of the error would keep them alive.
+            # Free the data: the traceback of the error refers to these variables.
             del data, read, rest
             raise EOFError(f"a line of more than {LINE_BYTES_MAX >> 20} MiB")
     if rest:
@@ -185,7 +189,7 @@ def chunks(file: IO[bytes]) -> Iterator[tuple[bytes, int]]:
 
 
 def open_trace(path: AnyPath) -> IO[bytes]:
-    """Open a trace, plain or compressed with gzip or Zstandard."""
+    """Open a trace for reading. The suffixes `.gz` and `.zst` mean gzip and Zstandard."""
     if path.suffix == ".gz":
         unpacked: Any = gzip.GzipFile(fileobj=open_regular(path))
         return unpacked  # type: ignore[no-any-return]

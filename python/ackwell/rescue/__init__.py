@@ -2,9 +2,9 @@
 
 `snapshot` reads the state of a subscription from files and from a broker. `planning` decides which
 acknowledgments may be restored; it does no I/O, so it can be tested on any history. `plans` reads and writes
-plan files. `connection` is a helper consumer that acknowledges and receives nothing. `restoring` uses the
-helper, `holding` stops the delivery of a subscription, and `operations` combines both. `audit` records each
-change.
+plan files. `connection` is a helper consumer, which acknowledges entries and receives no messages.
+`restoring` acknowledges the entries of a plan with the helper. `holding` stops the delivery of a
+subscription. `operations` combines a hold with a restore. `audit` records each change.
 """
 
 from ackwell.rescue.acks import read_acks

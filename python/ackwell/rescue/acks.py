@@ -1,4 +1,4 @@
-"""Read acknowledgments of parts of batches from files, because the admin API does not show them."""
+"""Read the acknowledged parts of batches from files. The admin API does not show these parts."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
 
 def read_acks(source: str | Path, topic: str, subscription: str) -> CursorState:
-    """Return a subscription's state from persisted bytes, a memory dump, or recorded events.
+    """Read the state of a subscription, with its ack sets, from a file.
 
-    Raises `StatsError` if the source does not contain it.
+    The file contains persisted bytes, a memory dump or recorded events. Raises `StatsError` if it does not
+    contain the state.
     """
     source = Path(source)
     if not source.is_dir() and file_kind(source) is not SourceKind.EVENTS:

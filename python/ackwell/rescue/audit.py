@@ -1,4 +1,4 @@
-"""The audit file: one JSON line for each change. A line is on the disk before its change is sent."""
+"""The audit file, with one JSON line for each change. The line is on the disk before the change is sent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ackwell.regular_files import append_to
 
 
 class AuditFile:
-    """The file to which a `Connection` appends a line before each change."""
+    """The audit file of a `Connection`. The connection calls it before each change."""
 
     def __init__(self, path: str | Path) -> None:
         self._path = Path(path)
@@ -19,7 +19,7 @@ class AuditFile:
     def __call__(
         self, what: str, topic: str, subscription: str, *, positions: int = 0, digest: str = ""
     ) -> None:
-        """Append a line and flush it to the disk."""
+        """Append a line for a change, and flush the line to the disk."""
         line = {"timeMs": int(time.time() * 1000), "what": what, "topic": topic, "subscription": subscription}
         if positions:
             line |= {"positions": positions, "sha256": digest}
@@ -27,7 +27,7 @@ class AuditFile:
             if sink.seek(0, os.SEEK_END):
                 sink.seek(-1, os.SEEK_END)
                 if sink.read(1) != b"\n":
-                    # A full disk or a kill cut the last line off.
+                    # The last line is torn, because the disk was full or the process was killed. End it.
                     sink.write(b"\n")
             sink.write(json.dumps(line).encode() + b"\n")
             sink.flush()

@@ -1,9 +1,10 @@
-"""Acknowledged parts of batches: no rescue restores them, because the admin API does not show them.
+"""Keep the acknowledged parts of batches over a restart. A rescue cannot restore them afterwards.
 
-A close writes them to the cursor ledger or to the metadata store. Brokers before 4.0.14, 4.2.5 and 5.0.0
-read them back from the cursor ledger only. A close writes to the ledger if the ledger is open and the cursor
-has more ranges than `managedLedgerMaxUnackedRangesToPersistInMetadataStore`. A broker opens the ledger of a
-loaded cursor at the first acknowledgment, so `keep_parts` repeats an acknowledgment.
+The admin API does not show these parts. A close of a topic writes them to the cursor ledger or to the
+metadata store. Brokers before 4.0.14, 4.2.5 and 5.0.0 read them back only from the cursor ledger. A close
+writes to the cursor ledger if this ledger is open and the cursor has more ranges than
+`managedLedgerMaxUnackedRangesToPersistInMetadataStore`. A broker opens the cursor ledger at the first
+acknowledgment after it has loaded the cursor. So `keep_parts` repeats an acknowledgment.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ if TYPE_CHECKING:
     from ackwell.rescue.snapshot import Snapshot
 
 Parts = Literal["kept", "kept once", "lost"]
-"""Whether graceful closes of a topic keep acknowledged parts of batches: *kept* by every close, *kept once*
-by the next close only, or *lost* in the next close."""
+"""Whether graceful closes of a topic keep the acknowledged parts of batches. Every close keeps *kept* parts,
+only the next close keeps *kept once* parts, and the next close loses *lost* parts."""
 
 _OPEN_ATTEMPTS_MAX: Final = 50
 _OPEN_PAUSE_S: Final = 0.1
 
 
 def parts_after_close(live: Snapshot) -> Parts:
-    """Return whether the next graceful closes of the topic keep acknowledged parts of batches."""
+    """Return whether graceful closes of the topic, from now on, keep its acknowledged parts of batches."""
     settings = live.settings
     if settings is None:
         return "lost"
@@ -42,10 +43,11 @@ def parts_after_close(live: Snapshot) -> Parts:
 
 
 def lost_parts(before: Snapshot, live: Snapshot) -> bool:
-    """Return whether a load of the topic may have lost acknowledged parts of batches.
+    """Return whether a load of the topic since the snapshot `before` may have lost parts of batches.
 
-    The result is True even if it is uncertain whether the snapshot `before` had such parts. It is False if an
-    entry was acknowledged after the load.
+    Parts are the acknowledged messages of partly acknowledged batches. The result is True even if it is
+    uncertain whether there were such parts. The result is False if an entry was acknowledged after the load,
+    because the loss can then not be detected.
     """
     return (
         live.stats.cursor_ledger == "none"
@@ -56,20 +58,20 @@ def lost_parts(before: Snapshot, live: Snapshot) -> bool:
 
 
 def keep_parts(connection: Connection, live: Snapshot, before: Snapshot | None = None) -> bool:
-    """Open the cursor ledger if the next close would otherwise lose acknowledged parts of batches.
+    """Make the broker open the cursor ledger, if the next close would otherwise lose parts of batches.
 
-    Return whether this opened the ledger. `before` is an earlier snapshot with the subscription type, which
-    the live state does not show if no consumer has connected since the load. If no helper can attach, the
-    ledger is not opened.
+    Return whether the function opened the ledger. If no helper can attach, the ledger stays closed. `before`
+    is an earlier snapshot that shows the type of the subscription. The live state does not show the type if
+    no consumer has connected since the topic was loaded.
     """
     settings = live.settings
     if settings is None or live.stats.cursor_ledger == "open" or not _has_ledger_form(live):
         return False
-    # On every release: the broker that loads the topic may have an older one.
+    # Do this on every release, because an older broker may load the topic next.
     if hidden_parts(live.stats, settings).at_most == 0:
         return False
     try:
-        # Several subscriptions are protected at once, and a binary connection serves one thread.
+        # Several threads protect subscriptions at the same time, so each needs its own binary connection.
         with connection.renewed() as own:
             _repeat_acknowledgment(own, live.name, attachable_type(live, before))
             for _ in range(_OPEN_ATTEMPTS_MAX):
@@ -77,15 +79,16 @@ def keep_parts(connection: Connection, live: Snapshot, before: Snapshot | None =
                     return True
                 time.sleep(_OPEN_PAUSE_S)
     except AckwellError:
-        # The parts are lost in the next close, which `parts_after_close` reports.
+        # The next close loses the parts. `parts_after_close` reports this to the user.
         pass
     return False
 
 
 def _repeat_acknowledgment(connection: Connection, name: tuple[str, str], kind: SubscriptionType) -> None:
-    """Acknowledge an entry that is already acknowledged."""
+    """Acknowledge the first individually deleted entry again, if there is one."""
     with connection.attached(*name, kind):
-        # A seek disconnects the helper, so its acknowledgment cannot follow a seek.
+        # Read the state while the helper is attached. A later seek disconnects the helper, so the
+        # acknowledgment cannot undo a seek.
         stats = connection.read_live(*name).stats
         first = next(existing(stats.individually_deleted, stats.ledgers).positions(), None)
         if first is not None:
@@ -95,6 +98,6 @@ def _repeat_acknowledgment(connection: Connection, name: tuple[str, str], kind: 
 
 
 def _has_ledger_form(live: Snapshot) -> bool:
-    """Return whether a close writes the cursor to its cursor ledger, if this ledger is open."""
+    """Return whether the cursor has enough ranges for a close to write it to an open cursor ledger."""
     settings = live.settings
     return settings is not None and len(live.stats.individually_deleted) > settings.metadata_store_ranges

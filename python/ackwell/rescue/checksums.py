@@ -1,4 +1,4 @@
-"""SHA-256 digests in plans, snapshots and journals. A damaged file is refused and acknowledges nothing."""
+"""SHA-256 digests in plans, snapshots and journals. Because of the digest, a damaged file is refused."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ackwell.sources import SourceKind, source_kind, wrong_kind
 
 
 def with_sha256(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Return JSON values together with their digest, `sha256`.
+    """Return JSON values with their digest added as the key `sha256`.
 
     >>> len(with_sha256({"a": 1})["sha256"])
     64
@@ -24,7 +24,7 @@ def with_sha256(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_sha256(value: Mapping[str, Any], source: str) -> None:
-    """Raise `StatsError` if the digest does not match the values."""
+    """Raise `StatsError` if the digest in `value` does not match the other values."""
     if value.get("sha256") != _digest({key: each for key, each in value.items() if key != "sha256"}):
         raise StatsError("changed since it was written: its SHA-256 does not match; write it again", source)
 

@@ -1,8 +1,9 @@
 """A helper consumer that acknowledges entries of a subscription and receives no message.
 
 A broker accepts acknowledgments from any consumer of a subscription. The helper uses its own connection,
-never sends FLOW, and closes as soon as it is done. On Key_Shared it owns hash ranges while it is connected.
-Messages of these ranges still wait after it has closed; `wake` makes the broker read them again.
+never sends FLOW, and closes as soon as it has acknowledged the entries. On Key_Shared it owns hash ranges
+while it is connected. Messages with keys in these ranges wait, even after the helper has closed. `wake` makes
+the broker read them again.
 """
 
 from __future__ import annotations
@@ -30,22 +31,23 @@ if TYPE_CHECKING:
 NAME: Final = "ackwell-rescue"
 
 _PRIORITY: Final = 2**31 - 1
-"""The lowest priority: on Failover the helper is never active if there is another consumer."""
+"""The lowest priority level of a consumer. On a Failover subscription, a helper with this level is never the
+active consumer if there is another one."""
 
 _CONSUMER_ID: Final = 1
 _ACKS_IN_FLIGHT_MAX: Final = 64
-"""The maximum number of acknowledgment commands that wait for their answer. With more, the buffers of both
-sides could fill."""
+"""The maximum number of acknowledgment commands without an answer. With more, the buffers of both sides could
+fill up."""
 
 _WAKE_ATTEMPTS_MAX: Final = 8
-"""The maximum number of successive attempts of `wake` that wake no message."""
+"""`wake` stops after this number of successive attempts that did not reduce the waiting messages."""
 _PAUSE_S: Final = 0.05
 _ATTACH_ATTEMPTS_MAX: Final = 10
 _REDIRECTS_MAX: Final = 8
 _CONNECT_REQUEST_ID: Final = UINT64_MAX
-"""The request id that a broker uses in an error answer to CONNECT."""
+"""The request id in the error that a broker sends as the answer to CONNECT, which has no request id."""
 _REFRESH: Final = b"PulsarAuthRefresh"
-"""The data of a challenge that asks for a new token, because the last one expired."""
+"""The data of an authentication challenge by which a broker requests a new token for an expired one."""
 _RETRYABLE: Final = (ErrorCode.SERVICE_NOT_READY, ErrorCode.TOO_MANY_REQUESTS, ErrorCode.METADATA_ERROR)
 
 
@@ -60,10 +62,10 @@ class BrokerError(AckwellError):
 class Connection:
     """The admin API of a cluster, and a binary connection to the broker that owns a topic.
 
-    `broker` is the address of the owner or of a Pulsar proxy; by default the admin API names it. `audit` is
-    called before each change with its kind, the topic, the subscription, the number of positions and their
-    digest. A long acknowledgment is sent as commands of up to 1,000 positions each. The commands pass through
-    `progress` before they are sent, so that it can count them.
+    `broker` is the address of the topic's owner or of a Pulsar proxy. By default it comes from the admin API.
+    `audit` is called before each change, with the kind of the change, the topic, the subscription, the number
+    of positions and the digest of the positions. Positions are acknowledged in commands of up to 1,000 each.
+    The commands pass through the iterator `progress`, which can count them, before they are sent.
     """
 
     def __init__(
@@ -80,20 +82,21 @@ class Connection:
         self._progress = progress
         self._url = ""
         self._target = ""
-        """The broker to which a Pulsar proxy forwards the connection, `host:port`; empty without a proxy."""
+        """The `host:port` of the broker to which a Pulsar proxy forwards this connection. Empty if there is
+        no proxy."""
         self._socket: socket.socket | None = None
         self._reader = FrameReader()
         self._frames: list[Any] = []
         self._request_id = 0
         self.received = 0
-        """The messages that the helper received; only `wake` requests one."""
+        """The number of messages that the helper received. Only `wake` requests messages."""
         self.errors: list[str] = []
-        """The errors that the broker sent for acknowledgments."""
+        """The error messages in the broker's answers to acknowledgments."""
 
     def renewed(self) -> Connection:
         """Return a new connection with the same options.
 
-        The new connection requests the version and settings of brokers again.
+        It does not use the cached versions and settings of brokers, but requests them again.
         """
         return Connection(
             self.admin.renewed(), broker=self._broker, audit=self._audit, progress=self._progress
@@ -113,24 +116,33 @@ class Connection:
         self._frames, self._reader = [], FrameReader()
 
     def read_live(self, topic: str, subscription: str) -> Snapshot:
-        """Return the live state of a subscription; `StatsError` if the subscription does not exist."""
+        """Request and return the live state of a subscription.
+
+        Raises `StatsError` if the subscription does not exist.
+        """
         return take(self.admin, topic, subscription)[1]
 
     def change(
         self, what: str, method: str, topic: str, subscription: str, path: str, body: Any = None
     ) -> None:
-        """Send a change to the admin API and audit it. `path` is relative to the topic."""
+        """Call `audit` with the change `what`, and then send the request to the admin API.
+
+        `path` is relative to the path of the topic.
+        """
         self._audit(what, topic, subscription)
         self.admin.change(method, f"{topic_path(topic)}/{path}", body)
 
     @contextmanager
     def attached(self, topic: str, subscription: str, kind: SubscriptionType) -> Iterator[None]:
-        """Attach a helper to an existing subscription. A broker would create a missing one."""
+        """Attach a helper to a subscription during a `with` block.
+
+        The subscription must exist, because a broker creates a missing subscription.
+        """
         self._attach(topic, subscription, kind)
         try:
             yield
         finally:
-            # If the close fails, the end of the connection removes the consumer.
+            # If the consumer cannot be closed, close the connection: this also removes the consumer.
             try:
                 self._request(CommandType.CLOSE_CONSUMER, consumer_id=_CONSUMER_ID)
             except AckwellError:
@@ -144,7 +156,10 @@ class Connection:
         positions: int,
         digest: str,
     ) -> None:
-        """Send acknowledgments. An answer does not prove the effect, so read the live state afterwards."""
+        """Send acknowledgments, and wait for the answers.
+
+        An answer does not prove that the entries are acknowledged. Read the live state to check it.
+        """
         self._audit("acknowledge", topic, subscription, positions=positions, digest=digest)
         waiting: list[int] = []
         for ids in self._progress(commands):
@@ -152,7 +167,8 @@ class Connection:
             ack = messages.CommandAck(consumer_id=_CONSUMER_ID, ack_type=0, request_id=self._request_id)
             add = ack.message_id.add
             for (ledger_id, entry_id), words in ids:
-                # Attributes take a third of the time of keywords, and there may be a million.
+                # There may be a million positions. Setting attributes takes a third of the time that keyword
+                # arguments take.
                 each = add()
                 each.ledgerId, each.entryId = ledger_id, entry_id
                 if words:
@@ -174,11 +190,12 @@ class Connection:
 
         Return the number of messages that still wait.
 
-        In the first attempts, a new helper sends FLOW and CLOSE in one write, so that the broker reads again.
-        One attempt wakes about half of the messages, but four attempts in a row may wake none on a busy
-        broker. Further attempts pause between FLOW and CLOSE: the helper receives a message, and the broker
-        redelivers it to another consumer and reads again. This does not wake messages that wait for permits,
-        for a blocked consumer or for the end of a hold.
+        In each attempt, a new helper sends FLOW and CLOSE, so that the broker reads the waiting messages
+        again. The first attempts send both commands in one write. Such an attempt wakes about half of the
+        messages, but on a busy broker four attempts in a row may wake none. Later attempts pause between FLOW
+        and CLOSE. The helper then receives a message, which the broker redelivers after the CLOSE.
+
+        Messages that wait for permits, for a blocked consumer or for the end of a hold stay waiting.
         """
         idle, before = 0, -1
         while True:
@@ -207,7 +224,7 @@ class Connection:
     # The binary connection
 
     def open(self, topic: str) -> None:
-        """Connect to the broker that owns a topic. This loads the topic."""
+        """Connect to the broker that owns a topic. The lookup makes this broker load the topic."""
         url, authoritative = self._url or self._owner(topic), False
         for _ in range(_REDIRECTS_MAX):
             self._connect(url)
@@ -244,9 +261,10 @@ class Connection:
         return str(url)
 
     def _connect(self, url: str, target: str = "") -> None:
-        """Connect to an address, unless connected. Raises if the credentials must not go to the address.
+        """Connect to the address `url`, unless this connection is already open.
 
-        `target` is the broker to which a Pulsar proxy at this address forwards the connection.
+        `target` is the broker to which a Pulsar proxy at this address forwards the connection. Raises
+        `RefusedError` if the credentials must not be sent to the address.
         """
         if self._socket is not None and (self._url, self._target) == (url, target):
             return
@@ -254,7 +272,7 @@ class Connection:
         try:
             host, port, is_tls = address_of(url)
         except ValueError as error:
-            # With a code, the attempt is not repeated.
+            # An error with a code is not retried.
             raise BrokerError(str(error), ErrorCode.UNKNOWN_ERROR) from None
         if not is_tls and (_is_tls(before) or endpoint.url.startswith("https")):
             raise RefusedError("not-encrypted", url=url)
@@ -330,7 +348,7 @@ class Connection:
             raise BrokerError(f"{self._url}: the connection broke: {error}") from None
 
     def _answer(self, type: CommandType, request_id: int) -> Any:  # noqa: A002
-        """Return the answer to a request; raise `BrokerError` if the answer is an error."""
+        """Wait for the answer to a request, and return it. Raises `BrokerError` if the answer is an error."""
         while True:
             for command in self._frames:
                 answered = getattr(command.message, "request_id", 0)
@@ -377,7 +395,7 @@ class Connection:
 
 
 def _code(number: int) -> ErrorCode:
-    """Return the error code for a number. A newer broker may send a number that has no code here."""
+    """Return the error code with the given number, or `UNKNOWN_ERROR` for a number of a newer broker."""
     return ErrorCode(number) if number in list(ErrorCode) else ErrorCode.UNKNOWN_ERROR
 
 

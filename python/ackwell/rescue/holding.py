@@ -1,9 +1,9 @@
 """The hold: stops the delivery of a subscription while its acknowledgments are restored.
 
-The hold is a dispatch rate of one message an hour. It is a topic policy for one subscription. A
-forgotten hold stalls the subscription, so the previous rate is written to a journal first. `release` needs
-only that journal. A partition has the policies of its partitioned topic, so its hold stops the subscription
-in every partition.
+The hold is a dispatch rate of one message an hour, set as a topic policy for one subscription. A forgotten
+hold stalls the subscription. So the previous rate is written to a journal before the hold is set, and
+`release` needs only this journal. All partitions of a topic share the policies of the partitioned topic, so a
+hold stops the subscription in every partition.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _RELEASE_PAUSE_S: Final = 2.0
 
 
 def hold(connection: Connection, topic: str, subscription: str, journal: str | Path) -> None:
-    """Stop the delivery of a subscription; return when the broker confirms the hold.
+    """Stop the delivery of a subscription. Return when the broker has applied the hold.
 
-    `journal` is written first. An existing journal belongs to an interrupted run and keeps the rate from
-    before that run. Raises `RefusedError` if it belongs to another subscription, or if a hold without a
-    journal is set.
+    The file `journal` is written before the hold is set. If the journal already exists, it is from an
+    interrupted run and stays unchanged: it has the rate from before that run. Raises `RefusedError` if the
+    journal belongs to another subscription, or if the subscription is already held but has no journal.
     """
     journal = Path(journal)
     topic = policy_topic(topic)
@@ -60,13 +60,16 @@ def hold(connection: Connection, topic: str, subscription: str, journal: str | P
         }
         write_file(journal, json.dumps(with_sha256(value)).encode(), new=True)
     if before != HOLD:
-        # Another partition, or an interrupted run, may have set it.
+        # If the hold is already set, by another partition or an interrupted run, this is skipped.
         connection.change("hold", "POST", topic, subscription, f"{quoted(subscription)}/dispatchRate", HOLD)
     _wait_for(connection, f"{path}?applied=true", HOLD)
 
 
 def check_holdable(connection: Connection, topic: str, subscription: str, journal: Path) -> Any:
-    """Return the dispatch rate of a subscription; `RefusedError` if it cannot be held with this journal."""
+    """Check that a subscription can be held with this journal. Return its current dispatch rate.
+
+    Raises `RefusedError` if the check fails.
+    """
     topic = policy_topic(topic)
     now = _rate(connection, _path(topic, subscription))
     if journal.exists():
@@ -80,12 +83,14 @@ def check_holdable(connection: Connection, topic: str, subscription: str, journa
 
 
 def release(connection: Connection, journal: str | Path, *, check: Callable[[], None] = lambda: None) -> str:
-    """Restore the rate in a journal, and delete the journal; return a description of the change.
+    """End a hold: restore the rate in the journal, and delete the journal. Return a description in words.
 
-    `check` is called directly before the change. If it raises an error, the hold and the journal remain.
+    `check` is called directly before the rate is restored. If `check` raises an error, the hold and the
+    journal remain.
+
     Raises `RefusedError`, and keeps the journal, if the journal is of another cluster. If only the admin
-    address differs from the one in the journal, the address may be wrong: the release is then refused
-    unless the subscription is held at this address.
+    address differs from the address in the journal, the connection's address may be wrong. The release is
+    then refused unless the subscription is held at the connection's address.
     """
     journal = Path(journal)
     found = read_journal(journal)
@@ -105,14 +110,14 @@ def release(connection: Connection, journal: str | Path, *, check: Callable[[], 
     elif found["admin"] != connection.admin.endpoint.shown_url:
         raise RefusedError("not-held-here", topic=topic, subscription=subscription, admin=found["admin"])
     elif _rate(connection, f"{path}?applied=true") == HOLD:
-        # A broker that was just started may not have read its policies yet.
+        # The broker has just started, and may not have read all topic policies yet.
         raise StatsError(
             "the hold is in force, and no policy shows it", connection.admin.endpoint.address(path)
         )
     else:
-        # The hold was never set, or another rate was set since.
+        # The hold was never set, or another dispatch rate was set after the hold.
         done = "no longer held" if now == before else "no longer held: another rate was set since"
-    # A second run that ended at the same time has deleted it.
+    # The journal may be missing, if another run released the hold at the same time.
     journal.unlink(missing_ok=True)
     return done
 
@@ -126,14 +131,14 @@ def held(
     *,
     check: Callable[[], None] = lambda: None,
 ) -> Iterator[None]:
-    """Hold a subscription during a `with` block, and release it afterwards even after an error.
+    """Hold a subscription during a `with` block. Release it at the end of the block, even after an error.
 
-    If a broker does not answer, the release is retried for two minutes. If it still fails, or if `check`
-    raises another error, the hold and its journal remain (see `release`).
+    If the broker does not answer, the release is retried for two minutes. If the release still fails, or if
+    `check` raises an error, the hold and its journal remain. `release` describes `check`.
     """
     journal = Path(journal)
     if journal.exists():
-        # The journal of another subscription must not be released here.
+        # Check that the journal is of this subscription. Otherwise `release` would end another hold.
         read_journal(journal, topic, subscription)
     try:
         hold(connection, topic, subscription, journal)
@@ -151,7 +156,11 @@ def held(
 
 
 def read_journal(journal: Path, topic: str | None = None, subscription: str | None = None) -> dict[str, Any]:
-    """Read a journal; `StatsError` for another file, `RefusedError` for another subscription."""
+    """Read a journal and return its values.
+
+    Raises `StatsError` for a file that is not a journal. Raises `RefusedError` if `topic` or `subscription`
+    is given and differs from the one in the journal.
+    """
     found = read_with_sha256(journal, SourceKind.JOURNAL, _JOURNAL_VERSION, key="before")
     name = found["topic"], found["subscription"]
     wanted = None if topic is None else policy_topic(topic)
@@ -161,7 +170,7 @@ def read_journal(journal: Path, topic: str | None = None, subscription: str | No
 
 
 def policy_topic(topic: str) -> str:
-    """Return the topic that has the policies of a topic: the partitioned topic of a partition, or itself.
+    """Return the topic whose policies apply to `topic`: for a partition its partitioned topic, else `topic`.
 
     >>> policy_topic("persistent://shop/eu/orders-partition-3")
     'persistent://shop/eu/orders'
@@ -174,7 +183,10 @@ def _path(topic: str, subscription: str) -> str:
 
 
 def _rate(connection: Connection, path: str) -> Any:
-    """Return a dispatch rate, None if none is set; `StatsError` for an answer in another form."""
+    """Request a dispatch rate and return it; None if no rate is set.
+
+    Raises `StatsError` if the answer is not a rate.
+    """
     found = connection.admin.ask(path)
     if found is not None and not (isinstance(found, dict) and dispatch.HOLD.keys() & found.keys()):
         raise StatsError("expected a dispatch rate", connection.admin.endpoint.address(path))
@@ -182,7 +194,7 @@ def _rate(connection: Connection, path: str) -> Any:
 
 
 def _wait_for(connection: Connection, path: str, wanted: Any) -> None:
-    """Wait until the broker answers with the rate `wanted`."""
+    """Request the dispatch rate again and again, until the broker returns the rate `wanted`."""
     for _ in range(_SETTLE_ATTEMPTS_MAX):
         if _rate(connection, path) == wanted:
             return

@@ -1,4 +1,4 @@
-"""Operations with a helper: an unload without losses, a copy of a subscription, single acknowledgments."""
+"""Operations with a helper: unload without losses, copy a subscription, acknowledge single entries."""
 
 from __future__ import annotations
 
@@ -38,12 +38,14 @@ def unload(
     hold: bool = True,
     on_note: Callable[[str], None] = lambda _: None,
 ) -> Report:
-    """Unload a topic without a loss for one subscription: hold, snapshot, unload, restore, release.
+    """Unload a topic without losing acknowledgments of one subscription.
 
-    The snapshot is kept next to the journal until the end. If a snapshot exists, an earlier run was
-    interrupted: the call then completes the earlier run and does not unload the topic again. If a broker lost
-    restored acknowledgments before the release, the call raises `AckwellError`, and the hold and the snapshot
-    remain. Without `hold`, consumers may receive messages that they had acknowledged.
+    The steps are: hold, snapshot, unload, restore, release. The snapshot is stored next to the journal until
+    the last step. If a snapshot exists at the start, an earlier run was interrupted. The call then completes
+    that run and does not unload the topic again.
+
+    If a broker lost restored acknowledgments before the release, the call raises `AckwellError`, and the hold
+    and the snapshot remain. Without `hold`, consumers may receive messages that they had acknowledged.
 
     If a broker has not read the hold after a wait, the call raises `AckwellError` and does not unload.
     `on_note` is called as in `check_read`.
@@ -51,7 +53,8 @@ def unload(
     journal = Path(journal)
     kept = journal.with_name(f"{journal.name}.snapshot.json")
     name = topic, subscription
-    # An unloaded topic shows no type until a consumer connects; the snapshot of an interrupted run has it.
+    # After an unload, the topic does not show the subscription's type until a consumer connects. The snapshot
+    # of an interrupted run has the type.
     attachable_type(connection.read_live(*name), _read(kept, name) if kept.exists() else None)
     restored: list[Plan] = []
 
@@ -67,13 +70,13 @@ def unload(
         if unloads:
             if hold:
                 check_read(connection.admin, topic, on_note=on_note)
-            # An early lookup: after the unload only the helper must attach.
+            # Look up the broker now. After the unload, the helper must attach without any delay.
             connection.open(topic)
             answer, before = take(connection.admin, *name)
             if keep_parts(connection, before):
                 answer, before = take(connection.admin, *name)
             attachable_type(before)
-            # The plan after the unload needs the limit.
+            # Check that the limit of ranges is known: the plan after the unload needs it.
             known_settings(before.settings)
             facts = connection.admin.facts(answer.owner)
             value = dump(answer, subscription, facts, connection.admin.cluster)
@@ -84,7 +87,7 @@ def unload(
         restored.append(made)
     if before.type is SubscriptionType.KEY_SHARED:
         connection.wake(*name)
-    # A second run that ended at the same time has deleted it.
+    # The snapshot may be missing, if another run ended at the same time.
     kept.unlink(missing_ok=True)
     return report
 
@@ -96,14 +99,18 @@ def _unloaded(connection: Connection, before: Snapshot, *, unloads: bool) -> tup
         try:
             return restore_after_unload(before, connection)
         except RefusedError as refused:
-            # Another consumer attached first; while the subscription is held, it receives nothing.
+            # Another consumer attached before the helper. Unload the topic again. Nothing is delivered to the
+            # consumer while the subscription is held.
             if refused.code != "exclusive-consumer" or not unloads or attempt == _SEAT_ATTEMPTS_MAX - 1:
                 raise
     raise AssertionError("unreachable")
 
 
 def _read(file: Path, name: tuple[str, str]) -> Snapshot:
-    """Read the snapshot of an earlier run; `StatsError` for another file."""
+    """Read the snapshot of an earlier run.
+
+    Raises `StatsError` for another file, and for a snapshot of another subscription.
+    """
     found = next(read_snapshots([file]))
     if not isinstance(found, Snapshot):
         raise StatsError(found.reason, found.source)
@@ -116,7 +123,10 @@ def _read(file: Path, name: tuple[str, str]) -> Snapshot:
 
 
 def copy(connection: Connection, topic: str, subscription: str, new: str) -> Report:
-    """Create the subscription `new` with the wholly acknowledged entries of `subscription`."""
+    """Create the subscription `new`, in which the entries that `subscription` acknowledged are acknowledged.
+
+    Partly acknowledged batches are not copied.
+    """
     source = check_copyable(connection, topic, subscription, new)
     ledger_id, entry_id = source.stats.mark_delete_position
     body = {"ledgerId": ledger_id, "entryId": entry_id}
@@ -133,7 +143,10 @@ def copy(connection: Connection, topic: str, subscription: str, new: str) -> Rep
 
 
 def check_copyable(connection: Connection, topic: str, subscription: str, new: str) -> Snapshot:
-    """Return the live state of a subscription; `RefusedError` if it cannot be copied to the name `new`."""
+    """Check that a subscription can be copied to the name `new`. Return the live state of the subscription.
+
+    Raises `RefusedError` if the check fails.
+    """
     source = connection.read_live(topic, subscription)
     attachable_type(source, planned=SubscriptionType.SHARED if source.type is None else source.type)
     refuse_internal(new)
@@ -149,7 +162,7 @@ def check_copyable(connection: Connection, topic: str, subscription: str, new: s
 def ack(
     connection: Connection, topic: str, subscription: str, positions: Iterable[tuple[int, int]]
 ) -> Report:
-    """Acknowledge single entries of a subscription; return the report."""
+    """Acknowledge the entries at `positions` for a subscription; return the report."""
     left = unacknowledged(connection.read_live(topic, subscription), positions)
     sent = 0
     if len(left):
@@ -164,9 +177,9 @@ def ack(
 
 
 def unacknowledged(live: Snapshot, positions: Iterable[tuple[int, int]]) -> PositionRangeSet:
-    """Return the subset of `positions` that is unacknowledged in the live state.
+    """Return the given positions that are not acknowledged in the live state.
 
-    Raises `RefusedError` for a position without an entry.
+    Raises `RefusedError` if the topic has no entry at a position.
     """
     attachable_type(live)
     left = PositionRangeSet()

@@ -1,16 +1,19 @@
 """Decide which acknowledgments may be restored after a restart, without any I/O.
 
-`plan` compares a snapshot with the live state. The result is the existing entries that are acknowledged in
-the snapshot, but not in the live state. A restore repeats acknowledgments that a consumer made before. The
-restore is wrong only if a seek removed the acknowledgments on purpose, or if the topic is another one. So
-each check looks for a seek, or for another topic.
+`plan` compares a snapshot with the live state. It finds the existing entries that are acknowledged in the
+snapshot, but not in the live state. A restore repeats the acknowledgments of these entries, which a consumer
+made before the restart. Such a restore is wrong in two cases only: a seek removed the acknowledgments on
+purpose, or the topic is not the topic of the snapshot. So each check looks for a seek or for another topic.
 
-A graceful restart keeps the first ranges, as many as `managedLedgerMaxUnackedRangesToPersist`
-(`ackwell.broker.restart`), and never moves the mark-delete position back. Any other loss looks like a seek
-and is refused. A crash can leave any state that was ever written, so it cannot be distinguished from a seek.
-With `restart="crash"` the caller states that the restart was a crash. No check finds a seek after which the
-subscription again has as many ranges as the limit. If the snapshot has an answer of `info-internal`, a crash
-keeps at least the acknowledgments in this answer, and a state without them is refused.
+A graceful restart never moves the mark-delete position back, and keeps the first ranges, up to the limit
+`managedLedgerMaxUnackedRangesToPersist` (`ackwell.broker.restart`). Any other loss looks like a seek and is
+refused. One kind of seek is not detected: that after which the subscription again has as many ranges as the
+limit.
+
+A crash can leave any state that was ever written, so it cannot be distinguished from a seek. With
+`restart="crash"` the caller states that the restart was a crash. If the snapshot has an answer of
+`info-internal`, a crash keeps at least the acknowledgments in this answer. A live state without them is
+refused.
 """
 
 from __future__ import annotations
@@ -40,10 +43,12 @@ if TYPE_CHECKING:
 SCHEMA_VERSION: Final = 1
 
 Acknowledgment = list[tuple[Position, tuple[int, ...]]]
-"""The content of one acknowledgment command: positions with ack sets, which are empty for whole entries."""
+"""The content of one acknowledgment command: positions, each with an ack set. The ack set is empty if the
+whole entry is acknowledged."""
 
 IDS_A_COMMAND: Final = 1000
-"""The maximum number of positions in one acknowledgment command: 9 kB, far below a frame's limit."""
+"""The maximum number of positions in one acknowledgment command. They take 9 kB, far below the limit of a
+frame."""
 
 _INTERNAL_PREFIX: Final = "__"
 """The prefix of the broker's internal subscriptions, such as `__compaction`."""
@@ -55,9 +60,9 @@ class Plan:
 
     cluster: str | None
     version: str | None
-    """The version of the broker when the snapshot was taken."""
+    """The version of the broker at the time of the snapshot; None if it is unknown."""
     limits: Mapping[str, int | bool]
-    """The broker settings that decide the losses of a restart, by their names."""
+    """The broker settings on which the losses of a restart depend. Maps the name of each to its value."""
     topic: str
     subscription: str
     type: SubscriptionType | None
@@ -66,17 +71,17 @@ class Plan:
     snapshot_time_ms: int | None
     snapshot_digest: str
     ledgers: Mapping[int, int]
-    """The number of entries of each live ledger when the plan was made."""
+    """The number of entries of each ledger of the topic when the plan was made."""
     now: CursorState = field(repr=False)
-    """The live state when the plan was made."""
+    """The live state of the subscription when the plan was made."""
     missing: PositionRangeSet
     """The entries that are acknowledged in the snapshot, but not in the live state."""
     ack_sets: AckSetMapping = field(default_factory=dict)
-    """The acknowledged parts of batches; the live state does not show them."""
+    """The ack sets to restore, of partly acknowledged batches. The live state does not show ack sets."""
     passed: tuple[str, ...] = ()
-    """The checks that passed, in words."""
+    """A sentence for each check that passed."""
     unknown: tuple[str, ...] = ()
-    """The remaining uncertainties, in words."""
+    """A sentence for each fact that the checks could not establish."""
 
     @property
     def name(self) -> tuple[str, str]:
@@ -113,7 +118,7 @@ class Plan:
 
     @classmethod
     def of_json(cls, value: Mapping[str, Any], source: str = "") -> Self:
-        """Read a plan; `StatsError` for other values."""
+        """Build a plan from JSON values. Raises `StatsError` if the values are not a plan."""
         try:
             sizes, ack_sets = object_in(value["ledgers"]), object_in(value["ackSets"])
             ledgers = {int(ledger_id): int(entries) for ledger_id, entries in sizes.items()}
@@ -156,10 +161,10 @@ def plan(
 ) -> Plan:
     """Find the acknowledgments of a snapshot that the live state lost. O(ranges).
 
-    `restart` is the kind of restart between the snapshot `before` and the live state `now`. A snapshot from
-    the admin API does not show ack sets. `ack_sets` is a state that contains them, from persisted bytes, a
-    memory dump or the end of a trace. `brokers` are the settings of other brokers that may have owned the
-    topic in between. Raises `RefusedError` if a check fails.
+    `restart` is the kind of restart that happened between the snapshot `before` and the live state `now`.
+    `ack_sets` is a state with ack sets, from persisted bytes, a memory dump or the end of a trace: a snapshot
+    from the admin API has no ack sets. `brokers` has the settings of other brokers that may have owned the
+    topic between the snapshot and now. Raises `RefusedError` if a check fails.
     """
     refuse_other_cluster("the snapshot is", before.cluster, now.cluster)
     if ack_sets is None and before.stats.batch_deleted is not None:
@@ -207,7 +212,7 @@ def plan(
 
 
 def remaining(plan: Plan, live: Snapshot) -> tuple[PositionRangeSet, AckSetMapping]:
-    """Return the entries and ack sets of a plan that are still missing. O(ranges).
+    """Return the entries of a plan that are still unacknowledged, and the ack sets to restore. O(ranges).
 
     Raises `RefusedError` if the live state no longer matches the plan.
     """
@@ -230,7 +235,7 @@ def remaining(plan: Plan, live: Snapshot) -> tuple[PositionRangeSet, AckSetMappi
 
 
 def commands(entries: PositionRangeSet, ack_sets: AckSetMapping) -> Iterator[Acknowledgment]:
-    """Yield the acknowledgment commands for entries and ack sets."""
+    """Yield the contents of the acknowledgment commands for the given entries and ack sets."""
     ids: Acknowledgment = []
     for position in entries.positions():
         ids.append((position, ()))
@@ -249,7 +254,11 @@ def commands(entries: PositionRangeSet, ack_sets: AckSetMapping) -> Iterator[Ack
 def attachable_type(
     live: Snapshot, before: Snapshot | None = None, *, planned: SubscriptionType | None = None
 ) -> SubscriptionType:
-    """Return the subscription type for attaching a helper; `RefusedError` if no helper may attach."""
+    """Return the subscription type with which a helper must attach.
+
+    If the live state has no type, the type comes from the snapshot `before` or from the plan (`planned`).
+    Raises `RefusedError` if no helper may attach, or if the type is unknown or has changed.
+    """
     topic, subscription = live.name
     shown = live.shown
     if not TopicName.parse(topic).persistent or not live.stats.durable:
@@ -276,7 +285,10 @@ def attachable_type(
 
 
 def known_settings(*settings: BrokerSettings | None) -> list[BrokerSettings]:
-    """Return the settings that are not None; `RefusedError` if all are None, because the limit is unknown."""
+    """Return the settings that are not None.
+
+    Raises `RefusedError` if all settings are None, because the limit of ranges is then unknown.
+    """
     known = [each for each in settings if each is not None]
     if not known:
         raise RefusedError("limit-unknown")
@@ -284,13 +296,13 @@ def known_settings(*settings: BrokerSettings | None) -> list[BrokerSettings]:
 
 
 def refuse_other_cluster(what: str, then: str | None, now: str | None) -> None:
-    """Raise `RefusedError` if both clusters are known and differ."""
+    """Raise `RefusedError` if the cluster names `then` and `now` are both known and differ."""
     if None not in (then, now) and then != now:
         raise RefusedError("other-cluster", what=what, then=then, now=now)
 
 
 def is_internal(subscription: str) -> bool:
-    """Return whether a subscription is internal: the broker created it for itself."""
+    """Return whether a subscription is internal, which means that the broker created it for its own use."""
     return subscription.startswith(_INTERNAL_PREFIX)
 
 
@@ -305,10 +317,10 @@ def _acked(state: CursorState, ledgers: Mapping[int, int]) -> PositionRangeSet:
 
 
 def _check_same_topic(old: Mapping[int, tuple[int, int | None]], now: Snapshot) -> None:
-    """Raise `RefusedError` if the live ledgers cannot be ledgers of the topic with the `old` ledgers.
+    """Raise `RefusedError` if the topic with the live ledgers is not the topic that had the `old` ledgers.
 
-    The live ledgers must contain the old ledgers, except for empty ones and for the first ones, which may be
-    trimmed. Only the last of the old ledgers may have more entries now.
+    The live ledgers must contain the old ledgers. Empty old ledgers may be missing, and so may the first old
+    ledgers, which may be trimmed. Only the last old ledger may have more entries than before.
     """
     new = {each.ledger_id: (each.entries, each.size_bytes) for each in now.stats.ledger_sizes}
     topic = now.stats.topic
@@ -330,9 +342,9 @@ def _check_same_topic(old: Mapping[int, tuple[int, int | None]], now: Snapshot) 
 
 
 def is_loaded_anew(before: Snapshot, now: Snapshot) -> bool:
-    """Return whether the topic has opened a ledger since the snapshot `before`.
+    """Return whether the topic has opened a new ledger since the snapshot `before`.
 
-    A topic opens a ledger at each load, and also when the open ledger is full.
+    If not, the topic was not loaded again. A topic opens a ledger at each load, and when a ledger is full.
     """
     return max(dict(now.stats.ledgers)) > max(dict(before.stats.ledgers))
 
@@ -343,7 +355,7 @@ def _check_reloaded(before: Snapshot, now: Snapshot) -> None:
 
 
 def _moved_back(old: Position, new: Position, ledgers: Mapping[int, int], now: Snapshot) -> bool:
-    """Return whether the position `new` is before `old`.
+    """Return whether the position `new` is before the position `old`.
 
     The last entry of a ledger and the position before the first entry of the next ledger count as equal.
     """
@@ -361,7 +373,10 @@ def _joined(ledgers: Mapping[int, int], now: Snapshot) -> Ledgers:
 def _check_graceful(
     before: Snapshot, now: Snapshot, missing: PositionRangeSet, brokers: Sequence[BrokerSettings | None]
 ) -> list[str]:
-    """Raise `RefusedError` for a state that no graceful restart leaves; return the checks that passed."""
+    """Check that the live state can be the result of a graceful restart. Return the checks that passed.
+
+    Raises `RefusedError` if a check fails.
+    """
     old, new = before.stats, now.stats
     since = age_between(before, now)
     if _moved_back(old.mark_delete_position, new.mark_delete_position, dict(old.ledgers), now):
@@ -369,7 +384,7 @@ def _check_graceful(
             "mark-delete-back", then=old.mark_delete_position, now=new.mark_delete_position, age=since
         )
     if not len(missing):
-        # Only ack sets are missing: a range that still exists shows that there was no seek.
+        # Only ack sets are missing. A seek removes all ranges, so a remaining range excludes a seek.
         ahead = old.individually_deleted.copy()
         ahead.remove_up_to(*new.mark_delete_position)
         first = ahead.first_range()
@@ -383,8 +398,8 @@ def _check_graceful(
     then = old.individually_deleted.copy()
     then.remove_up_to(*old.mark_delete_position)
     then = _up_to(then, ledger_id, end)
-    # Entries before the new mark-delete position count only if the snapshot has them: a seek forward
-    # skips others.
+    # Of the entries before the new mark-delete position, count only those that the snapshot has. A seek
+    # forward may have skipped the others.
     perhaps = _up_to(new.individually_deleted, ledger_id, end) - then
     if not len(then) and not len(perhaps):
         raise RefusedError("first-range-gone", age=since)
@@ -393,8 +408,8 @@ def _check_graceful(
     if not limit:
         raise RefusedError("nothing-kept", age=since)
     earlier = _up_to(then | perhaps, ledger_id, -1).cardinality
-    # From 5.0.0 on, a ledger is forgotten if the total with its own entries exceeds the limit. If no earlier
-    # ledger is written, the broker writes the ranges form.
+    # From 5.0.0 on, a broker does not write a ledger if the total with this ledger's own entries exceeds the
+    # limit. If no earlier ledger is written, the broker writes the state in the ranges form.
     own = dict(_joined(dict(before.stats.ledgers), now)).get(ledger_id, 0)
     whole = earlier + own if earlier else 0
     if count < limit and not any(
@@ -409,9 +424,10 @@ def _check_graceful(
 
 
 def _check_crash(before: Snapshot, now: Snapshot) -> list[str]:
-    """Raise `RefusedError` for a state that no crash leaves; return the checks that passed.
+    """Check that the live state can be the result of a crash. Return the checks that passed.
 
-    A crash restores the persisted state, so it keeps the acknowledgments that `info-internal` showed.
+    After a crash, a broker restores the persisted state, which has the acknowledgments that `info-internal`
+    showed. Raises `RefusedError` if one of them is missing.
     """
     stated = "you stated with --restart crash that there was no seek since the snapshot"
     persisted = before.stats.persisted
@@ -424,17 +440,17 @@ def _check_crash(before: Snapshot, now: Snapshot) -> list[str]:
 
 
 def _up_to(ranges: PositionRangeSet, ledger_id: int, entry_id: int) -> PositionRangeSet:
-    """Return the positions in `ranges` that are not after the given position. O(ranges)."""
+    """Return the positions in `ranges` that are at or before the given position. O(ranges)."""
     behind = ranges.copy()
     behind.remove_up_to(ledger_id, entry_id)
     return ranges - behind
 
 
 def _ranges_max(then: PositionRangeSet, perhaps: PositionRangeSet, before: tuple[int, int]) -> int:
-    """Return the maximum number of ranges in a union of `then` and any positions of `perhaps`. O(ranges).
+    """Return the maximum number of ranges in a union of `then` with any positions of `perhaps`. O(ranges).
 
-    A range of `then` that ends at the position `before` is not counted. It included the first missing entry,
-    which is the next one, so the restart did not keep this range.
+    If the last range of `then` ends at the position `before`, it is not counted. The first missing entry
+    follows `before` and belonged to the same range, so the restart did not keep this range.
     """
     missing = PositionRangeSet([(before[0], before[1], before[1] + 1)])
     parts = [each.to_arrays() for each in (then, perhaps, missing)]
@@ -446,18 +462,19 @@ def _ranges_max(then: PositionRangeSet, perhaps: PositionRangeSet, before: tuple
     neighbours = np.zeros(len(kinds), np.int64)
     neighbours[1:] += touches
     neighbours[:-1] += touches
-    # At most every second entry of a gap is a range that touches no other range.
+    # In a gap, at most every second entry can be a range that does not touch another range.
     gaps = (uppers - lowers + 1 - neighbours)[kinds == 1] // 2
     last = bool(touches[-1] and kinds[-2] == 0) if len(touches) else False
     return len(then) - last + int(gaps.sum())
 
 
 def _writes_ledgers(settings: BrokerSettings, counted: int, before: Snapshot, now: Snapshot) -> bool:
-    """Return whether a restart may have kept exactly the ledgers before the first missing entry's ledger.
+    """Return whether a restart may have kept just the ledgers before that of the first missing entry.
 
-    Only the cursor ledger has the long-array form. A broker reads the cursor ledger only if the ranges exceed
-    the limit of the metadata store. Each range follows an unacknowledged entry. So the number of ranges is at
-    most the number of entries that were unacknowledged in the snapshot or were published after it.
+    A broker writes whole ledgers only in the long-array form, which only the cursor ledger has. It reads the
+    cursor ledger only if there are more ranges than the limit of the metadata store. An unacknowledged entry
+    precedes each range. So there are at most as many ranges as entries that were unacknowledged in the
+    snapshot or were published after it.
     """
     if not settings.long_array or counted <= settings.max_unacked_ranges_to_persist:
         return False
@@ -468,7 +485,10 @@ def _writes_ledgers(settings: BrokerSettings, counted: int, before: Snapshot, no
 
 
 def age_between(before: Snapshot, now: Snapshot) -> str:
-    """Return the time between two snapshots in words. It is negative if a clock was set back in between."""
+    """Return the age of the snapshot `before` at the time of `now`, in words.
+
+    If a clock was set back, `before` may be newer than `now`.
+    """
     if before.stats.time_ms is None or now.stats.time_ms is None:
         return "of unknown age"
     seconds = (now.stats.time_ms - before.stats.time_ms) / 1000
@@ -487,7 +507,10 @@ def age(seconds: float) -> str:
 
 
 def _parts(shown: CursorState | None, before: Snapshot, now: Snapshot) -> AckSetMapping:
-    """Return the ack sets in `shown` of the entries that exist in `now` and are not wholly acknowledged."""
+    """Return the ack sets in `shown`. Leave out entries that do not exist or are wholly acknowledged.
+
+    Raises `RefusedError` if neither `shown` nor `before` has all acknowledgments of the other.
+    """
     if shown is None:
         return {}
     ledgers = now.stats.ledgers

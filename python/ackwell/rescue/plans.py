@@ -1,4 +1,4 @@
-"""Plan files: the plans of `ackwell rescue plan` as JSON, with the subscriptions that it refused."""
+"""Plan files: JSON with the plans of `ackwell rescue plan` and the subscriptions that the command refused."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ PLAN_VERSION: Final = 1
 
 
 def plan_text(plans: Sequence[Plan], refused: Sequence[Mapping[str, str]], time_ms: int) -> str:
-    """Return the text of a plan file that was made at `time_ms`; `refused` holds values of `refusal_json`."""
+    """Return the text of a plan file.
+
+    `refused` has a result of `refusal_json` for each refused subscription. `time_ms` is the time of the plan.
+    """
     value = {
         "version": PLAN_VERSION,
         "timeMs": time_ms,
@@ -30,12 +33,12 @@ def plan_text(plans: Sequence[Plan], refused: Sequence[Mapping[str, str]], time_
 
 
 def refusal_json(error: RefusedError, topic: str, subscription: str) -> dict[str, str]:
-    """Return the JSON values of a refused subscription."""
+    """Return JSON values that describe a refused subscription and the reason."""
     return {"topic": topic, "subscription": subscription, "code": error.code, "reason": str(error)}
 
 
 def read_plans(file: str | Path) -> list[Plan]:
-    """Return the plans of a plan file; raises `StatsError` for any other file."""
+    """Return the plans in a plan file. Raises `StatsError` if the file is not a plan file."""
     plans = read_with_sha256(Path(file), SourceKind.PLAN, PLAN_VERSION, key="plans")["plans"]
     if not isinstance(plans, list):
         raise StatsError(f"not {SourceKind.PLAN}", str(file))

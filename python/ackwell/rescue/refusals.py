@@ -1,4 +1,4 @@
-"""The refusals of a rescue; `refusals.toml` has the messages."""
+"""The error by which a rescue refuses an operation. `refusals.toml` has the messages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ackwell.errors import AckwellError
 
 
 class RefusedError(AckwellError):
-    """The error of a failed check: nothing was changed. `code` names the check, and `remedy` is the advice.
+    """The error of a failed check. Nothing was changed. `code` names the check, and `remedy` is the advice.
 
     >>> str(RefusedError("transactions", topic="persistent://shop/eu/orders"))
     'persistent://shop/eu/orders has open transactions, and their pending acknowledgments are not shown. \
@@ -26,5 +26,5 @@ Wait until they have ended'
 
 @cache
 def texts() -> dict[str, dict[str, str]]:
-    """Return a map from each code to its message and remedy."""
+    """Return a map from the code of each refusal to its message and remedy."""
     return tomllib.loads(files("ackwell.rescue").joinpath("refusals.toml").read_text("utf-8"))

@@ -1,4 +1,4 @@
-"""The restore: attach a helper, acknowledge the missing entries, close, and read the result."""
+"""The restore: attach a helper, acknowledge the missing entries, close the helper, and read the result."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _SLOW_S: Final = 1.0
 
 
 class Cluster(Protocol):
-    """The cluster of a restore: `ackwell.rescue.Connection`, or a model of a cluster."""
+    """The cluster on which a restore works: `ackwell.rescue.Connection`, or a model of a cluster."""
 
     def read_live(self, topic: str, subscription: str) -> Snapshot:
-        """Return the live state of a subscription."""
+        """Request and return the live state of a subscription."""
 
     def attached(self, topic: str, subscription: str, kind: SubscriptionType) -> AbstractContextManager[None]:
-        """Return a context manager that attaches a helper to the subscription."""
+        """Return a context manager. It attaches a helper to the subscription during the `with` block."""
 
     def acknowledge(
         self,
@@ -39,10 +39,13 @@ class Cluster(Protocol):
         positions: int,
         digest: str,
     ) -> None:
-        """Acknowledge the positions of `commands`; `positions` is their number."""
+        """Acknowledge the positions in `commands`. `positions` is the number of these positions."""
 
     def wake(self, topic: str, subscription: str) -> int:
-        """Make a Key_Shared subscription deliver the blocked messages; return the number that still wait."""
+        """Make a Key_Shared subscription deliver its blocked messages.
+
+        Return the number of messages that still wait.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,12 +59,12 @@ class Report:
     missing: int
     """The number of planned entries that are still unacknowledged; 0 after a success."""
     ack_sets: int
-    """The number of ack sets that were sent; the admin API does not show their result."""
+    """The number of ack sets that were sent. The admin API does not show whether they took effect."""
     waiting: int = 0
-    """The number of entries of a Key_Shared subscription that wait for redelivery."""
+    """The number of entries that still wait for redelivery, on a Key_Shared subscription."""
     lost_parts: bool = False
-    """Whether acknowledged parts of batches, if there were any, were lost when the broker loaded the topic.
-    `ackwell.rescue.windows.end` sets the attribute."""
+    """Whether the load of the topic lost acknowledged parts of batches, if there were any. Only
+    `ackwell.rescue.windows.end` sets this attribute."""
 
     def __str__(self) -> str:
         text = f"{self.subscription!r} of {self.topic}: "
@@ -78,20 +81,21 @@ class Report:
 
 
 Check = Callable[["Plan", "Snapshot"], "tuple[PositionRangeSet, AckSetMapping]"]
-"""A function like `remaining`: it returns the entries and ack sets of a plan that are still missing."""
+"""A function with the contract of `ackwell.rescue.planning.remaining`."""
 
 
 def apply(plan: Plan, connection: Cluster, *, check: Check = remaining) -> Report:
     """Acknowledge the missing entries of a plan; return the report. A second call changes nothing.
 
-    Raises the `RefusedError` of `check`, and sends nothing, if the live state no longer matches the plan.
+    `check` compares the plan with the live state. If it raises `RefusedError`, nothing is sent.
     """
     sent = 0
     left, parts = check(plan, connection.read_live(*plan.name))
     if len(left) or parts:
         assert plan.type is not None
         with connection.attached(*plan.name, plan.type):
-            # Check again while the helper is attached: a seek may have happened in between.
+            # Check again while the helper is attached, because a seek may have happened after the first
+            # check. A seek after this check disconnects the helper.
             sent = send(connection, plan.name, *check(plan, connection.read_live(*plan.name)))
     return _report(plan, connection, sent)
 
@@ -99,7 +103,8 @@ def apply(plan: Plan, connection: Cluster, *, check: Check = remaining) -> Repor
 def restore_after_unload(before: Snapshot, connection: Cluster) -> tuple[Plan, Report]:
     """Restore the acknowledgments that an unload lost; return the plan and the report.
 
-    The helper attaches before other consumers connect. The plan is made while the helper is attached.
+    Call the function directly after the unload, so that the helper attaches before other consumers. The plan
+    is made while the helper is attached.
     """
     with connection.attached(*before.name, attachable_type(before)):
         made = plan(before, connection.read_live(*before.name))
@@ -108,23 +113,24 @@ def restore_after_unload(before: Snapshot, connection: Cluster) -> tuple[Plan, R
 
 
 def check_restored(plan: Plan, connection: Cluster) -> None:
-    """Check that the restored acknowledgments of a plan still exist; `AckwellError` if a broker lost one.
+    """Raise `AckwellError` if a broker has lost a restored acknowledgment of a plan.
 
-    A broker keeps acknowledgments beyond its limits in memory only. After a crash or an unload, the next
-    broker loads the topic without them.
+    A broker keeps acknowledgments beyond its limits only in memory. After a crash or an unload, the next
+    broker loads the topic without these acknowledgments.
     """
     if count := remaining(plan, _fresh(plan.name, connection))[0].cardinality:
-        # Not a `StatsError`: a later request gives the same result.
+        # This is not a `StatsError`, which callers retry: a later request gives the same result.
         raise AckwellError(
             f"{plan.name[0]}: {count:,} entries are missing before the release; run the same command again"
         )
 
 
 def _fresh(name: tuple[str, str], connection: Cluster) -> Snapshot:
-    """Return a live state that is not older than the last load of the topic.
+    """Request and return a live state. No part of it is older than the last load of the topic.
 
-    A state consists of several answers. A broker does not answer while the topic moves to it. If the requests
-    take long, the first answer may be from before the move. The state is then requested again.
+    A live state consists of several answers. While a topic moves to another broker, this broker does not
+    answer. So if the requests take long, the topic may have moved after the first answer. The state is then
+    requested again.
     """
     began_s = time.monotonic()
     live = connection.read_live(*name)
@@ -134,7 +140,7 @@ def _fresh(name: tuple[str, str], connection: Cluster) -> Snapshot:
 def send(
     connection: Cluster, name: tuple[str, str], entries: PositionRangeSet, ack_sets: AckSetMapping
 ) -> int:
-    """Acknowledge positions, and return their number. The helper must be attached."""
+    """Acknowledge entries and ack sets; return the number of positions. A helper must be attached."""
     positions = entries.cardinality + len(ack_sets)
     if positions:
         digest = hashlib.sha256(f"{entries} {ack_sets}".encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""One subscription at one moment, with all values that a rescue needs.
+"""A snapshot: the state of one subscription at one moment, with all values that a rescue needs.
 
 A snapshot is read from a live broker, or from a dump that `ackwell collect` or `ackwell rescue snapshot`
 wrote. The output of `stats-internal` alone is not a snapshot, because it does not show the type of the
@@ -38,15 +38,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A subscription as its broker described it."""
+    """The state of a subscription in the answers of its broker."""
 
     stats: SubscriptionStats
     shown: Mapping[str, Any]
-    """The subscription in the answer of `stats`."""
+    """The JSON object of the subscription in the broker's answer to `stats`."""
     topic_shown: Mapping[str, Any]
-    """The topic in the answer of `stats`."""
+    """The JSON object of the topic in the broker's answer to `stats`."""
     broker: BrokerFacts | None = None
-    """The version and settings of the broker; None if the source does not have them."""
+    """The version and settings of the broker; None if the source of the snapshot does not have them."""
     cluster: str | None = None
 
     @property
@@ -62,12 +62,12 @@ class Snapshot:
 
     @property
     def consumers(self) -> list[Mapping[str, Any]]:
-        """The consumers in the answer of `stats`."""
+        """The JSON objects of the consumers in the broker's answer to `stats`."""
         return self.shown.get("consumers") or []
 
     @cached_property
     def acked(self) -> PositionRangeSet:
-        """All existing entries that are wholly acknowledged. O(ranges)."""
+        """The existing entries of the topic that are wholly acknowledged. O(ranges)."""
         stats = self.stats
         found = acknowledged(stats.ledgers, stats.mark_delete_position, stats.individually_deleted)
         return existing(found, stats.ledgers)
@@ -82,7 +82,7 @@ class Snapshot:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the subscription's name and its acknowledgments, in hexadecimal."""
+        """The SHA-256 digest of the subscription's name and acknowledgments, in hexadecimal."""
         stats = self.stats
         parts: list[object] = [*self.name, stats.time_ms, stats.mark_delete_position]
         parts += [stats.individually_deleted, *stats.ledger_sizes]
@@ -99,9 +99,10 @@ def settings_of(facts: BrokerFacts | None) -> BrokerSettings | None:
 def stated_settings(
     before: Snapshot, now: Snapshot, assignments: Sequence[str], *, others_are_defaults: bool = False
 ) -> BrokerSettings | None:
-    """Return the broker's settings with a user's changes `name=value`; None if the limits stay unknown.
+    """Return the settings of the broker, changed by a user's `assignments` (`name=value`).
 
-    The changes apply to the settings that the broker reported, otherwise to the defaults of its version.
+    The changes apply to the settings that the broker reported. If it reported none, they apply to the
+    defaults of its version. Return None if the limits stay unknown.
     """
     reported = before.settings or now.settings
     if reported is None and not (others_are_defaults or RANGE_LIMIT in assigned(assignments)):
@@ -114,7 +115,7 @@ def stated_settings(
 def snapshots_of(
     answer: Mapping[str, Any], topic: str, source: str, facts: BrokerFacts | None, cluster: str | None
 ) -> Iterator[Snapshot | UnreadableSource]:
-    """Yield a snapshot of each subscription in one decoded answer, `{internalStats, stats}`."""
+    """Yield a snapshot of each subscription in `answer`, a JSON object with `internalStats` and `stats`."""
     shown = answer.get("stats")
     if not isinstance(shown, dict) or not isinstance(shown.get("subscriptions"), dict):
         reason = (
@@ -137,7 +138,7 @@ def snapshots_of(
 def read_snapshots(sources: Iterable[str | Path]) -> Iterator[Snapshot | UnreadableSource]:
     """Yield a snapshot of each subscription in files and folders.
 
-    An unusable source yields an `UnreadableSource`.
+    For a source that cannot be used, yield an `UnreadableSource`.
     """
     require_paths(sources)
     for source in sources:
@@ -189,7 +190,10 @@ def _of_document(document: Any, file: AnyPath) -> Iterator[Snapshot | Unreadable
 
 
 def dump(answer: TopicAnswer, subscription: str, facts: BrokerFacts, cluster: str | None) -> dict[str, Any]:
-    """Return a snapshot file: the dump of `ackwell collect` with subscription, cluster and broker."""
+    """Return the JSON values of a snapshot file.
+
+    These are the values of a dump of `ackwell collect`, and the subscription, the cluster and the broker.
+    """
     return {
         **answer.to_json(),
         "schemaVersion": 1,
@@ -200,9 +204,9 @@ def dump(answer: TopicAnswer, subscription: str, facts: BrokerFacts, cluster: st
 
 
 def snapshot_texts(admin: Admin, topic: str, subscription: str) -> list[str]:
-    """Return a snapshot of each partition of a topic as JSON.
+    """Request a subscription of a topic, and return a snapshot of each partition as a JSON text.
 
-    Raises `StatsError` if a partition has no such subscription.
+    Raises `StatsError` if a partition does not have the subscription.
     """
     texts = []
     for answer in admin.answers([topic]):
@@ -217,10 +221,10 @@ def snapshot_texts(admin: Admin, topic: str, subscription: str) -> list[str]:
 
 
 def take(admin: Admin, topic: str, subscription: str) -> tuple[TopicAnswer, Snapshot]:
-    """Request one subscription and return it with the topic's answer; `StatsError` if it does not exist.
+    """Request the state of one subscription. Return the answer about the topic, and the snapshot.
 
-    If acknowledgments of this subscription during the request made the answer contradictory, the answer is
-    requested again.
+    Acknowledgments during the request can make parts of the answer contradict each other. The answer is then
+    requested again. Raises `StatsError` if the subscription does not exist.
     """
     for _ in range(CHANGED_TOPIC_REQUESTS):
         answer = next(admin.answers([topic]))

@@ -1,8 +1,9 @@
-"""The rounds of `ackwell rescue watch`: observe, decide, restore.
+"""The rounds of `ackwell rescue watch`. A round observes topics and restores lost acknowledgments.
 
-Each round requests the overview of every broker, and then the topics that have ranges or are watched already.
-`ackwell.rescue.watching` decides. Restores run after all observations of a round, several at once. Without
-`restores`, a round sends GET requests only, and writes its plans to the folder.
+Each round requests the overview of every broker. Then it requests each topic that has ranges or that an
+earlier round stored. `ackwell.rescue.watching` decides which acknowledgments were lost and may be restored.
+The restores run after all observations of the round, several at once. Without `restores`, a round sends only
+GET requests, and writes its plans to the folder.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _RESTORES_AT_ONCE: Final = 8
 
 
 class WatchEvent(NamedTuple):
-    """An event of a round, printed as one line."""
+    """An event of a round, which the command prints as one line."""
 
     name: Name
     text: str
@@ -53,35 +54,40 @@ class WatchEvent(NamedTuple):
 
 @dataclass(slots=True)
 class WatchCounts:
-    """The counters of a watch since its start, and the gauges of its last round."""
+    """The counters of a watch since its start, and the values of its last round."""
 
     rounds: int = 0
     round_seconds: float = 0.0
     round_cpu_seconds: float = 0.0
     round_ended_s: float = -inf
-    """The end of the last round, by the monotonic clock in seconds."""
+    """The time at which the last round ended, by the monotonic clock, in seconds."""
     complete_round_ms: int = 0
-    """The end of the last round in which every requested topic was read."""
+    """The time at which the last complete round ended, in ms since the epoch. In a complete round, every
+    requested topic was read."""
     topics: int = 0
     """The number of topics that the last round requested."""
     at_risk: int = 0
     unread: int = 0
     pending: int = 0
-    """The number of subscriptions with a plan that is not carried out."""
+    """The number of subscriptions that have a plan which is not carried out yet."""
     pending_entries: int = 0
     losses: int = 0
-    """The number of losses that can be restored: one for each load of a topic and subscription."""
+    """The number of losses that can be restored. If a load of a topic loses acknowledgments of several
+    subscriptions, it counts once for each of them."""
     moves: int = 0
     """The number of observed seeks."""
     restored: int = 0
-    """The number of restores of a subscription."""
+    """The number of successful restores. A restore concerns one subscription."""
     restored_entries: int = 0
     refused: Counter[str] = field(default_factory=Counter)
-    """The number of refusals by code."""
+    """Counts the refusals by their code."""
 
 
 class Watch:
-    """A watch over the subscriptions of namespaces. It restores acknowledgments that a topic's load lost."""
+    """A watch over subscriptions. It finds acknowledgments that a load of a topic lost, and restores them.
+
+    `wanted` has the tenants, namespaces and topics to watch.
+    """
 
     def __init__(
         self, connection: Connection, wanted: Sequence[str], folder: WatchFolder, *, restores: bool
@@ -92,16 +98,17 @@ class Watch:
         self._restores = restores
         self._before = folder.observations()
         self._written = dict(self._before)
-        """The observations in the folder. They have the same states as `_before`, but may be older."""
+        """The observations as they are in the folder. Their states equal those of `_before`, but they may be
+        older."""
         self._plans = folder.plans()
         self._at_risk: dict[str, int] = {}
-        """The number of subscriptions at risk by topic."""
+        """Maps each topic to the number of its subscriptions that may lose ranges in the next load."""
         self.counts = WatchCounts()
 
     def round(self) -> Iterator[WatchEvent]:
         """Observe every watched topic once and restore lost acknowledgments; yield the events."""
         began, began_cpu = time.monotonic(), time.process_time()
-        # The version and the settings of a broker change with a restart, so each round asks again.
+        # Each round requests the versions and settings of brokers again, because a restart may change them.
         one = _Round(self._connection.renewed())
         counts = self.counts
         counts.unread = counts.topics = 0
@@ -110,7 +117,7 @@ class Watch:
                 if not is_scalable(answer.topic):
                     counts.unread += 1
                 elif counts.rounds:
-                    # No round can judge it; the first one reports it.
+                    # A scalable topic can never be judged. Only the first round reports it.
                     continue
                 yield WatchEvent(
                     (answer.topic or answer.source, ""), f"not read: {answer.reason}", is_error=True
@@ -162,7 +169,10 @@ class Watch:
             self._forget(topic)
 
     def _keep(self, one: _Round, answer: TopicAnswer, now: dict[str, Snapshot]) -> None:
-        """Store the observation of a topic for the next round. Write its file if it changed or is old."""
+        """Store the observation of a topic for the next round.
+
+        Write it to the folder if the topic has changed, or if the file of the topic is old.
+        """
         written = self._written.get(answer.topic, {})
         if _states(written) != _states(now) or _is_old(written, now):
             facts = one.admin.facts(answer.owner)
@@ -182,7 +192,8 @@ class Watch:
             if made is None or not len(made.missing - earlier.missing):
                 yield from self._check_plan(one, earlier, live)
                 if made is not None:
-                    # A watch that was killed after it wrote the plan sees the same loss twice.
+                    # The loss is already in the earlier plan: the watch was killed after it wrote this plan,
+                    # and before it wrote the observation.
                     return
             else:
                 try:
@@ -207,7 +218,11 @@ class Watch:
             yield self._refused(name, decision.refusal, file)
 
     def _check_plan(self, one: _Round, plan: Plan, live: Snapshot) -> Iterator[WatchEvent]:
-        """Remove an earlier plan if it is carried out or does not match the live state; yield the events."""
+        """Compare an earlier plan with the live state; yield the events.
+
+        Remove the plan if it is carried out. Refuse it if it does not match the live state. Otherwise note
+        that the plan was checked in this round.
+        """
         try:
             left, parts = remaining(plan, live)
             if not len(left) and not parts:
@@ -236,7 +251,8 @@ class Watch:
                     self.counts.restored_entries += result.sent
                     self._remove(plan)
                     yield WatchEvent(plan.name, f"restored {result.sent:,} acknowledgments")
-        # The next load must not lose the restored acknowledgments.
+        # Observe the restored topics again. If the next load loses the restored acknowledgments, the
+        # difference to this observation shows it.
         for topic in sorted({plan.topic for plan in plans if plan.name not in self._plans}):
             for answer in one.admin.answers([topic]):
                 if not isinstance(answer, UnreadableSource):
@@ -257,20 +273,21 @@ class Watch:
 
 
 class _Round:
-    """The requests of one round to the brokers."""
+    """The requests of one round to the brokers, and the results that the round collects."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self.admin: Admin = connection.admin
         self.listed: set[str] = set()
-        """The existing topics among the wanted ones, including those that the round does not request."""
+        """The existing topics among the wanted ones. Topics that the round does not request are included."""
         self.checked: set[Name] = set()
-        """The subscriptions whose plans match the live state of this round."""
+        """The subscriptions whose plans were found to match the live state in this round."""
 
     def answers(self, wanted: Sequence[str], watched: set[str]) -> Iterator[TopicAnswer | UnreadableSource]:
-        """Yield an answer for each topic that is watched, or has ranges according to the overviews.
+        """Request the wanted topics that are in `watched` or have ranges; yield their answers.
 
-        Without overviews, every topic is requested.
+        The overviews of the brokers show which topics have ranges. If no broker has an overview, every
+        wanted topic is requested.
         """
         overviews = self.admin.overviews()
 
@@ -289,7 +306,10 @@ class _Round:
 
     @cached_property
     def brokers(self) -> list[BrokerSettings | None]:
-        """The settings of every broker. Any of them may have owned a topic between two rounds."""
+        """The settings of every broker of the cluster; None for a broker whose settings are unknown.
+
+        Any of the brokers may have owned a topic between two rounds.
+        """
         try:
             return [settings_of(self.admin.facts(each)) for each in sorted(self.admin.brokers())]
         except ValueError as error:
@@ -305,12 +325,15 @@ def _restored(connection: Connection, plan: Plan) -> Report | AckwellError:
 
 
 def _has_new_ledger(before: Snapshot, now: Snapshot) -> bool:
-    """Return whether the topic may have been loaded after `before`: each load opens a ledger."""
+    """Return whether the topic has a ledger that the snapshot `before` does not have.
+
+    If not, the topic was not loaded in between, because each load opens a ledger.
+    """
     return bool(dict(now.stats.ledgers).keys() - dict(before.stats.ledgers).keys())
 
 
 def _states(snapshots: dict[str, Snapshot]) -> dict[str, tuple[object, ...]]:
-    """Return for each snapshot the values on which a plan depends."""
+    """Return for each snapshot the values on which a plan depends. The time of the snapshot is left out."""
     return {
         name: (
             each.stats.mark_delete_position,
@@ -324,11 +347,15 @@ def _states(snapshots: dict[str, Snapshot]) -> dict[str, tuple[object, ...]]:
 
 
 _REWRITE_MS: Final = 300_000
-"""The age at which the file of an unchanged topic is written again. A plan refuses an old observation."""
+"""The age at which the file of an unchanged topic is written again, in ms. Decisions refuse old observations,
+so a restarted watch needs a recent file."""
 
 
 def _is_old(before: dict[str, Snapshot], now: dict[str, Snapshot]) -> bool:
-    """Return whether the times of two observations differ by more than `_REWRITE_MS`, in either direction."""
+    """Return whether the times of two observations differ by more than `_REWRITE_MS`.
+
+    The second observation may be the older one, if a clock was set back.
+    """
     times = [each.stats.time_ms or 0 for each in (*before.values(), *now.values())]
     return max(times, default=0) - min(times, default=0) > _REWRITE_MS
 

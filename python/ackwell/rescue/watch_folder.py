@@ -1,4 +1,4 @@
-"""The folder of `ackwell rescue watch`, from which a watch continues after a kill at any point.
+"""The folder of `ackwell rescue watch`. With it a new watch can continue after a kill at any point.
 
     STATE/NAME.snapshot.json                the last observation of a topic with a subscription at risk
     STATE/NAME.plan.json                    the plan of a subscription, until it is carried out
@@ -7,8 +7,8 @@
 
 An operator can use the files in `refused` with `ackwell rescue plan` and `apply`.
 
-When acknowledgments are missing, the plan is written before the new observation replaces the last one. A kill
-between the two writes therefore loses neither the plan nor the last observation.
+If acknowledgments are missing, the plan is written first. Then the new observation replaces the last one,
+from which the plan was made. So after a kill between the two writes, the plan and the last observation exist.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ackwell.rescue.planning import Plan
 
 Name = tuple[str, str]
-"""A topic and a subscription."""
+"""The topic and the subscription."""
 
 
 class WatchFolder:
@@ -41,7 +41,10 @@ class WatchFolder:
         (folder / "refused").mkdir(parents=True, exist_ok=True)
 
     def observations(self) -> dict[str, dict[str, Snapshot]]:
-        """Return the snapshots of each topic by subscription; `StatsError` for a damaged file."""
+        """Read the observations. Return a map from topic to subscription to snapshot.
+
+        Raises `StatsError` for a damaged file.
+        """
         found: dict[str, dict[str, Snapshot]] = {}
         for file in self._files(".snapshot.json"):
             for each in read_snapshots([file]):
@@ -52,7 +55,7 @@ class WatchFolder:
         return found
 
     def plans(self) -> dict[Name, Plan]:
-        """Return the plans that are not carried out yet, by subscription."""
+        """Read the plans that are not carried out yet. Return them by topic and subscription."""
         plans = (each for file in self._files(".plan.json") for each in read_plans(file))
         return {each.name: each for each in plans}
 
@@ -67,19 +70,22 @@ class WatchFolder:
         write_file(self._observation(answer.topic), json.dumps(with_sha256(value)).encode())
 
     def remove_observation(self, topic: str) -> None:
-        """Remove the observation of a topic without a subscription at risk."""
+        """Remove the observation of a topic. It is not needed if no subscription of the topic is at risk."""
         self._observation(topic).unlink(missing_ok=True)
 
     def write_plan(self, plan: Plan, time_ms: int) -> None:
-        """Write a plan file, which `ackwell rescue apply` accepts."""
+        """Write the plan of a subscription. `ackwell rescue apply` accepts the file."""
         write_file(self._plan(plan.name), plan_text([plan], [], time_ms).encode())
 
     def remove_plan(self, name: Name) -> None:
-        """Remove a plan that is carried out or refused."""
+        """Remove the plan of a subscription, because the plan is carried out or refused."""
         self._plan(name).unlink(missing_ok=True)
 
     def keep_refused(self, name: Name, time_ms: int) -> Path | None:
-        """Keep a topic's last observation for an operator; return its file, or None if there is none."""
+        """Copy the last observation of a topic to `refused`, for an operator.
+
+        Return the path of the copy, or None if there is no observation.
+        """
         observation = self._observation(name[0])
         if not observation.exists():
             return None
@@ -88,7 +94,7 @@ class WatchFolder:
         return file
 
     def refuse_plan(self, name: Name, time_ms: int) -> Path:
-        """Keep a refused plan for an operator; return the file."""
+        """Move a refused plan to `refused`, for an operator; return its new path."""
         file = self.folder / "refused" / f"{_digest(list(name))}.{time_ms}.plan.json"
         self._plan(name).replace(file)
         return file

@@ -1,4 +1,4 @@
-"""The metrics and the health of a watch over HTTP: `/metrics` for Prometheus, `/healthz` for a supervisor."""
+"""Serve the metrics (`/metrics`, for Prometheus) and the health (`/healthz`) of a watch over HTTP."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from ackwell.rescue.watch import WatchCounts
 
 ROUNDS_MISSED_MAX: Final = 3
-"""A watch is unhealthy if no round ended for this many intervals. A round also ends if a broker is down."""
+"""A watch is unhealthy if no round has ended during this number of intervals. A round ends even if a broker
+is down."""
 
 
 def watch_metrics(counts: WatchCounts, *, restores: bool) -> str:
-    """Return the counters in the text exposition format."""
+    """Return the counters as text in the exposition format of Prometheus."""
     refused: list[Sample] = [({"code": code}, count) for code, count in sorted(counts.refused.items())]
     plain: tuple[tuple[str, str, float], ...] = (
         ("restores", "Whether the watch restores (--yes): 1, or 0 for a dry run.", restores),
@@ -50,7 +51,7 @@ def watch_metrics(counts: WatchCounts, *, restores: bool) -> str:
 
 
 def is_healthy(counts: WatchCounts, every_seconds: float, now_s: float) -> bool:
-    """Return whether the last round is recent, by the monotonic clock."""
+    """Return whether the last round ended recently. `now_s` is the time of the monotonic clock."""
     return now_s - counts.round_ended_s <= ROUNDS_MISSED_MAX * (every_seconds + counts.round_seconds)
 
 
@@ -58,7 +59,7 @@ def is_healthy(counts: WatchCounts, every_seconds: float, now_s: float) -> bool:
 def watch_server(
     address: tuple[str, int], counts: WatchCounts, *, every_seconds: float, restores: bool
 ) -> Iterator[tuple[str, int]]:
-    """Serve the counters during a `with` block; yield the address, with the chosen port."""
+    """Serve the counters during a `with` block. Yield the address; port 0 is replaced by the chosen port."""
 
     def answer(path: str) -> tuple[int, str]:
         if path == "/metrics":

@@ -1,8 +1,8 @@
-"""The decisions of `ackwell rescue watch`, each from two observations of a subscription, without any I/O.
+"""The decisions of `ackwell rescue watch`. Each compares two observations of a subscription, without any I/O.
 
 `decide` compares an earlier snapshot with the live state. If acknowledgments are missing and the topic was
-not loaded again, a seek removed them, and they are not restored. After a load, every check of `plan` applies.
-Because no person reads the plan, two further checks apply:
+not loaded again, a seek removed them, and they are not restored. If the topic was loaded again, every check
+of `plan` applies. Because no person reads the plan, two further checks apply:
 
 - The earlier snapshot is at most `AGE_MS_MAX` old. If a clock was set back, the snapshot may be newer than
   the live state, by at most the same time.
@@ -10,8 +10,9 @@ Because no person reads the plan, two further checks apply:
   is true only if consumers acknowledge exactly the same entries again. `unchanged_remaining` repeats this
   check before a restore.
 
-A crash may leave any older state, which looks like a seek. `plan` and `decide` refuse most of these states.
-The snapshot is then kept, and an operator can use it after checking that no seek happened.
+A crash may leave any older state of the subscription, and such a state looks like the result of a seek.
+`plan` and `decide` refuse most of these states. The earlier snapshot is then kept in a file. An operator can
+use it after checking that no seek happened.
 """
 
 from __future__ import annotations
@@ -33,11 +34,12 @@ if TYPE_CHECKING:
     from ackwell.rescue.snapshot import Snapshot
 
 AGE_MS_MAX: Final = 900_000
-"""The maximum age of the earlier snapshot: 15 minutes, longer than most restarts. An older snapshot does not
-show the state just before the load."""
+"""The maximum age of the earlier snapshot in ms. 15 minutes are longer than most restarts, and an older
+snapshot would not show the state just before the load."""
 
 RANGES_MIN: Final = 8
-"""The minimum number of unchanged ranges that exclude a seek. A broker keeps 10,000 ranges by default."""
+"""The minimum number of unchanged ranges for which a seek is excluded. By default, a broker keeps 10,000
+ranges over a restart."""
 
 
 class Transition(StrEnum):
@@ -46,11 +48,11 @@ class Transition(StrEnum):
     NONE = "none"
     """Every acknowledgment of the earlier observation still exists."""
     MOVED = "moved"
-    """Acknowledgments are missing, and the topic was not loaded again: a seek removed them."""
+    """Acknowledgments are missing, although the topic was not loaded again. So a seek removed them."""
     LOST = "lost"
-    """A load of the topic lost acknowledgments, and they can be restored."""
+    """Acknowledgments are missing after a load of the topic, and all checks for a restore passed."""
     REFUSED = "refused"
-    """Acknowledgments are missing after a load, and a check does not exclude a seek."""
+    """Acknowledgments are missing after a load of the topic, and a check failed: it may have been a seek."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +61,7 @@ class Decision:
 
     change: Transition
     missing: int = 0
-    """The number of existing entries that are no longer acknowledged."""
+    """The number of existing entries that were acknowledged in the earlier observation, but no longer are."""
     plan: Plan | None = None
     """The plan to restore the missing acknowledgments, if `change` is `LOST`; else None."""
     refusal: RefusedError | None = None
@@ -69,7 +71,7 @@ class Decision:
 def decide(before: Snapshot, now: Snapshot, brokers: Sequence[BrokerSettings | None] = ()) -> Decision:
     """Compare two observations of a subscription and return the decision. O(ranges).
 
-    `brokers` are the settings of all brokers that may have owned the topic in between.
+    `brokers` has the settings of all brokers that may have owned the topic between the observations.
     """
     missing = (existing(before.acked, now.stats.ledgers) - now.acked).cardinality
     if not missing:
@@ -86,7 +88,11 @@ def decide(before: Snapshot, now: Snapshot, brokers: Sequence[BrokerSettings | N
 
 
 def is_at_risk(now: Snapshot) -> bool:
-    """Return whether the next load of the topic may lose ranges: a limit is 80 % used or unknown."""
+    """Return whether the next load of the topic may lose ranges of the subscription.
+
+    This is the case for a subscription with ranges if it uses 80 % or more of a limit, or if the limits are
+    unknown.
+    """
     if not now.stats.durable or not len(now.stats.individually_deleted):
         return False
     settings = now.settings
@@ -100,9 +106,10 @@ def _check_age(before: Snapshot, now: Snapshot) -> None:
 
 
 def unchanged_remaining(plan: Plan, live: Snapshot) -> tuple[PositionRangeSet, AckSetMapping]:
-    """Return `remaining(plan, live)` if enough ranges of the plan still exist unchanged. O(ranges).
+    """Return `remaining(plan, live)`, after checking that the plan's ranges exclude a seek. O(ranges).
 
-    Raises `RefusedError` otherwise, or if the live state no longer matches the plan.
+    Raises `RefusedError` if too few ranges of the plan still exist unchanged, or if the live state no longer
+    matches the plan.
     """
     found = remaining(plan, live)
     _check_unchanged_ranges(plan.now, live.stats, plan.missing)
@@ -112,9 +119,9 @@ def unchanged_remaining(plan: Plan, live: Snapshot) -> tuple[PositionRangeSet, A
 def both_losses(earlier: Plan, later: Plan, live: Snapshot) -> Plan:
     """Return one plan for all entries that two successive loads of a topic lost. O(ranges).
 
-    `earlier` contains the entries that the first load lost. `later` contains the entries that were
-    acknowledged between the two loads and that the second load lost. `live` is the present state. Raises
-    `RefusedError` if a seek between the loads is not excluded.
+    `earlier` is the plan for the entries that the first load lost. `later` is the plan for the entries that
+    were acknowledged between the loads and that the second load lost. `live` is the live state. Raises
+    `RefusedError` if there may have been a seek between the loads.
     """
     missing = later.missing | existing(earlier.missing, live.stats.ledgers) - live.acked
     _check_unchanged_ranges(earlier.now, live.stats, missing)
@@ -122,7 +129,7 @@ def both_losses(earlier: Plan, later: Plan, live: Snapshot) -> Plan:
 
 
 def _check_unchanged_ranges(before: CursorState, now: CursorState, missing: PositionRangeSet) -> None:
-    """Raise `RefusedError` if too few ranges before the first missing entry still exist unchanged."""
+    """Raise `RefusedError` if too few of the ranges before the first missing entry still exist unchanged."""
     first = missing.first_range()
     assert first is not None
     unchanged = {*before.individually_deleted} & {*now.individually_deleted}

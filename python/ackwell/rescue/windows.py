@@ -1,12 +1,12 @@
-"""A maintenance window: protects subscriptions before restarts, and restores and releases them afterwards.
+"""A maintenance window: protect subscriptions before restarts, and restore and release them afterwards.
 
     WINDOW/window.json              the subscriptions, written before the first hold
-    WINDOW/NAME.journal             the journal of a hold, deleted by the release; partitions share it
+    WINDOW/NAME.journal             the journal of a hold, deleted by the release; all partitions share it
     WINDOW/NAME.snapshot.json       the snapshot, taken before the hold and again while it is set
     WINDOW/NAME.report.json         the result, written after the release
 
-`begin` and `end` can be repeated after an interruption at any point. Each file is written atomically. A
-journal is written before its hold, so every hold has a journal.
+After an interruption at any point, `begin` or `end` can be called again. Each file is written atomically. A
+journal is written before its hold is set, so every hold has a journal.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from ackwell.rescue.connection import Connection
 
 Name = tuple[str, str]
-"""A topic and a subscription."""
+"""The topic and the subscription."""
 
 _VERSION: Final = 1
 _HOLDS_AT_ONCE: Final = 8
@@ -65,7 +65,7 @@ _LOAD_PAUSE_S: Final = 1.0
 
 
 class Result(NamedTuple):
-    """The result of `begin` or `end` for one subscription: a report, or the error that prevents it.
+    """The result of `begin` or `end` for one subscription. If the operation failed, it has the error.
 
     An error or a note about the topic policies of a namespace has the name `(namespace, "")`.
     """
@@ -74,7 +74,7 @@ class Result(NamedTuple):
     report: Report | None = None
     error: AckwellError | None = None
     parts: Parts = "kept"
-    """For a result of `begin`: whether the restarts keep acknowledged parts of batches."""
+    """Whether the planned restarts keep the acknowledged parts of batches. Only `begin` sets this."""
     note: str = ""
     """A fact about a namespace that is not an error."""
 
@@ -87,7 +87,10 @@ class Window:
         self.file = folder / "window.json"
 
     def create(self, names: Sequence[Name], cluster: str | None) -> None:
-        """Write the list of subscriptions. If the window exists, keep its list: the run continues it."""
+        """Write the list of subscriptions. If the folder already has a list, keep that one.
+
+        Raises `RefusedError` if the existing window is of another cluster.
+        """
         self.folder.mkdir(parents=True, exist_ok=True)
         if self.file.exists():
             refuse_other_cluster(f"{self.folder} is", self._values()["cluster"], cluster)
@@ -101,25 +104,25 @@ class Window:
         write_file(self.file, json.dumps(with_sha256(value)).encode(), new=True)
 
     def names(self) -> list[Name]:
-        """Return the protected subscriptions."""
+        """Return the subscriptions in the list of the window."""
         return [(topic, subscription) for topic, subscription in self._values()["subscriptions"]]
 
     def cluster(self) -> str | None:
-        """Return the name of the cluster; None if it was unknown."""
+        """Return the name of the window's cluster; None if it was unknown when the window was created."""
         cluster: str | None = self._values()["cluster"]
         return cluster
 
     def journal(self, name: Name) -> Path:
-        """Return the path of the journal of a hold."""
+        """Return the path of the journal of a subscription's hold. Partitions of a topic share a journal."""
         topic, subscription = name
         return self._file((policy_topic(topic), subscription), "journal")
 
     def snapshot(self, name: Name) -> Path:
-        """Return the path of a snapshot."""
+        """Return the path of a subscription's snapshot."""
         return self._file(name, "snapshot.json")
 
     def report(self, name: Name) -> Path:
-        """Return the path of a result."""
+        """Return the path of the file with the result of `end` for a subscription."""
         return self._file(name, "report.json")
 
     def is_done(self) -> bool:
@@ -135,7 +138,7 @@ class Window:
         return "held, without a snapshot" if self.journal(name).exists() else "not held"
 
     def read_snapshot(self, name: Name) -> Snapshot | None:
-        """Return the snapshot of a subscription; None if there is none."""
+        """Read and return the snapshot of a subscription; None if the window has none."""
         file = self.snapshot(name)
         if not file.exists():
             return None
@@ -153,14 +156,15 @@ class Window:
 
 
 class Endangered(NamedTuple):
-    """The subscriptions that may lose acknowledgments in a restart."""
+    """The subscriptions that may lose acknowledgments in a restart, and the topics that could not be read."""
 
     restorable: list[Diagnosis]
-    """The subscriptions that may lose ranges, which a rescue restores."""
+    """The subscriptions that may lose ranges. A rescue can restore ranges."""
     without_ranges: list[Diagnosis]
-    """The subscriptions that may lose only acknowledgments that no rescue restores.
+    """The subscriptions that may lose acknowledgments, but no ranges. A rescue cannot restore the loss.
 
-    Such acknowledgments are inside batches or, in a crash, the last moves of the mark-delete position.
+    Such a loss consists of acknowledged parts of batches or, in a crash, of the last moves of the mark-delete
+    position.
     """
     unread: list[UnreadableSource]
 
@@ -168,15 +172,15 @@ class Endangered(NamedTuple):
 def endangered(
     admin: Admin, wanted: Sequence[str], restarts: Sequence[Restart], owner: str | None = None
 ) -> Endangered:
-    """Return the subscriptions that may lose acknowledgments in a restart.
+    """Find the subscriptions that may lose acknowledgments in a restart of one of the kinds `restarts`.
 
-    An unknown loss counts as a loss. `owner` limits the topics to those of one broker, `host:port`.
+    An unknown loss counts as a loss. If `owner` (`host:port`) is given, only topics of this broker count.
     """
     brokers = JudgedBroker.from_facts(admin.facts(), None)
     checkup = Checkup.of(
         (
             each
-            # Not a survey: the overview of a broker may miss acknowledgments of the last minute.
+            # Read every topic, because the overview of a broker may lack acknowledgments of the last minute.
             for each in admin.read(wanted, owners=admin.overviews())
             if isinstance(each, UnreadableSource) or owner in (None, each.owner)
         ),
@@ -193,10 +197,10 @@ def endangered(
 
 
 def begin(connection: Connection, window: Window) -> Iterator[Result]:
-    """Hold and snapshot the subscriptions of a window; yield each result.
+    """Hold the subscriptions of a window and take a snapshot of each; yield each result.
 
-    All holds are set before the first snapshot, so the snapshots are as late as possible. In between, the
-    call waits until every broker has read the holds.
+    The final snapshots are taken after all holds are set. They are then as recent as possible.
+    Before them, the call waits until every broker has read the holds.
     """
     held: list[Name] = []
     with ThreadPoolExecutor(_HOLDS_AT_ONCE) as pool:
@@ -204,7 +208,7 @@ def begin(connection: Connection, window: Window) -> Iterator[Result]:
         by_journal: dict[Path, list[Name]] = {}
         for name in names:
             by_journal.setdefault(window.journal(name), []).append(name)
-        # Partitions share a journal, so they are held one after the other.
+        # The partitions of a topic share a journal, so their holds are set one after the other.
         for results in pool.map(
             lambda group: [_hold(connection, window, name) for name in group], by_journal.values()
         ):
@@ -225,7 +229,7 @@ def _hold(connection: Connection, window: Window, name: Name) -> Result:
         attachable_type(live, before)
         if before is None:
             check_holdable(connection, *name, window.journal(name))
-            # The broker may be killed before the snapshot of the held subscription.
+            # Take a first snapshot before the hold, in case the broker is killed before the final snapshot.
             _save(connection, window, answer, live)
         hold(connection, *name, window.journal(name))
     except AckwellError as error:
@@ -257,7 +261,7 @@ def _snapshot(connection: Connection, window: Window, name: Name) -> Result:
 
 
 def _has_lost_acks(before: Snapshot, live: Snapshot) -> bool:
-    """Return whether the topic was loaded after the snapshot `before` and lost acknowledgments in it."""
+    """Return whether the topic was loaded after the snapshot `before` and has lost acknowledgments in it."""
     missing = existing(before.acked, live.stats.ledgers) - live.acked
     return len(missing) > 0 and is_loaded_anew(before, live)
 
@@ -273,9 +277,9 @@ def end(
 ) -> Iterator[Result]:
     """Restore and release the subscriptions of a window; yield each result.
 
-    The call waits for topics that are not loaded yet. Several subscriptions are restored at once. If a
-    restore is refused, or if a broker lost restored acknowledgments before the release, the subscription
-    stays held, in all partitions of its topic.
+    If topics are not loaded yet, the function waits for them up to `wait_seconds`. Several subscriptions are
+    restored at once. A subscription stays held, in all partitions of its topic, if a restore is refused or if
+    a broker lost restored acknowledgments before the release.
     """
     refuse_other_cluster(f"{window.folder} is", window.cluster(), connection.admin.cluster)
     deadline = time.monotonic() + wait_seconds
@@ -290,7 +294,7 @@ def end(
 
         def end_one(name: Name) -> Result:
             try:
-                # A topic that does not answer does not delay the others.
+                # Wait in this thread, so that a topic that does not answer does not delay the others.
                 live = _loaded(connection, name, deadline)
                 with _lent(free) as own:
                     hold = holds[window.journal(name)]
@@ -303,7 +307,10 @@ def end(
 
 
 class _Hold:
-    """A hold, and the restored subscriptions that share it: one subscription in the partitions of a topic."""
+    """A hold, and the results of the subscriptions that share it.
+
+    One subscription shares its hold in all partitions of a topic.
+    """
 
     def __init__(self, journal: Path, sharing: int) -> None:
         self.journal = journal
@@ -314,14 +321,14 @@ class _Hold:
     def add(self, name: Name, report: Report, live: Snapshot, made: Plan | None) -> bool:
         """Add a restored subscription. Return whether all subscriptions that share the hold are restored.
 
-        `made` is the plan of the restore; None without a snapshot.
+        `made` is the plan of the restore; None if the window has no snapshot of the subscription.
         """
         with self._lock:
             self.restored.append((name, report, live, made))
             return len(self.restored) == self._sharing
 
     def check(self, connection: Connection) -> None:
-        """Check that the restored acknowledgments still exist; `AckwellError` if a broker lost one."""
+        """Raise `AckwellError` if a broker has lost a restored acknowledgment of these subscriptions."""
         for _, _, _, made in self.restored:
             if made is not None:
                 check_restored(made, connection)
@@ -329,7 +336,10 @@ class _Hold:
 
 @contextmanager
 def _lent(free: SimpleQueue[Connection]) -> Iterator[Connection]:
-    """Take a connection from `free` during a `with` block; after an error, close its binary connection."""
+    """Take a connection from the queue `free`, and put it back at the end of the `with` block.
+
+    After an error, its binary connection is closed.
+    """
     own = free.get()
     try:
         yield own
@@ -375,7 +385,10 @@ def _ended(
 
 
 def _loaded(connection: Connection, name: Name, deadline: float) -> Snapshot:
-    """Return the live state of a topic. If the topic is not loaded yet, wait for it until `deadline`."""
+    """Return the live state of a subscription.
+
+    If its topic is not loaded yet, wait until the monotonic clock shows `deadline`.
+    """
     while True:
         try:
             return connection.read_live(*name)
@@ -386,7 +399,7 @@ def _loaded(connection: Connection, name: Name, deadline: float) -> Snapshot:
 
 
 def release_all(connection: Connection, window: Window) -> Iterator[Result]:
-    """Release every hold of a window and yield each result. Restore nothing, and keep the snapshots."""
+    """Release every hold of a window, and yield each result. Restore nothing, and keep the snapshots."""
     for name in window.names():
         if window.journal(name).exists():
             try:
@@ -400,10 +413,11 @@ def release_all(connection: Connection, window: Window) -> Iterator[Result]:
 def unload_window(
     connection: Connection, window: Window, topic: str, names: Sequence[Name] | None
 ) -> Iterator[Result]:
-    """Call `begin`, unload a topic, and call `end`. Without `names`, complete an interrupted run.
+    """Call `begin` for `names`, unload a topic, and call `end`. Yield errors of `begin` and results of `end`.
 
-    If a hold or a snapshot fails, or if a broker has not read the holds, nothing is unloaded. The folder is
-    deleted after a success.
+    If `names` is None, only call `end`, to complete an interrupted run. If a hold or a snapshot fails, or if
+    a broker has not read the holds, nothing is unloaded. If every result is a success, the folder of the
+    window is deleted.
     """
     failed = False
     if names is not None:
@@ -413,7 +427,7 @@ def unload_window(
             if result.error is not None or result.note:
                 yield result
         if not failed:
-            # An early lookup: after the unload only the helper must attach.
+            # Look up the broker now. After the unload, the helper must attach without any delay.
             connection.open(topic)
             connection.change("unload", "PUT", topic, "", "unload")
     for result in end(connection, window):
@@ -424,7 +438,7 @@ def unload_window(
 
 
 def protected(diagnoses: Iterable[Diagnosis], admin: Admin) -> tuple[list[Name], list[Result]]:
-    """Return the subscriptions that can be restored. Return a result with the reason for each other one."""
+    """Return the subscriptions that can be restored, and a result with the error for each other one."""
     names: list[Name] = []
     refused: list[Result] = []
     for each in diagnoses:

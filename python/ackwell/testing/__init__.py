@@ -1,1 +1,1 @@
-"""Tests for code that extends ackwell: the conformance suite of a store (`stores`)."""
+"""Tests for code that extends ackwell. `stores` has the conformance suite for stores."""

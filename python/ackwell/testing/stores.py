@@ -1,6 +1,6 @@
-"""The conformance suite of `ackwell.store.Store`: pytest tests for every store.
+"""The conformance suite for classes that implement `ackwell.store.Store`. It consists of pytest tests.
 
-Subclass it with a name that pytest collects, and implement the fixture `new_ledger`::
+Write a subclass of `StoreConformance` whose name pytest collects, and implement the fixture `new_ledger`::
 
     class TestMyStore(StoreConformance):
         @pytest.fixture
@@ -29,24 +29,25 @@ from ackwell.store.base import Store
 
 
 class Opener(Protocol):
-    """A function that opens one ledger. Each call opens the same ledger again."""
+    """A function that opens a ledger. All calls of one function open the same ledger."""
 
     def __call__(self, *, read_only: bool = False) -> Store:
         """Open the ledger."""
 
 
 class StoreConformance:
-    """Tests of a `Store` in one running process.
+    """Tests of a `Store` that run in one process.
 
-    They do not cover crashes. A test of a crash must kill a process: see `tests/faults` and `tests/pulsar`.
+    They do not cover crashes, because a test of a crash must kill a process. `tests/faults` and
+    `tests/pulsar` have such tests.
     """
 
-    #: The number of calls of the random test for each seed; reduce it for a slow store.
+    #: The number of calls that the random test makes for each seed. Reduce it for a slow store.
     random_calls = 200
 
     @pytest.fixture
     def new_ledger(self) -> Callable[[], Opener]:
-        """Return a factory: each call creates an empty ledger and returns an opener of it."""
+        """Return a function. Each call of it creates an empty ledger and returns an `Opener` of it."""
         raise NotImplementedError("a subclass creates ledgers")
 
     @pytest.fixture
@@ -108,7 +109,7 @@ class StoreConformance:
                 assert owner.append(b"b") == 1
                 owner.set_metadata({})
                 owner.delete_up_to(0)
-                # The reader shows the moment of its opening.
+                # The reader shows the ledger as it was when the reader was opened.
                 assert (reader.first_id, reader.last_id, reader.read(0)) == (0, 0, b"a")
                 assert dict(reader.metadata) == {"name": b"value"}
             with open_store(read_only=True) as reader:
@@ -160,7 +161,7 @@ class StoreConformance:
                 with pytest.raises(NotLoadedError):
                     Journal(other).save(PositionInfo(0, -1))
                 assert other.generation == 0
-            # Nothing was written, and the owner was not fenced.
+            # The refused save wrote nothing, and did not fence the owner.
             assert store.last_id == before
             journal.save(PositionInfo(3, 6))
         with open_store() as store:
