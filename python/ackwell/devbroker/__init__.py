@@ -1,4 +1,4 @@
-"""A Pulsar broker in this process, for tests of clients: with a clock, faults and restarts.
+"""A Pulsar broker in this process, for tests of clients. Tests move its clock, inject faults and restart it.
 
 >>> from ackwell.devbroker import Broker                                   # doctest: +SKIP
 >>> with Broker() as broker:                                               # doctest: +SKIP

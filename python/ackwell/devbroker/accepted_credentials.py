@@ -1,4 +1,4 @@
-"""Users, tokens and client certificates, from which the broker derives the role as Pulsar does."""
+"""The credentials of clients: users, tokens and certificates. They determine the role as in Pulsar."""
 
 from __future__ import annotations
 
@@ -13,24 +13,26 @@ from typing import Final
 from ackwell.regular_files import read_regular
 
 _ALGORITHMS: Final = ("HS256", "HS384", "HS512")
-"""The algorithms of tokens that a secret key signs."""
+"""The supported algorithms of tokens. They sign a token with a secret key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptedCredentials:
-    """The credentials that a broker accepts; use it as the `authenticate` of a broker."""
+    """The credentials that a broker accepts. Pass the object as `authenticate` to a broker."""
 
     users: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Maps the user names of the method `basic` to passwords; the user name is the role."""
+    """Maps user names of the authentication method `basic` to passwords. The user name is the role."""
     token_key: bytes | None = field(default=None, repr=False)
-    """The secret key of tokens (`tokenSecretKey`); the subject of a token is the role."""
+    """The secret key that signs tokens (`tokenSecretKey`). The subject of a token is the role."""
     anonymous_role: str | None = None
-    """`anonymousUserRole`: the role of clients without credentials; None refuses these clients."""
+    """`anonymousUserRole`: the role of clients without credentials. If it is None, these clients are
+    refused."""
 
     def __call__(self, method: str, data: bytes) -> str | None:
         """Return the role of a client; `PermissionError` if the credentials are wrong.
 
-        The data of the method `tls` is the common name of the client's certificate, which TLS has verified.
+        `method` is the authentication method, and `data` is its credential. For the method `tls`, `data` is
+        the common name of the client's certificate. TLS has already verified the certificate.
         """
         if method == "basic" and self.users:
             return self._user(data.decode("utf-8", "replace"))
@@ -50,10 +52,10 @@ class AcceptedCredentials:
 
 
 def subject_of(token: str, key: bytes) -> str:
-    """Return the subject of a JSON web token that is signed with a secret key.
+    """Return the subject of a JSON web token that was signed with the secret key `key`.
 
-    Raises `PermissionError` if the signature is wrong, the token is not valid at this time, or its algorithm
-    uses a public key.
+    Raises `PermissionError` in three cases: the signature is wrong, the token has expired or is not valid
+    yet, or its algorithm uses a public key.
     """
     import jwt
 
@@ -68,9 +70,10 @@ def subject_of(token: str, key: bytes) -> str:
 
 
 def secret_key(source: str) -> bytes:
-    """Return the secret key for a value of `tokenSecretKey`: a file, `file:…`, `data:…;base64,…` or base64.
+    """Return the bytes of the secret key to which a value of `tokenSecretKey` refers.
 
-    As in a Pulsar broker, the key consists of the bytes of the file. Raises `OSError` or `ValueError`.
+    The value is a file name, `file:…`, `data:…;base64,…` or base64. The key of a file consists of all bytes
+    of the file, as in a Pulsar broker. Raises `OSError` or `ValueError`.
     """
     path = Path(re.sub(r"^file:(//)?", "", source))
     if source.startswith("data:"):

@@ -15,18 +15,20 @@ if TYPE_CHECKING:
     from ackwell.protocol.topic_name import TopicName
 
 Authenticate = Callable[[str, bytes], str | None]
-"""Takes an authentication method and its data; returns the role or None, or raises `PermissionError`.
+"""Takes an authentication method and its data. Returns the role of the client, or None for a client without a
+role. Raises `PermissionError` for wrong credentials.
 
-The data of the method `tls` is the common name of the client's certificate.
+For the method `tls`, the data is the common name of the client's certificate.
 """
 
 Authorize = Callable[[str | None, str], bool]
-"""Takes a role and a namespace; returns whether the role may produce and consume in the namespace."""
+"""Takes a role and a namespace. Returns whether the role may produce to and consume from the namespace's
+topics."""
 
 
 @dataclass(slots=True)
 class Service:
-    """The addresses of a broker and its access rules."""
+    """The addresses of a broker, and the rules that decide which clients may access it."""
 
     url: str
     tls_url: str | None = None
@@ -35,10 +37,11 @@ class Service:
     admin_url: str = ""
     admin_tls_url: str | None = None
     permits: Callable[[str | None, TopicName, str | None], bool] | None = None
-    """Returns whether a role has the permission for an action on a topic; None permits everything."""
+    """Takes a role, a topic and an action. Returns whether the role has the permission. None permits
+    everything."""
 
     def authenticate(self, method: str, data: bytes, transport: BaseTransport | None = None) -> str | None:
-        """Return the role of a client; None if the broker does not authenticate.
+        """Return the role of a client; None if the broker does not authenticate clients.
 
         Wrong credentials raise `CommandRefusedError`.
         """
@@ -62,7 +65,7 @@ class Service:
             )
 
     def listener(self, name: str) -> None:
-        """Raise `CommandRefusedError` if a lookup names an advertised listener: the dev broker has none."""
+        """Raise `CommandRefusedError` if `name` is not empty: the dev broker has no advertised listener."""
         if name:
             raise CommandRefusedError(
                 ErrorCode.SERVICE_NOT_READY, f"no advertised listener is called {name!r}"
@@ -70,7 +73,7 @@ class Service:
 
 
 def common_name(transport: BaseTransport | None) -> bytes:
-    """Return the common name of a client's verified certificate; empty if the client has none."""
+    """Return the common name of the certificate that a client sent and TLS verified; empty without one."""
     certificate = transport.get_extra_info("peercert") if transport is not None else None
     names = [
         value for part in (certificate or {}).get("subject", ()) for key, value in part if key == "commonName"

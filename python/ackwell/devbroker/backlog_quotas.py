@@ -1,8 +1,8 @@
 """Backlog quotas: limits of the size and the age of a topic's unacknowledged entries.
 
-Like a Pulsar broker, the dev broker checks the backlogs every `backlogQuotaCheckIntervalInSeconds`. Above a
-limit it either acknowledges entries of the slowest subscription, or closes the producers and refuses new
-ones.
+Like a Pulsar broker, the dev broker checks the backlogs every `backlogQuotaCheckIntervalInSeconds`. If a
+backlog exceeds a limit, the policy of the quota decides: the broker acknowledges entries of the slowest
+subscription, or it closes the producers of the topic and refuses new producers.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ if TYPE_CHECKING:
     from ackwell.devbroker.topic import Topic
 
 REDUCED_TO: Final = 0.9
-"""An eviction reduces the backlog to this fraction of the size limit."""
+"""To enforce a size limit, an eviction reduces the backlog to this fraction of the limit."""
 
 _REFUSALS: Final = {
     HOLD: ErrorCode.PRODUCER_BLOCKED_QUOTA_EXCEEDED_ERROR,
     EXCEPTION: ErrorCode.PRODUCER_BLOCKED_QUOTA_EXCEEDED_EXCEPTION,
 }
-"""Maps the policy of a quota to the error of a refused producer. With a hold, the client keeps its messages
-until a timeout."""
+"""Maps the policy of a quota to the error that a refused producer gets. With `producer_request_hold`, the
+client keeps its messages until they time out."""
 
 
 def quota(topic: Topic, kind: str) -> dict[str, Any] | None:
-    """Return a quota of a topic, otherwise of its namespace; None if neither has it."""
+    """Return the topic's quota of type `kind`, or that of its namespace. None if neither has such a quota."""
     stored = topic.content.shared.stored(topic.name, BACKLOG_QUOTA)
     return next((quotas[kind] for quotas in stored if quotas is not None and kind in quotas), None)
 
 
 def exceeded(topic: Topic) -> tuple[str, dict[str, Any]] | None:
-    """Return the kind of an exceeded quota, and the quota; None if no quota is exceeded."""
+    """Return the type and the limits of a quota that the topic exceeds. None if it exceeds no quota."""
     slowest = _slowest(topic)
     if slowest is None:
         return None
@@ -56,7 +56,7 @@ def exceeded(topic: Topic) -> tuple[str, dict[str, Any]] | None:
 
 
 def check_producer(topic: Topic) -> None:
-    """Raise `CommandRefusedError` if the backlog exceeds a quota whose policy refuses producers."""
+    """Raise `CommandRefusedError` if the topic exceeds a quota whose policy refuses producers."""
     found = exceeded(topic)
     if found is not None and found[1]["policy"] != EVICTION:
         kind, limits = found
@@ -67,7 +67,7 @@ def check_producer(topic: Topic) -> None:
 
 
 def enforce(topic: Topic) -> None:
-    """Apply the exceeded quotas of a topic."""
+    """Apply the policy of an exceeded quota to a topic."""
     found = exceeded(topic)
     if found is None:
         return
@@ -86,10 +86,13 @@ def _slowest(topic: Topic) -> TopicSubscription | None:
 
 
 def _age_ms(subscription: TopicSubscription) -> int:
-    """Return the time since the ledger of the oldest unacknowledged entry was closed; 0 while it is open.
+    """Return the age of a backlog in milliseconds.
 
-    A broker without `preciseTimeBasedBacklogQuotaCheck` measures the age in the same way, because it does not
-    read the entry.
+    The age starts when the ledger of the oldest unacknowledged entry was closed. It is 0 while this ledger is
+    open.
+
+    A Pulsar broker without `preciseTimeBasedBacklogQuotaCheck` measures the age in the same way. It does not
+    read the entry, so it does not have the publish time.
     """
     log = subscription.content.log
     closed_ms = log.closed_ms(subscription.first_unacked_ledger)
@@ -97,7 +100,7 @@ def _age_ms(subscription: TopicSubscription) -> int:
 
 
 def _evict_bytes(topic: Topic, limit_bytes: int) -> None:
-    """Acknowledge entries of the slowest subscription until its backlog is below 90% of the limit."""
+    """Acknowledge entries of the slowest subscription until its backlog is at most 90% of the limit."""
     target = REDUCED_TO * limit_bytes
     while (slowest := _slowest(topic)) is not None and slowest.backlog_bytes > target:
         backlog = slowest.cursor.backlog_entries

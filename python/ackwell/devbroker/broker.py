@@ -1,8 +1,8 @@
 """The dev broker: a Pulsar broker in this process, for tests of clients.
 
-`AsyncBroker` runs in an event loop. `Broker` runs one in a separate thread. By default both listen on
-127.0.0.1 and a free port and keep all data in memory; with `path` they keep it in a file. Both stop when
-their context ends.
+`AsyncBroker` runs in an event loop. `Broker` runs an `AsyncBroker` in a separate thread. By default, a broker
+listens on 127.0.0.1 and a free port, and keeps all data in memory. With `path`, it keeps the data in a file.
+A broker stops at the end of its `with` block.
 """
 
 from __future__ import annotations
@@ -38,16 +38,18 @@ if TYPE_CHECKING:
 LOOPBACK: Final = "127.0.0.1"
 
 UNSPECIFIED: Final = ("", "0.0.0.0", "::")  # compared, not listened on
-"""The addresses that stand for all addresses of a machine."""
+"""The host names that mean all addresses of the machine."""
 
 OTHER_FILES: Final = 256
-"""Open files of a process in addition to its connections."""
+"""The number of files that the process may open in addition to its connections."""
 
 CLIENT_ACK_GROUPING_MS: Final = 100
-"""The time for which the C++ and Python clients group acknowledgments."""
+"""The time in milliseconds for which the C++ and Python clients collect acknowledgments before they send
+them."""
 
 ACK_MARGIN_S: Final = 0.02
-"""The time that `settle` adds to the grouping time, in which the client sends its acknowledgments."""
+"""The time that `settle` waits in addition to the grouping time, so that the grouped acknowledgments
+arrive."""
 
 
 class AsyncBroker:
@@ -74,7 +76,7 @@ class AsyncBroker:
         self._host, self._port = host, port
         self._admin_port = admin_port
         self._tls, self._tls_port, self._admin_tls_port = tls, tls_port, admin_tls_port
-        # Clients cannot connect to the address that means all addresses of the machine.
+        # If the broker listens on all addresses of the machine, clients need another address to connect to.
         self._advertised_host = advertised_host or (LOOPBACK if host in UNSPECIFIED else host)
         if not isinstance(settings, DevBrokerSettings | None):
             raise TypeError(
@@ -90,10 +92,10 @@ class AsyncBroker:
             self.service.permits = self.state.permits
         self._ports = Ports(lambda: ClientConnection(self.state, self.service, HANDLERS))
         self._admin: AdminServer | None = None
-        """The admin API keeps running after `crash`, so that a test in another language can request a
-        restart."""
+        """The server of the admin API. It keeps running after `crash`, so that a test in another language can
+        request the restart."""
         self.crashed = False
-        """Whether the broker has crashed and has not restarted."""
+        """Whether the broker is crashed: `crash` was called, but not `restart`."""
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -103,7 +105,7 @@ class AsyncBroker:
         await self.stop()
 
     async def start(self) -> None:
-        """Begin to listen for clients and for admin requests."""
+        """Start to listen for clients and for admin requests."""
         self.clock.start()
         raise_open_file_limit(self.settings.max_connections)
         self._port = await self._ports.open(self._host, self._port)
@@ -112,7 +114,7 @@ class AsyncBroker:
             self._tls_port = await self._ports.open(self._host, self._tls_port, self._tls)
             self.service.tls_url = f"pulsar+ssl://{self._advertised_host}:{self._tls_port}"
         if self._admin_port is not None and self._admin is None:
-            # Imported here, so that a program without the admin API does not load the HTTP framework.
+            # The import is here so that a program without the admin API does not load the HTTP framework.
             from ackwell.devbroker.admin import AdminServer
 
             self._admin = AdminServer(self)
@@ -159,10 +161,10 @@ class AsyncBroker:
         return self.state.shared.recorder.events()
 
     def save_events(self, folder: str | os.PathLike[str], *, payloads: bool = False) -> None:
-        """Write the recorded events to a folder, as a recording that `ackwell replay` and `load` read.
+        """Write the recorded events to a folder as a recording. `ackwell replay` and `load` can read it.
 
-        With `payloads`, also write the entries that the topics still hold. The folder is created if it does
-        not exist; `FileExistsError` if it has a recording.
+        With `payloads`, also write the entries that are still in the topics. A missing folder is created.
+        Raises `FileExistsError` if the folder already contains a recording.
         """
         from ackwell.replay.payloads import PREFIX, payload_line
         from ackwell.replay.traces import line
@@ -185,13 +187,16 @@ class AsyncBroker:
         return self.state.shared.faults
 
     def load(self, *sources: Source, topic: str | None = None, subscription: str | None = None) -> LoadReport:
-        """Load the state of an incident: dumps, cursor bytes, recordings; see `ackwell.devbroker.loading`.
+        """Load the state of an incident from dumps, cursor bytes or recordings.
 
-        A source is a file, a folder or a `Subscription`. `topic` and `subscription` are the names for a
-        source without names. Return a report of the loaded topics and the missing facts. Raises `StatsError`
-        if no source can be used, and `ValueError` if one of the topics exists already.
+        See `ackwell.devbroker.loading`.
+
+        A source is a file, a folder or a `Subscription`. If a source does not contain the names of its topic
+        and subscription, the arguments `topic` and `subscription` give them. The report lists the loaded
+        topics, and the facts that no source contains. Raises `StatsError` if no source can be used, and
+        `ValueError` if the broker already has one of the topics.
         """
-        # Reading sources takes most of the modules of ackwell, and few tests load an incident.
+        # The reader of sources imports most modules of ackwell, and few tests load an incident.
         from ackwell.devbroker.loading import read
 
         loaded = read(sources, topic, subscription, self.clock.now_ms())
@@ -205,11 +210,13 @@ class AsyncBroker:
     ) -> None:
         """Wait until all commands of clients are handled and all deliverable messages are sent.
 
-        The broker pings each client, and handles all earlier commands of the client before its answer. If
-        messages are unacknowledged, `settle` also waits for acknowledgments that clients group for
-        `ack_grouping_ms` (`ackGroupingTimeMs`). Use 0 if the client does not group acknowledgments, or if the
-        test has acknowledged nothing since the last `settle`. Unless the clock is frozen, `settle` also waits
-        for the delay of Failover subscriptions. Raises `TimeoutError`.
+        The broker pings each client. When the answer to a ping arrives, the broker has handled all commands
+        that the client sent before the answer. If delivered messages are unacknowledged, `settle` also waits
+        `ack_grouping_ms` (`ackGroupingTimeMs`), because a client may collect acknowledgments for this time
+        before it sends them. Use 0 if the client sends acknowledgments at once, or if the test has
+        acknowledged nothing since the last `settle`. Unless the clock is frozen, `settle` also waits until
+        the delay of Failover subscriptions after a change of the active consumer is over. Raises
+        `TimeoutError` after `timeout_s` seconds.
         """
         try:
             await asyncio.wait_for(self._settled(ack_grouping_ms), timeout_s)
@@ -225,7 +232,7 @@ class AsyncBroker:
             await self._ping_until_quiet()
 
     async def _ping_until_quiet(self) -> None:
-        """Ping every client repeatedly, until no client sends a command between a ping and its answer."""
+        """Ping every client, until no client sends a command before its answer to the ping."""
         while True:
             connections = list(self.state.shared.connections)
             before = {each: (each.pongs, each.commands) for each in connections}
@@ -242,33 +249,39 @@ class AsyncBroker:
         """Redeliver messages of a consumer, as after an ack timeout; return the number of entries.
 
         The redelivery count of each entry increases by one. `consumer` is the consumer's name. `messages` is
-        one message or several: as the client received them, as message ids, or as positions. A message of a
-        batch redelivers its whole entry. On Exclusive and Failover all entries are redelivered, as by a
-        Pulsar broker.
+        one value or several: messages that the client received, message ids, or positions. For a message of a
+        batch, the whole entry is redelivered. On Exclusive and Failover subscriptions, all unacknowledged
+        entries are redelivered, as by a Pulsar broker.
 
-        Without `messages`, all unacknowledged entries of the consumer are redelivered. In that case, and on
-        Exclusive and Failover, the broker closes the consumer, and this method returns after its client has
-        subscribed again. Without the close, the client would keep the unread messages in its queue and
-        receive them twice. A client empties its queue only if it requests the redelivery itself. Raises
-        `KeyError` if no consumer of that name has a subscription of the given name.
+        Without `messages`, all unacknowledged entries of the consumer are redelivered. In this case, and on
+        Exclusive and Failover subscriptions, the broker closes the consumer. The method returns after the
+        client has subscribed again. The close makes the client drop the unread messages in its queue;
+        otherwise it would receive these messages twice. Raises `KeyError` if no consumer with this name uses
+        a subscription with the given name.
         """
         taken = await tester.take_back(self.state, consumer, messages, subscription)
-        # A client drops its unread messages when the answer to its subscribe command arrives.
+        # When the answer to its subscribe command arrives, a client drops its unread messages.
         await asyncio.wait_for(self._ping_until_quiet(), tester.REOPENED_WITHIN_S)
         return taken
 
     # Queries of tests
 
     def messages(self, topic: str) -> list[Message]:
-        """Return the messages of a topic, partition by partition; `KeyError` if the topic does not exist."""
+        """Return the messages of a topic, one partition after the other.
+
+        `KeyError` if the topic does not exist.
+        """
         return tester.messages(self.state, topic)
 
     def backlog(self, topic: str, subscription: str) -> list[Message]:
-        """Return the messages that a subscription has not acknowledged; `KeyError` if it does not exist."""
+        """Return the messages that a subscription has not acknowledged. `KeyError` if it does not exist."""
         return tester.backlog(self.state, topic, subscription)
 
     def create_topic(self, topic: str, *, partitions: int = 0) -> None:
-        """Create a topic, partitioned if `partitions` is not 0, unless it exists with these partitions."""
+        """Create a topic. With `partitions`, create a partitioned topic.
+
+        Do nothing if the topic already exists with this number of partitions.
+        """
         name = TopicName.parse(topic)
         if partitions:
             self.state.create_partitioned(name, partitions)
@@ -276,18 +289,20 @@ class AsyncBroker:
             self.state.topic(str(name), create=True)
 
     def create_namespace(self, namespace: str) -> None:
-        """Create a namespace, `tenant/namespace`, with its tenant, unless it exists."""
+        """Create a namespace, named `tenant/namespace`, and its tenant. Do nothing if it already exists."""
         TopicName.parse(f"persistent://{namespace}/topic")
         self.state.shared.policies.setdefault(namespace, {})
 
     async def reset(self) -> None:
-        """Return to the initial state: break all connections, delete all data, policies, events and faults.
+        """Return to the initial state. All connections are closed.
 
-        The addresses stay the same, and ids begin again, so one broker can serve many tests in any order. A
-        crashed broker listens again.
+        All data, policies, events and faults are deleted.
+
+        The addresses stay the same, and the numbering of ids starts again. One broker can therefore serve
+        many tests in any order. A crashed broker starts to listen again.
         """
         self._abort_connections()
-        # The callbacks of the closed connections run before the state is cleared.
+        # The event loop runs the callbacks of the closed connections here, before the state is cleared.
         await asyncio.sleep(0)
         self.clock.reset()
         self.state.reset()
@@ -296,7 +311,7 @@ class AsyncBroker:
             await self.start()
 
     def crash(self) -> None:
-        """Stop at once like a killed process: drop queued frames, and break the connections."""
+        """Stop at once, as if the process was killed. Break the connections, and drop their queued frames."""
         self.crashed = True
         self._ports.close()
         self._abort_connections()
@@ -309,9 +324,10 @@ class AsyncBroker:
     async def restart(self, as_: str | None = None) -> RestartReport:
         """Restart the broker; return a report of the acknowledgments that the restart lost.
 
-        A broker that did not crash is closed gracefully first. `as_` selects the recovered state. With
-        `"pulsar-4.2"`, it is the state that a broker of this version recovers. With `"ackwell"`, it is the
-        whole state, without a loss. The default is the version that this broker emulates.
+        If the broker is not crashed, it is closed gracefully first. `as_` selects the state after the
+        restart. With `"pulsar-4.2"`, it is the state that a Pulsar broker of this version recovers. With
+        `"ackwell"`, it is the state before the restart, without any loss. The default is the Pulsar version
+        that this broker emulates.
         """
         persona = _restart_behaviour(as_, self.settings.version)
         how: Restart = "crash" if self.crashed else "graceful"
@@ -326,7 +342,7 @@ class AsyncBroker:
         return restarted
 
     def validate(self) -> None:
-        """Check every subscription; `AssertionError` names the invariant that does not hold."""
+        """Check the invariants of every subscription. An `AssertionError` names the violated invariant."""
         self.state.validate()
 
 
@@ -339,9 +355,9 @@ def _restart_behaviour(as_: str | None, version: str) -> RestartBehaviour:
 
 
 def raise_open_file_limit(connections: int) -> None:
-    """Raise the process's limit of open files, if permitted, to `connections` plus a margin.
+    """Raise the process's limit of open files to `connections` plus a margin, if the system permits it.
 
-    At the usual limit of 1,024 files a broker would silently stop accepting connections.
+    With the usual limit of 1,024 files, a broker with more clients would silently stop accepting connections.
     """
     try:
         import resource

@@ -1,4 +1,4 @@
-"""A `broker.conf` for the dev broker: the settings that it emulates, by Pulsar's names."""
+"""Reads a `broker.conf`: the settings that the dev broker emulates, by Pulsar's names."""
 
 from __future__ import annotations
 
@@ -21,29 +21,31 @@ FIELDS: Final = {
     "maxMessageSize": "max_message_bytes",
     "subscriptionKeySharedUseConsistentHashing": "key_shared_consistent_hashing",
 }
-"""Maps settings of a broker to fields of `DevBrokerSettings`."""
+"""Maps the name of a broker setting to the field of `DevBrokerSettings` that has its value."""
 
 TIMES: Final = {
     "backlogQuotaCheckIntervalInSeconds": ("backlog_quota_check_ms", 1_000),
     "managedLedgerCursorPositionFlushSeconds": ("cursor_flush_ms", 1_000),
     "managedLedgerMaxLedgerRolloverTimeMinutes": ("ledger_rollover_ms", 60_000),
 }
-"""Maps settings of a broker to fields in milliseconds, with the milliseconds of their unit."""
+"""Maps the name of a broker setting to a field of `DevBrokerSettings` in milliseconds. The number is the unit
+of the setting, in milliseconds."""
 
 LIMITS: Final = {
     "maxUnackedMessagesPerConsumer": "max_unacked_per_consumer",
     "maxUnackedMessagesPerSubscription": "max_unacked_per_subscription",
 }
-"""Maps settings of a broker to fields of `SubscriptionSettings`."""
+"""Maps the name of a broker setting to the field of `SubscriptionSettings` that has its value."""
 
 NUMBER_MAX: Final = INT64_MAX // 60_000
 """The largest value of a setting, because minutes are converted to milliseconds in an int64."""
 
 
 def settings_of(assignments: Iterable[str], **fields: Any) -> DevBrokerSettings:
-    """Convert settings `name=value` of a `broker.conf`; `fields` take precedence over them.
+    """Convert settings `name=value` of a `broker.conf` to `DevBrokerSettings`.
 
-    Raises `ValueError` for a value of the wrong type.
+    A value in `fields` replaces the value from the `broker.conf`. Raises `ValueError` for a value of the
+    wrong type.
     """
     assignments = tuple(assignments)
     values = values_of(assignments)
@@ -69,7 +71,7 @@ def settings_of(assignments: Iterable[str], **fields: Any) -> DevBrokerSettings:
 def credentials_of(
     assignments: Iterable[str], users: Mapping[str, str], token_key: str | None
 ) -> AcceptedCredentials | None:
-    """Return the credentials that a broker accepts; None if it does not authenticate clients.
+    """Return the credentials that a broker with these settings accepts; None if it accepts every client.
 
     Raises `OSError` or `ValueError` for a key that cannot be read.
     """
@@ -85,7 +87,7 @@ def credentials_of(
 
 
 def values_of(assignments: Iterable[str]) -> dict[str, str]:
-    """Return the values of settings `name=value` by name; the last value of a name applies."""
+    """Return a map from names to values for settings `name=value`. The last value of a name applies."""
     split = (each.partition("=") for each in assignments)
     return {name.strip(): value.strip() for name, _, value in split if value.strip()}
 

@@ -1,10 +1,11 @@
-"""A broker's SQLite file: the entries, cursors and facts that survive a killed process.
+"""The SQLite file of a broker. It contains the entries, cursors and facts that survive a killed process.
 
 A *fact* is any other persistent value, such as a policy or a schema.
 
-All changes by the commands that arrive together are one transaction of SQLite. It is committed before the
-receipts of these commands are sent, so every message with a receipt survives `kill -9`. Cursors are saved in
-ackwell's own format, which loses nothing and includes open transactions. `persistent_map` keeps the facts.
+The commands that arrive together form one SQLite transaction. The broker commits the transaction before it
+sends the receipts of these commands. Every message with a receipt therefore survives `kill -9`. Cursors are
+saved in ackwell's own format, which loses nothing and includes open transactions. `persistent_map` reads and
+writes the facts.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     import os
 
 APPLICATION_ID: Final = 0x61636462
-"""`acdb`: marks the file of a dev broker."""
+"""The SQLite `application_id` of a dev broker's file: the letters `acdb`."""
 
 VERSION: Final = 1
 
@@ -51,7 +52,7 @@ PRAGMA user_version = {VERSION};
 
 
 class SavedCursor(NamedTuple):
-    """The saved state of a subscription."""
+    """The saved state of one subscription."""
 
     subscription: str
     type: str
@@ -60,7 +61,10 @@ class SavedCursor(NamedTuple):
 
 
 class BrokerFile:
-    """The file of one broker; a second broker that opens it is refused (`StoreError`)."""
+    """The SQLite file of one broker.
+
+    If another broker already uses the file, opening it raises `StoreError`.
+    """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path)
@@ -77,7 +81,8 @@ class BrokerFile:
 
     def _prepare(self) -> None:
         execute = self._connection.execute
-        # One owner. The system's cache survives a killed process, so a commit does not wait for a sync.
+        # Only one broker may open the file. A commit does not wait for a sync, because the cache of the
+        # operating system survives a killed process.
         execute("PRAGMA locking_mode = EXCLUSIVE")
         self._check()
         execute("PRAGMA journal_mode = WAL")
@@ -89,19 +94,19 @@ class BrokerFile:
         execute("COMMIT")
 
     def _check(self) -> None:
-        """Check that the file is empty or the file of a dev broker; `StoreError` otherwise."""
+        """Check that the file is empty or belongs to a dev broker of this version. `StoreError` otherwise."""
         execute = self._connection.execute
         names = ("application_id", "user_version")
         found = tuple(execute(f"PRAGMA {name}").fetchone()[0] for name in names)
         is_empty = execute("SELECT count(*) FROM sqlite_schema").fetchone()[0] == 0 and found == (0, 0)
-        # SQLite treats a file of one byte as an empty one.
+        # SQLite accepts a file of one byte as an empty database. Such a file is refused.
         if not (is_empty or found == (APPLICATION_ID, VERSION)) or self._path.stat().st_size == 1:
             raise StoreError(f"{self._path}: not a dev broker's file, or of another version")
 
     # Writing
 
     def append(self, topic: str, ledger_id: int, entry_id: int, entry: LogEntry) -> None:
-        """Write an entry."""
+        """Write one entry of a topic."""
         most, least = (None, None) if entry.transaction is None else map(str, entry.transaction)
         self._write(
             "INSERT OR REPLACE INTO entry VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -118,26 +123,26 @@ class BrokerFile:
         )
 
     def trim(self, topic: str, before_ledger_id: int) -> None:
-        """Delete the ledgers with smaller ids than `before_ledger_id`."""
+        """Delete all ledgers of a topic with ids below `before_ledger_id`."""
         self._write("DELETE FROM entry WHERE topic = ? AND ledger < ?", topic, before_ledger_id)
 
     def forget_topic(self, name: str) -> None:
-        """Delete the entries, cursors and facts of a topic."""
+        """Delete all entries, cursors and facts of a topic."""
         for table in ("entry", "cursor", "fact"):
             self._write(f"DELETE FROM {table} WHERE topic = ?", name)
 
     def cursor(self, topic: str, saved: SavedCursor) -> None:
-        """Write the cursor of a subscription."""
+        """Write the state of one subscription."""
         state, properties = saved.info.encode("compact"), json.dumps(saved.properties)
         row = topic, saved.subscription, saved.type, properties, state
         self._write("INSERT OR REPLACE INTO cursor VALUES (?, ?, ?, ?, ?)", *row)
 
     def forget_cursor(self, topic: str, subscription: str) -> None:
-        """Delete the cursor of a subscription."""
+        """Delete the state of one subscription."""
         self._write("DELETE FROM cursor WHERE topic = ? AND subscription = ?", topic, subscription)
 
     def put(self, kind: str, topic: str, name: str, value: Any) -> None:
-        """Write a fact as a JSON value; `topic` is empty for a fact about the broker."""
+        """Write a fact. The value is stored as JSON. For a fact about the broker, `topic` is empty."""
         self._write("INSERT OR REPLACE INTO fact VALUES (?, ?, ?, ?)", kind, topic, name, json.dumps(value))
 
     def delete(self, kind: str, topic: str, name: str) -> None:
@@ -145,20 +150,23 @@ class BrokerFile:
         self._write("DELETE FROM fact WHERE kind = ? AND topic = ? AND name = ?", kind, topic, name)
 
     def commit(self) -> None:
-        """Commit all changes to the cache of the operating system, so that they survive a killed process."""
+        """Commit all changes.
+
+        They survive a killed process, because the operating system has them in its cache.
+        """
         if self._connection.in_transaction:
             with self._errors():
                 self._connection.execute("COMMIT")
 
     def close(self) -> None:
-        """Commit and close."""
+        """Commit all changes and close the file."""
         self.commit()
         self._connection.close()
 
     # Reading
 
     def ledgers(self, topic: str) -> dict[int, list[LogEntry]]:
-        """Return the entries of a topic by ledger id."""
+        """Return the entries of a topic, by ledger id."""
         found: dict[int, list[LogEntry]] = {}
         columns = "ledger, data, batch_size, publish_ms, deliver_at_ms, most, least, marker"
         rows = self._rows(f"SELECT {columns} FROM entry WHERE topic = ? ORDER BY ledger, id", topic)
@@ -177,7 +185,7 @@ class BrokerFile:
         ]
 
     def facts(self, kind: str, topic: str) -> dict[str, Any]:
-        """Return the facts of one kind by name."""
+        """Return all facts of one kind, by name."""
         rows = self._rows("SELECT name, value FROM fact WHERE kind = ? AND topic = ?", kind, topic)
         return {name: json.loads(value) for name, value in rows}
 

@@ -1,6 +1,7 @@
 """The state of a broker: topics, partitioned topics, policies, schemas, transactions.
 
-It does no I/O: connections pass commands to it and write its answers. It runs in one event loop.
+This module does no network I/O. Connections pass the commands of clients to it and write its answers. All of
+it runs in one event loop.
 """
 
 from __future__ import annotations
@@ -40,13 +41,14 @@ if TYPE_CHECKING:
 SYSTEM: Final = "pulsar/system"
 
 COORDINATORS: Final = f"persistent://{SYSTEM}/transaction_coordinator_assign"
-"""The topic whose partitions the Java client looks up as transaction coordinators. It has one partition."""
+"""The topic whose partitions the Java client looks up to find the transaction coordinators. It has one
+partition."""
 
 COORDINATOR_COUNT: Final = 1
 
 
 class BrokerState:
-    """The state of a broker; with a file, the state that the file contains is restored."""
+    """The state of a broker. With a file, the state starts from the content of the file."""
 
     def __init__(self, settings: DevBrokerSettings, clock: Clock, file: BrokerFile | None = None) -> None:
         self.watchers: dict[tuple[ClientConnection, int], Watcher] = {}
@@ -55,16 +57,16 @@ class BrokerState:
         self.clock = clock
         self.topics: dict[str, Topic] = {}
         self.topic_names = PersistentMap[bool](file, "name")
-        """The names of the persistent topics."""
+        """The names of all persistent topics, so that they exist again after a restart of the process."""
         self.partitioned = PersistentMap[int](file, "partitions")
         self.made_tenants = PersistentMap[dict[str, Any]](file, "tenant")
         self.dynamic_settings = PersistentMap[str](file, "dynamic setting")
-        """The settings that were changed at run time; they have no effect."""
+        """The broker settings that the admin API changed at run time. The changes have no effect."""
         self.resources = PersistentMap[dict[str, Any]](file, "resource")
-        """Objects that the admin API stores and that have no effect, such as other clusters."""
+        """The objects that the admin API stores and that have no effect, such as other clusters."""
         self.schemas = Schemas(file, clock)
         self.saved_clock = PersistentMap[dict[str, int | None]](file, "clock")
-        """The state of a clock that was moved, under the name `clock`."""
+        """The saved state of the clock under the name `clock`. It is empty until a test moves the clock."""
         if "clock" in self.saved_clock:
             clock.restore(self.saved_clock["clock"])
         self.coordinator = Coordinator(self.shared)
@@ -75,7 +77,7 @@ class BrokerState:
         self._recover()
 
     def _begin(self) -> None:
-        """Create the initial namespaces and topics."""
+        """Create the initial namespaces and the topic of the coordinators, and start the periodic checks."""
         self.partitioned[COORDINATORS] = COORDINATOR_COUNT
         for name in (*self.settings.namespaces, SYSTEM):
             self.shared.policies.setdefault(name, {})
@@ -83,7 +85,7 @@ class BrokerState:
         self._check_quotas_later()
 
     def reset(self) -> None:
-        """Return to the initial state. All connections must be closed."""
+        """Return to the initial state. The caller must close all connections first."""
         self.watchers.clear()
         for topic in list(self.topics.values()):
             self.delete_topic(topic.name)
@@ -106,17 +108,21 @@ class BrokerState:
     # Names and topics
 
     def new_name(self) -> str:
-        """Return a new name for a producer or consumer that has none."""
+        """Return a new unique name, for a producer or consumer whose client gave none."""
         self._names += 1
         return f"standalone-0-{self._names - 1}"
 
     def new_consumer_key(self) -> int:
-        """Return a unique number for a consumer."""
+        """Return a new unique number, which is the key of a consumer."""
         self._consumers += 1
         return self._consumers
 
     def topic(self, text: str, *, create: bool = True) -> Topic:
-        """Return a topic; create a missing one if the settings allow it, else `CommandRefusedError`."""
+        """Return a topic by its name.
+
+        A missing topic is created if `create` is true and the settings allow it. Otherwise, raises
+        `CommandRefusedError`.
+        """
         topic = self.topics.get(text)
         if topic is not None:
             return topic
@@ -141,7 +147,7 @@ class BrokerState:
         return topic
 
     def _creates_topics(self, name: TopicName) -> tuple[bool, int]:
-        """Return whether a client's command creates a missing topic, and the number of its partitions."""
+        """Return whether a client's command creates a missing topic, and how many partitions it then has."""
         policy = self.shared.policy(name, AUTO_TOPICS)
         if policy is None:
             return self.settings.auto_create_topics, self.settings.auto_create_partitions
@@ -149,7 +155,7 @@ class BrokerState:
         return policy["allowAutoTopicCreation"], partitions
 
     def make_topic(self, name: TopicName) -> Topic:
-        """Create a topic that does not exist."""
+        """Create a topic. The topic must not exist."""
         topic = self.topics[str(name)] = Topic(TopicContent(self.shared, name))
         if name.persistent:
             self.topic_names[str(name)] = True
@@ -157,12 +163,12 @@ class BrokerState:
         return topic
 
     def check_namespace(self, name: TopicName) -> None:
-        """Raise `CommandRefusedError` for a topic of an unknown namespace."""
+        """Raise `CommandRefusedError` if the namespace of a topic does not exist."""
         if name.in_namespace not in self.shared.policies:
             raise CommandRefusedError(ErrorCode.TOPIC_NOT_FOUND, f"Namespace {name.in_namespace} not found")
 
     def partitions_of(self, name: TopicName, *, create: bool = False) -> int:
-        """Return the number of partitions of a topic, 0 for none.
+        """Return the number of partitions of a topic; 0 for a topic without partitions.
 
         With `create`, a missing topic is created if the settings allow it.
         """
@@ -177,7 +183,7 @@ class BrokerState:
         return wanted
 
     def create_partitioned(self, name: TopicName, partitions: int) -> None:
-        """Create a partitioned topic, or add partitions to one."""
+        """Create a partitioned topic. If it exists, add partitions up to the number `partitions`."""
         before = self.partitioned.get(str(name), 0)
         self.partitioned[str(name)] = partitions
         made = [self.topic(str(name.of_partition(index))) for index in range(partitions)]
@@ -189,7 +195,7 @@ class BrokerState:
                     )
 
     def delete_topic(self, name: TopicName) -> None:
-        """Delete a topic with its subscriptions."""
+        """Delete a topic and its subscriptions."""
         topic = self.topics.pop(str(name), None)
         if topic is not None:
             topic.delete()
@@ -200,25 +206,28 @@ class BrokerState:
             self.topics_changed([], [name])
 
     def _exists(self, name: TopicName) -> bool:
-        """Return whether a topic or one of its partitions exists."""
+        """Return whether a topic with this name exists, or one of its partitions."""
         partitions = range(self.partitioned.get(str(name), 0))
         return str(name) in self.topics or any(
             str(name.of_partition(index)) in self.topics for index in partitions
         )
 
     def topics_in(self, namespace: str) -> list[TopicName]:
-        """Return the topics of a namespace, each partition separately."""
+        """Return the topics of a namespace. Each partition is a separate topic in the list."""
         return sorted(topic.name for topic in self.topics.values() if topic.name.in_namespace == namespace)
 
     def topics_changed(self, made: list[TopicName], deleted: list[TopicName]) -> None:
-        """Notify the topic-list watchers of created and deleted topics."""
+        """Notify the watchers of topic lists that topics were created or deleted."""
         for each in list(self.watchers.values()):
             each.changed(made, deleted, self.topics_in)
 
     # Policies
 
     def set_policy(self, namespace: str, field: str, value: Any) -> None:
-        """Set a namespace's policy; None removes it. The change applies to existing topics at once."""
+        """Set a policy of a namespace. The value None removes the policy.
+
+        Existing topics apply it at once.
+        """
         policies = {name: kept for name, kept in self.shared.policies[namespace].items() if name != field}
         self.shared.policies[namespace] = policies if value is None else policies | {field: value}
         for topic in self.topics.values():
@@ -226,7 +235,7 @@ class BrokerState:
                 self._policy_changed(topic)
 
     def set_topic_policy(self, name: TopicName, policy: str, value: Any) -> None:
-        """Set a policy of a topic and its partitions; None removes it."""
+        """Set a policy of a topic and of all its partitions. The value None removes the policy."""
         key = str(name.partitioned)
         policies = {
             each: kept for each, kept in self.shared.topic_policies.get(key, {}).items() if each != policy
@@ -243,7 +252,10 @@ class BrokerState:
             each.wake()
 
     def _check_ages(self) -> None:
-        """Apply the policies of age and size to each topic, and schedule the next check."""
+        """Apply the policies that depend on the age or size of entries to each topic.
+
+        Schedule the next check.
+        """
         for topic in self.topics.values():
             seconds = self.shared.policy(topic.name, TTL)
             for each in topic.subscriptions.values() if seconds else ():
@@ -270,9 +282,10 @@ class BrokerState:
         self.shared.run_woken()
 
     def permits(self, role: str | None, name: TopicName, action: str | None) -> bool:
-        """Return whether a role is a super user, an admin of the tenant, or has a permission for a topic.
+        """Return whether a role may perform an action on a topic.
 
-        The permission must be for `action`; if `action` is None, a permission for any action suffices.
+        Super users and admins of the tenant may perform every action. Any other role needs a permission for
+        `action`. If `action` is None, a permission for any action suffices.
         """
         if role is None or role in (self.settings.super_users or ()):
             return role is not None
@@ -285,27 +298,34 @@ class BrokerState:
         return action in actions if action else bool(actions)
 
     def tenants(self) -> set[str]:
-        """Return the tenants that were created or that have a namespace."""
+        """Return all tenants: those that were created, and those that have a namespace."""
         return {name.partition("/")[0] for name in self.shared.policies} | set(self.made_tenants)
 
     def strategy_of(self, name: TopicName) -> str:
-        """Return the schema compatibility strategy of a topic."""
+        """Return the schema compatibility strategy that applies to a topic."""
         return self.shared.policy(name, COMPATIBILITY) or DEFAULT_STRATEGY
 
     def put_schema(self, name: TopicName, schema: Any) -> bytes | None:
-        """Add a topic's schema by its compatibility strategy; return its version."""
+        """Add a schema to a topic, if the compatibility strategy of the topic accepts it.
+
+        Return its version.
+        """
         return self.schemas.put(str(name.partitioned), schema, self.strategy_of(name))
 
     # Transactions
 
     def begin_transaction(self, coordinator_id: int, ttl_ms: int) -> TransactionId:
-        """Open a transaction and return its id; abort it after `ttl_ms` (0: never) if it is still open."""
+        """Open a transaction and return its id.
+
+        If the transaction is still open after `ttl_ms` milliseconds, it is aborted. 0 means that it is never
+        aborted.
+        """
         txn = self.coordinator.begin(coordinator_id, self.clock.now_ms(), ttl_ms)
         self._expire(txn)
         return txn
 
     def end_transaction(self, txn: TransactionId, action: TxnAction) -> None:
-        """Commit or abort a transaction in its topics and subscriptions."""
+        """Commit or abort a transaction in all topics and subscriptions that it uses."""
         parts = self.coordinator.end(txn)
         for name in sorted({full_name(each) for each in parts["topics"]}):
             if (topic := self.topics.get(name)) is not None:
@@ -319,7 +339,7 @@ class BrokerState:
                 found.end_transaction(txn, action)
 
     def _expire(self, txn: TransactionId) -> None:
-        """Schedule the abort of a transaction at its timeout."""
+        """Schedule the abort of a transaction for the time at which it times out."""
         described = self.coordinator.check(txn)
 
         def expire() -> None:
@@ -337,7 +357,7 @@ class BrokerState:
         self.shared.save()
 
     def wake_all(self) -> None:
-        """Run every subscription, because the clock was moved."""
+        """Run every subscription after the clock jumped, because messages may have become deliverable."""
         for subscription in self.subscriptions():
             subscription.wake()
         self.shared.run_woken()
@@ -347,7 +367,7 @@ class BrokerState:
         return (each for topic in self.topics.values() for each in topic.subscriptions.values())
 
     def _deliver(self, subscription: TopicSubscription) -> None:
-        """Deliver the entries of a subscription, and delete the ledgers that all subscriptions consumed."""
+        """Deliver the entries of a subscription. Delete the ledgers that all subscriptions have consumed."""
         deliver(subscription)
         topic = self.topics.get(subscription.content.full_name)
         if topic is not None and len(topic.content.log.entries) > 1:
@@ -357,7 +377,7 @@ class BrokerState:
                 topic.trim()
 
     def _reclaim(self) -> None:
-        """Free the memory of all consumed entries."""
+        """Free the memory of all entries that every subscription has consumed."""
         for topic in self.topics.values():
             topic.reclaim()
 
@@ -377,7 +397,7 @@ class BrokerState:
     # Loading
 
     def load(self, loaded: LoadReport) -> None:
-        """Add loaded topics; `ValueError` without any change if one of them exists."""
+        """Add loaded topics. `ValueError` if one of them exists; then no topic is added."""
         taken = [name for name in loaded.topics if name in self.topics]
         if taken:
             raise ValueError(
@@ -399,7 +419,7 @@ class BrokerState:
         for whole in {
             str(each.name.partitioned) for each in self.topics.values() if each.name.partition >= 0
         }:
-            # Lower partitions that no source contains are empty.
+            # A source may lack partitions with lower numbers. Create them as empty topics.
             self.create_partitioned(TopicName.parse(whole), self.partitioned[whole])
         self.topics_changed([TopicName.parse(each) for each in loaded.topics], [])
         self.shared.save()
@@ -409,7 +429,10 @@ class BrokerState:
     def reload(
         self, how: Restart, as_: RestartBehaviour, names: Iterable[str] | None = None
     ) -> RestartReport:
-        """Close topics (by default all), load the state that survives the restart, and return the losses."""
+        """Close topics, and load the state that survives the restart. Return the lost acknowledgments.
+
+        `names` are the topics; the default is all topics.
+        """
         losses: dict[tuple[str, str], SubscriptionLoss] = {}
         for name in list(self.topics if names is None else names):
             topic = self.topics.pop(name)
@@ -421,7 +444,7 @@ class BrokerState:
             if how == "graceful":
                 topic.close()
             for each in topic.subscriptions.values():
-                # A timer that fires later finds no consumer.
+                # A timer of this subscription may still fire. It must not find a consumer.
                 each.consumers.clear()
             if topic.name.persistent:
                 self.topics[name] = Topic.after_restart(topic, survivors)
@@ -429,24 +452,24 @@ class BrokerState:
         return RestartReport(how, f"pulsar-{self.settings.version}" if as_ == "pulsar" else "ackwell", losses)
 
     def unload(self, topic: Topic) -> RestartReport:
-        """Close a topic and load it again, by the rules of the emulated version; return the losses."""
+        """Close a topic and load it again, as the emulated version does. Return the lost acknowledgments."""
         topic.content.record(Kind.UNLOAD)
         return self.reload("graceful", "pulsar", [str(topic.name)])
 
     def close(self) -> None:
-        """Save all changes, and close the file."""
+        """Save all changes, and close the broker's file."""
         self.shared.save()
         if self.shared.file is not None:
             self.shared.file.close()
 
     def validate(self) -> None:
-        """Check every subscription; `AssertionError` names the invariant that does not hold."""
+        """Check the invariants of every subscription. An `AssertionError` names the violated invariant."""
         for subscription in self.subscriptions():
             subscription.subscription.validate()
 
 
 def parse_topic_name(text: str) -> TopicName:
-    """Parse a topic's name; `CommandRefusedError` if it is invalid."""
+    """Parse the name of a topic. `CommandRefusedError` if the name is invalid."""
     try:
         return TopicName.parse(text)
     except ValueError as error:
@@ -454,5 +477,5 @@ def parse_topic_name(text: str) -> TopicName:
 
 
 def full_name(text: str) -> str:
-    """Return the full name of a topic; `CommandRefusedError` if it is invalid."""
+    """Return the full name of a topic. `CommandRefusedError` if the name is invalid."""
     return str(parse_topic_name(text))

@@ -1,4 +1,4 @@
-"""One client's connection: reads frames, handles their commands in order, and writes frames."""
+"""The connection of one client. It reads frames, handles their commands in order, and writes frames."""
 
 from __future__ import annotations
 
@@ -22,29 +22,31 @@ if TYPE_CHECKING:
     from ackwell.protocol.frames import Frame
 
 CRASH: Final = "the broker crashed"
-"""The reason for closing a connection without closing its producers and consumers first."""
+"""The reason for closing a connection when the broker crashes. Producers and consumers are not closed
+first."""
 
 _ACK: Final = int(CommandType.ACK)
 _SEND: Final = int(CommandType.SEND)
 _SIGNS_OF_LIFE: Final = frozenset({int(CommandType.PING), int(CommandType.PONG)})
 
 COMMAND_BYTES_MAX: Final = 1 << 20
-"""The largest command that a connection may send while the memory is full."""
+"""The maximum size of a command in bytes while the broker's memory is full."""
 
 FLUSH_BYTES: Final = 1 << 20
-"""The bytes of queued messages at which a connection writes them."""
+"""A connection writes its queued messages when they exceed this number of bytes."""
 
 NO_REQUEST: Final = UINT64_MAX
-"""The request id of an error that does not answer a request."""
+"""The request id of an error that is not the answer to a request."""
 
 log = logging.getLogger("ackwell.devbroker")
 
 Handler = Callable[["ClientConnection", Any, bytes], None]
-"""Takes the connection, the command and its payload; raises `CommandRefusedError` to answer an error."""
+"""Takes the connection, the command and its payload. Raises `CommandRefusedError` if the answer is an
+error."""
 
 
 class ClientConnection(asyncio.Protocol):
-    """A connection; an invalid frame closes only this connection.
+    """The connection of one client. An invalid frame closes only this connection.
 
     `handlers` maps each supported command type to its handler.
     """
@@ -57,35 +59,37 @@ class ClientConnection(asyncio.Protocol):
         self.producers: dict[int, Producer] = {}
         self.consumers: dict[int, ConnectedConsumer] = {}
         self.closed_producers: set[int] = set()
-        """Producers that the broker closed; messages that were already on their way are ignored."""
+        """The ids of producers that the broker closed. Their clients may still send messages, which are
+        ignored."""
         self.client_version = ""
         self.role: str | None = None
         self.connected = False
         self.writable = True
         self.supports_watchers = False
         self.pongs = 0
-        """The number of answered pings."""
+        """The number of pings that the client has answered."""
         self.commands = 0
-        """The number of commands that arrived, without pings and pongs."""
+        """The number of commands that the client has sent. Pings and pongs are not counted."""
         self.payload_discarded = False
-        """Whether the payload of the current command did not fit the memory and was discarded."""
+        """Whether the payload of the current command was discarded because it did not fit into the free
+        memory."""
         self.address = ""
         self.close_reason = ""
         self._reader = FrameReader(state.settings.max_message_bytes + FRAME_PADDING_BYTES)
         self._out: list[bytes] = []
         self._out_bytes = 0
-        """The bytes of messages in `_out`."""
+        """The total size in bytes of the messages in `_out`."""
         self._delayed_flushes = 0
         self._unfinished_bytes = 0
         self._read_from_ms = 0
-        """The time at which reading of commands resumes; 0 if reading is not paused."""
+        """The time at which the connection reads commands again. 0 if reading is not paused."""
         self._handshake: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport | None = None
 
     # Callbacks of asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Register the connection, or close it if there are too many."""
+        """Register the connection. Close it if the broker already has the maximum number of connections."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         host, port = (transport.get_extra_info("peername") or ("", 0))[:2]
@@ -104,7 +108,7 @@ class ClientConnection(asyncio.Protocol):
             self.close(f"no CONNECT within {self.state.settings.handshake_s:g} s")
 
     def _refuse(self, reason: str) -> None:
-        """Send the reason to the client and close the connection, as a Pulsar broker does."""
+        """Send `reason` to the client and close the connection, as a Pulsar broker does."""
         log.warning("%s refused: %s", self.address, reason)
         code = ErrorCode.NOT_ALLOWED_ERROR
         answer = messages.CommandError(request_id=NO_REQUEST, error=code, message=reason)
@@ -112,7 +116,7 @@ class ClientConnection(asyncio.Protocol):
         self.close(reason)
 
     def data_received(self, data: bytes) -> None:
-        """Handle the complete commands in the received bytes."""
+        """Handle all commands that are complete with the received bytes."""
         try:
             for each in self._reader.feed(data):
                 if self.close_reason:
@@ -124,7 +128,7 @@ class ClientConnection(asyncio.Protocol):
         except FrameError as error:
             self.close(str(error))
         except Exception as error:
-            # A bug in the dev broker closes this connection only.
+            # A bug in the dev broker closes only this connection.
             log.exception("%s: an error in the dev broker", self.address)
             self.close(f"an error in the dev broker: {error!r}")
         if self._reader.unfinished_bytes != self._unfinished_bytes:
@@ -132,7 +136,11 @@ class ClientConnection(asyncio.Protocol):
         self.shared.run_woken()
 
     def _count_unfinished(self, nbytes: int) -> None:
-        """Count the bytes of an incomplete frame; discard its payload if it exceeds the free memory."""
+        """Add the received bytes of an incomplete frame to the used memory.
+
+        `nbytes` replaces the number that was added for the frame before. If the frame does not fit into the
+        free memory, its payload is discarded.
+        """
         shared = self.shared
         shared.unfinished_bytes += nbytes - self._unfinished_bytes
         self._unfinished_bytes = nbytes
@@ -145,18 +153,18 @@ class ClientConnection(asyncio.Protocol):
         if fits:
             return
         if sizes.command_bytes > COMMAND_BYTES_MAX:
-            # No client sends such a command.
+            # No client sends a command of this size, so the connection is closed.
             self._reader = FrameReader()
             self._count_unfinished(0)
             self.close(f"a command of {sizes.command_bytes:,} bytes while the dev broker's memory is full")
             return
-        # The handler answers the message with an error.
+        # The handler sees the flag and answers the command with an error.
         self.payload_discarded = True
         self._reader.discard_payload()
         self._count_unfinished(self._reader.unfinished_bytes)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Remove the connection's producers, consumers and watchers."""
+        """Remove the producers, consumers and watchers of the connection."""
         self.shared.connections.discard(self)
         self._out.clear()
         self._count_unfinished(0)
@@ -176,7 +184,7 @@ class ClientConnection(asyncio.Protocol):
         self.shared.run_woken()
 
     def pause_writing(self) -> None:
-        """Stop sending messages and reading commands because the client does not read."""
+        """Stop sending messages and reading commands, because the client does not read its input."""
         self.writable = False
         self._read_if_permitted()
 
@@ -189,7 +197,7 @@ class ClientConnection(asyncio.Protocol):
         self.shared.run_woken()
 
     def pause_reading_until(self, at_ms: int) -> None:
-        """Stop reading commands until a time, because the client's messages exceed a publish rate."""
+        """Stop reading commands until a time, because the client exceeded a publish rate."""
         is_paused, self._read_from_ms = self._read_from_ms > 0, at_ms
         if not is_paused:
             self.state.clock.call_at(at_ms, self._resume_reading)
@@ -203,7 +211,10 @@ class ClientConnection(asyncio.Protocol):
             self._read_if_permitted()
 
     def _read_if_permitted(self) -> None:
-        """Read commands if the client reads its output and no publish rate is exceeded; else stop reading."""
+        """Read commands, or stop reading them.
+
+        Commands are read only if the client reads its output and no publish rate is exceeded.
+        """
         if self._transport is None or self._transport.is_closing():
             return
         if self.writable and not self._read_from_ms:
@@ -214,13 +225,13 @@ class ClientConnection(asyncio.Protocol):
     # Commands
 
     def _handle(self, given: Frame) -> None:
-        # Inlined, because it runs for every frame.
+        # The fields are read from the tuple directly, because this code runs for every frame.
         data, start, behind_command, end = given
         command = data[start + 8 : behind_command]
         command_type, body = split(command)
         message: Any
         if command_type == _ACK:
-            # The handler decodes the bytes itself, which is faster.
+            # The handler of ACK decodes the encoded command itself, which is faster.
             message = body
         elif command_type == _SEND:
             message = messages.parse("CommandSend", body)
@@ -251,14 +262,14 @@ class ClientConnection(asyncio.Protocol):
             self.send_error(message, refusal)
 
     def send_error(self, message: Any, refusal: CommandRefusedError) -> None:
-        """Answer a command with an error."""
+        """Answer the command `message` with an error."""
         self.send(
             CommandType.ERROR,
             messages.CommandError(request_id=message.request_id, error=refusal.code, message=str(refusal)),
         )
 
     def authenticate(self, method: str, data: bytes) -> None:
-        """Set the client's role. Raises `CommandRefusedError` if the client may not connect."""
+        """Set the client's role from its credentials. `CommandRefusedError` if the client may not connect."""
         self.role = self.service.authenticate(method, data, self._transport)
 
     # Output
@@ -268,7 +279,7 @@ class ClientConnection(asyncio.Protocol):
         self._queue_output((frame(encode(command_type, message)),))
 
     def succeed(self, request_id: int) -> None:
-        """Answer the request `request_id` with success."""
+        """Answer the request with the id `request_id` with success."""
         self.send(CommandType.SUCCESS, messages.CommandSuccess(request_id=request_id))
 
     def send_frame(self, data: bytes) -> None:
@@ -276,19 +287,19 @@ class ClientConnection(asyncio.Protocol):
         self._queue_output((data,))
 
     def _queue_output(self, frames: Iterable[bytes]) -> None:
-        """Queue frames for the next `flush`, which runs after the received commands are handled."""
+        """Queue frames. `flush` writes them after all received commands are handled."""
         if not self._out:
             self.shared.pending_output.append(self)
         self._out.extend(frames)
 
     def send_messages(self, consumer: ConnectedConsumer, frames: Iterable[bytes], nbytes: int) -> None:
-        """Send the frames of messages; injected faults duplicate them or slow them down."""
+        """Send the frames of messages to a consumer. Injected faults can duplicate or delay the frames."""
         faults = self.shared.faults
         if not faults.any:
             self._queue_output(frames)
             self._out_bytes += nbytes
             if self._out_bytes >= FLUSH_BYTES:
-                # The client must not see a message that is not saved.
+                # Save all changes first. Otherwise the client could receive a message that is not saved.
                 self.shared.save()
                 self.flush()
             return
@@ -316,7 +327,7 @@ class ClientConnection(asyncio.Protocol):
         self.send(CommandType.ACTIVE_CONSUMER_CHANGE, change)
 
     def send_ready(self, producer: Producer, last_sequence_id: int) -> None:
-        """Notify a producer that it may send."""
+        """Notify the client that one of its producers may send."""
         answer = messages.CommandProducerSuccess(
             request_id=producer.request_id,
             producer_name=producer.name,
@@ -329,7 +340,10 @@ class ClientConnection(asyncio.Protocol):
         self.send(CommandType.PRODUCER_SUCCESS, answer)
 
     def ping(self) -> None:
-        """Send a ping. The client's earlier commands are handled before its answer to the ping arrives."""
+        """Send a ping.
+
+        Before the answer arrives, the broker has handled all earlier commands of the client.
+        """
         self.send(CommandType.PING, messages.CommandPing())
         self.flush()
 
@@ -356,12 +370,12 @@ class ClientConnection(asyncio.Protocol):
     # Closing
 
     def leave(self, producer: Producer) -> None:
-        """Remove a producer that its client closed."""
+        """Remove a producer after its client closed it."""
         if (topic := self.state.topics.get(producer.topic)) is not None:
             topic.producers.leave(producer)
 
     def close_producer(self, producer: Producer) -> None:
-        """Close a producer; its client opens it again."""
+        """Close a producer. Its client opens it again."""
         if self.producers.pop(producer.producer_id, None) is producer:
             self.closed_producers.add(producer.producer_id)
             self.send(
@@ -370,7 +384,7 @@ class ClientConnection(asyncio.Protocol):
             )
 
     def close_consumer(self, consumer: ConnectedConsumer) -> None:
-        """Close a consumer; its client subscribes again."""
+        """Close a consumer. Its client subscribes again."""
         if self.consumers.pop(consumer.consumer_id, None) is consumer:
             consumer.subscription.leave(consumer)
             self.send(
@@ -383,13 +397,14 @@ class ClientConnection(asyncio.Protocol):
         self.close_reason = reason
         log.info("%s closed: %s", self.address, reason)
         if self._transport is not None:
-            # A queued answer may confirm a change that is not saved yet.
+            # A queued answer may confirm a change that is not saved yet. Save all changes before the answer
+            # is sent.
             self.shared.save()
             self.flush()
             self._transport.close()
 
     def abort(self) -> None:
-        """Break the connection like a crash: drop queued frames, and do not close consumers first."""
+        """Close the connection as a crash does: drop queued frames, and do not close the consumers first."""
         self.close_reason = CRASH
         self._out.clear()
         self.producers.clear()

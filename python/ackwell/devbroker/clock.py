@@ -1,8 +1,8 @@
-"""The broker's clock: the machine's time plus an offset, running or frozen, and its timers.
+"""The broker's clock, and the timers that run by it.
 
-The broker takes every time from this clock. `advance` therefore triggers delayed messages, transaction
-time-outs and cursor writes without waiting. The timers of clients run on the machine's time and do not
-follow this clock.
+The time of the clock is the machine's time plus an offset. The time of a frozen clock does not change. The
+broker takes every time from this clock, so `advance` triggers delayed messages, transaction time-outs and
+cursor writes without waiting. Clients do not use this clock. Their timers follow the machine's time.
 """
 
 from __future__ import annotations
@@ -15,25 +15,26 @@ from itertools import count
 from typing import Final
 
 TIME_MAX_MS: Final = 253_402_300_799_999
-"""The end of the year 9999, the latest time that a date can express."""
+"""The end of the year 9999 in milliseconds since 1970. Later times cannot be converted to a date."""
 
 
 class Clock:
-    """The clock of a broker, in milliseconds since 1970; for the broker's event loop only."""
+    """The clock of a broker, in milliseconds since 1970. Use it only in the broker's event loop."""
 
     def __init__(self) -> None:
         self._offset_ms = 0
         self._frozen_ms: int | None = None
         self.moved_ms = 0
-        """The offset to the machine's time when the clock was last moved or resumed."""
+        """The sum of all moves since the last `resume`, plus the offset to the machine's time at that
+        `resume`. Publish times of clients are moved by this value."""
         self._timers: list[tuple[int, int, Callable[[], None]]] = []
         self._order = count()
         self._waking: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self.on_jump: Callable[[], None] = lambda: None
-        """Called after the time jumped."""
+        """Called after `advance` moved the time."""
         self.on_change: Callable[[], None] = lambda: None
-        """Called after the offset to the machine's time changed, or the clock stopped or continued."""
+        """Called after any change of the clock: its time was moved, or it was frozen, resumed or reset."""
 
     def now_ms(self) -> int:
         """Return the broker's time in milliseconds since 1970."""
@@ -44,7 +45,10 @@ class Clock:
     def advance(
         self, ms: int = 0, *, seconds: float = 0, minutes: float = 0, hours: float = 0, days: float = 0
     ) -> None:
-        """Move the time forward and run the due timers in order; `ValueError` for a negative duration."""
+        """Move the time forward, and run the timers that become due, in order of their times.
+
+        The arguments are added up. Raises `ValueError` for a negative duration.
+        """
         ms += round(1000 * (seconds + 60 * (minutes + 60 * (hours + 24 * days))))
         if not 0 <= ms <= TIME_MAX_MS - self.now_ms():
             raise ValueError(
@@ -60,12 +64,12 @@ class Clock:
         self.on_jump()
 
     def freeze(self) -> None:
-        """Stop the clock; `advance` still moves it."""
+        """Stop the clock. `advance` can still move its time."""
         self._frozen_ms = self.now_ms()
         self.on_change()
 
     def resume(self) -> None:
-        """Continue a frozen clock from the time at which it is frozen."""
+        """Unfreeze the clock. It continues from the time at which it was frozen."""
         if self._frozen_ms is not None:
             self._offset_ms = self._frozen_ms - time.time_ns() // 1_000_000
             self._frozen_ms = None
@@ -74,34 +78,37 @@ class Clock:
             self._run_due()
 
     def reset(self) -> None:
-        """Return to the machine's time, and cancel all timers."""
+        """Set the clock to the machine's time, and cancel all timers."""
         self._offset_ms, self._frozen_ms, self.moved_ms = 0, None, 0
         self._timers.clear()
         self.on_change()
         self._wait()
 
     def saved(self) -> dict[str, int | None]:
-        """Return the state of the clock for the broker's file."""
+        """Return the state of the clock, to be saved in the broker's file."""
         return {"offset_ms": self._offset_ms, "frozen_ms": self._frozen_ms, "moved_ms": self.moved_ms}
 
     def restore(self, saved: Mapping[str, int | None]) -> None:
-        """Restore a saved state: a frozen clock has the saved time, a running clock the saved offset."""
+        """Restore a saved state.
+
+        A frozen clock gets its saved time, and a running clock gets its saved offset.
+        """
         self._offset_ms, self.moved_ms = saved["offset_ms"] or 0, saved["moved_ms"] or 0
         self._frozen_ms = saved["frozen_ms"]
 
     @property
     def frozen(self) -> bool:
-        """Whether the clock is stopped."""
+        """Whether the clock is frozen."""
         return self._frozen_ms is not None
 
     def call_at(self, at_ms: int, call: Callable[[], None]) -> None:
-        """Call a function once, at a time of this clock."""
+        """Call a function once, when this clock reaches the time `at_ms`."""
         heappush(self._timers, (at_ms, next(self._order), call))
         if self._timers[0][0] == at_ms:
             self._wait()
 
     def start(self) -> None:
-        """Begin to run timers in the running event loop."""
+        """Start to run timers in the running event loop."""
         self._loop = asyncio.get_running_loop()
         self._wait()
 

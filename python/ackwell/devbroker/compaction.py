@@ -1,8 +1,9 @@
-"""Compaction: the entries that a compacted read skips because a later message has the same key.
+"""Compaction of a topic: finds the entries that a compacted read skips or changes.
 
-A compacted read returns the newest message of each key in the order of the log. A message without payload
-deletes its key. A message without a key is skipped. A batch is skipped if all of its messages are skipped.
-Otherwise the batch is rewritten, and its skipped messages are marked with `compacted_out`.
+A compacted read returns only the newest message of each key, in the order of the log. A message without
+payload deletes its key, so no message of the key is returned. A message without a key is skipped. A batch is
+skipped if all of its messages are skipped. If only some messages are skipped, the batch is rewritten, and the
+skipped messages are marked with `compacted_out`.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ if TYPE_CHECKING:
     from ackwell.position import Position
 
 Newest = dict[str, tuple[int, int, int]]
-"""Maps a key to the ledger id, entry id and batch index of its newest message."""
+"""Maps a message key to the ledger id, entry id and batch index of the newest message with this key."""
 
 
 class CompactedLog:
-    """The result of a compaction: the skipped and the rewritten entries up to `horizon`."""
+    """The result of a compaction: which entries up to `horizon` are skipped, and which are rewritten."""
 
     def __init__(self, log: Log, horizon: Position) -> None:
         self.horizon = horizon
@@ -47,7 +48,7 @@ class CompactedLog:
             self._look(position, entry, newest, deleted)
 
     def leaves_out(self, position: tuple[int, int]) -> bool:
-        """Return whether a compacted read skips the whole entry."""
+        """Return whether a compacted read skips the entry as a whole."""
         return position in self._out
 
     def _look(self, position: tuple[int, int], entry: LogEntry, newest: Newest, deleted: set[str]) -> None:
@@ -69,7 +70,11 @@ def _entries(log: Log, horizon: Position) -> Iterator[tuple[tuple[int, int], Log
 
 
 def _keys(entry: LogEntry) -> list[tuple[int, str | None, bool]]:
-    """Return for each message of an entry: batch index, key, and whether the message deletes the key."""
+    """Return three values for each message of an entry.
+
+    They are its batch index, its key, and whether its payload is empty. A message with an empty payload
+    deletes its key.
+    """
     try:
         payload = read_payload(entry.data)
         metadata = payload.metadata
@@ -84,7 +89,10 @@ def _keys(entry: LogEntry) -> list[tuple[int, str | None, bool]]:
 
 
 def _without(data: bytes, kept: list[bool]) -> bytes:
-    """Return the bytes of an entry; messages that are not `kept` are emptied and marked as compacted out."""
+    """Return the bytes of an entry in which only the `kept` messages have their payload.
+
+    The other messages are emptied and marked as compacted out.
+    """
     payload = read_payload(data)
     singles: list[tuple[Any, bytes]] = []
     for (single, body), keep in zip(read_batch(payload.metadata, uncompressed(payload)), kept, strict=True):

@@ -18,7 +18,8 @@ _PROMOTED: Final = {
     "bytes": {"bytes", "string"},
 }
 _DEPTH_MAX: Final = 64
-"""The maximum depth of a comparison, because schemas can be recursive. Deeper parts count as compatible."""
+"""The maximum nesting depth of a comparison, because schemas can be recursive. Everything below this depth
+counts as compatible."""
 
 STRATEGIES: Final = (
     "ALWAYS_COMPATIBLE",
@@ -30,11 +31,14 @@ STRATEGIES: Final = (
     "FULL",
     "FULL_TRANSITIVE",
 )
-"""Pulsar's strategies; `FULL` is its default."""
+"""Pulsar's compatibility strategies. `FULL` is Pulsar's default."""
 
 
 def compatible(new: bytes, versions: list[bytes], strategy: str) -> bool:
-    """Return whether an Avro or JSON schema is compatible with earlier versions; False for invalid JSON."""
+    """Return whether a schema is compatible with earlier versions of it, by a compatibility strategy.
+
+    The schemas are Avro or JSON schemas. Returns False for invalid JSON.
+    """
     if strategy == "ALWAYS_COMPATIBLE" or not versions:
         return True
     if strategy == "ALWAYS_INCOMPATIBLE":
@@ -62,11 +66,11 @@ _COMPLEX_PARTS: Final = {
     "array": "items",
     "map": "values",
 }
-"""Maps each complex type of Avro to the attribute that its definition must have."""
+"""Maps each complex type of Avro to the attribute that a definition of this type must have."""
 
 
 def is_avro_schema(data: bytes) -> bool:
-    """Return whether bytes define an Avro schema: valid JSON with known types."""
+    """Return whether bytes define an Avro schema: they are valid JSON, and all types are known."""
     try:
         schema = json.loads(data)
     except ValueError:
@@ -100,7 +104,7 @@ def _is_schema(schema: Any, named: frozenset[str], depth: int) -> bool:
 
 
 def can_read(reader: Any, writer: Any) -> bool:
-    """Return whether data of the `writer` schema can be read with the `reader` schema.
+    """Return whether data that was written with the schema `writer` can be read with the schema `reader`.
 
     >>> can_read("double", "int"), can_read("int", "double"), can_read(["null", "int"], "int")
     (True, False, True)
@@ -109,7 +113,7 @@ def can_read(reader: Any, writer: Any) -> bool:
 
 
 class _Resolution:
-    """The comparison of two schemas, with their named types."""
+    """The comparison of two schemas, with the named types that each schema defines."""
 
     def __init__(self, reader: Any, writer: Any) -> None:
         self._readers: dict[str, Any] = {}
@@ -163,7 +167,7 @@ def _key(schema: Any) -> str:
 
 
 def _collect(schema: Any, named: dict[str, Any], depth: int = 0) -> None:
-    """Add the named types in a schema to `named`."""
+    """Add all named types that a schema defines to `named`."""
     if depth > _DEPTH_MAX:
         return
     if isinstance(schema, list):

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class TopicContent:
-    """The content of a topic, or of a partition of a partitioned topic."""
+    """The content of a topic. For a partitioned topic, each partition has its own content."""
 
     def __init__(
         self,
@@ -47,35 +47,35 @@ class TopicContent:
         self.settings = shared.settings
         self.clock = shared.clock
         self.file = shared.file if name.persistent else None
-        """The broker's file, if it stores the topic."""
+        """The broker's file; None if the topic is not persistent or the broker has no file."""
         self.log = Log(self.full_name, shared, self.file, ledgers, is_open=is_open)
         self.facts = PersistentMap[Any](self.file, "topic", self.full_name)
-        """Facts that are never withdrawn: `terminated`, `epoch`, `compacted`."""
+        """The facts of the topic that no later change removes: `terminated`, `epoch`, `compacted`."""
         self.replicated = PersistentMap[bool](self.file, "replicated", self.full_name)
-        """The subscriptions whose state a consumer requested to be replicated."""
+        """The names of the subscriptions for which a consumer requested replication."""
         self.transactions = TopicTransactions()
         self.compacted: CompactedLog | None = None
         self.throttle: Throttle | None = None
-        """The dispatch rate of the topic, which all subscriptions share."""
+        """The limit of the topic's dispatch rate, which all subscriptions share; None without a limit."""
 
     @property
     def terminated(self) -> bool:
-        """Whether the topic refuses new messages."""
+        """Whether the topic is terminated, so that it refuses new messages."""
         return bool(self.facts.get("terminated"))
 
     @property
     def epoch(self) -> int | None:
-        """The epoch of the newest exclusive producer; None if there was none."""
+        """The epoch of the newest exclusive producer; None if the topic never had one."""
         found: int | None = self.facts.get("epoch")
         return found
 
     def compact(self) -> None:
-        """Compact the topic, up to its last entry."""
+        """Compact all entries that are in the topic now."""
         self.facts["compacted"] = list(self.log.last_position)
         self.compacted = CompactedLog(self.log, self.log.last_position)
 
     def recover(self, is_open: Callable[[TransactionId], bool]) -> None:
-        """Derive the transactions and the compacted view from the persistent entries and facts."""
+        """Restore the transactions and the compacted view from the saved entries and facts."""
         self.transactions.recover(self.log, is_open)
         self.shared.memory_bytes += self.log.held_bytes
         if "compacted" in self.facts:
@@ -83,16 +83,19 @@ class TopicContent:
 
     @property
     def first_position(self) -> Position:
-        """The position of the first entry; in an empty topic, the position of the next entry."""
+        """The position of the first entry. In an empty topic, the position that the next entry gets."""
         return self.log.ledgers.next_valid(*(self.log.ledgers.first_position or self.log.end))
 
     @property
     def end_position(self) -> Position:
-        """The position of the next entry."""
+        """The position that the next entry gets."""
         return Position(self.log.end.ledger_id, self.log.end.entry_id + 1)
 
     def last_message(self, *, compacted: bool = False) -> Position:
-        """Return the position of the last message, optionally of the compacted view; -1:-1 if none exists."""
+        """Return the position of the last message; -1:-1 if the topic has no message.
+
+        With `compacted`, only the messages of the compacted view count.
+        """
         position = self.log.last_position
         while position.entry_id >= 0 and (
             self.log.read(*position).marker or (compacted and self.is_compacted_out(position))
@@ -101,7 +104,7 @@ class TopicContent:
         return position if position.entry_id >= 0 else Position(-1, -1)
 
     def batch_size(self, position: tuple[int, int]) -> int | None:
-        """Return the number of messages in an entry's batch; None if the entry is not a batch."""
+        """Return the number of messages in the batch of an entry; None if the entry is not a batch."""
         if position[1] < 0:
             return None
         metadata = read_payload(self.log.read(*position).data).metadata
@@ -110,7 +113,10 @@ class TopicContent:
     def within_batch(
         self, position: tuple[int, int], batch_index: int, *, excluded: bool
     ) -> tuple[tuple[int, int], tuple[int, ...]]:
-        """Return the position and ack set for a seek to a batch message; with `excluded`, to the next one."""
+        """Return the position and the ack set for a seek to one message of a batch.
+
+        With `excluded`, they are for a seek to the message after it.
+        """
         size = self.batch_size(position) if self.log.ledgers.contains(*position) else None
         acked = max(batch_index + excluded, 0)
         if size is not None and acked < size:
@@ -118,7 +124,7 @@ class TopicContent:
         return (self.log.ledgers.next_valid(*position) if excluded else position), ()
 
     def batch_sizes(self) -> dict[tuple[int, int], int]:
-        """Return the batch size of each entry with more than one message."""
+        """Return the batch sizes of all entries with more than one message, by position."""
         return {
             (ledger_id, entry_id): entry.batch_size
             for ledger_id, entries in self.log.entries.items()
@@ -127,15 +133,18 @@ class TopicContent:
         }
 
     def is_compacted_out(self, position: tuple[int, int]) -> bool:
-        """Return whether a compacted read skips an entry."""
+        """Return whether a compacted read skips an entry as a whole."""
         return self.compacted is not None and self.compacted.leaves_out(position)
 
     def record(self, kind: Kind, position: tuple[int, int] | None = None, **fields: Any) -> None:
-        """Record an event of the topic."""
+        """Record an event of the topic for `broker.events`."""
         self.shared.recorder.record(self.full_name, "", kind, position, **fields)
 
     def position_of(self, message_id: Any) -> tuple[int, int]:
-        """Return the position of a `MessageIdData`; `earliest` is the first position, `latest` the end."""
+        """Return the position of a `MessageIdData`.
+
+        The id `earliest` becomes the first position, and `latest` the position of the next entry.
+        """
         ledger_id, entry_id = position_of(message_id)
         if ledger_id < 0:
             return self.first_position

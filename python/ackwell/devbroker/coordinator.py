@@ -1,4 +1,4 @@
-"""The transaction coordinator: the open transactions with their topics and subscriptions."""
+"""The transaction coordinator. It stores the open transactions, their topics and their subscriptions."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ if TYPE_CHECKING:
 
 
 class Coordinator:
-    """The open transactions, each with its topics and subscriptions."""
+    """The open transactions. Each transaction has its topics and subscriptions."""
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
         self.open = PersistentMap[dict[str, Any]](shared.file, "transaction")
-        """Maps a transaction to its topics, its subscriptions, its start time and its timeout (0 for none).
+        """Maps the id of an open transaction to its topics, subscriptions, start time and timeout (0: none).
 
-        The names of topics are those that the client sent, which may be short."""
+        The names of topics are those that the client sent. They may be short names.
+        """
 
     def begin(self, coordinator_id: int, opened_ms: int, timeout_ms: int) -> TransactionId:
-        """Open a transaction and return its new id."""
+        """Open a transaction, and return its new id."""
         transaction = TransactionId(coordinator_id, self._shared.next_number("transaction"))
         self.open[str(transaction)] = {
             "topics": [],
@@ -40,7 +41,7 @@ class Coordinator:
         return str(transaction) in self.open
 
     def check(self, transaction: TransactionId) -> dict[str, Any]:
-        """Return the stored values of an open transaction; `CommandRefusedError` if it is not open."""
+        """Return the stored values of an open transaction. `CommandRefusedError` if it is not open."""
         found = self.open.get(str(transaction))
         if found is None:
             raise CommandRefusedError(
@@ -49,12 +50,15 @@ class Coordinator:
         return found
 
     def add(self, transaction: TransactionId, part: str, names: Iterable[Any]) -> None:
-        """Add topics or subscriptions to a transaction."""
+        """Add topics or subscriptions to a transaction; `part` is `topics` or `subscriptions`."""
         found = self.check(transaction)
         self.open[str(transaction)] = found | {part: [*found[part], *names]}
 
     def end(self, transaction: TransactionId) -> dict[str, Any]:
-        """Remove an open transaction and return its stored values; `CommandRefusedError` if not open."""
+        """Remove an open transaction, and return its stored values.
+
+        `CommandRefusedError` if it is not open.
+        """
         found = self.check(transaction)
         del self.open[str(transaction)]
         return found

@@ -1,9 +1,9 @@
-"""The times at which a broker writes a cursor, and the last written state, which survives a crash.
+"""Emulates when a Pulsar broker writes a cursor. The last written state survives a crash.
 
-A managed cursor writes to its ledger about once a second (`managedLedgerDefaultMarkDeleteRateLimit`), and
-writes postponed changes within `managedLedgerCursorPositionFlushSeconds`. An acknowledgment of a part of a
-batch is written only if an entry after the mark-delete position is acknowledged. `ackwell.broker.writes`
-decides which parts of the state are written.
+A managed cursor writes to its ledger at most about once a second (`managedLedgerDefaultMarkDeleteRateLimit`).
+A change that exceeds this rate is written within `managedLedgerCursorPositionFlushSeconds`. The
+acknowledgment of a part of a batch causes a write only if an entry after the mark-delete position is
+acknowledged. `ackwell.broker.writes` decides which parts of the state are written.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from ackwell.devbroker.clock import Clock
 
 WRITES_PER_S: Final = 1.0
-"""`managedLedgerDefaultMarkDeleteRateLimit`."""
+"""The default rate of cursor writes per second (`managedLedgerDefaultMarkDeleteRateLimit`)."""
 
 
 class RateLimit:
-    """A limit of writes per second, with the rules of the rate limiter of a managed cursor.
+    """A limit of writes per second. It has the same rules as the rate limiter of a managed cursor.
 
-    Each write uses one permit. With a rate of N, a new permit is available after 1/N seconds. The unused
-    permits of up to one second are saved, so after a pause two writes may follow each other at once. A rate
-    of 0 means no limit.
+    Each write uses one permit. With a rate of N, a new permit becomes available every 1/N seconds. Unused
+    permits are saved, up to the permits of one second. After a pause, two writes may therefore follow each
+    other at once. A rate of 0 means no limit.
     """
 
     def __init__(self, now_ms: int, rate: float = WRITES_PER_S) -> None:
@@ -34,7 +34,7 @@ class RateLimit:
         self._saved = 0.0
 
     def allows(self, now_ms: int) -> bool:
-        """Return whether a write is allowed now, and count it if it is."""
+        """Return whether the limit permits a write at this time. If it does, count the write."""
         if self.rate <= 0:
             return True
         if now_ms < self._free_ms:
@@ -48,7 +48,7 @@ class RateLimit:
 
 
 class CursorWrites:
-    """The writes of one cursor; `written` is the complete state that was written last."""
+    """The writes of one cursor. `written` is the state of the last write, which survives a crash."""
 
     def __init__(self, cursor: Cursor, clock: Clock, flush_ms: int, ledger: CursorLedger) -> None:
         self._cursor = cursor
@@ -57,18 +57,21 @@ class CursorWrites:
         self._dirty = False
         self._limit = RateLimit(clock.now_ms())
         self.ledger = ledger
-        """The state of the cursor ledger: open after the first write. Before that, read-only if the cursor
-        was recovered from a ledger."""
+        """The state of the cursor ledger: `open` after the first write of this cursor. Before the first
+        write, it is `read-only` if the cursor was recovered from a ledger, and otherwise `none`."""
         self.written = MemoryState.held(cursor.to_state())
 
     def limit_rate(self, persistence: dict[str, Any] | None) -> None:
-        """Set the rate of a persistence policy (`managedLedgerMaxMarkDeleteRate`)."""
+        """Set the rate of writes from a persistence policy (`managedLedgerMaxMarkDeleteRate`)."""
         rate = WRITES_PER_S if persistence is None else persistence["managedLedgerMaxMarkDeleteRate"]
         if rate != self._limit.rate:
             self._limit = RateLimit(self._clock.now_ms(), rate)
 
     def changed(self, *, whole: bool) -> None:
-        """Write the cursor, or schedule a write; `whole` means that whole entries were acknowledged."""
+        """Write the cursor now, or schedule a write.
+
+        `whole` means that entries were acknowledged as a whole, and not only parts of batches.
+        """
         if not whole and not len(self._cursor.individually_deleted):
             return
         now_ms = self._clock.now_ms()

@@ -21,58 +21,59 @@ class DevBrokerSettings:
     version: str = VERSION
     """The emulated version of Pulsar."""
     limits: dict[str, Any] = field(default_factory=dict)
-    """Fields of `SubscriptionSettings` that override the defaults of the version, such as
-    `{"lost_counts": "in hand", "idle_clears_counts": False}`. For `lost_counts`, a client declares the number
-    of entries on which it works at once, in the consumer property `ackwell.concurrency`."""
+    """Values for fields of `SubscriptionSettings`, which replace the defaults of the emulated version.
+    Example: `{"lost_counts": "in hand", "idle_clears_counts": False}`. If `lost_counts` is `"in hand"`, the
+    consumer property `ackwell.concurrency` declares how many entries the client processes at once."""
     broker_conf: tuple[str, ...] = ()
-    """Settings of `broker.conf`, as `name=value`, that determine the loss of a restart. To reproduce an
-    incident, use the settings of the cluster in which it happened."""
+    """Settings of `broker.conf`, as `name=value`. They determine which acknowledgments a restart loses. To
+    reproduce an incident, use the settings of the affected cluster."""
     delayed_delivery_tick_ms: int = 1_000
-    """`delayedDeliveryTickTimeMillis`: the tick time that the policy `delayedDelivery` shows. It has no other
-    effect: the dev broker delivers each message at its exact time."""
+    """`delayedDeliveryTickTimeMillis`: the tick time that the policy `delayedDelivery` returns. It has no
+    other effect: the dev broker delivers each message at its exact delivery time."""
     failover_delay_ms: int = 1_000
-    """`activeConsumerFailoverDelayTimeMillis`: the wait of a Failover subscription before it delivers to a
-    new active consumer."""
+    """`activeConsumerFailoverDelayTimeMillis`: the time that a Failover subscription waits before it delivers
+    messages to a new active consumer."""
     key_shared_consistent_hashing: bool = True
-    """`subscriptionKeySharedUseConsistentHashing`: the hashes of a Key_Shared consumer depend on its name. If
-    off, a consumer that joins gets half of the widest range of hashes."""
+    """`subscriptionKeySharedUseConsistentHashing`: whether the name of a Key_Shared consumer determines its
+    hash ranges. If false, a new consumer gets half of the widest hash range."""
     entries_per_ledger: int = 50_000
-    """`managedLedgerMaxEntriesPerLedger`: the number of entries after which a topic begins a new ledger."""
+    """`managedLedgerMaxEntriesPerLedger`: the maximum number of entries in a ledger. The next entry starts a
+    new ledger."""
     ledger_rollover_ms: int = 240 * 60_000
-    """`managedLedgerMaxLedgerRolloverTimeMinutes`: the age of a ledger, checked every five minutes, at which
-    its topic begins the next ledger."""
+    """`managedLedgerMaxLedgerRolloverTimeMinutes`: the maximum age of an open ledger. The broker checks the
+    age every five minutes, and closes an older ledger."""
     max_message_bytes: int = MAX_MESSAGE_BYTES
     """`maxMessageSize`: larger messages are refused."""
     namespaces: tuple[str, ...] = ("public/default",)
-    """The initial namespaces. A client creates others through the admin API, as with a real broker."""
+    """The namespaces that exist at the start. Clients create further namespaces through the admin API, as
+    with a real broker."""
     auto_create_topics: bool = True
-    """`allowAutoTopicCreation`: create a missing topic when a client uses it."""
+    """`allowAutoTopicCreation`: whether a missing topic is created when a client uses it."""
     auto_create_partitions: int = 0
     """`defaultNumPartitions`: the number of partitions of automatically created topics; 0 creates topics
     without partitions."""
     deduplication: bool = False
-    """`brokerDeduplicationEnabled`: store only one message per producer and sequence id."""
+    """`brokerDeduplicationEnabled`: whether the broker drops messages whose sequence id is not higher than
+    the last sequence id of their producer."""
     super_users: tuple[str, ...] | None = None
     """`superUserRoles`: the roles that may use every topic. With `authorizationEnabled`, other roles need a
     permission that was granted through the admin API. `None` permits every role."""
     backlog_quota_check_ms: int = 60_000
-    """`backlogQuotaCheckIntervalInSeconds`: the time between two comparisons of the backlogs with their
-    quotas."""
+    """`backlogQuotaCheckIntervalInSeconds`: the time between two checks of the backlog quotas."""
     cursor_flush_ms: int = 60_000
-    """`managedLedgerCursorPositionFlushSeconds`: the time within which postponed changes of a cursor are
-    written."""
+    """`managedLedgerCursorPositionFlushSeconds`: the maximum time before a postponed write of a cursor."""
     max_connections: int = 1_000
     """The maximum number of connections; further connections are refused."""
     handshake_s: float = 30.0
-    """The seconds after which a connection without a CONNECT is closed."""
+    """The time in seconds after which a connection without a CONNECT command is closed."""
     max_memory_bytes: int = 1 << 30
-    """The maximum number of bytes of all messages in memory. A message that does not fit is refused. A topic
-    begins its next ledger when its open ledger takes 1/16 of the free memory."""
+    """The maximum size in bytes of all messages in memory. A message that does not fit is refused. A topic
+    starts a new ledger when its open ledger takes 1/16 of the free memory."""
     max_events: int = 1_000_000
-    """The number of events kept in `broker.events`; the oldest are dropped first."""
+    """The maximum number of events in `broker.events`. The oldest events are dropped first."""
     max_pending_write_bytes: int = 16 << 20
-    """If the client has not read this many bytes of the output of its connection, the broker stops sending
-    messages to it."""
+    """The maximum number of output bytes that a client has not read. Above it, the broker stops sending
+    messages to the client."""
 
     def __post_init__(self) -> None:
         """Raise `ValueError` for an unknown version, and `TypeError` for a text instead of a list."""
@@ -83,20 +84,20 @@ class DevBrokerSettings:
 
     @cached_property
     def release(self) -> str:
-        """The known release whose defaults apply to the emulated version."""
+        """The known Pulsar release whose defaults apply to the emulated version."""
         return known_release(self.version) or self.version
 
     @cached_property
     def is_5(self) -> bool:
-        """Whether the version is 5.0 or later, whose admin API has other fields."""
+        """Whether the emulated version is 5.0 or later. From 5.0 on, the admin API has other fields."""
         return release_number(self.version) >= (5,)
 
     @cached_property
     def subscription(self) -> SubscriptionSettings:
         """The subscription rules and limits of the emulated version.
 
-        If `acknowledgmentAtBatchIndexLevelEnabled` is false, as by default in 4.0, a broker ignores the
-        acknowledgment of a part of a batch.
+        If `acknowledgmentAtBatchIndexLevelEnabled` is false, a broker ignores acknowledgments of parts of
+        batches. False is the default of 4.0.
         """
         preset = SubscriptionSettings.pulsar(self.version, **self.limits)
         cursor = replace(
@@ -106,5 +107,5 @@ class DevBrokerSettings:
 
     @cached_property
     def broker(self) -> BrokerSettings:
-        """The settings of the version that determine the loss of a restart."""
+        """The settings of the emulated version that determine which acknowledgments a restart loses."""
         return BrokerSettings.of(self.version).with_values(self.broker_conf)

@@ -1,4 +1,4 @@
-"""An entry of a topic: its published bytes, and the values that are needed to dispatch it."""
+"""An entry of a topic: its published bytes, and the values that the broker needs to dispatch it."""
 
 from __future__ import annotations
 
@@ -37,9 +37,10 @@ class LogEntry:
         self.publish_ms = publish_ms
         self.deliver_at_ms = deliver_at_ms
         self.key_hash = -1
-        """The sticky-key hash, computed when a Key_Shared subscription needs it."""
+        """The sticky-key hash of the entry; -1 until a Key_Shared subscription needs it."""
         self.key_mode = ""
-        """The mode of the subscription that computed `key_hash`: each mode has its own range of hashes."""
+        """The Key_Shared mode for which `key_hash` was computed. Each mode has a different range of
+        hashes."""
         self.transaction = transaction
         self.marker = marker
-        """The type of a marker, an entry that ends a transaction; 0 for a message."""
+        """The marker type, if the entry is a marker that ends a transaction. 0 for an entry with messages."""

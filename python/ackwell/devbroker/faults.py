@@ -1,4 +1,4 @@
-"""Fault injection: named faults with a seed, so that a failure can be repeated."""
+"""Fault injection. Faults have names, and a seed makes their random choices repeatable."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NAMES: Final = (
     "slow_consumer",
     "crash_after",
 )
-"""The methods of `Faults` that inject a fault; the admin API has the same names."""
+"""The methods of `Faults` that inject a fault. The admin API uses the same names."""
 
 
 @dataclass(slots=True)
@@ -30,10 +30,11 @@ class _Fault:
     left: int | None
     """The number of times that the fault may still happen; None for any number."""
     scope: tuple[str, str, str]
-    """The topic, the subscription and the producer or consumer that it applies to; empty for any."""
+    """The topic, the subscription, and the producer or consumer to which the fault applies. An empty text
+    means any."""
     value: float = 0
     reached: bool = False
-    """Whether any event has matched the scope of the fault."""
+    """Whether any event so far was in the scope of the fault."""
 
     def applies_to(self, *names: str) -> bool:
         return all(wanted in ("", *_names(name)) for wanted, name in zip(self.scope, names, strict=True))
@@ -47,16 +48,19 @@ class _Fault:
 
 
 def _names(name: str) -> tuple[str, ...]:
-    """Return the name of a topic. If it is a partition, also return the name of its partitioned topic."""
+    """Return the names that a fault can give for a topic.
+
+    They are the topic's own name and, for a partition, the name of its partitioned topic.
+    """
     return (name, str(TopicName.parse(name).partitioned)) if "-partition-" in name else (name,)
 
 
 class Faults:
-    """The injected faults; at the start there are none.
+    """The faults that tests inject. At the start there are none.
 
-    A fault has a probability from 0 to 1. It can be limited to one topic, subscription, producer or consumer.
-    With `next`, the fault happens at most this number of times. A second call with the same scope replaces
-    the fault; the probability 0 removes it.
+    A fault has a probability from 0 to 1. Its scope is one topic, subscription, producer or consumer, or any.
+    With `next`, the fault happens at most this number of times. A second call of a method with the same scope
+    replaces the first fault. The probability 0 removes the fault.
 
     >>> faults = Faults()
     >>> faults.seed(7)
@@ -73,11 +77,11 @@ class Faults:
         self._random = Random(0)
         self._rules: dict[str, dict[tuple[str, str, str], _Fault]] = defaultdict(dict)
         self.any = False
-        """Whether any fault is set; checked for every command."""
+        """Whether any fault is set. If not, the broker skips the checks of the single faults."""
         self.on_crash: Callable[[], None] = lambda: None
 
     def seed(self, seed: int) -> None:
-        """Restart the sequence of random numbers."""
+        """Start a new sequence of random numbers from a seed."""
         self._random = Random(seed)
 
     def clear(self) -> None:
@@ -86,7 +90,7 @@ class Faults:
         self.any = False
 
     def drop_connections(self, probability: float = 1, *, next: int | None = None) -> None:  # noqa: A002
-        """Drop a connection instead of handling a command."""
+        """Close a connection instead of handling a command."""
         self._set("drop_connections", probability, next)
 
     def refuse_sends(
@@ -97,7 +101,7 @@ class Faults:
         topic: str = "",
         producer: str = "",
     ) -> None:
-        """Answer a send with an error after which the client retries."""
+        """Answer a sent message with an error. The client then sends the message again."""
         self._set("refuse_sends", probability, next, topic, "", producer)
 
     def lose_acks(
@@ -111,7 +115,7 @@ class Faults:
     ) -> None:
         """Ignore the acknowledgment of a message id as if it had not arrived.
 
-        If a command has several ids, the probability applies to each id separately.
+        If a command contains several message ids, the probability applies to each id separately.
         """
         self._set("lose_acks", probability, next, topic, subscription, consumer)
 
@@ -128,17 +132,17 @@ class Faults:
         self._set("duplicate_messages", probability, next, topic, subscription, consumer)
 
     def delay_frames(self, probability: float, ms: int, *, next: int | None = None) -> None:  # noqa: A002
-        """Delay a write to a client, and all later writes of the connection, by `ms` milliseconds."""
+        """Delay a write to a client by `ms` milliseconds. Later writes of the same connection wait, too."""
         self._set("delay_frames", probability, next, value=ms)
 
     def slow_consumer(self, name: str, messages_per_second: float) -> None:
-        """Limit the messages per second that a consumer receives."""
+        """Limit the number of messages per second that a consumer receives."""
         if messages_per_second <= 0:
             raise ValueError(f"{messages_per_second} messages per second; expected more than 0")
         self._set("slow_consumer", 1, None, "", "", name, value=messages_per_second)
 
     def crash_after(self, messages: int, *, topic: str = "", producer: str = "") -> None:
-        """Crash the broker after it has stored `messages` more messages; the last one gets no receipt."""
+        """Crash the broker after it has stored `messages` more messages. The last one gets no receipt."""
         if messages < 1:
             raise ValueError(f"a crash after {messages} messages; expected at least 1")
         self._set("crash_after", 1, messages, topic, "", producer)
@@ -146,33 +150,33 @@ class Faults:
     # Queries of the broker
 
     def drops_connection(self) -> bool:
-        """Return whether to drop the connection at this command."""
+        """Return whether to close the connection instead of handling the current command."""
         return self._matching("drop_connections") is not None
 
     def refuses_send(self, topic: str, producer: str) -> bool:
-        """Return whether to refuse this send."""
+        """Return whether to refuse a message that a producer sent."""
         return self._matching("refuse_sends", topic, "", producer) is not None
 
     def loses_ack(self, consumer: Any) -> bool:
-        """Return whether to ignore this acknowledgment."""
+        """Return whether to ignore an acknowledgment of a consumer."""
         return self._matching("lose_acks", *_of(consumer)) is not None
 
     def duplicates_message(self, consumer: Any) -> bool:
-        """Return whether to send this message twice."""
+        """Return whether to send a message to a consumer twice."""
         return self._matching("duplicate_messages", *_of(consumer)) is not None
 
     def delay_ms(self) -> float:
-        """Return the delay of the next write in milliseconds; 0 if no fault delays it."""
+        """Return the delay of the next write in milliseconds; 0 if no fault delays the write."""
         rule = self._matching("delay_frames")
         return 0 if rule is None else rule.value
 
     def rate_of(self, consumer: Any) -> float | None:
-        """Return the limit of messages per second of a consumer; None for no limit."""
+        """Return the maximum messages per second of a consumer; None if no fault limits the consumer."""
         rule = self._matching("slow_consumer", *_of(consumer))
         return None if rule is None else rule.value
 
     def published(self, topic: str, producer: str) -> None:
-        """Count a published message, and crash if the limit of `crash_after` is reached."""
+        """Count a published message. Crash the broker after the last message that `crash_after` permits."""
         rule = self._matching("crash_after", topic, "", producer)
         if rule is not None and rule.left == 0:
             self._rules["crash_after"].clear()
@@ -188,9 +192,9 @@ class Faults:
 
     @property
     def unused(self) -> list[str]:
-        """The injected faults whose scope no event has matched yet, such as `lose_acks for orders`.
+        """The injected faults that had no event in their scope so far, such as `lose_acks for orders`.
 
-        If the topic, subscription or consumer of a fault is misspelt, no event ever matches the scope.
+        A misspelt topic, subscription or consumer is a usual reason: no event is ever in such a scope.
         """
         return [
             " ".join([name, *(["for", *filter(None, rule.scope)] if any(rule.scope) else [])])
@@ -219,5 +223,5 @@ class Faults:
 
 
 def _of(consumer: Any) -> tuple[str, str, str]:
-    """Return the topic, the subscription and the name of a consumer."""
+    """Return the names of the topic, of the subscription and of the consumer."""
     return *consumer.subscription.names, consumer.name

@@ -1,4 +1,4 @@
-"""The table of command handlers; the broker answers all other commands with an error."""
+"""The table of command handlers. A command without a handler is answered with an error."""
 
 from __future__ import annotations
 

@@ -9,7 +9,10 @@ from ackwell.subscription.sticky_key import keyless_key
 
 
 def key_bytes(metadata: Any) -> bytes:
-    """Return the bytes to hash, by the broker's rules. The result is never empty."""
+    """Return the bytes of an entry from which its sticky-key hash is computed, by Pulsar's rules.
+
+    The result is never empty.
+    """
     if metadata.ordering_key:
         ordering_key: bytes = metadata.ordering_key
         return ordering_key

@@ -1,4 +1,4 @@
-"""Read the state of an incident into a broker: dumps, cursor bytes, recordings, subscriptions.
+"""Reads the state of an incident from dumps, cursor bytes, recordings or subscriptions.
 
 | source | contains | lacks |
 |---|---|---|
@@ -8,8 +8,9 @@
 | cursor bytes, a store of ackwell | holes, ack sets | names, the length of ledgers |
 | a `Subscription` | holes, ack sets, redelivery counts, delays | payloads |
 
-`LoadReport.unknown` lists the facts that no source contains. An entry without a known payload becomes a
-`Placeholder`. No consumer is connected after a load, so pending entries are delivered again.
+The last column lists facts that the source does not contain. `LoadReport.unknown` lists the facts that no
+source contains. An entry whose payload is unknown becomes a `Placeholder`. After a load, no consumer is
+connected, so pending entries are delivered again.
 """
 
 from __future__ import annotations
@@ -60,12 +61,12 @@ if TYPE_CHECKING:
 Source = str | Path | Subscription
 
 EVENTS: Final = (*SUFFIXES, ".parquet")
-"""The suffixes of event files."""
+"""The file name suffixes of files with events."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedCursor:
-    """A subscription from a source."""
+    """A subscription that was read from a source."""
 
     info: PositionInfo
     type: SubscriptionType = SubscriptionType.EXCLUSIVE
@@ -75,7 +76,11 @@ class LoadedCursor:
 
 @dataclass(slots=True, kw_only=True)
 class LoadedTopic:
-    """A topic from a source: the entry count and bytes of each ledger, and the subscriptions."""
+    """A topic that was read from a source.
+
+    `ledgers` maps a ledger id to the number of entries and their size in bytes. `cursors` maps the name of a
+    subscription to the subscription.
+    """
 
     ledgers: dict[int, tuple[int, int]] = field(default_factory=dict)
     known: KnownEntries
@@ -84,7 +89,7 @@ class LoadedTopic:
     last_confirmed: Position | None = None
 
     def entries(self) -> dict[int, LoadedLedger]:
-        """Return the entries by ledger id."""
+        """Return the entries of the topic, by ledger id."""
         return {
             ledger_id: LoadedLedger(ledger_id, count, self.known, size_bytes)
             for ledger_id, (count, size_bytes) in sorted(self.ledgers.items())
@@ -93,21 +98,21 @@ class LoadedTopic:
 
 @dataclass(frozen=True, slots=True)
 class LoadReport:
-    """The result of a load: the topics, the unusable sources and the missing facts."""
+    """The result of a load: the loaded topics, the sources that cannot be used, and the missing facts."""
 
     topics: dict[str, LoadedTopic] = field(default_factory=dict)
     unread: list[UnreadableSource] = field(default_factory=list)
-    """The sources that could not be used, with the reason of each; the others are loaded."""
+    """The sources that cannot be used, each with the reason. All other sources are loaded."""
     unknown: list[str] = field(default_factory=list)
-    """The facts that the sources lack, as sentences."""
+    """One sentence for each fact that no source contains."""
 
     @property
     def subscriptions(self) -> int:
-        """The number of loaded subscriptions."""
+        """The number of loaded subscriptions of all topics."""
         return sum(len(topic.cursors) for topic in self.topics.values())
 
     def __str__(self) -> str:
-        """Return one line with the numbers of topics and subscriptions, and a line for each missing fact."""
+        """Return the number of topics and of subscriptions, then one line for each error and missing fact."""
         head = f"loaded {len(self.topics)} topics with {self.subscriptions} subscriptions"
         return "\n".join([head, *(f"{each.source}: {each.reason}" for each in self.unread), *self.unknown])
 
@@ -118,9 +123,10 @@ def read(
     subscription: str | None = None,
     now_ms: int | None = None,
 ) -> LoadReport:
-    """Read all sources; `topic` and `subscription` are the names for a source without names.
+    """Read all sources. Return the loaded topics, the unusable sources and the missing facts.
 
-    Raises `StatsError` if no source can be used.
+    `topic` and `subscription` are used for a source that does not contain these names. Raises `StatsError` if
+    no source can be used.
     """
     reader = _SourceReader(topic, subscription, time.time_ns() // 1_000_000 if now_ms is None else now_ms)
     for source in sources:
@@ -143,7 +149,7 @@ class _SourceReader:
         self._now_ms = now_ms
 
     def read(self, source: Source) -> None:
-        """Read one source of any kind."""
+        """Read one source. It can be of any kind."""
         if isinstance(source, Subscription):
             self._live(source)
             return
@@ -178,7 +184,7 @@ class _SourceReader:
             kind = file_kind(path)
             if kind is SourceKind.STORE:
                 for each in inspect_store(path):
-                    # `ackwell replay --save` names a ledger by topic and subscription.
+                    # `ackwell replay --save` uses topic and subscription as the name of a ledger.
                     topic, _, subscription = each.source.removeprefix(f"{path}, ").partition(" ")
                     self._bytes(each, topic, subscription or topic)
                 return
@@ -218,7 +224,7 @@ class _SourceReader:
         try:
             parts = Answer.of(answer, key, source)
         except UNREADABLE_ERRORS:
-            # `unread` has the reason.
+            # `unread` already contains the reason.
             return
         topic = str(TopicName.parse(self._topic or parts.topic))
         sizes: dict[Position, int] = {}
@@ -254,7 +260,8 @@ class _SourceReader:
             self.found.unknown.append(f"{name}: which {stats.delayed_messages} entries are delayed")
         ack_sets = stats.batch_deleted or {}
         for position, words in ack_sets.items():
-            # A dump does not show the messages after the last unacknowledged one.
+            # A dump does not contain the size of a batch. The last unacknowledged message gives a minimum of
+            # the size.
             sizes[position] = max(from_words(words).bit_length(), sizes.get(position, 2))
         shown = object_of(object_of(topic_stats, "subscriptions"), stats.subscription)
         try:
@@ -366,7 +373,7 @@ class _SourceReader:
             self._put(str(TopicName.parse(name)), made)
 
     def _put(self, name: str, made: LoadedTopic) -> None:
-        """Add a topic; merge it with the same topic of another source."""
+        """Add a topic. If another source already contained the topic, merge both."""
         before = self.found.topics.get(name)
         if before is None:
             self.found.topics[name] = made
@@ -376,7 +383,7 @@ class _SourceReader:
             known = before.ledgers.get(ledger_id, (0, 0))
             before.ledgers[ledger_id] = max(known[0], count), max(known[1], size)
         sizes = before.known.batch_sizes
-        # The ack sets of each subscription show a batch up to its last unacknowledged message.
+        # Each subscription's ack set gives a minimum of the batch size. Keep the greatest one.
         more = {each: max(size, sizes.get(each, 0)) for each, size in made.known.batch_sizes.items()}
         before.known = KnownEntries(
             entries={**before.known.entries, **made.known.entries},
@@ -390,14 +397,14 @@ def _type(name: str | None) -> SubscriptionType:
     try:
         return SubscriptionType(name or "")
     except ValueError:
-        # A broker reports no type before the first consumer, which sets the type.
+        # A broker reports no type before the first consumer subscribes. That consumer then sets the type.
         return SubscriptionType.EXCLUSIVE
 
 
 def _delays(source: Subscription) -> Iterator[tuple[Position, int]]:
     """Yield the delayed positions with their delivery times.
 
-    They are read from a copy, because reading removes them.
+    The times are taken from a copy of the tracker, because the tracker removes the positions that it returns.
     """
     tracker = copy.deepcopy(source.delayed)
     if tracker is not None:

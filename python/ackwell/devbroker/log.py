@@ -1,4 +1,4 @@
-"""A topic's log: its entries by ledger, and the ledger directory that cursors read."""
+"""The log of a topic: its entries by ledger, and the directory of its ledgers that cursors use."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 class Log:
     """The entries of one topic.
 
-    As in a Pulsar broker, a ledger with `entries_per_ledger` entries is closed, and the next entry opens the
-    next ledger. A ledger that takes a considerable part of the free memory is closed, too, because only
-    closed ledgers can be deleted. Ledger ids increase. If `is_open`, the last of `ledgers` is the open
-    ledger.
+    When a ledger has `entries_per_ledger` entries, the next entry closes it and opens the next ledger, as in
+    a Pulsar broker. A ledger that takes a considerable part of the free memory is closed, too, because only
+    closed ledgers can be deleted. Ledger ids increase.
+
+    `ledgers` are existing ledgers. If `is_open` is true, the last of them is the open ledger.
     """
 
     def __init__(
@@ -42,26 +43,27 @@ class Log:
         self.entries: dict[int, Ledger] = dict(ledgers or {})
         self.ledgers = Ledgers({ledger_id: len(entries) for ledger_id, entries in self.entries.items()})
         self.delays = any(map(_delays, self.entries.values()))
-        """Whether any entry is delayed."""
+        """Whether any entry has a delivery time."""
         self.sizes = {ledger_id: _bytes_of(entries)[0] for ledger_id, entries in self.entries.items()}
-        """The bytes of each ledger."""
+        """The size of each ledger in bytes, by ledger id."""
         self._begun_ms = self._opened_ms = shared.clock.now_ms()
         self._closed_ms = {
             ledger_id: _last_published_ms(entries) for ledger_id, entries in self.entries.items()
         }
-        """The time at which each ledger was closed; for a loaded ledger, its last publish time."""
+        """The time at which each closed ledger was closed. For a ledger that was loaded, it is the publish
+        time of its last entry."""
         self.held_bytes = sum(_bytes_of(entries)[1] for entries in self.entries.values())
-        """The bytes in memory."""
+        """The number of bytes of the entries that are in memory."""
         self.last_confirmed: Position | None = None
-        """The last published entry, even if its ledger is deleted; None if unknown."""
+        """The position of the last published entry, even if its ledger is deleted. None if it is unknown."""
         self.rolled = False
-        """Whether the last entry closed a full ledger and opened the next."""
+        """Whether the last `append` closed a full ledger and opened the next one."""
         self.largest_entry_bytes = max(map(_largest_bytes, self.entries.values()), default=0)
-        """An upper bound of the bytes of the largest entry."""
+        """An upper bound of the size in bytes of the largest entry."""
         self._open: Ledger = []
         self._open_id = -1
         self._open_bytes = 0
-        """The bytes that were appended to the open ledger."""
+        """The number of bytes that were appended to the open ledger since it was opened."""
         if is_open and self.entries:
             self._open_id, self._open = max(self.entries.items(), key=lambda each: each[0])
             self.ledgers.grow(self._open_id, len(self._open))
@@ -94,11 +96,11 @@ class Log:
         return position
 
     def read(self, ledger_id: int, entry_id: int) -> LogEntry:
-        """Return an entry; `KeyError` or `IndexError` if it does not exist."""
+        """Return the entry at a position. `KeyError` or `IndexError` if the entry does not exist."""
         return self.entries[ledger_id][entry_id]
 
     def roll(self) -> None:
-        """Close the open ledger and open the next one, unless the open ledger is empty."""
+        """Close the open ledger and open the next one. Do nothing if the open ledger has no entries."""
         if self._open_id >= 0 and not self._open:
             return
         if self._open_id >= 0:
@@ -110,7 +112,7 @@ class Log:
         self.ledgers.add(self._open_id)
 
     def roll_if_old(self) -> None:
-        """Call `roll` if the open ledger has reached the maximum age of a ledger."""
+        """Close the open ledger and open the next one, if the open ledger has reached the maximum age."""
         if self._shared.clock.now_ms() - self._opened_ms >= self._shared.settings.ledger_rollover_ms:
             self.roll()
 
@@ -119,14 +121,18 @@ class Log:
         return self._closed_ms.get(ledger_id)
 
     def created_ms(self, ledger_id: int) -> int:
-        """Return the time at which a ledger was opened: the time at which the previous one was closed."""
+        """Return the time at which a ledger was opened.
+
+        It is the time at which the previous one was closed.
+        """
         earlier = [closed_ms for each, closed_ms in self._closed_ms.items() if each < ledger_id]
         return max(earlier, default=self._begun_ms)
 
     def first_retained(self, before: int, kept: Retention) -> int:
-        """Return the id of the first ledger that the retention keeps, at most `before`.
+        """Return the id of the first ledger that the retention policy `kept` keeps.
 
-        All ledgers with ids below `before` are consumed.
+        Only the ledgers with ids below `before` are consumed. The result is `before` if the policy keeps none
+        of them.
         """
         rest_bytes, now_ms = self.nbytes, self._shared.clock.now_ms()
         for ledger_id, size_bytes in self.sizes.items():
@@ -138,7 +144,7 @@ class Log:
         return before
 
     def trim_before(self, ledger_id: int) -> bool:
-        """Delete the closed ledgers with ids below `ledger_id`; return whether any ledger was deleted."""
+        """Delete the closed ledgers with ids below `ledger_id`. Return whether any ledger was deleted."""
         ledger_id = min(ledger_id, self._open_id)
         gone = [each for each in self.entries if each < ledger_id]
         for each in gone:
@@ -154,19 +160,20 @@ class Log:
 
     @property
     def last_position(self) -> Position:
-        """The position of the last entry; in an empty topic, the position before the first entry."""
+        """The position of the last entry. In a log without entries, the position before the first entry."""
         return self.ledgers.last_position or Position(self._open_id, -1)
 
     @property
     def end(self) -> Position:
-        """The last position in the open ledger; its entry id is -1 if this ledger is empty."""
+        """The position of the last entry in the open ledger. Its entry id is -1 if this ledger is empty."""
         return Position(self._open_id, len(self._open) - 1)
 
     def first_published_at(self, time_ms: int) -> Position:
-        """Return the first entry published at or after a time, else the end. O(log entries).
+        """Return the position of the first entry that was published at or after a time.
 
-        Publish times come from producers and may be out of order. In that case, the binary search may find
-        another entry than the first, as in a Pulsar broker.
+        Without such an entry, return the position that the next entry gets. O(log entries). Publish times
+        come from producers and may be out of order. In that case, the binary search may find a later entry
+        than the first one, as in a Pulsar broker.
         """
         positions = [(ledger_id, entries) for ledger_id, entries in self.entries.items() if len(entries)]
         low, high = 0, sum(len(entries) for _, entries in positions)
@@ -182,7 +189,7 @@ class Log:
 
     @property
     def nbytes(self) -> int:
-        """The number of bytes of all entries."""
+        """The number of bytes of all entries of the log."""
         return sum(self.sizes.values())
 
 
@@ -203,7 +210,7 @@ def _last_published_ms(entries: Ledger) -> int:
 
 
 def _bytes_of(entries: Ledger) -> tuple[int, int]:
-    """Return the size of a ledger, and the size of its part in memory, in bytes."""
+    """Return two sizes in bytes: of the whole ledger, and of those entries that are in memory."""
     if isinstance(entries, LoadedLedger):
         return entries.size_bytes, entries.held_bytes
     size = sum(len(entry.data) for entry in entries)

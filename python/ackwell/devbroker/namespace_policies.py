@@ -1,8 +1,8 @@
-"""The policies of namespaces and topics as one table, and the rules that the dev broker derives from them.
+"""The policies of namespaces and topics in one table, and the rules of the dev broker for them.
 
-`policies.json` has one line per policy. A policy is stored in the form of Pulsar's JSON. The dev broker
-applies an `enforced` policy; it stores, returns and deletes the others. A topic's policy has priority over
-the policy of its namespace.
+`policies.json` has one line per policy. The broker stores the value of a policy in Pulsar's JSON form. It
+applies the policies that are `enforced`. All other policies are only stored, returned and deleted. The policy
+of a topic has priority over the policy of its namespace.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ HOLD: Final = "producer_request_hold"
 EXCEPTION: Final = "producer_exception"
 EVICTION: Final = "consumer_backlog_eviction"
 QUOTA_ACTIONS: Final = (HOLD, EXCEPTION, EVICTION)
-"""The policies of a backlog quota: the first two refuse producers, the third acknowledges entries."""
+"""The actions of a backlog quota. The first two refuse producers. The third acknowledges entries."""
 
 NO_PERMISSIONS: Final[dict[str, dict[str, Any]]] = {
     "namespace_auth": {},
@@ -37,31 +37,32 @@ NO_PERMISSIONS: Final[dict[str, dict[str, Any]]] = {
 }
 
 AGES_CHECKED_MS: Final = 300_000
-"""Brokers expire old messages every five minutes (`messageExpiryCheckIntervalInMinutes`)."""
+"""The time between two checks for expired messages: five minutes (`messageExpiryCheckIntervalInMinutes`)."""
 
 
 class NamespacePolicy(NamedTuple):
-    """One policy: its paths, its field of the namespace's JSON, its effect and its JSON type."""
+    """One policy: its paths in the admin API, its field in Pulsar's JSON, its effect and its JSON type."""
 
     name: str
-    """The path after the namespace, empty for a policy of topics only."""
+    """The part of the admin path after the namespace. It is empty for a policy that only topics have."""
     topic: str
-    """The path after the topic, empty for a policy of namespaces only."""
+    """The part of the admin path after the topic. It is empty for a policy that only namespaces have."""
     field: str
-    """The field of the namespace's policies in Pulsar's JSON."""
+    """The name of the field for this policy in Pulsar's JSON of all policies of a namespace."""
     enforced: bool
     per_cluster: bool
-    """Whether Pulsar's JSON has a value for each cluster."""
+    """Whether the field in Pulsar's JSON is a map from cluster to value."""
     unset: Any
-    """The answer of a namespace without the policy."""
+    """The answer for a namespace that does not have the policy."""
     applied: Any
-    """The value of a standalone Pulsar broker for a topic without the policy."""
+    """The value that a standalone Pulsar broker applies to a topic, if neither the topic nor its namespace
+    has the policy."""
     example: Any
-    """The JSON type, as a value with the default of each field; None for any type."""
+    """A value that shows the JSON type, with the default of each field. None permits any type."""
     least: int | None
-    """The minimum of a number."""
+    """The minimum, if the value is a number."""
     choices: Sequence[str]
-    """The permitted texts."""
+    """The permitted values, if the value is one of several texts."""
 
 
 _TABLE: Final = (files("ackwell.devbroker") / "policies.json").read_text(encoding="ascii")
@@ -72,7 +73,7 @@ OF_TOPICS: Final = {each.topic: each for each in POLICIES if each.topic}
 
 RETENTION: Final = OF_NAMESPACES["retention"]
 TTL: Final = OF_NAMESPACES["messageTTL"]
-"""The seconds after which a message counts as acknowledged; 0 for never."""
+"""The seconds after which a message expires, that is, counts as acknowledged. 0 means never."""
 DEDUPLICATION: Final = OF_NAMESPACES["deduplication"]
 COMPATIBILITY: Final = OF_NAMESPACES["schemaCompatibilityStrategy"]
 PER_CONSUMER: Final = OF_NAMESPACES["maxUnackedMessagesPerConsumer"]
@@ -84,7 +85,7 @@ MAX_SUBSCRIPTIONS: Final = OF_NAMESPACES["maxSubscriptionsPerTopic"]
 AUTO_TOPICS: Final = OF_NAMESPACES["autoTopicCreation"]
 TYPES: Final = OF_NAMESPACES["subscriptionTypesEnabled"]
 BACKLOG_QUOTA: Final = OF_NAMESPACES["backlogQuota"]
-"""The quotas by type; a request sets one type."""
+"""The backlog quotas by quota type. A request sets the quota of one type."""
 COMPACTION: Final = OF_NAMESPACES["compactionThreshold"]
 DELAYED: Final = OF_NAMESPACES["delayedDelivery"]
 DISPATCH_RATE: Final = OF_NAMESPACES["dispatchRate"]
@@ -96,12 +97,12 @@ RESOURCE_GROUP: Final = OF_NAMESPACES["resourcegroup"]
 
 CLUSTER: Final = "standalone"
 BUNDLES: Final = ("0x00000000", "0x40000000", "0x80000000", "0xc0000000", "0xffffffff")
-"""The bounds of the four bundles of a namespace."""
+"""The bounds of the hash ranges of a namespace's four bundles."""
 BUNDLE_NAMES: Final = tuple(f"{low}_{high}" for low, high in pairwise(BUNDLES))
 
 
 class RefusedPolicyError(ValueError):
-    """The error for a value that a Pulsar broker refuses; `is_shape` is true for a wrong JSON type."""
+    """The error for a value that a Pulsar broker refuses. `is_shape` is true if the JSON type is wrong."""
 
     def __init__(self, message: str, *, is_shape: bool = False) -> None:
         super().__init__(message)
@@ -109,7 +110,10 @@ class RefusedPolicyError(ValueError):
 
 
 def checked(policy: NamespacePolicy, value: Any) -> Any:
-    """Return a value in Pulsar's JSON form, or None to remove the policy. Raises `RefusedPolicyError`."""
+    """Return the value of a policy in Pulsar's JSON form. None means that the policy is removed.
+
+    Raises `RefusedPolicyError` for a value that a Pulsar broker refuses.
+    """
     name = policy.name or policy.topic
     if value is None:
         return None
@@ -119,7 +123,7 @@ def checked(policy: NamespacePolicy, value: Any) -> Any:
     if policy.least is not None and value < policy.least:
         raise RefusedPolicyError(_REFUSALS.get(name, f"{name} must be {policy.least} or more"))
     if policy.choices and isinstance(value, str):
-        # A Pulsar broker reads an unknown text as null.
+        # A Pulsar broker reads a text that is not one of the choices as null.
         return value if value in policy.choices else None
     if policy.choices and not set(value) <= set(policy.choices):
         raise RefusedPolicyError(f"{name} is a list of {', '.join(policy.choices)}", is_shape=True)
@@ -129,11 +133,11 @@ def checked(policy: NamespacePolicy, value: Any) -> Any:
 
 
 _REFUSALS: Final = {"subscriptionExpirationTime": "Invalid value for subscription expiration time"}
-"""The errors of a Pulsar broker that clients compare."""
+"""Error messages that must equal those of a Pulsar broker, because clients compare them."""
 
 
 def applied_default(policy: NamespacePolicy, settings: DevBrokerSettings) -> Any:
-    """Return the value that applies if neither the topic nor its namespace has the policy."""
+    """Return the value of a policy that applies if neither the topic nor its namespace has the policy."""
     match policy.topic:
         case "delayedDelivery":
             return {
@@ -151,9 +155,9 @@ def applied_default(policy: NamespacePolicy, settings: DevBrokerSettings) -> Any
 
 
 def _shaped(name: str, example: Any, value: Any) -> Any:  # noqa: C901 - one case for each JSON type
-    """Convert a JSON value to the types of an example value.
+    """Convert a JSON value to the JSON type that `example` shows.
 
-    A missing field gets the value of the example. A text of digits is accepted for a number.
+    A missing field gets its value from `example`. A text of digits is accepted as a number.
     """
     match example, value:
         case None, _:
@@ -194,7 +198,7 @@ def _checked_quota(value: Any) -> dict[str, Any]:
     )
     if quota["policy"] not in QUOTA_ACTIONS:
         raise RefusedPolicyError(f"the attribute policy is one of {', '.join(QUOTA_ACTIONS)}", is_shape=True)
-    # Older clients name the size `limit`, and the Go client sends both.
+    # Older clients call the size `limit`. The Go client sends both names.
     size = quota["limit"] if value.get("limitSize") is None else quota["limitSize"]
     return quota | {"limit": size, "limitSize": size}
 
@@ -245,11 +249,15 @@ _CHECKS: Final[dict[str, Callable[[Any], None]]] = {
     PERSISTENCE.name: _check_quorums,
     RETENTION.name: _check_retention,
 }
-"""Maps a policy to a further check of a value that has the right JSON type."""
+"""Maps the name of a policy to a further check. The check gets a value that already has the right JSON
+type."""
 
 
 def namespace_json(stored: dict[str, Any]) -> dict[str, Any]:
-    """Return the policies of a namespace as Pulsar's JSON, with defaults for policies that are not stored."""
+    """Return all policies of a namespace in Pulsar's JSON form.
+
+    Policies that are not stored have defaults.
+    """
     known: dict[str, Any] = {
         "auth_policies": NO_PERMISSIONS,
         "bundles": {"boundaries": list(BUNDLES), "numBundles": len(BUNDLES) - 1},
@@ -261,19 +269,22 @@ def namespace_json(stored: dict[str, Any]) -> dict[str, Any]:
     for each in POLICIES:
         if each.field and (each.unset is not None or each.per_cluster):
             known[each.field] = {} if each.per_cluster else each.unset
-    # Pulsar leaves these two out.
+    # Pulsar omits these two fields.
     del known["max_topics_per_namespace"], known["dispatcherPauseOnAckStatePersistentEnabled"]
     for field, value in stored.items():
         policy = next((each for each in POLICIES if each.field == field), None)
         known[field] = {CLUSTER: value} if policy is not None and policy.per_cluster else value
     known["clusterDispatchRate"] = known[DISPATCH_RATE.field]
-    # Pulsar stores these in another place.
+    # Pulsar does not store these policies in the namespace's JSON.
     elsewhere = ("bookie_affinity", "anti_affinity", "offload_deletion_lag_ms")
     return {name: value for name, value in known.items() if name not in elsewhere}
 
 
 def from_namespace_json(given: dict[str, Any]) -> dict[str, Any]:
-    """Return the policies in Pulsar's JSON for a new namespace; ignore empty and unknown fields."""
+    """Return the policies to store for a new namespace, from Pulsar's JSON form.
+
+    Empty fields and unknown fields are ignored.
+    """
     stored: dict[str, Any] = {}
     for each in POLICIES:
         value = given.get(each.field)
@@ -287,31 +298,37 @@ def from_namespace_json(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def rate_of(subscription: str) -> str:
-    """Return the name under which a topic stores the dispatch rate of one subscription."""
+    """Return the key under which a topic stores the dispatch rate of one subscription."""
     return f"dispatchRate of {subscription}"
 
 
 class Retention(NamedTuple):
-    """The maximum age and bytes of consumed ledgers that are kept; -1 for no limit."""
+    """The limits of the age and of the total size of consumed ledgers that are kept. -1 means no limit."""
 
     time_ms: int
     size_bytes: int
 
     @classmethod
     def of(cls, policy: Any) -> Self:
-        """Return the retention of a policy; without a policy, no consumed ledger is kept."""
+        """Return the retention that a policy describes. Without a policy, no consumed ledger is kept."""
         minutes, size_mb = (policy.get(name, 0) for name in RETENTION.example) if policy else (0, 0)
         return cls(minutes if minutes < 0 else 60_000 * minutes, size_mb if size_mb < 0 else MB * size_mb)
 
     def deletes(self, age_ms: int, rest_bytes: int) -> bool:
-        """Return whether to delete a consumed ledger, by its age and the total size of all later ledgers."""
+        """Return whether to delete a consumed ledger.
+
+        `age_ms` is the time since the ledger was closed. `rest_bytes` is the total size of all later ledgers.
+        """
         return 0 <= self.time_ms < age_ms or 0 <= self.size_bytes <= rest_bytes
 
 
 def unacked_limits(
     settings: SubscriptionSettings, per_consumer: Any, per_subscription: Any
 ) -> tuple[int, int]:
-    """Return the limits of unacknowledged messages per consumer and per subscription; 0 for no limit."""
+    """Return the maximum unacknowledged messages of a consumer and of a subscription; 0 for no limit.
+
+    A policy replaces the value of the setting. None means that no policy is set.
+    """
     return (
         settings.max_unacked_per_consumer if per_consumer is None else per_consumer,
         settings.max_unacked_per_subscription if per_subscription is None else per_subscription,

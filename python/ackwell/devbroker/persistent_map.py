@@ -1,8 +1,8 @@
-"""The facts that survive a restart of the broker.
+"""Dictionaries for the facts of a broker, which survive a restart.
 
-A `PersistentMap` is a dictionary that writes every change to the broker's file. Entries and cursors are not
-facts: a log appends its entries to the file, and `Shared.changed` schedules the save of a cursor. All changes
-are committed before the answers to the commands are sent (`Shared.run_woken`).
+A `PersistentMap` is a dictionary that writes every change to the broker's file. It is used only for facts: a
+log writes its entries to the file itself, and `Shared.changed` schedules the save of a cursor. The broker
+commits all changes before it sends the answers to the commands (`Shared.run_woken`).
 """
 
 from __future__ import annotations
@@ -32,14 +32,15 @@ PERSISTENT_ATTRIBUTES: Final = {
     "Topic": {"subscriptions"},
     "TopicSubscription": {"subscription", "properties"},
 }
-"""Maps a class to its attributes that survive a restart; a test compares them with the classes."""
+"""Maps the name of a class to those of its attributes that survive a restart. A test compares the names with
+the classes."""
 
 
 class PersistentMap(dict[str, V]):
-    """A dictionary of one kind of fact. Values are JSON values; replace them, do not mutate them.
+    """A dictionary of one kind of fact. Values are JSON values. To change a value, assign a new one.
 
-    `scope` is the topic of the facts; it is empty for facts about the broker. Without a file, the facts are
-    in memory only.
+    `scope` is the topic that the facts describe. It is empty for facts about the broker. Without a file, the
+    facts are only in memory.
     """
 
     def __init__(self, file: BrokerFile | None, kind: str, scope: str = "") -> None:
@@ -59,14 +60,14 @@ class PersistentMap(dict[str, V]):
             self._file.delete(self._kind, self._scope, name)
 
     def pop(self, name: str, *default: Any) -> Any:
-        """Remove a fact and return its value; if it is missing, return the default or raise `KeyError`."""
+        """Remove a fact and return its value. If it is missing, return the default or raise `KeyError`."""
         if name not in self and default:
             return default[0]
         value = self[name]
         del self[name]
         return value
 
-    # The methods of `dict` would bypass the methods above.
+    # The inherited methods of `dict` would not call the methods above, so their changes would not be saved.
     popitem = MutableMapping.popitem
     setdefault = MutableMapping.setdefault
     update = MutableMapping.update

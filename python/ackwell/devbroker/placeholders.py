@@ -1,7 +1,7 @@
-"""The entries of a loaded ledger: entries with known bytes, and placeholders for all others.
+"""The entries of a loaded ledger. An entry whose payload is unknown is a placeholder.
 
-A dump lists entries without their payloads. A `Placeholder` creates its bytes when they are read, so a
-ledger of millions of entries takes only the memory of its known entries.
+A dump contains the number of entries, but not their payloads. A `Placeholder` creates its bytes when they are
+read. A ledger of millions of entries therefore takes only the memory of the entries whose bytes are known.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from ackwell.protocol.batches import write_batch
 from ackwell.protocol.payload import write_payload
 
 PLACEHOLDER: Final = "ackwell-placeholder"
-"""The property of a placeholder's messages, and the name of their producer."""
+"""The name of the property that marks the messages of a placeholder. It is also the name of their
+producer."""
 
 
 class Placeholder(LogEntry):
-    """An entry without a payload: its position is known, and perhaps its batch size and delivery time."""
+    """An entry whose payload is unknown. Its position is known; its batch size and delivery time may be."""
 
     __slots__ = ("position",)
 
@@ -37,7 +38,10 @@ class Placeholder(LogEntry):
 
     @property
     def data(self) -> bytes:  # type: ignore[override] # created when it is read
-        """The encoded entry: a message or a batch with properties that identify it as a placeholder."""
+        """The encoded entry: a message or a batch.
+
+        Each message has a property that marks it as a placeholder.
+        """
         about = [messages.KeyValue(key=PLACEHOLDER, value=str(self.position))]
         body = f"placeholder for {self.position}: its payload was not recorded".encode()
         metadata = messages.MessageMetadata(
@@ -55,19 +59,19 @@ class Placeholder(LogEntry):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownEntries:
-    """The known properties of the entries of a topic, by position."""
+    """The properties of single entries of a topic that the sources contain, by position."""
 
     entries: Mapping[Position, LogEntry] = field(default_factory=dict)
     batch_sizes: Mapping[Position, int] = field(default_factory=dict)
     deliver_at_ms: Mapping[Position, int] = field(default_factory=dict)
     publish_ms: int
-    """The publish time of entries whose publish time is unknown."""
+    """The publish time of all entries for which no source has a publish time."""
 
 
 class LoadedLedger(Sequence[LogEntry]):
     """The `count` loaded entries of one ledger, followed by the entries that are published later.
 
-    `size_bytes` is the size of the loaded entries, as reported by their broker.
+    `size_bytes` is the total size of the loaded entries, as their broker reported it.
     """
 
     def __init__(self, ledger_id: int, count: int, known: KnownEntries, size_bytes: int = 0) -> None:
@@ -78,11 +82,11 @@ class LoadedLedger(Sequence[LogEntry]):
         self.held_bytes = sum(
             len(entry.data) for position, entry in known.entries.items() if position.ledger_id == ledger_id
         )
-        """The bytes in memory: the bytes of the known entries."""
+        """The number of bytes in memory: the size of those entries whose bytes are known."""
         self.largest_entry_bytes = max((len(entry.data) for entry in known.entries.values()), default=0)
-        """An upper bound of the bytes of the largest known entry."""
+        """An upper bound of the size of the largest entry whose bytes are known."""
         self.delays = bool(known.deliver_at_ms) or any(each.deliver_at_ms for each in known.entries.values())
-        """Whether any entry of the topic is delayed."""
+        """Whether any entry of the topic has a delivery time. It may be in another ledger."""
         self.size_bytes = max(size_bytes, self.held_bytes)
 
     def __len__(self) -> int:
@@ -109,7 +113,7 @@ class LoadedLedger(Sequence[LogEntry]):
         return map(self.__getitem__, range(len(self)))
 
     def append(self, entry: LogEntry) -> None:
-        """Append a published entry."""
+        """Append an entry that was published after the load."""
         self._later.append(entry)
         self.held_bytes += len(entry.data)
         self.size_bytes += len(entry.data)

@@ -1,4 +1,4 @@
-"""Ports that accept connections of one protocol, plain or with TLS."""
+"""Ports that accept connections of one protocol, with or without TLS."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ACCEPTING_STEPS: Final = 5
-"""Iterations of the event loop within which an accepted connection becomes a protocol object."""
+"""The number of event-loop iterations after which every accepted connection has a protocol object."""
 
 
 class Ports:
-    """The open ports of one protocol; `make` returns the `asyncio` protocol object of a new connection."""
+    """The open ports of one protocol. `make` creates the `asyncio` protocol object for a new connection."""
 
     def __init__(self, make: Callable[[], asyncio.BaseProtocol]) -> None:
         self._make = make
         self._servers: list[asyncio.Server] = []
 
     async def open(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:
-        """Listen on a port and return its number. Port 0 selects a free port."""
+        """Listen on a port and return its number. For port 0, the system selects a free port."""
         loop = asyncio.get_running_loop()
         server = await loop.create_server(self._make, host, port, ssl=tls, reuse_address=True)
         self._servers.append(server)
@@ -36,9 +36,9 @@ class Ports:
         self._servers.clear()
 
     async def stop_accepting(self) -> None:
-        """Accept no further connections, and wait until all accepted ones have a protocol object.
+        """Accept no further connections. Wait until all accepted connections have a protocol object.
 
-        An accepted connection without a protocol object would stay open after the server is closed.
+        Otherwise, a connection without a protocol object would stay open after the server is closed.
         """
         loop = asyncio.get_running_loop()
         for each in [each for server in self._servers for each in server.sockets]:
@@ -48,7 +48,7 @@ class Ports:
             await asyncio.sleep(0)
 
     async def wait_closed(self) -> None:
-        """Stop listening, and return when every connection is closed."""
+        """Stop listening, and wait until every connection is closed."""
         servers = list(self._servers)
         self.close()
         for server in servers:

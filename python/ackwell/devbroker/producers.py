@@ -1,4 +1,7 @@
-"""The producers of a topic: names, access modes, and the sequence ids that deduplication compares."""
+"""The producers of a topic: their names, their access modes, and their last sequence ids.
+
+Deduplication compares the sequence id of a message with the last one of its producer.
+"""
 
 from __future__ import annotations
 
@@ -21,17 +24,17 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Producer:
-    """One producer of one connection."""
+    """One producer, which belongs to one connection."""
 
     connection: ClientConnection
     producer_id: int
     name: str
     topic: str
-    """The full name of its topic."""
+    """The full name of the topic to which it publishes."""
     access_mode: AccessMode
     epoch: int
     request_id: int
-    """The request of the PRODUCER command, which is answered when the producer may send."""
+    """The request id of the PRODUCER command. This request is answered when the producer may send."""
     user_named: bool
     topic_epoch: int | None
     metadata: dict[str, str]
@@ -42,7 +45,7 @@ class Producer:
 
 
 class Producers:
-    """The producers of a topic: those that may send and those that wait."""
+    """The producers of a topic. Some may send, and others wait for exclusive access."""
 
     def __init__(self, content: TopicContent) -> None:
         self._content = content
@@ -50,10 +53,13 @@ class Producers:
         self._waiting: deque[Producer] = deque()
         self._exclusive: Producer | None = None
         self.last_sequence_ids = PersistentMap[int](content.file, "sequence", content.full_name)
-        """The highest sequence id of each producer name, for deduplication."""
+        """Maps the name of a producer to its highest sequence id, for deduplication."""
 
     def join(self, producer: Producer) -> None:
-        """Admit a producer or add it to the waiting ones; `CommandRefusedError` if the broker refuses it."""
+        """Admit a producer, or let it wait for exclusive access.
+
+        Raises `CommandRefusedError` if a Pulsar broker refuses the producer.
+        """
         self._replace_known(producer)
         content = self._content
         content.shared.check_limit(content.name, MAX_PRODUCERS, len(self.by_name), "producers")
@@ -77,7 +83,7 @@ class Producers:
         self._admit(producer)
 
     def leave(self, producer: Producer) -> None:
-        """Remove a producer, and admit the next waiting one."""
+        """Remove a producer. If no other producer is left, admit the next one that waits."""
         if producer in self._waiting:
             self._waiting.remove(producer)
         if self.by_name.get(producer.name) is producer:
@@ -90,7 +96,7 @@ class Producers:
             following.connection.send_ready(following, self.last_sequence_id(following.name))
 
     def _fence(self, name: str) -> None:
-        """Refuse the waiting producers with an error after which their clients do not open them again."""
+        """Refuse all waiting producers. With this error, their clients do not open them again."""
         waiting, self._waiting = self._waiting, deque()
         for each in waiting:
             each.connection.producers.pop(each.producer_id, None)
@@ -98,7 +104,7 @@ class Producers:
             each.connection.send_error(each, refusal)
 
     def close_all(self) -> None:
-        """Close every producer, including the waiting ones."""
+        """Close every producer, including those that wait."""
         closed = [*self.by_name.values(), *self._waiting]
         self._waiting.clear()
         self.by_name.clear()
@@ -107,15 +113,18 @@ class Producers:
             each.connection.close_producer(each)
 
     def last_sequence_id(self, name: str) -> int:
-        """Return the highest stored sequence id of a producer; -1 if the topic does not deduplicate."""
+        """Return the highest sequence id of a producer.
+
+        -1 if none is stored or the topic does not deduplicate.
+        """
         return self.last_sequence_ids.get(name, -1) if self.deduplicates() else -1
 
     def is_duplicate(self, name: str, sequence_id: int) -> bool:
-        """Return whether a message with this sequence id is already stored."""
+        """Return whether the topic has already stored a message with this sequence id of the producer."""
         return sequence_id <= self.last_sequence_ids.get(name, -1)
 
     def deduplicates(self) -> bool:
-        """Return whether the topic drops messages that are already stored."""
+        """Return whether the topic drops messages that it has already stored."""
         content = self._content
         shared = content.shared
         if not (
@@ -125,7 +134,10 @@ class Producers:
         return shared.deduplicates(content.name)
 
     def _replace_known(self, producer: Producer) -> None:
-        """Remove an older producer of the same name if its client reconnected; otherwise refuse the name."""
+        """Remove an older producer with the same name, if its client reconnected.
+
+        If another client uses the name, raise `CommandRefusedError`.
+        """
         known = self.by_name.get(producer.name)
         if known is None:
             return

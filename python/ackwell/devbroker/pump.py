@@ -1,8 +1,8 @@
 """The pump: sends the entries of a subscription to its consumers' connections.
 
-It reads the positions that the subscription requests, passes the properties of their entries to the
-subscription, and writes each entry to the consumer that the subscription selects. The subscription makes
-every dispatch decision.
+The subscription makes every dispatch decision: it returns the positions to read, and it selects a consumer
+for each entry. The pump reads the entries, gives their batch sizes, key hashes and delivery times to the
+subscription, and writes each entry to the connection of the selected consumer.
 """
 
 from __future__ import annotations
@@ -25,18 +25,22 @@ if TYPE_CHECKING:
     from ackwell.subscription.consumer import ConsumerKey
 
 READ_MAX: Final = 1_000
-"""Entries read at a time: the default size of a consumer's queue."""
+"""The maximum number of entries that are read at a time: the default queue size of a consumer."""
 
 READ_BYTES_MAX: Final = 5 << 20
-"""Bytes read at a time (`dispatcherMaxReadSizeBytes`), but at least one entry."""
+"""The maximum number of bytes that are read at a time (`dispatcherMaxReadSizeBytes`). At least one entry is
+read."""
 
 
 def deliver(source: TopicSubscription) -> None:
-    """Deliver all deliverable entries, and schedule a wake-up for the next delayed one."""
+    """Deliver all deliverable entries.
+
+    Schedule a wake-up for the time at which the next delayed entry is due.
+    """
     if not source.is_in_failover_delay:
         _pump(source)
     if not source.content.name.persistent:
-        # A non-persistent topic neither stores nor redelivers entries.
+        # A non-persistent topic does not store entries. An entry that was not sent to a consumer is lost.
         source.subscription.clear_backlog()
         return
     if source.content.facts and source.content.terminated:
@@ -47,7 +51,7 @@ def deliver(source: TopicSubscription) -> None:
 
 
 def _pump(source: TopicSubscription) -> None:
-    """Deliver all entries that are deliverable now."""
+    """Deliver all entries that can be delivered now."""
     before: tuple[object, ...] | None = None
     while source.consumers and all(each.connection.writable for each in source.consumers.values()):
         limit = max(min(READ_MAX, source.subscription.permits), 1)
@@ -69,9 +73,10 @@ def _pump(source: TopicSubscription) -> None:
 
 
 def _permits(source: TopicSubscription, limit: int) -> tuple[int, int]:
-    """Return the numbers of entries and bytes that the dispatch rates permit, at most `limit` entries.
+    """Return the maximum numbers of entries and bytes that the dispatch rates permit now.
 
-    If a number is 0, schedule a wake-up for the time at which the rates permit an entry.
+    The number of entries is at most `limit`. If one of the numbers is 0, a wake-up is scheduled for the time
+    at which the rates permit an entry again.
     """
     max_bytes = READ_BYTES_MAX
     for each in source.throttles:
@@ -86,9 +91,10 @@ def _permits(source: TopicSubscription, limit: int) -> tuple[int, int]:
 def _read(
     source: TopicSubscription, limit: int, max_bytes: int
 ) -> tuple[list[tuple[int, int]], list[LogEntry]] | None:
-    """Read the next positions and entries, up to the first entry of an open transaction.
+    """Return the next positions to deliver and their entries, up to the first open transaction.
 
-    If some of them are undeliverable, acknowledge these and return None; the caller reads again.
+    If some of these entries are never delivered, acknowledge them and return None. The caller then calls this
+    function again.
     """
     content = source.content
     ledger_ids, entry_ids = source.subscription.next_reads_many(limit, content.clock.now_ms())
@@ -107,7 +113,7 @@ def _read(
 
 
 def _count_within(entries: list[LogEntry], max_bytes: int) -> int:
-    """Return how many of the first entries have at most `max_bytes` in total, but at least 1."""
+    """Return the number of entries from the start whose total size is at most `max_bytes`; at least 1."""
     total = 0
     for count, entry in enumerate(entries):
         total += len(entry.data)
@@ -117,7 +123,7 @@ def _count_within(entries: list[LogEntry], max_bytes: int) -> int:
 
 
 def _dispatch(source: TopicSubscription, positions: list[tuple[int, int]], entries: list[LogEntry]) -> bool:
-    """Dispatch entries to the consumers that the subscription selects; return whether any was sent."""
+    """Dispatch entries to the consumers that the subscription selects. Return whether any entry was sent."""
     subscription, now_ms = source.subscription, source.content.clock.now_ms()
     hashes = source.key_hashes(entries)
     deliver_at = source.delivery_times(entries)
@@ -153,7 +159,7 @@ def _dispatch(source: TopicSubscription, positions: list[tuple[int, int]], entri
 
 
 def _deliver(source: TopicSubscription, delivery: Delivery, entries: dict[tuple[int, int], LogEntry]) -> None:
-    """Write the entries of one `Delivery` to its consumer."""
+    """Write all entries of one `Delivery` to the connection of its consumer."""
     consumer = source.consumers[delivery.consumer]
     ledger_ids, entry_ids = delivery.ledger_ids.tolist(), delivery.entry_ids.tolist()
     positions = list(zip(ledger_ids, entry_ids, strict=True))
@@ -199,11 +205,14 @@ def _send(
     count: int,
     ack_set: Sequence[int],
 ) -> None:
-    """Write one entry to its consumer, unless a compacted read skips the entry."""
+    """Write one entry to the connection of its consumer.
+
+    An entry that a compacted read skips is not written.
+    """
     consumer = source.consumers[key]
     messages = from_words(ack_set).bit_count() if ack_set else entry.batch_size
     if source.reads_compacted and source.content.is_compacted_out(position):
-        # As in a Pulsar broker, the entry stays unacknowledged.
+        # The entry stays unacknowledged, as in a Pulsar broker.
         source.subscription.flow(key, messages)
         return
     _count(source, consumer, 1, messages, len(entry.data))

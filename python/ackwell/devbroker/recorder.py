@@ -1,7 +1,7 @@
-"""The recorder of the broker's events, in the event schema of `ackwell.replay`.
+"""Records the events of the broker, in the event schema of `ackwell.replay`.
 
-A single event is stored as it is. The same event for many entries is stored as one `EventRun`, which creates
-the events only when they are read.
+A single event is stored as an `Event`. Events of the same kind for many entries are stored as one `EventRun`.
+It creates the `Event` objects when they are read.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ if TYPE_CHECKING:
 
 
 EVENT_RUN_MAX: Final = 1_000
-"""The maximum number of publishes in one run. The recorder drops its oldest events run by run."""
+"""The maximum number of publishes in one `EventRun`. The recorder drops its oldest events one `EventRun` at a
+time."""
 
 
 class EventRun(NamedTuple):
-    """One kind of event for many entries, such as their publish, delivery or acknowledgment."""
+    """Events of one kind for many entries, such as the publishes or the acknowledgments of these entries."""
 
     sequence: int
     topic: str
@@ -39,7 +40,7 @@ class EventRun(NamedTuple):
     redelivery_counts: Sequence[int] | None
 
     def events(self) -> Iterator[Event]:
-        """Yield the event of each entry."""
+        """Yield one event for each entry."""
         sizes = repeat(None) if self.batch_sizes is None else self.batch_sizes
         counts = repeat(None) if self.redelivery_counts is None else self.redelivery_counts
         rows = zip(self.ledger_ids, self.entry_ids, sizes, counts)  # noqa: B905  # `repeat` is endless
@@ -59,14 +60,15 @@ class EventRun(NamedTuple):
 
 
 class Recorder:
-    """The newest events, about `max_events` of them."""
+    """Keeps the newest events, about `max_events` of them."""
 
     def __init__(self, clock: Clock, max_events: int) -> None:
         self._clock = clock
         self._max = max_events
         self._rows: deque[Event | EventRun] = deque()
         self._published: tuple[EventRun | None, list[int], list[int], list[int]] = None, [], [], []
-        """The newest run of publishes and its columns, which grow until another event is recorded."""
+        """The newest run of publishes, and its columns. Publishes are added to the columns until another
+        event is recorded."""
         self._sequence = 0
         self._forgotten = 0
 
@@ -90,7 +92,7 @@ class Recorder:
             self._forget()
 
     def record_publish(self, topic: str, position: tuple[int, int], batch_size: int) -> None:
-        """Record a publish; publishes to one topic in one millisecond form one `EventRun`."""
+        """Record a publish. Publishes to the same topic in the same millisecond form one `EventRun`."""
         self._sequence = sequence = self._sequence + 1
         now_ms = self._clock.now_ms()
         run, ledger_ids, entry_ids, sizes = self._published
@@ -126,7 +128,7 @@ class Recorder:
         batch_sizes: Sequence[int] | None = None,
         redelivery_counts: Sequence[int] | None = None,
     ) -> None:
-        """Record one kind of event for many entries."""
+        """Record the same kind of event for many entries as one `EventRun`."""
         if not ledger_ids:
             return
         self._rows.append(
@@ -153,13 +155,13 @@ class Recorder:
         self._sequence = self._forgotten = 0
 
     def events(self) -> list[Event]:
-        """Return the events in order."""
+        """Return all recorded events, in the order in which they happened."""
         return [
             event for row in self._rows for event in (row.events() if isinstance(row, EventRun) else (row,))
         ]
 
     def _forget(self) -> None:
-        """Drop the oldest rows."""
+        """Drop the oldest events until at most `max_events` are left."""
         while self._rows and self._sequence - self._forgotten > self._max:
             row = self._rows.popleft()
             self._forgotten += len(row.ledger_ids) if isinstance(row, EventRun) else 1

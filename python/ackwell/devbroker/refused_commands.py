@@ -1,4 +1,4 @@
-"""The exception that becomes a protocol error in the answer to a command."""
+"""The exception that is sent to the client as the answer to its command."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class CommandRefusedError(AckwellError):
-    """The command is answered with an error; the connection stays open."""
+    """The error that answers a command. The connection stays open."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)

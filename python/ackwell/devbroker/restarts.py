@@ -1,8 +1,9 @@
-"""The state of a subscription after a restart, by Pulsar's or ackwell's rules, and the lost acknowledgments.
+"""Computes the state of a subscription after a restart, and which acknowledgments the restart lost.
 
-By Pulsar's rules, a graceful restart writes the cursor at the close, and a crash leaves the last written
-state. Both keep only the acknowledgments within the limits of the version. Redelivery counts and delays in
-memory are lost. By ackwell's rules, every acknowledgment survives.
+The restart follows Pulsar's or ackwell's rules. By Pulsar's rules, a graceful restart writes the cursor when
+it closes the topic. After a crash, the last written state remains. In both cases, the number of
+acknowledgments that survive is limited, as in the emulated version. Redelivery counts and delays are only in
+memory, so they are lost. By ackwell's rules, every acknowledgment survives.
 """
 
 from __future__ import annotations
@@ -30,16 +31,20 @@ class SubscriptionLoss:
     """The acknowledgments of one subscription that a restart lost."""
 
     entries: PositionRangeSet
-    """The fully acknowledged entries of which some or all messages are delivered again."""
+    """The entries that were acknowledged as a whole and of which at least one message is redelivered."""
     messages: int
-    """The acknowledged messages that are delivered again."""
+    """The number of acknowledged messages that are redelivered."""
     predicted: RestartLoss
-    """The loss that `ackwell.broker.restart_loss` predicts from the state before the restart."""
+    """The loss that `ackwell.broker.restart_loss` predicted from the state before the restart."""
 
 
 @dataclass(frozen=True, slots=True)
 class RestartReport:
-    """The result of one restart: its kind, the emulated broker, and the losses by topic and subscription."""
+    """The result of one restart.
+
+    `how` is `graceful` or `crash`. `as_` is the broker whose rules decided what survives. `losses` maps topic
+    and subscription to the lost acknowledgments.
+    """
 
     how: Restart
     as_: str
@@ -47,13 +52,13 @@ class RestartReport:
 
     @property
     def messages(self) -> int:
-        """The number of acknowledged messages of all subscriptions that are redelivered."""
+        """The number of acknowledged messages that are redelivered, for all subscriptions."""
         return sum(each.messages for each in self.losses.values())
 
 
 @dataclass(frozen=True, slots=True)
 class SurvivingState:
-    """A subscription after a restart: its cursor state and the state of its cursor ledger."""
+    """The state of a subscription that survives a restart, the state of its cursor ledger, and the loss."""
 
     info: PositionInfo
     ledger: CursorLedger
@@ -66,7 +71,7 @@ RestartBehaviour = Literal["pulsar", "ackwell"]
 def surviving_state(
     source: TopicSubscription, how: Restart, as_: RestartBehaviour, settings: BrokerSettings
 ) -> SurvivingState:
-    """Return the state and the loss of a subscription after a restart."""
+    """Return the state of a subscription that survives a restart, and the lost acknowledgments."""
     now = MemoryState.held(source.cursor.to_state())
     staged = source.subscription.stage().info
     predicted = _predicted(source, now, how, settings)
@@ -101,7 +106,7 @@ def _predicted(
 
 
 def _loss(source: TopicSubscription, info: PositionInfo, predicted: RestartLoss) -> SubscriptionLoss:
-    """Return the acknowledgments that the surviving state `info` does not contain."""
+    """Return the acknowledgments of `source` that the surviving state `info` lacks."""
     from ackwell.cursor import Cursor
 
     after = Cursor.from_position_info(info, source.cursor.ledgers, settings=source.cursor.settings)

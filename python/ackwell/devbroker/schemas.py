@@ -1,7 +1,8 @@
 """Schemas: the schema versions of each topic, and the check of a new version.
 
-A schema that equals one of the topic's versions byte for byte has that version. Another schema becomes the
-next version if it has the same type and the namespace's compatibility strategy accepts it.
+If a schema equals one of the topic's versions byte for byte, it gets the number of this version. Any other
+schema becomes the next version, if it has the same type and the compatibility strategy of the topic accepts
+it.
 """
 
 from __future__ import annotations
@@ -22,23 +23,26 @@ if TYPE_CHECKING:
     from ackwell.devbroker.clock import Clock
 
 _COMPARED_TYPES: Final = (SchemaType.AVRO, SchemaType.JSON)
-"""The types whose versions are compared; for other types every version is compatible."""
+"""The schema types for which compatibility is checked. For all other types, every version is compatible."""
 
 DEFAULT_STRATEGY: Final = "FULL"
-"""The default of `schemaCompatibilityStrategy`."""
+"""The default compatibility strategy of a topic (`schemaCompatibilityStrategy`)."""
 
 
 class Schemas:
-    """The schemas of all topics; the partitions of a topic share them."""
+    """The schemas of all topics. All partitions of a topic have the same schemas."""
 
     def __init__(self, file: BrokerFile | None, clock: Clock) -> None:
         self._clock = clock
         self.versions = PersistentMap[list[tuple[str, int]]](file, "schema")
-        """Maps a topic to its versions: the schema in hexadecimal, and the time in ms at which it was
-        added."""
+        """Maps a topic to its schema versions. Each version is the encoded schema in hexadecimal, and the
+        time in ms at which it was added."""
 
     def put(self, topic: str, schema: Any, strategy: str | None = None) -> bytes | None:
-        """Add a schema and return its version; return None for a schema type without a definition."""
+        """Add a schema to a topic and return its version.
+
+        Returns None for the type AUTO_CONSUME, which has no definition.
+        """
         if not schema.IsInitialized():
             raise FrameError("a schema without its name, type or data")
         if schema.type == SchemaType.AUTO_CONSUME:
@@ -56,7 +60,10 @@ class Schemas:
         return version(len(versions))
 
     def get(self, topic: str, wanted: bytes | None = None) -> tuple[Any, bytes] | None:
-        """Return a schema of a topic and its version, by default the newest; None if it is missing."""
+        """Return a schema of a topic, and its version. None if it does not exist.
+
+        `wanted` is the version; by default, it is the newest one.
+        """
         versions = self._read(topic)
         number = len(versions) - 1 if not wanted else int.from_bytes(wanted)
         if not 0 <= number < len(versions):
@@ -64,13 +71,13 @@ class Schemas:
         return versions[number], version(number)
 
     def version_of(self, topic: str, schema: Any) -> int:
-        """Return the version of a schema; -1 if the topic does not have it."""
+        """Return the version number of a schema. -1 if the topic does not have this schema."""
         known = [(each.type, each.schema_data) for each in self._read(topic)]
         wanted = schema.type, schema.schema_data
         return known.index(wanted) if wanted in known else -1
 
     def accepts(self, topic: str, schema: Any, strategy: str) -> bool:
-        """Return whether a schema may become the next version."""
+        """Return whether a schema may become the next version of a topic's schema."""
         try:
             self._may_follow(self._read(topic), schema, strategy)
         except CommandRefusedError:
@@ -78,7 +85,7 @@ class Schemas:
         return True
 
     def delete(self, topic: str) -> None:
-        """Delete a topic's schemas."""
+        """Delete all schema versions of a topic."""
         self.versions.pop(topic, None)
 
     def _read(self, topic: str) -> list[Any]:

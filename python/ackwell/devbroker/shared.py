@@ -1,4 +1,8 @@
-"""The state that all topics of a broker share: clock, settings, file, policies, memory and the run queue."""
+"""The state that all topics of a broker share.
+
+It consists of the clock, the settings, the file, the policies, the used memory, and the run queue of the
+subscriptions that have to deliver entries.
+"""
 
 from __future__ import annotations
 
@@ -21,16 +25,17 @@ if TYPE_CHECKING:
     from ackwell.protocol.topic_name import TopicName
 
 LEDGERS_OF_MEMORY: Final = 16
-"""An open ledger may take the free memory divided by this number."""
+"""The maximum size of an open ledger is the free memory divided by this number."""
 
 LEDGERS_MAX: Final = 1_024
-"""Even if no memory is free, an open ledger may take the memory limit divided by this number."""
+"""The maximum size of an open ledger is at least the memory limit divided by this number."""
 
 
 class Shared:
     """The state that all topics of a broker share.
 
-    `deliver` delivers the entries of a woken subscription. `reclaim` frees the memory of consumed entries.
+    `deliver` is called to deliver the entries of a subscription in the run queue. `reclaim` is called to free
+    the memory of consumed entries.
     """
 
     def __init__(
@@ -47,20 +52,21 @@ class Shared:
         self.recorder = Recorder(clock, settings.max_events)
         self.faults = Faults()
         self.policies = PersistentMap[dict[str, Any]](file, "policies")
-        """Maps a namespace to its policies by the fields of Pulsar's JSON."""
+        """Maps the name of a namespace to its policies, by the field names of Pulsar's JSON."""
         self.topic_policies = PersistentMap[dict[str, Any]](file, "topic policies")
-        """Maps a topic to its policies and `properties`; the key of a partition is its partitioned topic."""
+        """Maps the name of a topic to its policies and `properties`. All partitions use the name of the
+        partitioned topic."""
         self.counters = PersistentMap[int](file, "counter")
-        """The last number of each series: ledgers, transactions."""
+        """Maps the name of a series, such as ledgers or transactions, to the last number of the series."""
         self.connections: set[ClientConnection] = set()
         self.pending_output: list[ClientConnection] = []
-        """The connections with queued frames; idle connections cost nothing."""
+        """The connections that have queued frames. The others need no `flush`."""
         self.memory_bytes = 0
-        """The bytes of all messages."""
+        """The total size in bytes of all messages in memory."""
         self.unfinished_bytes = 0
-        """The bytes of unfinished frames."""
+        """The number of received bytes of frames that are not complete."""
         self._refused_bytes = 0
-        """The bytes of the last message that was refused for lack of memory."""
+        """The size in bytes of the last message that was refused because the memory was full."""
         self._deliver = deliver
         self._reclaim = reclaim
         self._woken: dict[Any, None] = {}
@@ -69,27 +75,30 @@ class Shared:
         self._calls_when_durable: list[Callable[[], None]] = []
 
     def next_number(self, series: str) -> int:
-        """Return the next number of a series; the first is 0."""
+        """Return the next number of a series. The first number is 0."""
         self.counters[series] = number = self.counters.get(series, -1) + 1
         return number
 
     def policy(self, topic: TopicName, policy: NamespacePolicy) -> Any:
-        """Return a policy of a topic, otherwise of its namespace; None if neither has it."""
+        """Return the value of a policy for a topic, otherwise for its namespace. None if neither has it."""
         of_topic, of_namespace = self.stored(topic, policy)
         return of_namespace if of_topic is None else of_topic
 
     def stored(self, topic: TopicName, policy: NamespacePolicy) -> tuple[Any, Any]:
-        """Return the value of a policy for the topic and for its namespace; None for a missing value."""
+        """Return two values of a policy: that of the topic and that of its namespace. None means no value."""
         return self.of_topic(topic).get(policy.topic), self.policies.get(topic.in_namespace, {}).get(
             policy.field
         )
 
     def of_topic(self, topic: TopicName) -> dict[str, Any]:
-        """Return the policies of a topic and all its partitions, without the policies of its namespace."""
+        """Return the policies of a topic, without those of its namespace. All partitions have the same."""
         return self.topic_policies.get(str(topic.partitioned), {}) if self.topic_policies else {}
 
     def check_limit(self, topic: TopicName, policy: NamespacePolicy, present: int, what: str) -> None:
-        """Raise `CommandRefusedError` if a topic has reached the limit of a policy; 0 means unlimited."""
+        """Raise `CommandRefusedError` if `present` has reached the limit that a policy sets.
+
+        A limit of 0 means no limit. `what` names the limited objects, for the error message.
+        """
         limit = self.policy(topic, policy)
         if limit and present >= limit:
             raise CommandRefusedError(
@@ -98,7 +107,7 @@ class Shared:
             )
 
     def deduplicates(self, name: TopicName) -> bool:
-        """Return whether messages of a topic are deduplicated."""
+        """Return whether the broker drops messages of a topic that it has already stored."""
         policy = self.policy(name, DEDUPLICATION)
         return self.settings.deduplication if policy is None else bool(policy)
 
@@ -106,46 +115,47 @@ class Shared:
 
     @property
     def free_bytes(self) -> int:
-        """The number of bytes that are left up to the memory limit; negative above the limit."""
+        """The number of bytes that can be added up to the memory limit. It is negative above the limit."""
         return self.settings.max_memory_bytes - self.memory_bytes - self.unfinished_bytes
 
     @property
     def max_ledger_bytes(self) -> int:
-        """The size in bytes at which a topic closes its open ledger.
+        """The maximum size in bytes of an open ledger. A larger ledger is closed.
 
-        Consumed entries of an open ledger still take memory. The size therefore decreases with the free
-        memory, so that the open ledgers of many topics do not fill the memory.
+        Only a closed ledger can be deleted, so the consumed entries of an open ledger still take memory. The
+        maximum size therefore decreases with the free memory. Otherwise the open ledgers of many topics would
+        fill the memory.
         """
         return max(self.free_bytes // LEDGERS_OF_MEMORY, self.settings.max_memory_bytes // LEDGERS_MAX)
 
     def reserve_memory(self, nbytes: int) -> None:
-        """Add the bytes of a message to the used memory; `CommandRefusedError` if they exceed the limit."""
+        """Add the size of a message to the used memory. `CommandRefusedError` if the message does not fit."""
         if nbytes > self.free_bytes and not self.reclaim_memory(nbytes):
             raise self.memory_refusal()
         self.memory_bytes += nbytes
 
     def reclaim_memory(self, nbytes: int) -> bool:
-        """Free the memory of consumed entries; return whether `nbytes` bytes are free afterwards."""
+        """Free the memory of consumed entries. Return whether `nbytes` bytes are then free."""
         self._reclaim()
         fits = nbytes <= self.free_bytes
         self._refused_bytes = 0 if fits else min(nbytes, self.settings.max_memory_bytes)
         return fits
 
     def release_memory(self, nbytes: int) -> None:
-        """Subtract the bytes of a message from the used memory."""
+        """Subtract the size of messages from the used memory."""
         self.memory_bytes -= nbytes
 
     def check_memory(self) -> None:
         """Raise `CommandRefusedError` for a new producer if the last refused message still does not fit.
 
-        A client opens its producer again after a refusal, and sends the message again. If the producer is
-        refused, too, the client reports the error.
+        After the refusal of a message, a client opens its producer again and sends the message again. If the
+        broker also refuses the producer, the client reports the error to the application.
         """
         if self._refused_bytes > self.free_bytes and not self.reclaim_memory(self._refused_bytes):
             raise self.memory_refusal()
 
     def memory_refusal(self) -> CommandRefusedError:
-        """Return the error for a message that does not fit into the memory."""
+        """Return the error for a message that does not fit in memory."""
         return CommandRefusedError(
             ErrorCode.PRODUCER_BLOCKED_QUOTA_EXCEEDED_EXCEPTION,
             f"the dev broker holds {self.memory_bytes:,} bytes of messages that are not acknowledged "
@@ -155,11 +165,11 @@ class Shared:
     # The run queue
 
     def wake(self, subscription: Any) -> None:
-        """Schedule a subscription to deliver at the next `run_woken`."""
+        """Add a subscription to the run queue. The next `run_woken` delivers its entries."""
         self._woken[subscription] = None
 
     def wake_at(self, subscription: Any, at_ms: int) -> None:
-        """Wake a subscription at a time."""
+        """Add a subscription to the run queue at a time of the broker's clock, and run the queue."""
 
         def run() -> None:
             self.wake(subscription)
@@ -168,7 +178,7 @@ class Shared:
         self.clock.call_at(max(at_ms, self.clock.now_ms() + 1), run)
 
     def run_woken(self) -> None:
-        """Run the scheduled subscriptions, save all changes, and send the queued frames."""
+        """Deliver for all subscriptions in the run queue, save all changes, and send the queued frames."""
         if self._running:
             return
         self._running = True
@@ -191,31 +201,34 @@ class Shared:
     # Persistence
 
     def changed(self, names: tuple[str, str], save: Callable[[BrokerFile], None]) -> None:
-        """Schedule a subscription, by topic and name, to be saved with the next commit."""
+        """Schedule a subscription to be saved with the next commit.
+
+        `names` are the topic and the subscription. `save` writes the state to the file.
+        """
         self._unsaved[names] = save
 
     def forget_cursor(self, names: tuple[str, str]) -> None:
-        """Delete the persistent state of a subscription."""
+        """Delete the saved state of a subscription."""
         self._unsaved.pop(names, None)
         if self.file is not None:
             self.file.forget_cursor(*names)
 
     def call_when_durable(self, call: Callable[[], None]) -> None:
-        """Call a function when all changes until now are durable."""
+        """Call a function after all changes so far are durable."""
         if self.file is None:
             call()
         else:
             self._calls_when_durable.append(call)
 
     def clear(self) -> None:
-        """Clear the run queue, the faults and the events."""
+        """Clear the run queue, the unsaved changes, the faults and the events."""
         for each in (self._woken, self._unsaved, self._calls_when_durable, self.faults, self.recorder):
             each.clear()
         self.faults.seed(0)
         self._refused_bytes = 0
 
     def save(self) -> None:
-        """Write and commit all changes."""
+        """Write and commit all changes to the broker's file."""
         if self.file is not None:
             for save in self._unsaved.values():
                 save(self.file)

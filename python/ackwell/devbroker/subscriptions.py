@@ -1,7 +1,7 @@
 """A subscription of a topic: an `ackwell.subscription.Subscription` with its connected consumers.
 
-The `Subscription` makes every decision. This module creates it, changes its type if its first consumer
-requests another type, passes the commands of consumers to it, and deletes it.
+The `Subscription` makes every decision. This module creates the `Subscription`, passes the commands of
+consumers to it, and deletes it. If the first consumer requests another type, this module changes the type.
 """
 
 from __future__ import annotations
@@ -60,35 +60,35 @@ if TYPE_CHECKING:
 
 
 CONCURRENCY: Final = "ackwell.concurrency"
-"""The property in which a consumer declares how many entries it works on at once."""
+"""The consumer property by which a client declares how many entries it processes at once."""
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class ConnectedConsumer:
-    """One consumer of one connection."""
+    """One consumer, which belongs to one connection."""
 
     connection: ClientConnection
     consumer_id: int
     name: str
     key: int
-    """The consumer id within the subscription."""
+    """The key of the consumer in the `Subscription`."""
     subscription: TopicSubscription
     priority: int
     epoch: int
     metadata: dict[str, str]
     connected_ms: int
     next_s: float = 0.0
-    """The loop time of the next message, if a fault slows the consumer down."""
+    """The event-loop time at which the next message may be sent, if a fault slows the consumer down."""
     messages_out: int = 0
     messages_per_entry: int = 0
-    """The moving average of messages per entry; each delivery weighs a tenth, as in a Pulsar broker."""
+    """The moving average of messages per entry. Each delivery has the weight 0.1, as in a Pulsar broker."""
     bytes_out: int = 0
     flow_ms: int = 0
-    """The time at which the consumer last sent permits; 0 before that."""
+    """The time at which the client last sent permits. 0 if it has not sent any."""
     consumed_ms: int = 0
-    """The time of the last delivery; 0 before the first one."""
+    """The time of the last delivery to the consumer. 0 before the first delivery."""
     acked_ms: int = 0
-    """The time of the last acknowledgment; 0 before the first one."""
+    """The time of the last acknowledgment of the consumer. 0 before the first acknowledgment."""
     redelivered: int = 0
     knows_end: bool = False
     """Whether the client was notified that it has read all messages of a terminated topic."""
@@ -97,8 +97,8 @@ class ConnectedConsumer:
 class TopicSubscription:
     """One subscription and its consumers.
 
-    Pass `cursor` for a new subscription, or `info` for a restored one. `on_delete` removes the subscription
-    from its topic.
+    `cursor` is the cursor of a new subscription. `info` is the saved state of a restored subscription.
+    `on_delete` is called to remove the subscription from its topic.
     """
 
     def __init__(
@@ -125,13 +125,16 @@ class TopicSubscription:
         self.created_ms = content.clock.now_ms()
         """The time at which the subscription was created or loaded."""
         self.had_consumer = False
-        """Whether a consumer has connected since the topic was loaded; before that, a broker has no type."""
+        """Whether a consumer has connected since the topic was loaded. Before the first consumer, a Pulsar
+        broker reports no type."""
         self.read_compacted = False
         self.trimmed_before = -1
-        """The first ledger that the subscription needed when its topic was last trimmed."""
+        """The id of the first ledger that the subscription needed when the broker last tried to delete
+        ledgers of the topic."""
         self._active: ConsumerKey | None = None
         self._changing = False
-        """Whether the new active consumer of a Failover subscription waits for the delay."""
+        """Whether a Failover subscription waits, after a change of the active consumer, before it delivers
+        again."""
         self._reopening = False
         settings = content.settings
         options: dict[str, Any] = {
@@ -152,17 +155,21 @@ class TopicSubscription:
 
     @property
     def cursor(self) -> Cursor:
-        """The cursor, which holds the acknowledgments."""
+        """The cursor of the subscription, which contains the acknowledgments."""
         return self.subscription.cursor
 
     @property
     def first_unacked_ledger(self) -> int:
-        """The id of the ledger of the first unacknowledged entry."""
+        """The id of the ledger that contains the first unacknowledged entry."""
         return self.content.log.ledgers.next_valid(*self.cursor.mark_delete_position).ledger_id
 
     @property
     def backlog_bytes(self) -> int:
-        """The bytes after the mark-delete position, estimated from the mean entry size as in Pulsar."""
+        """The size in bytes of all entries after the mark-delete position, as Pulsar estimates it.
+
+        In the ledger of the mark-delete position, each entry counts with the mean size of the ledger's
+        entries.
+        """
         ledger_id, entry_id = self.cursor.mark_delete_position
         log = self.content.log
         beyond = sum(size for each, size in log.sizes.items() if each > ledger_id)
@@ -171,12 +178,15 @@ class TopicSubscription:
 
     @property
     def type(self) -> SubscriptionType:
-        """The type that the consumers requested."""
+        """The subscription type that the consumers requested."""
         return self.subscription.type
 
     @property
     def is_replicated(self) -> bool:
-        """Whether a consumer requested that the state is replicated; the dev broker only reports it."""
+        """Whether a consumer requested that the state is replicated.
+
+        The dev broker only reports this flag.
+        """
         return self.content.replicated.get(self.name, False)
 
     @is_replicated.setter
@@ -185,7 +195,7 @@ class TopicSubscription:
             self.content.replicated[self.name] = value
 
     def apply_policies(self) -> None:
-        """Apply the limits of unacknowledged messages and the rates of the topic's policies."""
+        """Apply the policies of the topic: the limits of unacknowledged messages, and the rates."""
         shared, name = self.content.shared, self.content.name
         limits = (shared.policy(name, each) for each in (PER_CONSUMER, PER_SUBSCRIPTION))
         self.subscription.limit_unacked(*unacked_limits(self.content.settings.subscription, *limits))
@@ -195,7 +205,7 @@ class TopicSubscription:
 
     @property
     def throttles(self) -> list[Throttle]:
-        """The dispatch rates that limit the delivery: the rate of the topic and that of the subscription."""
+        """The dispatch rates that limit the delivery: that of the topic, and that of the subscription."""
         return [each for each in (self.content.throttle, self._throttle) if each is not None]
 
     # Consumers
@@ -208,7 +218,7 @@ class TopicSubscription:
         sticky: bool = False,
         hash_ranges: Sequence[HashRange] = (),
     ) -> None:
-        """Add a consumer; `CommandRefusedError` if a broker would refuse it."""
+        """Add a consumer. `CommandRefusedError` if a Pulsar broker refuses the consumer."""
         shared, topic = self.content.shared, self.content.name
         enabled = shared.policy(topic, TYPES)
         if enabled and str(kind) not in enabled:
@@ -249,9 +259,10 @@ class TopicSubscription:
         self.record(Kind.CONSUMER_OPEN, consumer=consumer.name, detail=str(kind))
 
     def _concurrency(self, consumer: ConnectedConsumer) -> int | None:
-        """Return the number of messages that a client processes at once, from its consumer property.
+        """Return the number of entries that a client processes at once, from the property of its consumer.
 
-        Return None if the client does not declare it, or if the setting `lost_counts` does not need it.
+        Return None if the consumer does not have the property, or if the setting `lost_counts` does not use
+        it.
         """
         declared = consumer.metadata.get(CONCURRENCY)
         if declared is None or self.subscription.settings.lost_counts is not LostCounts.IN_HAND:
@@ -261,7 +272,7 @@ class TopicSubscription:
         return int(declared)
 
     def _selector(self, mode: str) -> Selector | None:
-        """Return the consumer selector for a Key_Shared mode; None for the default selector."""
+        """Return the consumer selector for a Key_Shared mode. None means the default selector."""
         if mode == "sticky":
             return StickyRanges()
         if mode == "auto" and not self.content.settings.key_shared_consistent_hashing:
@@ -269,7 +280,10 @@ class TopicSubscription:
         return None
 
     def leave(self, consumer: ConnectedConsumer, *, lost: bool = True) -> None:
-        """Remove a consumer that closed or was lost; its unacknowledged entries are redelivered."""
+        """Remove a consumer. Its unacknowledged entries are redelivered.
+
+        `lost` is false if the client closed the consumer itself.
+        """
         if self.consumers.pop(consumer.key, None) is None:
             return
         if not lost and self.subscription.settings.lost_counts is not LostCounts.NEVER:
@@ -284,11 +298,14 @@ class TopicSubscription:
             self.wake()
 
     def delete(self) -> None:
-        """Delete the subscription, which must not have consumers."""
+        """Delete the subscription. It must not have consumers."""
         self._on_delete(self)
 
     def notify_active(self, newcomer: ConnectedConsumer | None = None) -> None:
-        """Notify each consumer of a Failover subscription whether it is active."""
+        """Notify the consumers of a Failover subscription about which one is active.
+
+        If the active consumer is unchanged, only `newcomer` is notified.
+        """
         if self.type is not SubscriptionType.FAILOVER:
             return
         active = self.subscription.active_consumer
@@ -298,7 +315,8 @@ class TopicSubscription:
             if not delay_ms:
                 self._changed_active()
             elif active is not None and not self._changing:
-                # Acknowledgments of the previous active consumer may still arrive.
+                # The subscription waits, because acknowledgments of the previous active consumer may still
+                # arrive.
                 self._changing = True
                 self.content.clock.call_at(self.content.clock.now_ms() + delay_ms, self._delay_over)
         elif newcomer is not None:
@@ -310,7 +328,7 @@ class TopicSubscription:
 
     def _delay_over(self) -> None:
         if not self._changing:
-            # The type changed during the delay.
+            # The type of the subscription changed while it waited.
             return
         self._changing = False
         self._changed_active()
@@ -320,7 +338,10 @@ class TopicSubscription:
     # Delivery
 
     def notify_end(self) -> None:
-        """If a terminated topic has no unacknowledged entry left, notify each consumer once."""
+        """Notify each consumer once that it has read all messages of a terminated topic.
+
+        The method does nothing while the subscription has an unacknowledged entry.
+        """
         if not self.cursor.backlog_entries:
             for each in self.consumers.values():
                 if not each.knows_end:
@@ -330,32 +351,36 @@ class TopicSubscription:
 
     @property
     def is_in_failover_delay(self) -> bool:
-        """Whether delivery waits for the end of the delay after a change of the active consumer."""
+        """Whether the subscription waits after a change of the active consumer, and does not deliver."""
         return self._changing
 
     @property
     def has_delivered_backlog(self) -> bool:
-        """Whether consumers may have received messages that are not acknowledged."""
+        """Whether consumers may have received messages that they have not acknowledged."""
         if self.type in (SubscriptionType.EXCLUSIVE, SubscriptionType.FAILOVER):
-            # As in a Pulsar broker, these types do not count the messages of a consumer.
+            # A subscription of these types does not count the unacknowledged messages of a consumer, as in a
+            # Pulsar broker.
             return any(each.messages_out for each in self.consumers.values()) and (
                 self.cursor.backlog_entries > 0
             )
         return self.subscription.summary(0).unacked > 0
 
     def wake(self) -> None:
-        """Schedule a delivery, which runs before the broker waits for input again."""
+        """Schedule a delivery. It runs before the broker waits for input again."""
         self.content.shared.wake(self)
 
     @property
     def reads_compacted(self) -> bool:
-        """Whether the consumers read the compacted view of a compacted topic."""
+        """Whether the consumers read the compacted view of the topic."""
         return self.read_compacted and self.content.compacted is not None
 
     def undeliverable(
         self, positions: list[tuple[int, int]], entries: list[LogEntry]
     ) -> list[tuple[int, int]]:
-        """Return the entries to skip: markers and entries of aborted transactions."""
+        """Return the positions of the entries that are never delivered.
+
+        They are markers and entries of aborted transactions.
+        """
         content = self.content
         if not content.transactions.seen:
             return []
@@ -372,7 +397,7 @@ class TopicSubscription:
         self.record(Kind.ACK, position)
 
     def key_hashes(self, entries: list[LogEntry]) -> list[int] | None:
-        """Return the sticky-key hashes of entries; None if the type is not Key_Shared."""
+        """Return the sticky-key hashes of entries. None if the type is not Key_Shared."""
         if self.type is not SubscriptionType.KEY_SHARED:
             return None
         mode = self.key_shared_mode
@@ -385,7 +410,10 @@ class TopicSubscription:
         return [entry.key_hash for entry in entries]
 
     def delivery_times(self, entries: list[LogEntry]) -> list[int] | None:
-        """Return the delivery times of entries; None if no entry is delayed."""
+        """Return the delivery times of entries.
+
+        None if none of them is delayed, or if a policy disables delays.
+        """
         if not self.content.log.delays:
             return None
         if not any(entry.deliver_at_ms for entry in entries):
@@ -403,7 +431,11 @@ class TopicSubscription:
         positions: Sequence[tuple[int, int]] | None,
         epoch: int | None = None,
     ) -> int:
-        """Redeliver some or all entries of a consumer; return the number of entries."""
+        """Redeliver entries of a consumer. Return the number of redelivered entries.
+
+        `positions` are the entries to redeliver. If it is None, all unacknowledged entries of the consumer
+        are redelivered.
+        """
         taken = self.subscription.redeliver(consumer.key, positions, epoch=epoch)
         self.changed()
         if positions is None:
@@ -415,7 +447,7 @@ class TopicSubscription:
         return taken
 
     def seek(self, position: tuple[int, int], ack_set: Sequence[int] = ()) -> None:
-        """Seek to a position, and close the consumers, as a Pulsar broker does."""
+        """Seek the subscription to a position, and close its consumers, as a Pulsar broker does."""
         for consumer in list(self.consumers.values()):
             self.reopen(consumer)
         self.subscription.seek(*position, ack_set)
@@ -423,14 +455,14 @@ class TopicSubscription:
         self.record(Kind.SEEK, position, ack_set=tuple(ack_set) or None)
 
     def reopen(self, consumer: ConnectedConsumer) -> None:
-        """Close a consumer; its client drops its unread messages and subscribes again."""
-        # The reader of a non-durable subscription subscribes again, too.
+        """Close a consumer. Its client drops its unread messages and subscribes again."""
+        # A non-durable subscription must not be deleted now, because its reader subscribes again.
         self._reopening = True
         consumer.connection.close_consumer(consumer)
         self._reopening = False
 
     def end_transaction(self, txn: TransactionId, action: TxnAction) -> None:
-        """Commit or abort the acknowledgments of a transaction."""
+        """Commit or abort the acknowledgments that were sent in a transaction."""
         if action is TxnAction.COMMIT:
             self.subscription.commit(txn)
             self.acknowledged(whole=True)
@@ -441,18 +473,22 @@ class TopicSubscription:
         self.wake()
 
     def skip(self, entries: int) -> None:
-        """Acknowledge the next `entries` entries."""
+        """Acknowledge the first `entries` unacknowledged entries."""
         self.subscription.skip(entries)
         self._moved(Kind.SKIP, self.cursor.mark_delete_position)
 
     def expire(self, position: Position) -> None:
-        """Acknowledge all entries up to a position because they expired."""
+        """Acknowledge all entries up to a position, because they are expired."""
         self.subscription.expire(*position)
-        # A Pulsar broker's search may end before that position.
+        # The search of a Pulsar broker may end before the position, so record the actual mark-delete
+        # position.
         self._moved(Kind.EXPIRE, self.cursor.mark_delete_position)
 
     def expire_older_than(self, seconds: int) -> bool:
-        """Acknowledge the entries that were published over `seconds` ago; return whether there were any."""
+        """Acknowledge the entries that were published more than `seconds` ago.
+
+        Returns whether any entry was acknowledged.
+        """
         log = self.content.log
         last = log.ledgers.previous_valid(
             *log.first_published_at(self.content.clock.now_ms() - 1000 * seconds)
@@ -463,7 +499,7 @@ class TopicSubscription:
         return True
 
     def clear_backlog(self) -> None:
-        """Acknowledge all entries."""
+        """Acknowledge all entries of the topic."""
         self.subscription.clear_backlog()
         self._moved(Kind.CLEAR_BACKLOG, self.content.log.last_position)
 
@@ -477,11 +513,11 @@ class TopicSubscription:
 
     @property
     def names(self) -> tuple[str, str]:
-        """The names of the topic and of the subscription."""
+        """The name of the topic and the name of the subscription."""
         return self.content.full_name, self.name
 
     def changed(self) -> None:
-        """Schedule the state to be saved with the next commit."""
+        """Schedule a save of the subscription's state with the next commit."""
         if self.durable and self.content.file is not None:
             self.content.shared.changed(self.names, self._save)
 
@@ -490,12 +526,15 @@ class TopicSubscription:
         file.cursor(self.content.full_name, SavedCursor(self.name, str(self.type), self.properties, info))
 
     def acknowledged(self, *, whole: bool) -> None:
-        """Write the cursor or schedule its write, and schedule a save, after an acknowledgment."""
+        """After an acknowledgment, write the cursor or schedule a write, and schedule a save of the state.
+
+        `whole` means that entries were acknowledged as a whole, and not only parts of batches.
+        """
         self.cursor_writes.changed(whole=whole)
         self.changed()
 
     def record_acks(self, consumer: ConnectedConsumer, columns: AckColumns) -> None:
-        """Record an acknowledgment, one event for each message id."""
+        """Record an acknowledgment for `broker.events`, as one event for each message id."""
         kind = Kind.ACK_CUMULATIVE if columns.ack_type is AckType.CUMULATIVE else Kind.ACK
         ledger_ids, entry_ids = columns.ledger_ids.tolist(), columns.entry_ids.tolist()
         transaction = None if columns.transaction is None else str(columns.transaction)
@@ -509,7 +548,10 @@ class TopicSubscription:
                 self.record(kind, position, consumer=consumer.name, ack_set=ack_set, transaction=transaction)
 
     def record_run(self, kind: Kind, consumer: ConnectedConsumer, *columns: Sequence[int] | None) -> None:
-        """Record an event of many entries: ledger ids, entry ids, batch sizes, redelivery counts."""
+        """Record the same kind of event for many entries.
+
+        `columns` are the ledger ids, the entry ids, the batch sizes and the redelivery counts.
+        """
         self.content.shared.recorder.record_run(
             self.content.full_name,
             self.name,
@@ -519,5 +561,5 @@ class TopicSubscription:
         )
 
     def record(self, kind: Kind, position: tuple[int, int] | None = None, **fields: Any) -> None:
-        """Record one event of the subscription."""
+        """Record one event of the subscription for `broker.events`."""
         self.content.shared.recorder.record(self.content.full_name, self.name, kind, position, **fields)

@@ -1,4 +1,4 @@
-"""Operations for tests that clients do not offer: list messages, list a backlog, force a redelivery."""
+"""Operations that tests need and clients do not offer: list messages, list a backlog, force a redelivery."""
 
 from __future__ import annotations
 
@@ -21,33 +21,36 @@ if TYPE_CHECKING:
 
 
 REOPENED_WITHIN_S: Final = 10.0
-"""The seconds within which a client has to subscribe again after the broker closed its consumer."""
+"""The maximum seconds until a client has subscribed again after the broker closed its consumer."""
 
 
 _REDELIVERS_ENTRIES: Final = (SubscriptionType.SHARED, SubscriptionType.KEY_SHARED)
-"""The subscription types that redeliver single entries."""
+"""The subscription types for which single entries can be redelivered. The others redeliver all entries."""
 
 
 class Message(NamedTuple):
     """A message of a topic."""
 
     data: bytes
-    """The payload, uncompressed; the payload of an encrypted message is as it was sent."""
+    """The payload without compression. The payload of an encrypted message stays encrypted."""
     key: str | None
     properties: dict[str, str]
     topic: str
     position: Position
     batch_index: int
-    """-1 for a message that is not in a batch."""
+    """The index of the message in its batch. -1 if the message is not in a batch."""
     producer: str
     sequence_id: int
     publish_ms: int
     deliver_at_ms: int
-    """The delivery time; 0 for a message without a delay."""
+    """The time at which a delayed message is delivered. 0 if the message is not delayed."""
 
 
 def topics_of(state: BrokerState, name: str) -> list[Topic]:
-    """Return a topic, or the partitions of a partitioned topic; `KeyError` if it does not exist."""
+    """Return a topic as a list. For a partitioned topic, return all of its partitions.
+
+    Raises `KeyError` if the topic does not exist.
+    """
     parse_topic_name = TopicName.parse(name)
     count = state.partitioned.get(str(parse_topic_name), 0)
     names = [str(parse_topic_name.of_partition(index)) for index in range(count)] or [str(parse_topic_name)]
@@ -58,7 +61,7 @@ def topics_of(state: BrokerState, name: str) -> list[Topic]:
 
 
 def messages(state: BrokerState, topic: str) -> list[Message]:
-    """Return the messages of a topic in order, partition by partition."""
+    """Return the messages of a topic in order, one partition after the other."""
     return [message for each in topics_of(state, topic) for message in _messages(each)]
 
 
@@ -116,7 +119,11 @@ def _in_entry(topic: Topic, position: Position, entry: LogEntry) -> Iterable[Mes
 
 
 async def take_back(state: BrokerState, consumer: str, given: Any, subscription: str | None) -> int:
-    """Redeliver some or all entries of a consumer; return the number of entries."""
+    """Redeliver entries of a consumer. Return the number of redelivered entries.
+
+    `given` are the messages to redeliver. If it is None, all unacknowledged entries of the consumer are
+    redelivered. Exclusive and Failover subscriptions always redeliver all of them.
+    """
     found = _consumers(state, consumer, subscription)
     if not found:
         raise KeyError(f"no consumer {consumer!r} is connected")
@@ -143,10 +150,10 @@ async def take_back(state: BrokerState, consumer: str, given: Any, subscription:
 
 
 class _Reopening:
-    """A consumer that the broker closed so that its client drops its unread messages and subscribes again.
+    """A consumer that the broker closed. Its client drops its unread messages and subscribes again.
 
-    Until the client has subscribed, an extra consumer without permits keeps the subscription in use. As in a
-    Pulsar broker, a Shared subscription without consumers would lose its redelivery counts.
+    Until the client has subscribed again, the subscription has an extra consumer without permits. Without any
+    consumer, a Shared subscription would lose its redelivery counts, as in a Pulsar broker.
     """
 
     def __init__(self, state: BrokerState, consumer: ConnectedConsumer) -> None:
@@ -184,13 +191,13 @@ def _consumers(state: BrokerState, name: str, subscription: str | None) -> list[
 
 
 def _each(given: Any) -> list[Any]:
-    """Return the given messages as a list; a single message is a list of one."""
+    """Return the given messages as a list. A single message becomes a list with one element."""
     is_one = hasattr(given, "message_id") or hasattr(given, "ledger_id") or isinstance(given[0], int)
     return [given] if is_one else list(given)
 
 
 def _position(given: Any) -> tuple[int, int]:
-    """Return the position of a message, of a message id, or of a pair of ledger and entry id."""
+    """Return the position of a value: a message, a message id, or a pair of ledger id and entry id."""
     if hasattr(given, "message_id"):
         given = given.message_id()
     if hasattr(given, "ledger_id"):

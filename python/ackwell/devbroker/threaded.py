@@ -1,4 +1,7 @@
-"""`Broker`: an `AsyncBroker` with an event loop in a thread, for programs that run no event loop."""
+"""`Broker` is an `AsyncBroker` whose event loop runs in a separate thread.
+
+It is for programs that do not run an event loop themselves.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ R = TypeVar("R")
 def _called(
     method: Callable[Concatenate[AsyncBroker, P], R],
 ) -> Callable[Concatenate[Broker, P], R]:
-    """Return a method that calls the broker's method in the broker's thread."""
+    """Return a method of `Broker` that calls a method of `AsyncBroker` in the broker's thread."""
 
     @wraps(method)
     def call(self: Broker, /, *arguments: P.args, **named: P.kwargs) -> R:
@@ -36,7 +39,10 @@ def _called(
 def _awaited(
     method: Callable[Concatenate[AsyncBroker, P], Coroutine[Any, Any, R]],
 ) -> Callable[Concatenate[Broker, P], R]:
-    """Return a method that runs the broker's coroutine in the broker's loop and returns its result."""
+    """Return a method of `Broker` that runs a coroutine of `AsyncBroker` in the broker's thread.
+
+    The method returns the result of the coroutine.
+    """
 
     @wraps(method)
     def wait(self: Broker, /, *arguments: P.args, **named: P.kwargs) -> R:
@@ -46,10 +52,10 @@ def _awaited(
 
 
 class Broker:
-    """A broker in a separate thread, as a context manager; it takes the arguments of `AsyncBroker`.
+    """A context manager that runs a broker in a separate thread. It takes the arguments of `AsyncBroker`.
 
-    The broker listens inside the `with` block. Any thread may call any method. The method runs in the
-    broker's thread and returns when it is done.
+    Clients can connect inside the `with` block. Any thread may call any method. A call is executed in the
+    broker's thread, and returns when it is complete.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -65,7 +71,7 @@ class Broker:
         self.stop()
 
     def start(self) -> None:
-        """Begin to listen."""
+        """Start the thread, and start to listen."""
         started: Future[None] = Future()
         self._thread = threading.Thread(
             target=self._run, args=(started,), name="ackwell-dev-broker", daemon=True
@@ -98,7 +104,7 @@ class Broker:
     def call(self, function: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:
         """Call a function in the broker's thread, and return its result."""
         if self._loop is None or threading.current_thread() is self._thread:
-            # The loop does not run, or this is its thread.
+            # The event loop does not run, or the caller is already in its thread.
             return function(*arguments, **named)
         loop = self._loop
         done: Future[R] = Future()
@@ -169,7 +175,7 @@ class Broker:
 
 
 def _on_clock(method: Callable[Concatenate[Clock, P], R]) -> Callable[Concatenate[ThreadedClock, P], R]:
-    """Return a method that calls the clock's method in the broker's thread."""
+    """Return a method of `ThreadedClock` that calls a method of `Clock` in the broker's thread."""
 
     @wraps(method)
     def call(self: ThreadedClock, /, *arguments: P.args, **named: P.kwargs) -> R:
@@ -179,14 +185,14 @@ def _on_clock(method: Callable[Concatenate[Clock, P], R]) -> Callable[Concatenat
 
 
 class ThreadedClock:
-    """The broker's clock, for other threads."""
+    """The broker's clock for use in other threads than the broker's."""
 
     def __init__(self, broker: Broker, clock: Clock) -> None:
         self._broker = broker
         self._clock = clock
 
     def now_ms(self) -> int:
-        """Return the broker's time, milliseconds since the epoch."""
+        """Return the broker's time in milliseconds since 1970."""
         return self._clock.now_ms()
 
     advance = _on_clock(Clock.advance)

@@ -1,8 +1,9 @@
-"""Rate limits of messages and bytes, by the broker's clock: `dispatchRate`, `publishRate` and others.
+"""Limits of the messages and bytes per second, such as the policies `dispatchRate` and `publishRate`.
 
-A limit is a number of permits per period. New permits become available evenly, up to the number of one
-period. As in a Pulsar broker, a read or a message may use more permits than available. The number of permits
-is then negative, and the next read or message waits until it is positive.
+A limit is a number of permits per period of the broker's clock. New permits become available continuously. At
+most the permits of one period are saved. As in a Pulsar broker, a read or a message may use more permits than
+are available. The number of permits is then negative, and the next read or message waits until the number is
+positive again.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ _RATES: Final = (
     ("dispatchThrottlingRateInMsg", "dispatchThrottlingRateInByte"),
     ("publishThrottlingRateInMsg", "publishThrottlingRateInByte"),
 )
-"""The fields of a policy: the rate of messages and the rate of bytes."""
+"""The pairs of fields that a policy may have: the rate of messages and the rate of bytes."""
 
 
 class Throttle:
-    """One limit of messages and bytes per period; a rate of 0 or less means no limit."""
+    """A limit of messages and bytes per period. A rate of 0 or less means no limit."""
 
     def __init__(self, clock: Clock, rates: tuple[int, int], period_ms: int = 1_000) -> None:
         self._clock = clock
@@ -34,7 +35,7 @@ class Throttle:
 
     @classmethod
     def of(cls, clock: Clock, policy: dict[str, Any] | None) -> Throttle | None:
-        """Return the limit of a policy; None if the policy has no rate above 0."""
+        """Return the limit that a policy describes. None if the policy has no rate above 0."""
         for fields in _RATES:
             messages, nbytes = ((policy or {}).get(name, -1) for name in fields)
             if messages > 0 or nbytes > 0:
@@ -44,7 +45,7 @@ class Throttle:
         return None
 
     def permits(self) -> tuple[int, int]:
-        """Return the available permits: messages and bytes, each at least 0."""
+        """Return the numbers of messages and of bytes that are permitted now. Each is at least 0."""
         now_ms = self._clock.now_ms()
         grown = max(now_ms - self._at_ms, 0) / self._period_ms
         self._at_ms = now_ms
@@ -58,11 +59,11 @@ class Throttle:
         return messages, nbytes
 
     def use(self, messages: int, nbytes: int) -> None:
-        """Subtract permits, possibly more than are available."""
+        """Subtract permits. The number of permits may become negative."""
         self._left = [self._left[0] - messages, self._left[1] - nbytes]
 
     def ready_ms(self) -> int:
-        """Return the time in milliseconds at which a message and a byte are permitted."""
+        """Return the time in milliseconds at which at least one message and one byte are permitted."""
         waits = [
             (1 - left) / rate * self._period_ms
             for left, rate in zip(self._left, self._rates, strict=True)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Topic:
-    """One topic, or one partition of a partitioned topic."""
+    """One topic. For a partitioned topic, each partition is one `Topic`."""
 
     def __init__(self, content: TopicContent) -> None:
         self.content = content
@@ -47,12 +47,12 @@ class Topic:
         self.created_ms = content.clock.now_ms()
         """The time at which the topic was created or loaded."""
         self.published_ms = 0
-        """The time of the last message; 0 before the first one."""
+        """The time at which the last message was published. 0 before the first message."""
         self.publish_throttle: Throttle | None = None
         self.apply_policies()
 
     def apply_policies(self) -> None:
-        """Apply the rates of the topic's policies."""
+        """Apply the topic's policies for the dispatch rate and the publish rate."""
         content = self.content
         policies = (
             content.shared.policy(self.name, PUBLISH_RATE),
@@ -63,13 +63,13 @@ class Topic:
     def publish(self, entry: LogEntry, *, is_open: bool = True) -> Position:
         """Append an entry, wake the subscriptions, and return the entry's position.
 
-        `is_open` is false if the entry belongs to a transaction that has already ended.
+        `is_open` is false if the entry was published in a transaction that has already ended.
         """
         content = self.content
         if content.facts:
             self.check_open()
         if not self.name.persistent and not self.subscriptions:
-            # A non-persistent message without a subscription is dropped.
+            # A non-persistent topic drops a message if it has no subscription.
             return Position(0, 0)
         size = len(entry.data)
         content.shared.reserve_memory(size)
@@ -101,7 +101,7 @@ class Topic:
         *,
         durable: bool,
     ) -> TopicSubscription:
-        """Create a subscription that starts to read at `start`."""
+        """Create a subscription. It starts to read at the position `start`."""
         durables = sum(each.durable for each in self.subscriptions.values())
         self.content.shared.check_limit(self.name, MAX_SUBSCRIPTIONS, durables, "subscriptions")
         ledgers, settings = self.content.log.ledgers, self.content.settings.subscription.cursor
@@ -117,7 +117,7 @@ class Topic:
         return made
 
     def end_transaction(self, txn: TransactionId, action: TxnAction) -> None:
-        """Commit or abort a transaction, if it published to this topic."""
+        """Commit or abort a transaction. Do nothing if the transaction did not publish to this topic."""
         if self.content.transactions.end(txn, action):
             self.content.record(END_EVENTS[action], transaction=str(txn))
             self.publish(marker(txn, action, self.content.clock.now_ms()))
@@ -125,14 +125,14 @@ class Topic:
                 each.wake()
 
     def forget(self, subscription: TopicSubscription) -> None:
-        """Delete a subscription, which must not have consumers."""
+        """Delete a subscription. It must not have consumers."""
         if self.subscriptions.pop(subscription.name, None) is not None:
             subscription.record(Kind.UNSUBSCRIBE)
             self.content.replicated.pop(subscription.name, None)
             self.content.shared.forget_cursor(subscription.names)
 
     def trim(self) -> None:
-        """Delete the ledgers that every subscription has consumed and the retention does not keep."""
+        """Delete the ledgers that every subscription has consumed, except those that the retention keeps."""
         log, shared = self.content.log, self.content.shared
         needed = log.end.ledger_id
         for each in self.subscriptions.values():
@@ -142,12 +142,12 @@ class Topic:
             self.content.record(Kind.TRIM, (needed, 0))
 
     def reclaim(self) -> None:
-        """Close the open ledger and delete all consumed ledgers, to free memory."""
+        """Free memory: close the open ledger, then delete ledgers with `trim`."""
         self.content.log.roll()
         self.trim()
 
     def recover(self, is_open: Callable[[TransactionId], bool]) -> None:
-        """Restore the topic from the broker's file, and abort transactions that are not open."""
+        """Restore the topic from the broker's file. Abort the transactions that are not open."""
         content = self.content
         content.recover(is_open)
         assert content.file is not None
@@ -160,7 +160,10 @@ class Topic:
                     made.subscription.abort(transaction)
 
     def load(self, described: LoadedTopic) -> None:
-        """Add the subscriptions and facts of a loaded topic; the log already has its entries."""
+        """Add the subscriptions and facts of a topic that was loaded from sources.
+
+        The log of the topic already has its entries.
+        """
         log, file = self.content.log, self.content.file
         self.content.shared.memory_bytes += log.held_bytes
         log.last_confirmed = described.last_confirmed
@@ -178,26 +181,26 @@ class Topic:
             made.record(Kind.SEEK, position, detail="loaded")
 
     def terminate(self) -> Position:
-        """Refuse new messages from now on, and return the position of the last message.
+        """Terminate the topic, so that it refuses new messages. Return the position of the last message.
 
         Consumers are notified when they have read the last message.
         """
         self.content.facts["terminated"] = True
-        # The clients of the producers reconnect and receive the reason of the refusal.
+        # The clients of the producers reconnect. The new PRODUCER command is answered with the reason.
         self.producers.close_all()
         for each in self.subscriptions.values():
             each.wake()
         return self.content.log.last_position
 
     def close(self) -> None:
-        """Close producers and consumers; their clients look the topic up again."""
+        """Close all producers and consumers. Their clients look up the topic again."""
         self.producers.close_all()
         for subscription in list(self.subscriptions.values()):
             for consumer in list(subscription.consumers.values()):
                 consumer.connection.close_consumer(consumer)
 
     def delete(self) -> None:
-        """Close the topic, and delete its subscriptions and messages."""
+        """Close the topic. Delete its subscriptions and messages."""
         self.close()
         for each in list(self.subscriptions.values()):
             self.forget(each)
@@ -208,7 +211,11 @@ class Topic:
 
     @classmethod
     def after_restart(cls, before: Topic, survivors: dict[str, SurvivingState]) -> Topic:
-        """Return the topic after a restart: its log with a new open ledger, and its subscriptions."""
+        """Return the topic as it is after a restart.
+
+        Its log has a new open ledger. `survivors` are the states of its subscriptions that survive the
+        restart, by name.
+        """
         content = before.content
         ledgers = {ledger_id: entries for ledger_id, entries in content.log.entries.items() if len(entries)}
         topic = cls(TopicContent(content.shared, before.name, ledgers))

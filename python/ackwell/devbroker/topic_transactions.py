@@ -1,8 +1,8 @@
-"""The transactions that publish to a topic, and the entries that they block.
+"""The transactions that publish to a topic. An open transaction blocks the delivery of later entries.
 
-A topic delivers entries up to the first entry of the oldest open transaction, as a Pulsar broker does.
-Entries of an aborted transaction are never delivered. `ackwell.subscription` handles acknowledgments in
-transactions.
+A topic delivers only the entries before the first entry of any open transaction, as a Pulsar broker does.
+Entries of an aborted transaction are never delivered. This module does not handle acknowledgments in
+transactions; `ackwell.subscription` does.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ackwell.protocol.command_ack import TransactionId
 
 _MARKER_TYPES = {TxnAction.COMMIT: 21, TxnAction.ABORT: 22}
-"""`MarkerType` of Pulsar: the end of a transaction in a topic's log."""
+"""Pulsar's `MarkerType` of the entry that ends a transaction in the log of a topic."""
 
 
 class TopicTransactions:
@@ -33,15 +33,19 @@ class TopicTransactions:
         self._first: dict[TransactionId, Position] = {}
         self._aborted: set[TransactionId] = set()
         self._late: set[Position] = set()
-        """Entries that arrived after their transaction ended; they are never delivered."""
+        """The entries that were published after their transaction had ended. They are never delivered."""
         self.committed = 0
         self.seen = False
-        """Whether any transaction published to the topic."""
+        """Whether any transaction has published to the topic."""
         self.blocked_from: Position | None = None
-        """The first entry of an open transaction; entries from this position on are not delivered."""
+        """The first entry of all open transactions. This entry and all later entries are not delivered. None
+        without an open transaction."""
 
     def published(self, txn: TransactionId, position: Position, *, is_open: bool) -> None:
-        """Register an entry of a transaction. An open transaction blocks all later entries of the topic."""
+        """Register an entry that was published in a transaction.
+
+        An open transaction blocks this entry and all later entries of the topic.
+        """
         self.seen = True
         if not is_open:
             self._late.add(position)
@@ -50,7 +54,7 @@ class TopicTransactions:
             self.blocked_from = min(self._first.values())
 
     def recover(self, log: Log, is_open: Callable[[TransactionId], bool]) -> None:
-        """Restore the transactions from the log. Abort those that have no end marker and are not open."""
+        """Restore the transactions from the log. Abort each one that has no end marker and is not open."""
         ended: dict[TransactionId, int] = {}
         for ledger_id, entries in log.entries.items():
             for entry_id, entry in enumerate(entries):
@@ -60,7 +64,7 @@ class TopicTransactions:
                     ended[entry.transaction] = entry.marker
                     self._first.pop(entry.transaction, None)
                 else:
-                    # A later end marker removes the transaction again.
+                    # If an end marker follows later in the log, the transaction is removed again.
                     live = entry.transaction not in ended
                     self.published(entry.transaction, Position(ledger_id, entry_id), is_open=live)
         for txn in [txn for txn in self._first if not is_open(txn)]:
@@ -81,25 +85,26 @@ class TopicTransactions:
         return len(self._aborted)
 
     def first_entry(self, txn: TransactionId) -> Position | None:
-        """Return the first entry of an open transaction; None if it has not published to the topic."""
+        """Return the first entry of an open transaction. None if it has not published to the topic."""
         return self._first.get(txn)
 
     def is_aborted(self, txn: TransactionId) -> bool:
-        """Return whether a transaction that published to the topic was aborted."""
+        """Return whether a transaction was aborted that published to the topic."""
         return txn in self._aborted
 
     def hides(self, entry: LogEntry, position: tuple[int, int]) -> bool:
         """Return whether an entry is never delivered.
 
-        As in a Pulsar broker, the message metadata must name the aborted transaction. If only the
-        `CommandSend` named it, the message is delivered after the abort.
+        An entry of an aborted transaction is not delivered if its message metadata contains the transaction.
+        If only the `CommandSend` contained the transaction, the entry is delivered after the abort, as by a
+        Pulsar broker.
         """
         if entry.transaction in self._aborted:
             return bool(read_metadata(entry.data).HasField("txnid_most_bits"))
         return position in self._late
 
     def end(self, txn: TransactionId, action: TxnAction) -> bool:
-        """End a transaction; return whether it published to the topic."""
+        """End a transaction. Return whether the transaction published to the topic."""
         if self._first.pop(txn, None) is None:
             return False
         if action is TxnAction.ABORT:
@@ -111,11 +116,11 @@ class TopicTransactions:
 
 
 END_EVENTS: Final = {TxnAction.COMMIT: Kind.COMMIT, TxnAction.ABORT: Kind.ABORT}
-"""The event kind of a commit and of an abort."""
+"""Maps the end of a transaction to the event kind that is recorded for it."""
 
 
 def marker(txn: TransactionId, action: TxnAction, now_ms: int) -> LogEntry:
-    """Return the marker, which is the entry that ends a transaction in a topic's log."""
+    """Return the entry that ends a transaction in the log of a topic."""
     metadata = messages.MessageMetadata(
         producer_name="",
         sequence_id=0,

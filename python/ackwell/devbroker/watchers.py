@@ -1,4 +1,4 @@
-"""Watchers of a namespace's topics, which regex subscriptions use."""
+"""Clients that watch the topics of a namespace, for regex subscriptions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Watcher(NamedTuple):
-    """One client that watches the topics of a namespace whose names match a pattern."""
+    """One client that watches those topics of a namespace whose names match a pattern."""
 
     client: ClientConnection
     watcher_id: int
@@ -32,7 +32,7 @@ class Watcher(NamedTuple):
         deleted: Iterable[TopicName],
         topics_in: Callable[[str], list[TopicName]],
     ) -> None:
-        """Send the names of created and deleted topics that match the pattern to the client."""
+        """Send the names of created and deleted topics to the client, if they match the pattern."""
         new, gone = self._watched(made), self._watched(deleted)
         if new or gone:
             now = matching([str(name) for name in topics_in(self.namespace)], self.pattern)
@@ -52,7 +52,10 @@ class Watcher(NamedTuple):
 
 
 def matching(names: list[str], pattern: str) -> list[str]:
-    """Return the names that a pattern matches, ignoring the domain and the partition suffix."""
+    """Return the names that match a pattern.
+
+    The domain and the suffix of a partition are ignored.
+    """
     try:
         wanted = re.compile(re.sub(r"^(non-)?persistent://", "", pattern))
     except re.error as error:
@@ -67,6 +70,6 @@ def matching(names: list[str], pattern: str) -> list[str]:
 
 
 def topic_list_hash(names: Iterable[str]) -> str:
-    """Return the hash of a list of topics as a broker computes it: CRC-32C of the sorted names."""
+    """Return the hash of a list of topics: the CRC-32C of the sorted names, as in a Pulsar broker."""
     joined = ",".join(sorted(names))
     return f"{crc32c(joined.encode()):08x}"

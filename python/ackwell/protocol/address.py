@@ -1,4 +1,4 @@
-"""The addresses of brokers: `pulsar://host:6650`, with TLS `pulsar+ssl://host:6651`."""
+"""The addresses of brokers: `pulsar://host:6650`, or `pulsar+ssl://host:6651` for TLS."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 _PORTS: Final = {"pulsar": 6650, "pulsar+ssl": 6651}
-"""The default port of each scheme."""
+"""The port of each URL scheme, for addresses without a port."""
 
 
 class Address(NamedTuple):
@@ -18,7 +18,7 @@ class Address(NamedTuple):
 
 
 def address_of(url: str) -> Address:
-    """Parse an address; `ValueError` if it is invalid.
+    """Parse the address of a broker; `ValueError` if the address is invalid.
 
     >>> address_of("pulsar+ssl://broker")
     Address(host='broker', port=6651, is_tls=True)
@@ -27,7 +27,7 @@ def address_of(url: str) -> Address:
         parts = urlsplit(url)
         if parts.scheme not in _PORTS or not parts.hostname or not url.isprintable():
             raise ValueError
-        # Reject a host name with an empty or too long part before a name server is asked for it.
+        # Reject a host name with an empty or too long part here, before a name server is asked.
         parts.hostname.encode("idna")
         return Address(parts.hostname, parts.port or _PORTS[parts.scheme], parts.scheme == "pulsar+ssl")
     except ValueError:

@@ -1,9 +1,9 @@
-"""Batches: several messages in the payload of one entry.
+"""Batches: entries whose payload contains several messages.
 
     size, int32 · SingleMessageMetadata · message, repeated
 
-`num_messages_in_batch` in the entry's metadata is the number of messages. Every batch has it, even a batch of
-one message; without it the payload is a single message.
+`num_messages_in_batch` in the entry's metadata is the number of messages. Every batch has this field, even a
+batch of one message. If an entry lacks the field, its payload is a single message.
 """
 
 from __future__ import annotations
@@ -16,9 +16,12 @@ from ackwell.protocol import messages
 
 
 def read_batch(metadata: Any, body: bytes) -> list[tuple[Any, bytes]]:
-    """Split an uncompressed body into the `SingleMessageMetadata` and the bytes of each message.
+    """Split the uncompressed body of a batch into its messages.
 
-    The list is empty if the entry is not a batch. Raises `FrameError` if the body contradicts the metadata.
+    Each element is the `SingleMessageMetadata` and the payload of one message.
+
+    The list is empty if the entry is not a batch. Raises `FrameError` if the body does not have the number of
+    messages in the metadata.
 
     >>> one = messages.SingleMessageMetadata(payload_size=0, partition_key="k")
     >>> metadata = messages.MessageMetadata(num_messages_in_batch=2)
@@ -43,7 +46,10 @@ def read_batch(metadata: Any, body: bytes) -> list[tuple[Any, bytes]]:
 
 
 def write_batch(singles: Iterable[tuple[Any, bytes]]) -> bytes:
-    """Join messages, each with its `SingleMessageMetadata`, to one body; set their `payload_size`."""
+    """Join messages to the body of a batch. Each message is its `SingleMessageMetadata` and its payload.
+
+    Sets the field `payload_size` of each metadata.
+    """
     parts = []
     for single, data in singles:
         single.payload_size = len(data)

@@ -1,10 +1,11 @@
-"""`CommandAck`: encode and decode the acknowledgments of clients.
+"""`CommandAck`: encodes and decodes the acknowledgment commands of clients.
 
-This is the message of Pulsar's binary protocol with all of its fields. Unknown fields and unknown enum values
-are kept and written back unchanged, so the acknowledgments of newer clients are preserved.
+`CommandAck` has all fields of the message in Pulsar's binary protocol. Decoding keeps unknown fields and
+unknown enum values, and encoding writes them back unchanged. The acknowledgments of newer clients are
+therefore preserved.
 
-A command has two representations. `AckColumns` stores the positions as arrays, so that a command with
-hundreds of ids is applied at once. `CommandAck` has one `MessageId` for each id.
+A command has two representations. `AckColumns` stores the message ids as arrays, so that a subscription
+applies hundreds of ids at once. `CommandAck` has one `MessageId` object for each id.
 """
 
 from __future__ import annotations
@@ -27,14 +28,17 @@ if TYPE_CHECKING:
 
 
 class AckType(IntEnum):
-    """The type of an acknowledgment: of single messages, or of all messages up to one."""
+    """The type of an acknowledgment: individual messages, or all messages up to a message id."""
 
     INDIVIDUAL = 0
     CUMULATIVE = 1
 
 
 class ValidationError(IntEnum):
-    """The reason why a client discarded a message. The message is acknowledged and counted nevertheless."""
+    """The reason why a client discarded a message.
+
+    The broker counts the reason, and treats the message as acknowledged.
+    """
 
     UNCOMPRESSED_SIZE_CORRUPTION = 0
     DECOMPRESSION_ERROR = 1
@@ -44,7 +48,7 @@ class ValidationError(IntEnum):
 
 
 class TransactionId(NamedTuple):
-    """A transaction: the two halves of its 128-bit id, each as an unsigned integer.
+    """The 128-bit id of a transaction, as two unsigned integers of 64 bits.
 
     >>> str(TransactionId(0, 3)), TransactionId.parse("0:3") == (0, 3)
     ('0:3', True)
@@ -58,23 +62,25 @@ class TransactionId(NamedTuple):
 
     @classmethod
     def of(cls, message: Any) -> TransactionId:
-        """Return the transaction of a command or of a message's metadata."""
+        """Return the transaction id in a command or in the metadata of a message."""
         return TransactionId(message.txnid_most_bits, message.txnid_least_bits)
 
     @classmethod
     def parse(cls, text: str) -> TransactionId:
-        """Parse a transaction; `ValueError` if the text is invalid."""
+        """Parse the text of a transaction id; `ValueError` if the text is invalid."""
         most_bits, _, least_bits = text.partition(":")
         return TransactionId(int(most_bits), int(least_bits))
 
 
 @dataclass(frozen=True, slots=True)
 class MessageId:
-    """The id of a message: an entry, and the batch indexes in it that are not acknowledged.
+    """One message id of an acknowledgment.
 
-    `ack_set` contains signed 64-bit words, least significant bit first. A set bit is a message that is not
-    acknowledged. Without words, the id means the whole entry. The id of a chunked message is the position of
-    its last chunk; `first_chunk` is the position of its first chunk.
+    It consists of the position of an entry, and of the messages of its batch that stay unacknowledged.
+
+    `ack_set` contains signed 64-bit words. Batch index 0 is the least significant bit of the first word. A
+    set bit is a message that stays unacknowledged. Without words, the whole entry is acknowledged. For a
+    chunked message, the position is that of the last chunk, and `first_chunk` is the id of the first chunk.
     """
 
     ledger_id: int
@@ -92,7 +98,7 @@ class MessageId:
         return Position(self.ledger_id, self.entry_id)
 
     def encode(self) -> bytes:
-        """Return the wire bytes of this `MessageIdData`, in the order of the field numbers."""
+        """Return the id encoded as a `MessageIdData`. The fields are in the order of their numbers."""
         out = int_field(1, self.ledger_id) + int_field(2, self.entry_id)
         if self.partition != -1:
             out += int_field(3, self.partition)
@@ -120,14 +126,14 @@ class CommandAck:
     message_ids: tuple[MessageId, ...] = ()
     validation_error: ValidationError | None = None
     properties: tuple[tuple[str, int], ...] = ()
-    """Names with unsigned 64-bit values, which are saved with the cursor."""
+    """Pairs of a name and an unsigned 64-bit value. They are saved with the cursor."""
     transaction: TransactionId | None = None
     request_id: int | None = None
-    """Present if the client requests a receipt."""
+    """The id with which the broker sends a receipt; None if the client requests no receipt."""
     unknown_fields: bytes = b""
 
     def encode(self) -> bytes:
-        """Return the wire bytes, in the order of the field numbers."""
+        """Return the encoded command. The fields are in the order of their numbers."""
         out = int_field(1, self.consumer_id) + int_field(2, self.ack_type)
         out += b"".join(bytes_field(3, message.encode()) for message in self.message_ids)
         if self.validation_error is not None:
@@ -144,12 +150,14 @@ class CommandAck:
 
     @staticmethod
     def decode(data: bytes) -> CommandAck:
-        """Decode a command; raises the errors of `AckColumns.decode`."""
+        """Decode a command. Raises the same errors as `AckColumns.decode`."""
         return AckColumns.decode(data).command()
 
 
 class AckColumns(NamedTuple):
-    """An acknowledgment command with its message ids as columns.
+    """An acknowledgment command whose message ids are stored in columns.
+
+    Row i of all columns is message id i.
 
     >>> ack = CommandAck(1, message_ids=(MessageId(3, 5), MessageId(3, 6, ack_set=(6,))))
     >>> columns = AckColumns.decode(ack.encode())
@@ -162,14 +170,15 @@ class AckColumns(NamedTuple):
     consumer_id: int
     ack_type: AckType
     ledger_ids: NDArray[np.int64]
-    """The ledger ids, one row per message id."""
+    """The ledger id of each message id."""
     entry_ids: NDArray[np.int64]
     ack_set_starts: NDArray[np.int64] | None
-    """The index of each id's first word, then the number of all words; `None` if no id has an ack set."""
+    """The offset of each id's first word in `ack_set_words`. The last element is the number of all words.
+    None if no id has an ack set."""
     ack_set_words: NDArray[np.int64] | None
-    """The words of all ack sets."""
+    """The words of the ack sets of all ids, one ack set after the other."""
     others: Mapping[int, MessageId]
-    """Maps a row to its message id, for each id with more fields than a position and an ack set."""
+    """Maps a row to its `MessageId`, if the id has further fields than the position and the ack set."""
     validation_error: ValidationError | None
     properties: tuple[tuple[str, int], ...]
     transaction: TransactionId | None
@@ -180,11 +189,11 @@ class AckColumns(NamedTuple):
     def decode(cls, data: bytes) -> Self:
         """Decode a command. O(bytes).
 
-        If a field that is not repeated occurs twice, the last value counts, as in protobuf. Without both
-        halves of the transaction id, the acknowledgment is not part of a transaction, as in the broker. Ids
-        near 2^64 (earliest, latest) are read as negative. Raises `CorruptStateError` with the offset for
-        bytes that are not a command, `LimitError` for a batch of more than `ack_sets.BATCH_SIZE_MAX`
-        messages.
+        If a field that is not repeated occurs twice, the last value is used, as in protobuf. If one half of
+        the transaction id is missing, the acknowledgment is not part of a transaction, as in a Pulsar broker.
+        Ids from 2^63 on, which clients use for `earliest` and `latest`, are read as negative. Raises
+        `CorruptStateError` with the offset of the error if the bytes are not a command. Raises `LimitError`
+        for a batch of more than `ack_sets.BATCH_SIZE_MAX` messages.
         """
         fields = decode_command_ack(data)
         error, transaction = fields.validation_error, fields.transaction
@@ -208,13 +217,13 @@ class AckColumns(NamedTuple):
         starts: NDArray[np.int64],
         words: NDArray[np.int64],
     ) -> Self:
-        """Return an individual acknowledgment with these columns and no other fields."""
+        """Return an individual acknowledgment that has these columns. Its other fields are empty."""
         individual = AckType.INDIVIDUAL
         return cls(0, individual, ledger_ids, entry_ids, starts, words, {}, None, (), None, None, b"")
 
     @classmethod
     def of(cls, command: CommandAck) -> Self:
-        """Return the columns of a command. O(message ids)."""
+        """Convert a `CommandAck` to columns. O(message ids)."""
         return cls(
             command.consumer_id,
             AckType(command.ack_type),
@@ -227,7 +236,7 @@ class AckColumns(NamedTuple):
         )
 
     def with_message_ids(self, messages: Sequence[MessageId]) -> Self:
-        """Return the command with other message ids. O(message ids)."""
+        """Return this command with other message ids and the same other fields. O(message ids)."""
         ledger_ids, entry_ids, starts, words, others = _columns(messages)
         return self._replace(
             ledger_ids=ledger_ids,
@@ -242,29 +251,31 @@ class AckColumns(NamedTuple):
         return self.with_message_ids(self.message_ids()[:rows])
 
     def position(self, row: int) -> Position:
-        """Return the position of the entry in one row."""
+        """Return the position of the message id in a row."""
         return Position(int(self.ledger_ids[row]), int(self.entry_ids[row]))
 
     @property
     def whole_entries(self) -> bool:
-        """Whether every id means a whole entry and has only the fields of its position."""
+        """Whether every message id acknowledges a whole entry and has no field besides its position."""
         return self.ack_set_starts is None and not self.others
 
     @property
     def any_whole_entry(self) -> bool:
-        """Whether any id is a whole entry."""
+        """Whether at least one message id acknowledges a whole entry."""
         return self.ack_set_starts is None or len(self.rows_in_part()) < len(self.ledger_ids)
 
     def rows_in_part(self) -> list[int]:
-        """Return the rows that have an ack set."""
+        """Return the rows whose message id has an ack set. These ids acknowledge a part of a batch."""
         import numpy as np
 
         return [] if self.ack_set_starts is None else np.flatnonzero(np.diff(self.ack_set_starts)).tolist()
 
     def parts(self) -> tuple[NDArray[np.bool_], tuple[NDArray[np.int64], NDArray[np.int64]] | None]:
-        """Return a mask of the rows with an ack set, and the starts and words of the ack sets.
+        """Return which rows have an ack set, and the ack sets of these rows.
 
-        The second value is None if no row has an ack set.
+        The first value is a mask with one element per row. The second value has the offsets of the ack sets
+        and their words, as in `ack_set_starts` and `ack_set_words`, but without the rows that have no ack
+        set. The second value is None if no row has an ack set.
         """
         import numpy as np
 
@@ -277,14 +288,14 @@ class AckColumns(NamedTuple):
         return in_part, (np.append(starts[:-1][in_part], starts[-1]), words)
 
     def ack_set(self, row: int) -> tuple[int, ...]:
-        """Return the words of the ack set in one row; empty for a whole entry."""
+        """Return the words of the ack set in a row. They are empty if the id acknowledges a whole entry."""
         if self.ack_set_starts is None or self.ack_set_words is None:
             return ()
         start, end = self.ack_set_starts[row : row + 2].tolist()
         return tuple(self.ack_set_words[start:end].tolist())
 
     def command(self) -> CommandAck:
-        """Return the command with one `MessageId` for each row."""
+        """Convert the columns to a `CommandAck` with one `MessageId` for each row."""
         return CommandAck(
             self.consumer_id,
             self.ack_type,
@@ -306,7 +317,7 @@ class AckColumns(NamedTuple):
 
 
 def _columns(messages: Sequence[MessageId]) -> tuple[Any, Any, Any, Any, dict[int, MessageId]]:
-    """Convert message ids to the five columns of `AckColumns`."""
+    """Convert message ids to the five columns of `AckColumns`, from `ledger_ids` to `others`."""
     from ackwell.arrays import as_int64
 
     words = [message.ack_set for message in messages]
@@ -325,7 +336,7 @@ def _columns(messages: Sequence[MessageId]) -> tuple[Any, Any, Any, Any, dict[in
 
 
 def _message_id(fields: MessageIdFields) -> MessageId:
-    """Return the message id for the fields that an engine decoded."""
+    """Return a `MessageId` for the fields that the native core decoded."""
     first_chunk = fields["first_chunk"]
     values: dict[str, Any] = {
         **fields,

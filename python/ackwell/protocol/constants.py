@@ -1,7 +1,8 @@
 """The enumerations and limits of the protocol.
 
-Messages carry enumerations as integers, so the unknown values of a newer peer are kept. The error codes are
-in `ackwell.errors.ErrorCode`, because every `ProtocolError` has one.
+The messages of the protocol contain enumerations as integers. An unknown value, which a newer client or
+broker may send, is therefore kept. The error codes are in `ackwell.errors.ErrorCode`, because every
+`ProtocolError` has an error code.
 """
 
 from __future__ import annotations
@@ -10,20 +11,22 @@ from enum import IntEnum, StrEnum
 from typing import Final, Literal, Self, TypeAlias
 
 PROTOCOL_VERSION: Final = 21
-"""The protocol version of Pulsar 4.x."""
+"""The protocol version that Pulsar 4.x uses."""
 
 MAX_MESSAGE_BYTES: Final = 5 * 1024 * 1024
 """Pulsar's `maxMessageSize`: the maximum size of the metadata and the payload of one entry together."""
 
 FRAME_PADDING_BYTES: Final = 10 * 1024
-"""The maximum number of bytes of a frame in addition to its message (`MESSAGE_SIZE_FRAME_PADDING`)."""
+"""The maximum number of bytes in a frame besides the metadata and payload of its message
+(`MESSAGE_SIZE_FRAME_PADDING`)."""
 
 COMPRESSIONS: Final = ("NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY")
-"""The compression types by number, for messages (`MessageMetadata`) and saved states."""
+"""The names of the compression types. The index of a name is the number of the type in `MessageMetadata` and
+in saved states."""
 
 
 class CommandType(IntEnum):
-    """The type of a command, which is also the number of its field in `BaseCommand`."""
+    """The type of a command. It is also the number of the command's field in `BaseCommand`."""
 
     CONNECT = 2
     CONNECTED = 3
@@ -90,9 +93,9 @@ SubscriptionTypeName: TypeAlias = Literal["Exclusive", "Shared", "Failover", "Ke
 
 
 class SubscriptionType(StrEnum):
-    """The four subscription types, by their names in stats and recordings.
+    """The four subscription types. The values are the names in statistics and recordings.
 
-    `CommandSubscribe` carries the index of a type, its `number`.
+    In `CommandSubscribe`, a type is encoded as its `number`.
 
     >>> SubscriptionType.of(1), SubscriptionType.KEY_SHARED.number
     (<SubscriptionType.SHARED: 'Shared'>, 3)
@@ -109,12 +112,12 @@ class SubscriptionType(StrEnum):
 
     @property
     def number(self) -> int:
-        """The number on the wire."""
+        """The number of the type in `CommandSubscribe`."""
         return list(SubscriptionType).index(self)
 
     @classmethod
     def of(cls, number: int) -> Self:
-        """Return the type of a number; `ValueError` if no type has the number."""
+        """Return the subscription type with a number; `ValueError` if there is none."""
         if not 0 <= number < len(cls):
             raise ValueError(f"{number} is not a subscription type; expected 0 to {len(cls) - 1}")
         return list(cls)[number]
@@ -128,14 +131,14 @@ class InitialPosition(IntEnum):
 
 
 class KeySharedMode(IntEnum):
-    """The assignment of hash ranges to Key_Shared consumers: by the broker, or by each consumer."""
+    """How Key_Shared consumers get their hash ranges: the broker or each consumer selects them."""
 
     AUTO_SPLIT = 0
     STICKY = 1
 
 
 class AccessMode(IntEnum):
-    """The access of a producer to its topic, such as exclusive access."""
+    """The kind of access that a producer has to its topic, such as exclusive access."""
 
     SHARED = 0
     EXCLUSIVE = 1
@@ -144,7 +147,7 @@ class AccessMode(IntEnum):
 
 
 class LookupType(IntEnum):
-    """The kind of answer to a lookup."""
+    """The kind of answer to a lookup: a redirect, the address to connect to, or an error."""
 
     REDIRECT = 0
     CONNECT = 1
@@ -152,14 +155,14 @@ class LookupType(IntEnum):
 
 
 class TxnAction(IntEnum):
-    """The ways to end a transaction: commit or abort."""
+    """The ways in which a transaction can end: commit or abort."""
 
     COMMIT = 0
     ABORT = 1
 
 
 class TopicsMode(IntEnum):
-    """The kinds of topics that a list of a namespace's topics includes."""
+    """The kinds of topics that a list of topics includes: persistent, non-persistent or all."""
 
     PERSISTENT = 0
     NON_PERSISTENT = 1

@@ -2,8 +2,8 @@
 
     total size, int32 · command size, int32 · the command · the payload, for SEND and MESSAGE
 
-Both sizes are big-endian; the total size counts all bytes after it. A `FrameReader` never holds more than one
-frame of the maximum size and the bytes that arrived with it.
+Both sizes are big-endian. The total size is the number of bytes after it. A `FrameReader` never stores more
+than one frame of the maximum size, plus the bytes that arrived together with its end.
 """
 
 from __future__ import annotations
@@ -19,19 +19,20 @@ from ackwell.protocol.constants import FRAME_PADDING_BYTES, MAX_MESSAGE_BYTES, C
 from ackwell.wire import varint
 
 _TYPE_TAG: Final = 0x08
-"""The tag of the type in `BaseCommand`: field 1, a varint."""
+"""The tag of the field `type` in `BaseCommand`: field number 1, encoded as a varint."""
 
 unpack_from: Final = Struct(">II").unpack_from
-"""Reads the two sizes that a frame begins with."""
+"""Reads the two sizes at the start of a frame."""
 
 _BYTES: Final = 2
-"""Protocol Buffers' wire type of a nested message."""
+"""The wire type of a nested message in Protocol Buffers."""
 
 
 class Frame(NamedTuple):
     """One frame, as offsets into the bytes that contain it.
 
-    A proxy forwards the `raw` bytes; a decoder copies only the part that it decodes.
+    The parts are copied only when they are read: a proxy reads `raw`, and a decoder reads `command` or
+    `payload`.
     """
 
     data: bytes
@@ -41,24 +42,25 @@ class Frame(NamedTuple):
 
     @property
     def raw(self) -> bytes:
-        """The whole frame, unchanged."""
+        """All bytes of the frame, unchanged."""
         return self.data[self.start : self.end]
 
     @property
     def command(self) -> bytes:
-        """The command, encoded as `BaseCommand`."""
+        """The bytes of the command, encoded as a `BaseCommand`."""
         return self.data[self.start + 8 : self.behind_command]
 
     @property
     def payload(self) -> bytes:
-        """The bytes after the command."""
+        """The bytes of the payload, which follows the command. They are empty for most commands."""
         return self.data[self.behind_command : self.end]
 
     @property
     def command_type(self) -> int:
-        """The type of the command, if it is the first field; otherwise 0."""
+        """The type of the command; 0 if the type is not the first field of the command."""
         at = self.start + 8
-        # The tag of the field, then its value, which is one byte for every known type.
+        # The tag of the field comes first. The next byte is the type, which takes one byte for every known
+        # type.
         if self.behind_command < at + 2 or self.data[at] != _TYPE_TAG or self.data[at + 1] > 0x7F:
             return 0
         return self.data[at + 1]
@@ -79,7 +81,7 @@ class DecodedCommand(NamedTuple):
 
 
 class FrameReader:
-    """A reader that splits the bytes of one direction of a connection into frames.
+    """Splits a stream of bytes into frames. Use one reader for each direction of a connection.
 
     >>> reader = FrameReader()
     >>> data = frame(encode(CommandType.PING, messages.CommandPing()))
@@ -91,13 +93,14 @@ class FrameReader:
         self._max = max_frame_bytes
         self._rest = bytearray()
         self._discarded_bytes: int | None = None
-        """The number of discarded payload bytes of the incomplete frame; None if its payload is kept."""
+        """The number of payload bytes that were discarded from the incomplete frame. None if the payload is
+        not discarded."""
 
     def feed(self, data: bytes) -> Iterator[Frame]:
-        """Add bytes, and yield the frames that are complete, in order.
+        """Add received bytes, and yield the frames that they complete, in order.
 
-        Raises `FrameError` for invalid sizes and for frames of more than `max_frame_bytes`. The connection
-        cannot continue after that, because the start of the next frame is unknown.
+        Raises `FrameError` for invalid sizes and for frames of more than `max_frame_bytes`. Close the
+        connection after this error, because the start of the next frame is unknown.
         """
         rest = self._rest
         if self._discarded_bytes is not None:
@@ -133,29 +136,29 @@ class FrameReader:
 
     @property
     def unfinished_bytes(self) -> int:
-        """The number of received bytes of the incomplete frame."""
+        """The number of bytes of the incomplete frame that have arrived and were not discarded."""
         return len(self._rest)
 
     @property
     def unfinished_sizes(self) -> FrameSizes | None:
-        """The sizes of the incomplete frame; None before they have arrived."""
+        """The sizes that the incomplete frame starts with; None if they have not arrived."""
         if len(self._rest) < 8:
             return None
         size, command_bytes = unpack_from(self._rest)
         return FrameSizes(4 + size, command_bytes)
 
     def discard_payload(self) -> None:
-        """Discard the payload of the incomplete frame; `feed` yields the frame with an empty payload.
+        """Discard the payload of the incomplete frame. Later, `feed` yields the frame with an empty payload.
 
-        The sizes of the frame must have arrived.
+        Call it only if `unfinished_sizes` is not None.
         """
         self._discarded_bytes = 0
         self._discard(b"", 0)
 
     def _discard(self, data: bytes, discarded_bytes: int) -> tuple[Frame | None, bytes]:
-        """Add bytes to a frame whose payload is discarded.
+        """Add received bytes to the incomplete frame, whose payload is discarded.
 
-        Return the frame (None before it is complete), and the bytes that follow it.
+        Return the frame, or None if it is still incomplete, and the bytes after the frame.
         """
         rest = self._rest
         rest += data
@@ -174,23 +177,23 @@ class FrameReader:
 
 
 def frame(command: bytes, payload: bytes = b"") -> bytes:
-    """Return the bytes of a frame."""
+    """Return the bytes of a frame with a command and a payload."""
     return b"".join(
         ((4 + len(command) + len(payload)).to_bytes(4), len(command).to_bytes(4), command, payload)
     )
 
 
 def encode(type: int, message: Any) -> bytes:  # noqa: A002  # the name of the field
-    """Encode a command: its type, and its message in the field of the same number."""
+    """Encode a command as a `BaseCommand`: its type, and the message in the field with the same number."""
     body: bytes = message.SerializeToString()
     return b"".join((b"\x08", varint(type), varint(type << 3 | _BYTES), varint(len(body)), body))
 
 
 def split(command: bytes) -> tuple[int, bytes]:
-    """Return the type of a command and the bytes of its message, without protobuf.
+    """Return the type of a command and the encoded bytes of its message, without using protobuf.
 
-    This requires the field order of `encode`, which every client uses. For any other order, the type is 0,
-    and the caller uses `decode`.
+    The command must have the field order of `encode`, which all clients use. For any other order, the
+    returned type is 0, and the caller has to use `decode`.
     """
     size = len(command)
     if size < 4 or command[0] != _TYPE_TAG:
@@ -222,7 +225,7 @@ def _two_byte_tag(number: int) -> bytes:
 def decode(command: bytes) -> DecodedCommand:
     """Decode a command; `FrameError` for invalid bytes.
 
-    A command of an unknown type, which a newer peer may send, is decoded to `(type, None)`.
+    For an unknown type, which a newer client or broker may send, the result is `(type, None)`.
     """
     number, body = split(command)
     found = _commands().get(number)
@@ -234,7 +237,7 @@ def decode(command: bytes) -> DecodedCommand:
         return DecodedCommand(base.type, None)
     if not base.HasField(found[0]):
         raise FrameError(f"a command of type {base.type} without its {found[0]}")
-    # `parse` reports a missing field of the message.
+    # `parse` raises the error that names the missing field of the message.
     return DecodedCommand(
         base.type, messages.parse(found[1], getattr(base, found[0]).SerializePartialToString())
     )
@@ -242,7 +245,7 @@ def decode(command: bytes) -> DecodedCommand:
 
 @cache
 def _commands() -> dict[int, tuple[str, str]]:
-    """Map each command type to its field of `BaseCommand` and the name of its message."""
+    """Return the field of `BaseCommand` and the name of the message, for each command type."""
     rows = (row.split(":") for row in dict(messages.table())["BaseCommand"])
     named = {int(number): (name, kind) for number, name, kind in rows}
     return {each: named[each] for each in CommandType}

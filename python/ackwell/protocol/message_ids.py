@@ -1,4 +1,4 @@
-"""`MessageIdData`, the protocol's message id, and its conversion to a position."""
+"""Converts between `MessageIdData`, which is the protocol's message id, and positions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ackwell.wire import signed64
 
 
 def position_of(message_id: Any) -> Position:
-    """Return the position of a `MessageIdData`; clients encode `earliest` with negative ids.
+    """Return the position of a `MessageIdData`. Its ids may be negative, as in `earliest`.
 
     >>> position_of(message_id_of(Position(3, -1)))
     Position(ledger_id=3, entry_id=-1)
@@ -22,7 +22,7 @@ def position_of(message_id: Any) -> Position:
 
 
 def message_id_of(position: tuple[int, int], *, partition: int = -1) -> Any:
-    """Return a position as a `MessageIdData`."""
+    """Return a `MessageIdData` for a position."""
     made = messages.MessageIdData(ledgerId=position[0] % 2**64, entryId=position[1] % 2**64)
     if partition >= 0:
         made.partition = partition

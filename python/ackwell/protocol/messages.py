@@ -1,9 +1,10 @@
-"""The protocol's messages, whose classes are built from a table of fields at their first use.
+"""The classes of the protocol's messages. They are built from a table of fields at their first use.
 
-`fields.txt` has one line per message: its name, and for each field `number:name:type`, then `!` for a
-required or `*` for a repeated field, then `=` and the default. The messages have a separate descriptor pool,
-so they do not clash with another user of these names in the process, such as a Pulsar client. Enums are
-int32 in the table: the encoding is the same, and the unknown values of a newer peer are kept.
+`fields.txt` has one line per message: its name, then its fields. A field is `number:name:type`, followed by
+`!` if it is required or `*` if it is repeated, then `=` and the default if it has one. The messages have a
+separate descriptor pool. They therefore do not conflict with a Pulsar client in the same process, which uses
+the same names. In the table, enums have the type int32. The encoding is the same, and unknown values, which a
+newer client or broker may send, are kept.
 """
 
 from __future__ import annotations
@@ -33,12 +34,13 @@ _TYPES: Final = {
 _MESSAGE: Final = 11
 _LABELS: Final = {"": 1, "!": 2, "*": 3}
 _POOL: Final[dict[str, Any]] = {}
-"""The only pool of descriptors, under the name of its package; all threads use it."""
+"""The descriptor pool, with the name of its package as the key. It is empty before the first use. All threads
+use the same pool."""
 
 
 @cache
 def message(name: str) -> Any:
-    """Return the class of a message; `KeyError` for an unknown name.
+    """Return the class of the message `name`; `KeyError` if the name is unknown.
 
     >>> ack = message("CommandAck")(consumer_id=1, ack_type=0)
     >>> message("CommandAck").FromString(ack.SerializeToString()) == ack
@@ -51,8 +53,8 @@ def message(name: str) -> Any:
 def parse(name: str, data: bytes) -> Any:
     """Parse a message; `FrameError` for invalid bytes, a missing required field or text that is not UTF-8.
 
-    Nested messages are not checked, because the check takes longer than the parsing. A missing number in a
-    nested message is read as 0.
+    Nested messages are not checked, because this would take longer than the parsing. If a nested message
+    lacks a required number, the number is read as 0.
     """
     message_class, required, texts, error_class = _reader(name)
     try:
@@ -64,7 +66,7 @@ def parse(name: str, data: bytes) -> Any:
             if not read.HasField(field):
                 raise FrameError(f"{len(data)} bytes that are not a {name}: without {field}")
     for field in texts:
-        # Protocol Buffers returns the bytes of a text that is not UTF-8.
+        # For a text that is not UTF-8, Protocol Buffers returns bytes.
         if not isinstance(getattr(read, field), str):
             raise FrameError(f"{len(data)} bytes that are not a {name}: {field} is not UTF-8")
     return read
@@ -72,7 +74,7 @@ def parse(name: str, data: bytes) -> Any:
 
 @cache
 def _reader(name: str) -> tuple[Any, tuple[str, ...], tuple[str, ...], type[Exception]]:
-    """Return the class of a message, the names of its required and its text fields, and the parse error."""
+    """Return the class of a message, its required fields, its text fields, and protobuf's parse error."""
     rows = [row.split(":") for row in dict(table())[name]]
     required = tuple(row[1] for row in rows if row[2].endswith("!"))
     texts = tuple(row[1] for row in rows if row[2] in ("string", "string!"))
@@ -80,7 +82,7 @@ def _reader(name: str) -> tuple[Any, tuple[str, ...], tuple[str, ...], type[Exce
 
 
 def __getattr__(name: str) -> Any:
-    """Return the class of a message by name, as in `messages.CommandAck`."""
+    """Return the class of a message, so that `messages.CommandAck` works."""
     if not name[:1].isupper():
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
@@ -91,7 +93,7 @@ def __getattr__(name: str) -> Any:
 
 
 def table() -> Iterator[tuple[str, list[str]]]:
-    """Yield the name and the field texts of each message in `fields.txt`."""
+    """Yield the name of each message in `fields.txt`, and the texts of its fields."""
     name, fields = "", list[str]()
     for line in files("ackwell.protocol").joinpath("fields.txt").read_text("utf-8").splitlines():
         words = line.split()
@@ -105,7 +107,7 @@ def table() -> Iterator[tuple[str, list[str]]]:
 
 def _pool() -> Any:
     if PACKAGE not in _POOL:
-        # If two threads build it at once, both use the pool of the first one that is done.
+        # If two threads build the pool at the same time, both use the pool that is stored first.
         _POOL.setdefault(PACKAGE, _built_pool())
     return _POOL[PACKAGE]
 

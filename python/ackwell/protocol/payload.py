@@ -3,8 +3,8 @@
     [0x0e02 · size, int32 · BrokerEntryMetadata]
     [0x0e01 · CRC-32C, uint32] · size, int32 · MessageMetadata · the body
 
-The parts in brackets are optional. The checksum covers all bytes after it. The body is one message or
-several (`batches`), with the compression in the metadata.
+The parts in brackets are optional. The checksum covers all bytes after it. The body contains one message, or
+several messages (see `batches`). The metadata contains the compression of the body.
 """
 
 from __future__ import annotations
@@ -21,20 +21,22 @@ BROKER_ENTRY_MAGIC: Final = b"\x0e\x02"
 
 
 class Payload(NamedTuple):
-    """The parts of an entry: metadata, body and checksum."""
+    """The parts of an entry, which `read_payload` returns."""
 
     metadata: Any
-    """`MessageMetadata`."""
+    """The `MessageMetadata` of the entry."""
     body: bytes
-    """The messages, with the compression in the metadata."""
+    """The message or messages of the entry, compressed as `metadata` specifies."""
     checksum_holds: bool
-    """Whether the checksum matches; true if the entry has no checksum."""
+    """Whether the checksum is correct. True if the entry has no checksum."""
     broker_entry: Any | None = None
-    """The `BrokerEntryMetadata`, if the entry has one."""
+    """The `BrokerEntryMetadata`; None if the entry has none."""
 
 
 def read_payload(data: bytes) -> Payload:
-    """Split an entry; `FrameError` for invalid bytes. A wrong checksum only sets `checksum_holds` to False.
+    """Split an entry into its parts; `FrameError` for invalid bytes.
+
+    For a wrong checksum, `checksum_holds` is False, and no error is raised.
 
     >>> metadata = messages.MessageMetadata(producer_name="p", sequence_id=0, publish_time=1)
     >>> read_payload(write_payload(metadata, b"hello")).body
@@ -55,7 +57,10 @@ def read_payload(data: bytes) -> Payload:
 
 
 def read_metadata(data: bytes) -> Any:
-    """Return an entry's `MessageMetadata` without checking the checksum; `FrameError` for invalid bytes."""
+    """Return the `MessageMetadata` of an entry; `FrameError` for invalid bytes.
+
+    The checksum is not checked.
+    """
     at = _end(data, 2) if data[:2] == BROKER_ENTRY_MAGIC else 0
     if data[at : at + 2] == CHECKSUM_MAGIC:
         at += 6
@@ -63,14 +68,14 @@ def read_metadata(data: bytes) -> Any:
 
 
 def write_payload(metadata: Any, body: bytes) -> bytes:
-    """Return an entry's bytes, with a checksum."""
+    """Return the bytes of an entry that consists of a checksum, the metadata and the body."""
     encoded: bytes = metadata.SerializeToString()
     covered = b"".join((len(encoded).to_bytes(4), encoded, body))
     return b"".join((CHECKSUM_MAGIC, crc32c(covered).to_bytes(4), covered))
 
 
 def uncompressed(payload: Payload, max_bytes: int = MAX_MESSAGE_BYTES) -> bytes:
-    """Return the uncompressed body; `FrameError` if it is invalid or larger than `max_bytes`."""
+    """Return the body without compression; `FrameError` if it is invalid or larger than `max_bytes`."""
     metadata = payload.metadata
     if not metadata.compression:
         return payload.body
@@ -84,7 +89,7 @@ def uncompressed(payload: Payload, max_bytes: int = MAX_MESSAGE_BYTES) -> bytes:
 
 
 def _end(data: bytes, at: int) -> int:
-    """Return the offset after the part whose size is encoded at the offset `at`."""
+    """Return the offset after a part. The size of the part is encoded at the offset `at`, before the part."""
     end = at + 4 + int.from_bytes(data[at : at + 4])
     if end > len(data):
         raise FrameError(f"an entry of {len(data)} bytes ends inside its metadata")

@@ -1,4 +1,4 @@
-"""Topic names: `persistent://tenant/namespace/topic`, and the short forms that clients accept."""
+"""Topic names: `persistent://tenant/namespace/topic`, and the short names that clients accept."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ class TopicName(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse a name; `ValueError` if the text is invalid, `TypeError` if it is not a text."""
+        """Parse the name of a topic.
+
+        `ValueError` if the text is invalid, `TypeError` if it is not a `str`.
+        """
         if not isinstance(text, str):
             raise TypeError(f"a topic's name of type {type(text).__name__}; expected a text")
         domain, scheme, rest = text.partition("://")
@@ -47,28 +50,28 @@ class TopicName(NamedTuple):
 
     @property
     def in_namespace(self) -> str:
-        """The namespace with its tenant: `tenant/namespace`."""
+        """The namespace with its tenant, as `tenant/namespace`."""
         return f"{self.tenant}/{self.namespace}"
 
     @property
     def partition(self) -> int:
-        """The partition index; -1 if the topic is not a partition."""
+        """The index of the partition; -1 if the topic is not a partition."""
         found = _PARTITION.match(self.local)
         return int(found[2]) if found else -1
 
     @property
     def partitioned(self) -> Self:
-        """The partitioned topic of a partition; for any other topic, itself."""
+        """The name of the partitioned topic that a partition belongs to. Any other topic returns itself."""
         found = _PARTITION.match(self.local)
         return self._replace(local=found[1]) if found else self
 
     def of_partition(self, index: int) -> Self:
-        """Return the name of a partition."""
+        """Return the name of the partition with an index."""
         return self._replace(local=f"{self.local}-partition-{index}")
 
 
 def full_name(text: str) -> str:
-    """Return the full name of a topic, or the text itself if it is not a valid name.
+    """Return the full name of a topic. If the text is not a valid name, return it unchanged.
 
     >>> full_name("orders")
     'persistent://public/default/orders'

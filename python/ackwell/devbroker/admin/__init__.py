@@ -1,4 +1,4 @@
-"""The admin REST API: Pulsar's routes and the dev broker's own requests below `/dev/`."""
+"""The admin REST API: Pulsar's routes, and the dev broker's own routes below `/dev/`."""
 
 from ackwell.devbroker.admin.server import AdminServer
 

@@ -1,4 +1,4 @@
-"""Requests for tenants, for the single broker of the cluster, and for lookups."""
+"""Answers to requests for tenants, for lookups, and for the cluster's only broker."""
 
 from __future__ import annotations
 
@@ -73,17 +73,17 @@ def _broker_id(request: Request) -> str:
 
 
 def get_active_brokers(request: Request) -> Any:
-    """List the brokers."""
+    """List the active brokers, which are only this broker."""
     return [_broker_id(request)]
 
 
 def get_leader_broker(request: Request) -> Any:
-    """Return the leader of the brokers, which is this broker."""
+    """Return the leader of the cluster's brokers, which is this broker."""
     return {"serviceUrl": request.service.admin_url, "brokerId": _broker_id(request)}
 
 
 def get_owned_namespaces(request: Request) -> Any:
-    """Return the bundles that the broker owns: all of them."""
+    """Return the bundles that this broker owns, which are all bundles."""
     if request.names["brokerId"] != _broker_id(request):
         raise HttpError(HTTPStatus.NOT_FOUND, f"Broker id '{request.names['brokerId']}' not found")
     owned = {"broker_assignment": "shared", "is_controlled": False, "is_active": True}
@@ -92,7 +92,7 @@ def get_owned_namespaces(request: Request) -> Any:
 
 
 def version(request: Request) -> Any:
-    """Return the emulated Pulsar release, as text without quotes."""
+    """Return the emulated Pulsar release, as plain text without JSON quotes."""
     return Raw(request.state.settings.release.encode(), {})
 
 
@@ -105,7 +105,10 @@ is_ready = health_check
 
 
 def get_internal_configuration_data(_request: Request) -> Any:
-    """Return the addresses of the metadata stores; the dev broker is its own store."""
+    """Return the addresses of the metadata stores.
+
+    They are placeholders, because the dev broker has no such store.
+    """
     return {
         "metadataStoreUrl": "memory:dev-broker",
         "configurationMetadataStoreUrl": "memory:dev-broker",
@@ -117,7 +120,7 @@ def get_internal_configuration_data(_request: Request) -> Any:
 
 
 def get_runtime_configuration(request: Request) -> Any:
-    """Return the settings that determine the losses of a restart; `ackwell doctor` reads them."""
+    """Return the broker settings on which the losses of a restart depend. `ackwell doctor` reads them."""
     return {name: str(value).lower() for name, value in request.state.settings.broker.named().items()}
 
 
@@ -132,7 +135,7 @@ def get_dynamic_configuration_name(request: Request) -> Any:
 
 
 def _dynamic_setting(request: Request) -> str:
-    """Return the name of the setting in the path; 412 if the setting cannot be changed at run time."""
+    """Return the name of the setting in the path. 412 if this setting cannot be changed at run time."""
     name = request.names["configName"]
     if name not in dynamic_settings(request.state.settings.release):
         raise HttpError(HTTPStatus.PRECONDITION_FAILED, f"{name} is a non-dynamic configuration")
@@ -141,7 +144,7 @@ def _dynamic_setting(request: Request) -> str:
 
 
 def update_dynamic_configuration(request: Request) -> Raw:
-    """Store a new value of a setting; the dev broker does not apply it."""
+    """Store a new value of a setting. The dev broker does not use the value."""
     request.state.dynamic_settings[_dynamic_setting(request)] = request.names["configValue"]
     return OK
 
@@ -153,13 +156,13 @@ def delete_dynamic_configuration(request: Request) -> Raw:
 
 
 def backlog_quota_check(request: Request) -> Raw:
-    """Apply the backlog quotas now."""
+    """Check the backlog quotas of all topics now, and apply those that are exceeded."""
     request.state.check_backlog_quotas()
     return NO_CONTENT
 
 
 def get_topics2(request: Request) -> Any:
-    """Return the statistics of every topic, by namespace and bundle."""
+    """Return the statistics of every topic, grouped by namespace and bundle."""
     described: dict[str, Any] = {}
     for name, topic in request.state.topics.items():
         bundles = described.setdefault(topic.name.in_namespace, {})
@@ -186,5 +189,5 @@ def lookup_topic_async(request: Request) -> Any:
 
 
 def get_namespace_bundle(request: Request) -> Any:
-    """Return the bundle of a topic, as text without quotes."""
+    """Return the bundle that contains a topic, as plain text without JSON quotes."""
     return Raw(bundle_of(str(request.topic)).encode(), {})

@@ -1,6 +1,7 @@
-"""Requests that control the dev broker in tests of any language: time, faults, crashes, topic contents.
+"""Requests by which a test in any language controls the dev broker.
 
-The arguments are a JSON object with the argument names of the Python method.
+They move the clock, inject faults, crash the broker, and list the messages of topics. Each request calls one
+Python method. The query or a JSON object in the body contains the arguments of the method, by name.
 """
 
 from __future__ import annotations
@@ -20,7 +21,11 @@ if TYPE_CHECKING:
 
 
 def route(request: Request) -> Any:
-    """Answer a request; 400 for arguments that the method does not accept, 404 for an unknown name."""
+    """Answer a request to a path below `/dev/`.
+
+    Answers 404 for an unknown path, and for an unknown topic, subscription or consumer. Answers 400 for
+    arguments that the method does not accept.
+    """
     given = request.object()
     broker = request.broker
     name = request.method, request.path.removeprefix("/dev/").rstrip("/")
@@ -86,4 +91,4 @@ _ROUTES: Final[dict[tuple[str, str], Callable[..., Awaitable[Any] | Any]]] = {
     ],
     ("GET", "events"): _events,
 }
-"""Maps a method and the path after `/dev/` to its function."""
+"""Maps an HTTP method and a path below `/dev/` to the function that answers the request."""

@@ -1,4 +1,4 @@
-"""Requests for single messages: the last message, the n-th, the message at a position."""
+"""Requests for single messages, found by position, by time, or by their number in the topic."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ def get_last_message_id(request: Request) -> Any:
 
 
 def get_message_id_by_timestamp(request: Request) -> Any:
-    """Return the id of the first message published at or after a time in ms; -1:-1 for the time 0."""
+    """Return the id of the first message that was published at or after a time in ms.
+
+    -1:-1 for the time 0.
+    """
     content = existing(request).content
     time_ms = number(request.names["timestamp"])
     return _message_id(content, content.log.first_published_at(time_ms) if time_ms else (-1, -1))
@@ -46,7 +49,7 @@ def get_message_id_by_index(request: Request) -> Any:
 
 
 def peek_nth_message(request: Request) -> Raw:
-    """Return the n-th unacknowledged entry of a subscription, counted from 1."""
+    """Return the n-th unacknowledged entry of a subscription. The first one has the number 1."""
     topic, name = existing(request), request.names["subscription"]
     if name not in topic.subscriptions:
         # A Pulsar broker creates a missing subscription.
@@ -70,7 +73,7 @@ def get_message_by_id(request: Request) -> Raw:
 
 
 def examine_message(request: Request) -> Raw:
-    """Return the n-th entry of a topic, counted from its first or its last entry."""
+    """Return the n-th entry of a topic, counted from its first entry or backwards from its last entry."""
     content = existing(request).content
     count = max(number(request.query.get("messagePosition", "1")), 1)
     ledgers = content.log.ledgers
@@ -90,7 +93,7 @@ def _message_id(content: TopicContent, position: tuple[int, int]) -> dict[str, i
 
 
 def _entry(content: TopicContent, position: Position | tuple[int, int]) -> Raw:
-    """Return the uncompressed messages of an entry, with the metadata as HTTP headers."""
+    """Return the uncompressed messages of an entry as the body, and the entry's metadata as HTTP headers."""
     if position[1] < 0 or not content.log.ledgers.contains(*position):
         raise HttpError(HTTPStatus.NOT_FOUND, "Message not found")
     payload = read_payload(content.log.read(*position).data)
@@ -121,5 +124,5 @@ def _entry(content: TopicContent, position: Position | tuple[int, int]) -> Raw:
 
 
 def _header(text: str) -> str:
-    """Replace unprintable characters, such as line ends, in a client's text for an HTTP header."""
+    """Replace unprintable characters, such as line ends, so that a client's text fits into an HTTP header."""
     return "".join(each if each.isprintable() else "?" for each in text)

@@ -32,7 +32,7 @@ _SUBSCRIPTION = {
 
 
 def metrics(request: Request) -> Raw:
-    """Return the statistics of all topics; the names of the metrics are those of a Pulsar broker."""
+    """Return the statistics of all topics. The metrics have the names that a Pulsar broker uses."""
     families: dict[str, list[str]] = {}
     for name, labels, value in _samples(request):
         families.setdefault(name, []).append(f"{name}{{{labels}}} {value}")

@@ -1,4 +1,4 @@
-"""Requests for a namespace: its topics, its subscriptions and all of its policies."""
+"""Requests for a whole namespace: for its topics, its subscriptions, and all of its policies at once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def existing_namespace(request: Request) -> str:
     """Return the namespace of the path; 404 if it does not exist."""
     if request.namespace not in request.state.shared.policies:
-        # A Pulsar broker with authorization looks for the tenant first.
+        # With authorization, a Pulsar broker checks that the tenant exists before it checks the namespace.
         is_tenant = request.state.settings.super_users is None or _has_tenant(request)
         raise HttpError(HTTPStatus.NOT_FOUND, f"{'Namespace' if is_tenant else 'Tenant'} does not exist")
     return request.namespace
@@ -50,7 +50,7 @@ def _has_tenant(request: Request) -> bool:
 
 
 def get_topics(request: Request) -> Any:
-    """List the topics of a namespace, each partition separately."""
+    """List the topics of a namespace. Each partition is listed as a separate topic."""
     mode = request.query.get("mode", "PERSISTENT")
     return [
         str(name)
@@ -60,7 +60,7 @@ def get_topics(request: Request) -> Any:
 
 
 def create_namespace(request: Request) -> None:
-    """Create a namespace with the policies in the body. Empty fields and unknown fields have no effect."""
+    """Create a namespace with the policies in the body. Empty fields and unknown fields are ignored."""
     existing_tenant(request)
     if request.namespace in request.state.shared.policies:
         raise HttpError(HTTPStatus.CONFLICT, "Namespace already exists")
@@ -78,7 +78,7 @@ def create_namespace(request: Request) -> None:
 
 
 def delete_namespace(request: Request) -> None:
-    """Delete a namespace; refused if it has topics."""
+    """Delete a namespace. Refused if the namespace has topics."""
     namespace = existing_namespace(request)
     if request.flag("force"):
         raise HttpError(HTTPStatus.METHOD_NOT_ALLOWED, "Broker doesn't allow forced deletion of namespaces")
@@ -95,13 +95,16 @@ def get_policies(request: Request) -> Any:
 
 
 def get_bundles_data(request: Request) -> Any:
-    """Return the bundles of a namespace. Each namespace has four, which the dev broker does not split."""
+    """Return the bundles of a namespace.
+
+    Each namespace has four bundles, which the dev broker never splits.
+    """
     existing_namespace(request)
     return {"boundaries": list(BUNDLES), "numBundles": len(BUNDLES) - 1}
 
 
 def existing_bundle(request: Request) -> str | None:
-    """Return the bundle in the path; None if the path has none, 412 for an unknown bundle."""
+    """Return the bundle in the path. None if the path contains no bundle; 412 if the bundle is unknown."""
     existing_namespace(request)
     bundle = request.names.get("bundle")
     if bundle not in (None, *BUNDLE_NAMES):
@@ -110,7 +113,7 @@ def existing_bundle(request: Request) -> str | None:
 
 
 def _topics(request: Request) -> list[Topic]:
-    """Return the topics of the namespace, or of the bundle, in the path."""
+    """Return the topics of the bundle in the path. Without a bundle, return those of the whole namespace."""
     namespace, bundle = existing_namespace(request), existing_bundle(request)
     return [
         each
@@ -120,7 +123,10 @@ def _topics(request: Request) -> list[Topic]:
 
 
 def _subscriptions(request: Request) -> list[TopicSubscription]:
-    """Return the subscriptions of the topics of `_topics`, or only those with the name in the path."""
+    """Return the subscriptions of the topics that `_topics` returns.
+
+    If the path contains the name of a subscription, return only the subscriptions of this name.
+    """
     return [
         each
         for topic in _topics(request)
@@ -130,12 +136,12 @@ def _subscriptions(request: Request) -> list[TopicSubscription]:
 
 
 def bundle_of(topic: str) -> str:
-    """Return the bundle of a topic by the CRC-32 of its name, as Pulsar does."""
+    """Return the bundle that contains a topic. The CRC-32 of the topic's name selects it, as in Pulsar."""
     return BUNDLE_NAMES[crc32(topic.encode()) >> 30]
 
 
 def get_topic_hash_positions(request: Request) -> Any:
-    """Return the hashes of the topics of a bundle, or only of the topic that the query names."""
+    """Return the hashes of all topics of a bundle. If the query names a topic, return only its hash."""
     wanted, names = request.query.get("topics"), [each.content.full_name for each in _topics(request)]
     return {
         "namespace": request.namespace,
@@ -150,7 +156,7 @@ def get_list_from_bundle(request: Request) -> Any:
 
 
 def get_anti_affinity_namespaces(request: Request) -> Any:
-    """List the namespaces of a tenant in an anti-affinity group; 400 without a tenant."""
+    """List those namespaces of a tenant that belong to an anti-affinity group. 400 without a tenant."""
     tenant, stored = request.query.get("tenant"), request.state.shared.policies
     if not tenant:
         raise HttpError(HTTPStatus.BAD_REQUEST, "Tenant should not be null")
@@ -159,7 +165,7 @@ def get_anti_affinity_namespaces(request: Request) -> Any:
 
 
 def clear_namespace_backlog(request: Request) -> None:
-    """Acknowledge all entries, for every subscription or for the subscriptions of one name."""
+    """Acknowledge all entries for every subscription, or only for the subscriptions with one name."""
     for each in _subscriptions(request):
         each.clear_backlog()
 
@@ -171,13 +177,13 @@ clear_namespace_bundle_subscription_backlog = clear_namespace_backlog
 
 
 def delete_namespace_bundle(request: Request) -> None:
-    """Refuse to delete a bundle with topics. For an empty bundle, do nothing."""
+    """Refuse to delete a bundle that has topics. Do nothing for a bundle without topics."""
     if _topics(request):
         raise HttpError(HTTPStatus.CONFLICT, "Cannot delete non empty bundle")
 
 
 def unsubscribe_namespace(request: Request) -> None:
-    """Delete all subscriptions of one name; refused if one of them has consumers."""
+    """Delete all subscriptions with one name. Refused if one of them has consumers."""
     found = _subscriptions(request)
     if any(each.consumers for each in found):
         raise HttpError(HTTPStatus.PRECONDITION_FAILED, "Subscription has active connected consumers")
@@ -189,7 +195,7 @@ unsubscribe_namespace_bundle = unsubscribe_namespace
 
 
 def unload_namespace(request: Request) -> None:
-    """Close every topic of a namespace or bundle, and load it again."""
+    """Close every topic of a namespace or of a bundle, and load these topics again."""
     for topic in _topics(request):
         request.state.unload(topic)
 

@@ -1,4 +1,4 @@
-"""Requests for the policies of a namespace or a topic, by the table of `namespace_policies`."""
+"""Requests for one policy of a namespace or a topic. The table in `namespace_policies` lists the policies."""
 
 from __future__ import annotations
 
@@ -39,7 +39,10 @@ _TOPIC: Final = "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/"
 
 
 def handler(path: str, method: str) -> Callable[[Request], Any] | None:
-    """Return the function that answers a method of a path; None if the path is not that of a policy."""
+    """Return the function that answers a method of a route, if the route belongs to a policy.
+
+    Return None for all other routes.
+    """
     for prefix, table in ((_NAMESPACE, OF_NAMESPACES), (_TOPIC, OF_TOPICS)):
         policy = table.get(path.removeprefix(prefix))
         if path.startswith(prefix) and policy is not None:
@@ -52,7 +55,7 @@ def _is_topic(request: Request) -> bool:
 
 
 def _stored(request: Request) -> dict[str, Any]:
-    """Return the stored policies of the topic or namespace in the path."""
+    """Return all stored policies of the topic in the path. Without a topic, return those of the namespace."""
     if _is_topic(request):
         with_partitions(request)
         return request.state.shared.topic_policies.get(str(request.topic.partitioned), {})
@@ -61,7 +64,7 @@ def _stored(request: Request) -> dict[str, Any]:
 
 
 def _store(request: Request, key: str, value: Any) -> None:
-    """Store a policy of the topic or namespace in the path; None removes it."""
+    """Store one policy of the topic or namespace in the path. The value None removes the policy."""
     _stored(request)
     if _is_topic(request):
         request.state.set_topic_policy(request.topic, key, value)
@@ -70,24 +73,30 @@ def _store(request: Request, key: str, value: Any) -> None:
 
 
 def _key(request: Request, policy: NamespacePolicy) -> str:
-    """Return the key under which a policy is stored; add a header if the policy has no effect."""
+    """Return the key under which a policy is stored.
+
+    If the dev broker does not apply the policy, add a header to the answer that reports this.
+    """
     if not policy.enforced:
         request.notes |= STORED_ONLY
     return policy.topic if _is_topic(request) else policy.field
 
 
 def _get(request: Request, *, policy: NamespacePolicy) -> Any:
-    """Return a policy. With `applied`, return the policy of the namespace if the topic has none."""
+    """Return one policy. With the query parameter `applied`, return the value that applies to a topic.
+
+    The applied value is the topic's policy, otherwise the namespace's policy, otherwise the default.
+    """
     found = _stored(request).get(_key(request, policy))
     if not _is_topic(request):
         if found is None:
             return policy.unset
-        # Pulsar writes a text that is not an enumeration without the quotes of JSON.
+        # A policy of free text is answered as plain text. All other values, also enumerations, are JSON.
         return _text(found) if _is_text(policy) else found
     if request.flag("applied"):
         found = request.state.shared.policy(request.topic, policy)
         found = applied_default(policy, request.state.settings) if found is None else found
-        # The subscription types that the setting of a broker enables are not a policy.
+        # For the subscription types, the value of `found` can come from a broker setting. It is not a policy.
         return NO_CONTENT if found is None and policy.topic in (*ABSENT, TYPES.topic) else found
     if found is None:
         return NO_CONTENT if policy.topic in ABSENT else UNSET.get(policy.topic)
@@ -95,16 +104,17 @@ def _get(request: Request, *, policy: NamespacePolicy) -> Any:
 
 
 ABSENT: Final = ("maxConsumersPerSubscription", "maxMessageSize", "maxSubscriptionsPerTopic", "publishRate")
-"""The policies for which a Pulsar broker answers 204 if a topic does not have them."""
+"""The policies of topics for which a Pulsar broker answers 204 if the topic has no such policy."""
 
 UNSET: Final = {"subscriptionTypesEnabled": [], "schemaValidationEnforced": False}
-"""The answers for a topic without a policy, unless they are empty."""
+"""The answers for policies that a topic does not have. For policies that are missing here, the answer is
+empty."""
 
 
 def _set(request: Request, *, policy: NamespacePolicy) -> Raw | None:
     value = request.body.decode("utf-8", "replace") or None if _is_text(policy) else request.json()
     if value is None:
-        # Two policies of topics have their value in the query; a flag without a body is set.
+        # For two policies of topics, the query contains the value. For a flag, an empty body means true.
         value = request.query.get(policy.topic, True if policy.example is False else None)
     _store(request, _key(request, policy), _checked(policy, value))
     # A Pulsar broker answers a change of the replication clusters with 200, and other changes with 204.
@@ -116,7 +126,7 @@ def _is_text(policy: NamespacePolicy) -> bool:
 
 
 def _checked(policy: NamespacePolicy, value: Any) -> Any:
-    """Return a value in Pulsar's JSON form; 400 or 412 for an invalid value."""
+    """Return a policy's value in Pulsar's JSON form. 400 or 412 if a Pulsar broker refuses the value."""
     try:
         return checked(policy, value)
     except RefusedPolicyError as error:
@@ -137,7 +147,7 @@ def remove_offload_policies(request: Request) -> None:
 
 
 def get_backlog_quota_map(request: Request) -> Any:
-    """Return the backlog quotas by type."""
+    """Return the backlog quotas as a map from quota type to quota."""
     stored: dict[str, Any] = _stored(request).get(_key(request, BACKLOG_QUOTA), {})
     if request.flag("applied"):
         unlimited = {"limit": -1, "limitSize": -1, "limitTime": -1, "policy": HOLD}
@@ -147,26 +157,27 @@ def get_backlog_quota_map(request: Request) -> Any:
 
 
 def set_backlog_quota(request: Request) -> None:
-    """Set the backlog quota of a type."""
+    """Set the backlog quota of one quota type."""
     kind = request.query.get("backlogQuotaType")
-    # Without a type, a request for a namespace sets both types, and one for a topic sets the first type.
+    # If the query has no type, a request for a namespace sets both types. A request for a topic sets only the
+    # first type.
     kinds = [kind] if kind else QUOTA_TYPES[:1] if _is_topic(request) else QUOTA_TYPES
     given = _checked(BACKLOG_QUOTA, dict.fromkeys(kinds, request.json()))
     _add_to(request, _key(request, BACKLOG_QUOTA), given)
 
 
 def remove_backlog_quota(request: Request) -> None:
-    """Remove the backlog quota of a type."""
+    """Remove the backlog quota of one quota type."""
     _remove_from(request, _key(request, BACKLOG_QUOTA), request.query.get("backlogQuotaType", QUOTA_OF_SIZE))
 
 
 def _add_to(request: Request, key: str, values: dict[str, Any]) -> None:
-    """Add values to a stored object."""
+    """Add values to the JSON object that is stored as the policy `key`."""
     _store(request, key, _stored(request).get(key, {}) | values or None)
 
 
 def _remove_from(request: Request, key: str, name: str) -> Any:
-    """Remove a value from a stored object, and return it."""
+    """Remove one value from the JSON object that is stored as the policy `key`, and return the value."""
     known = dict(_stored(request).get(key, {}))
     removed = known.pop(name, None)
     _store(request, key, known or None)
@@ -177,7 +188,7 @@ _PROPERTIES: Final = "properties"
 
 
 def get_property(request: Request) -> Any:
-    """Return one property of a namespace, as text without quotes."""
+    """Return one property of a namespace, as plain text without JSON quotes."""
     return _text(_stored(request).get(_PROPERTIES, {}).get(request.names["key"]))
 
 
@@ -265,17 +276,17 @@ def get_permissions(request: Request) -> Any:
 
 
 def grant_permission_on_namespace(request: Request) -> None:
-    """Grant actions on a namespace to a role."""
+    """Grant a role the permission for actions on a namespace."""
     _grant(request, "namespace_auth", request.names["role"], sorted(request.texts()))
 
 
 def revoke_permissions_on_namespace(request: Request) -> None:
-    """Revoke all actions on a namespace from a role."""
+    """Revoke all permissions of a role on a namespace."""
     _grant(request, "namespace_auth", request.names["role"], None)
 
 
 def get_permission_on_subscription(request: Request) -> Any:
-    """Return the roles of each subscription of a namespace."""
+    """Return, for each subscription of a namespace, the roles that may use it."""
     return _roles(request)["subscription_auth_roles"]
 
 
@@ -292,21 +303,21 @@ def revoke_permission_on_subscription(request: Request) -> None:
 
 
 def get_permissions_on_topic(request: Request) -> Any:
-    """Return the permissions of a topic by role, including those of its namespace."""
+    """Return the permissions of a topic by role. They include the permissions of its namespace."""
     with_partitions(request)
     roles = _roles(request)
     return roles["namespace_auth"] | roles["destination_auth"].get(str(request.topic), {})
 
 
 def grant_permissions_on_topic(request: Request) -> None:
-    """Grant actions on a topic to a role."""
+    """Grant a role the permission for actions on a topic."""
     known = _roles(request)["destination_auth"].get(str(request.topic), {})
     granted = {request.names["role"]: sorted(request.texts())}
     _grant(request, "destination_auth", str(request.topic), known | granted)
 
 
 def revoke_permissions_on_topic(request: Request) -> None:
-    """Revoke all actions on a topic from a role; 412 if the role has no permission."""
+    """Revoke all permissions of a role on a topic. 412 if the role has no permission on the topic."""
     known = dict(_roles(request)["destination_auth"].get(str(request.topic), {}))
     if known.pop(request.names["role"], None) is None:
         raise HttpError(HTTPStatus.PRECONDITION_FAILED, "Permissions are not set at the topic level")
@@ -314,13 +325,13 @@ def revoke_permissions_on_topic(request: Request) -> None:
 
 
 def grant_permissions_on_topics(request: Request) -> None:
-    """Grant actions on several topics of one namespace."""
+    """Grant permissions on several topics of one namespace."""
     for each in _of_topics(request):
         grant_permissions_on_topic(each)
 
 
 def revoke_permissions_on_topics(request: Request) -> None:
-    """Revoke all actions on several topics of one namespace."""
+    """Revoke permissions on several topics of one namespace."""
     for each in _of_topics(request):
         known = _roles(each)["destination_auth"].get(str(each.topic), {})
         kept = {role: actions for role, actions in known.items() if role != each.names["role"]}
@@ -328,7 +339,7 @@ def revoke_permissions_on_topics(request: Request) -> None:
 
 
 def _of_topics(request: Request) -> list[Request]:
-    """Return a request for each topic of the body; 400 unless they have the same namespace."""
+    """Return one request for each topic that the body lists. 400 if the topics have different namespaces."""
     given = request.json()
     try:
         names = [parse_topic_name(each["topic"]) for each in given]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Raw(NamedTuple):
-    """An answer that consists of bytes and extra headers."""
+    """An answer whose body is bytes instead of JSON, with extra headers and a status."""
 
     body: bytes
     headers: dict[str, str]
@@ -29,18 +29,18 @@ class Raw(NamedTuple):
 
 
 OK: Final = Raw(b"", {})
-"""The answer 200 without a body, which Pulsar gives to some requests that change something."""
+"""The answer 200 with an empty body. Pulsar gives it to some requests that change something."""
 
 NO_CONTENT: Final = Raw(b"", {}, HTTPStatus.NO_CONTENT)
-"""The answer 204, which Pulsar gives to some requests for a missing value."""
+"""The answer 204. Pulsar gives it to some requests for a value that does not exist."""
 
 
 STORED_ONLY: Final = {"X-Ackwell-Policy": "stored only"}
-"""The header of an answer for a policy or a setting that the dev broker does not apply."""
+"""The header that marks an answer if the dev broker stores a policy or setting but does not apply it."""
 
 
 class HttpError(Exception):
-    """An error answer with its HTTP status."""
+    """An error that is answered with this HTTP status and its message."""
 
     def __init__(self, status: HTTPStatus, reason: str) -> None:
         super().__init__(reason)
@@ -49,22 +49,22 @@ class HttpError(Exception):
 
 @dataclass
 class Request:
-    """One HTTP request, with the broker that answers it."""
+    """One HTTP request, and the broker that answers it."""
 
     broker: AsyncBroker
     method: str
     path: str
-    """The path with escapes."""
+    """The path as the client sent it, with percent escapes."""
     query: Mapping[str, str]
     body: bytes = b""
     headers: Mapping[str, str] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
-    """The parameters of the route."""
+    """The values of the route's path parameters, by name."""
     role: str | None = None
     transport: BaseTransport | None = None
-    """The connection, which has the client's certificate."""
+    """The connection of the request. It provides the client's certificate."""
     notes: dict[str, str] = field(default_factory=dict)
-    """Headers of the answer."""
+    """Headers to add to the answer."""
 
     @property
     def state(self) -> BrokerState:
@@ -77,33 +77,39 @@ class Request:
         return self.broker.service
 
     def json(self) -> Any:
-        """Return the decoded JSON body; None if it is empty, 400 if it is not JSON."""
+        """Return the decoded JSON body. None if the body is empty; 400 if it is not JSON."""
         try:
             return json.loads(self.body) if self.body.strip() else None
         except ValueError:
             raise HttpError(HTTPStatus.BAD_REQUEST, "the body is not JSON") from None
 
     def object(self) -> dict[str, Any]:
-        """Return the JSON object in the body; empty for an empty body, 400 for any other value."""
+        """Return the body as a JSON object.
+
+        An empty body is an empty object; 400 for any other JSON value.
+        """
         given = self.json()
         if given is not None and not isinstance(given, dict):
             raise HttpError(HTTPStatus.BAD_REQUEST, "the body is not a JSON object")
         return given or {}
 
     def texts(self) -> list[str]:
-        """Return the JSON list of texts in the body; empty for an empty body, 400 for any other value."""
+        """Return the body as a list of strings.
+
+        An empty body is an empty list; 400 for any other JSON value.
+        """
         given = self.json() or []
         if not isinstance(given, list) or not all(isinstance(each, str) for each in given):
             raise HttpError(HTTPStatus.BAD_REQUEST, "the body is not a list of texts")
         return given
 
     def flag(self, name: str, *, default: bool = False) -> bool:
-        """Return a boolean parameter of the query."""
+        """Return a boolean query parameter, or `default` if the query does not have it."""
         return self.query.get(name, str(default)).lower() == "true"
 
     @cached_property
     def topic(self) -> TopicName:
-        """The topic in the path; the request is refused if the role may not use the topic."""
+        """The topic in the path. Access raises `CommandRefusedError` if the role may not use the topic."""
         names = self.names
         domain = names.get("domain", "persistent")
         found = parse_topic_name(f"{domain}://{self.namespace}/{names['topic']}")
@@ -128,7 +134,7 @@ def message_id(ledger_id: int, entry_id: int, partition: int) -> dict[str, int]:
 
 
 def number(text: str) -> int:
-    """Parse a number in a path; 400 for any other text."""
+    """Parse an integer in a path. 400 if the text is not an integer."""
     if not text.isdecimal() or len(text) > 18:
         raise HttpError(HTTPStatus.BAD_REQUEST, f"{text!r} is not a number")
     return int(text)

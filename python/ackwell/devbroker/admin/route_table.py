@@ -1,9 +1,10 @@
 """The routes of Pulsar's admin API, and the functions that answer them.
 
-`routes.tsv` has one line per route: path, method, the name of the operation in Pulsar, and the releases that
-have the route. The file comes from the JAX-RS annotations of Pulsar 4.2.4 and 5.0.1. An operation is answered
-by the function of the same name: `Topics.getStats` by `get_stats` in one of the modules for `Topics`. An
-operation without a function is answered with 501 and its name.
+`routes.tsv` has one line per route: its path, its method, the name of the operation in Pulsar, and the Pulsar
+releases that have the route. The file was generated from the JAX-RS annotations of Pulsar 4.2.4 and 5.0.1.
+The function with the same name answers an operation. For example, `get_stats` in one of the modules of the
+resource `Topics` answers `Topics.getStats`. If no function has the name, the answer is 501 with the name of
+the operation.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ RESOURCES: Final[dict[str, tuple[ModuleType, ...]]] = {
     "SchemasResource": (schema_routes,),
     "Transactions": (transaction_routes,),
 }
-"""Maps a resource of Pulsar to the modules with its operations."""
+"""Maps a resource of Pulsar's admin API, such as `Topics`, to the modules that answer its operations."""
 
 
 class Route(NamedTuple):
@@ -63,7 +64,7 @@ class Route(NamedTuple):
 
     @property
     def pattern(self) -> re.Pattern[str]:
-        """The regular expression of the path."""
+        """The regular expression that matches the paths of this route."""
         return _pattern(self.path)
 
 
@@ -79,7 +80,7 @@ def _pattern(path: str) -> re.Pattern[str]:
 
 @cache
 def routes() -> tuple[Route, ...]:
-    """Return all routes, sorted by their number of literal characters in descending order, as in JAX-RS."""
+    """Return all routes. The routes with the most literal characters come first, as in JAX-RS."""
     lines = (files("ackwell.devbroker.admin") / "routes.tsv").read_text().splitlines()
     found = [Route(*line.split("\t")) for line in lines]  # type: ignore[arg-type]
     found = [each._replace(handler=_handler(each)) for each in found]
@@ -103,7 +104,10 @@ def _handler(route: Route) -> Handler | None:
 
 
 def route(request: Request) -> Any:
-    """Answer a request; 404 for an unknown path, 405 for a wrong method, 501 for a missing function."""
+    """Answer a request by its route.
+
+    Answers 404 for an unknown path, 405 for a wrong method, and 501 for an operation without a function.
+    """
     path, known = request.path.rstrip("/"), False
     for each in routes():
         if (known and each.method != request.method) or not (match := each.pattern.match(path)):

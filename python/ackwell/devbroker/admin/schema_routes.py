@@ -46,7 +46,7 @@ def _given(request: Request) -> Any:
 
 
 def get_schema(request: Request) -> Any:
-    """Return a topic's schema, by default the newest version."""
+    """Return one version of a topic's schema, by default the newest version."""
     version = request.names.get("version")
     if version is not None and not version.isdecimal():
         raise HttpError(HTTPStatus.NOT_FOUND, "Schema not found")
@@ -60,7 +60,10 @@ def get_all_schemas(request: Request) -> Any:
 
 
 def get_schema_metadata(request: Request) -> Any:
-    """Return the ledger entries that store the versions of a schema; each version has one ledger."""
+    """Return the ledger entries that store the schema versions of a topic.
+
+    Each version is in a separate ledger, as in a Pulsar broker.
+    """
     name = str(request.topic.partitioned)
     count = len(request.state.schemas.versions.get(name, []))
     if not count:
@@ -70,7 +73,7 @@ def get_schema_metadata(request: Request) -> Any:
 
 
 def post_schema(request: Request) -> Any:
-    """Add a schema; 422 for an invalid definition."""
+    """Add a schema to a topic. 422 if the definition of the schema is invalid."""
     try:
         version = request.state.put_schema(request.topic, _given(request))
     except CommandRefusedError as error:
@@ -81,7 +84,7 @@ def post_schema(request: Request) -> Any:
 
 
 def test_compatibility(request: Request) -> Any:
-    """Return whether a schema is compatible with the versions of a topic's schema."""
+    """Return whether a schema is compatible with the existing schema versions of a topic."""
     name, schema = request.topic, _given(request)
     strategy = request.state.strategy_of(name)
     return {
@@ -91,12 +94,12 @@ def test_compatibility(request: Request) -> Any:
 
 
 def get_version_by_schema(request: Request) -> Any:
-    """Return the version of a schema; -1 if the topic does not have it."""
+    """Return the version number of a given schema. -1 if the topic does not have this schema."""
     return {"version": request.state.schemas.version_of(str(request.topic.partitioned), _given(request))}
 
 
 def delete_schema(request: Request) -> Any:
-    """Delete a topic's schemas, and return the version of the deletion."""
+    """Delete all schema versions of a topic. Return the version number that Pulsar gives to the deletion."""
     newest = _described(request)["version"]
     request.state.schemas.delete(str(request.topic.partitioned))
     return {"version": newest + 1}

@@ -1,7 +1,7 @@
-"""The HTTP server of the admin API, with Starlette's requests and answers and uvicorn's HTTP protocol.
+"""The HTTP server of the admin API. It uses Starlette's requests and uvicorn's HTTP protocol.
 
-uvicorn's `Server` installs signal handlers and stops by polling. The admin API runs in the broker's event
-loop and stops with it, so this module opens the port itself.
+uvicorn's own `Server` installs signal handlers and polls for the request to stop. The admin API runs in the
+event loop of the broker and stops together with the broker. This module therefore opens the port itself.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ log = logging.getLogger("ackwell.devbroker")
 
 
 class AdminServer:
-    """The HTTP server of the admin API, with its ports; `close` also closes the connections."""
+    """The HTTP server of the admin API, with its ports."""
 
     def __init__(self, broker: AsyncBroker) -> None:
         self._broker = broker
@@ -70,13 +70,14 @@ class AdminServer:
 
     def _connection(self) -> asyncio.Protocol:
         protocol: Any = self._config.http_protocol_class
-        # The requests of a connection find its transport, with the client's certificate, in their state.
+        # Starlette passes this dictionary to every request of the connection. A request thus finds its
+        # transport, and in it the client's certificate.
         state: dict[str, Any] = {}
         state["connection"] = made = protocol(config=self._config, server_state=self._state, app_state=state)
         return cast("asyncio.Protocol", made)
 
     async def close(self) -> None:
-        """Stop listening, and close every connection."""
+        """Stop listening, cancel the running requests, and close every connection."""
         self.ports.close()
         for task in self._state.tasks:
             task.cancel()
@@ -94,7 +95,7 @@ class AdminServer:
         await Response(b"" if http.method == "HEAD" else body, int(status), headers)(scope, receive, send)
 
     def _date(self) -> str:
-        """Return the date of an answer, by the broker's clock."""
+        """Return the `Date` header of an answer. The time is that of the broker's clock."""
         return formatdate(self._broker.clock.now_ms() / 1000, usegmt=True)
 
     async def _answer(self, http: HttpRequest) -> tuple[HTTPStatus, Any, dict[str, str]]:
@@ -111,7 +112,7 @@ class AdminServer:
         except HttpError as error:
             return error.status, {"reason": str(error)}, {}
         except Exception as error:
-            # A bug in the dev broker fails this request only.
+            # A bug in the dev broker fails only this request.
             log.exception("%s %s: an error in the dev broker", request.method, path)
             reason = f"an error in the dev broker: {error!r}"
             return HTTPStatus.INTERNAL_SERVER_ERROR, {"reason": reason}, {}
@@ -119,13 +120,13 @@ class AdminServer:
             self._broker.state.shared.run_woken()
         if isinstance(answer, Raw):
             return answer.status, answer, request.notes
-        # As a Pulsar broker, answer a missing value with 200 and an empty body.
+        # For a request that reads a missing value, a Pulsar broker answers 200 with an empty body.
         empty = answer is None and request.method != "GET"
         return (HTTPStatus.NO_CONTENT if empty else HTTPStatus.OK), answer, request.notes
 
 
 def dispatch(request: Request) -> Any:
-    """Answer a request; return the value to write as JSON, or None for an answer without content."""
+    """Answer a request. Return the value to write as JSON, or None for an answer without a body."""
     if request.path.startswith("/dev/"):
         return dev_routes.route(request)
     if request.broker.crashed:

@@ -1,6 +1,7 @@
-"""Requests for objects that the dev broker stores, returns and deletes, but does not use.
+"""Requests for objects that the dev broker only stores: it writes, returns and deletes them.
 
-They are other clusters, failure domains, isolation policies, racks of bookies, resource groups and quotas.
+The objects have no effect. They are other clusters, failure domains, isolation policies, racks of bookies,
+resource groups and resource quotas.
 """
 
 from __future__ import annotations
@@ -17,43 +18,46 @@ if TYPE_CHECKING:
 
 
 class Stored(NamedTuple):
-    """One kind of stored JSON objects, such as clusters."""
+    """One kind of stored JSON object, such as a cluster."""
 
     path: str
-    """The key of an object, with the parameters of the route in braces."""
+    """The key under which an object is stored. Path parameters are in braces, as in `cluster {cluster}`."""
     missing: str
-    """The error for an object that does not exist."""
+    """The error message for an object that does not exist."""
     defaults: dict[str, Any] = {}  # noqa: RUF012 - never changed
 
     def key(self, request: Request) -> str:
-        """Return the key of the object that the path of the request names."""
+        """Return the key of the object in the path."""
         return self.path.format(**request.names)
 
     def find(self, request: Request) -> dict[str, Any] | None:
-        """Return the object that the path of the request names; None if it does not exist."""
+        """Return the object in the path, or None if it does not exist."""
         found: dict[str, Any] | None = request.state.resources.get(self.key(request))
         return found
 
     def get(self, request: Request) -> Any:
-        """Return an object; 404 if it does not exist."""
+        """Return the object in the path. 404 if it does not exist."""
         found = self.find(request)
         if found is None:
             raise HttpError(HTTPStatus.NOT_FOUND, self.missing.format(**request.names))
         return found
 
     def put(self, request: Request, **more: str) -> None:
-        """Store an object. A missing or null field keeps its stored value; a new object gets the default."""
+        """Store the object in the body.
+
+        A missing or null field keeps its stored value. In a new object, such a field gets its default value.
+        """
         request.notes |= STORED_ONLY
         given = {name: value for name, value in request.object().items() if value is not None}
         request.state.resources[self.key(request)] = self.defaults | (self.find(request) or {}) | given | more
 
     def delete(self, request: Request) -> None:
-        """Delete an object; 404 if it does not exist."""
+        """Delete the object in the path. 404 if it does not exist."""
         self.get(request)
         del request.state.resources[self.key(request)]
 
     def all(self, request: Request) -> dict[str, Any]:
-        """Return the objects of this kind by name."""
+        """Return all objects of this kind, by name."""
         prefix = self.path.rpartition("{")[0].format(**request.names)
         stored = sorted(request.state.resources.items())
         return {key.removeprefix(prefix): value for key, value in stored if key.startswith(prefix)}
@@ -131,13 +135,13 @@ def _check_cluster(request: Request) -> None:
 
 
 def _other(request: Request) -> None:
-    """Raise an error if the path names the dev broker's own cluster, which cannot be changed."""
+    """Raise an error if the path names the dev broker's own cluster. This cluster cannot be changed."""
     if request.names["cluster"] == CLUSTER:
         raise HttpError(HTTPStatus.METHOD_NOT_ALLOWED, "the dev broker cannot change its own cluster")
 
 
 def create_cluster(request: Request) -> Raw:
-    """Store a cluster other than the dev broker's own; 409 if it exists."""
+    """Store a cluster that is not the dev broker's own. 409 if the cluster exists already."""
     if request.names["cluster"] in get_clusters(request):
         raise HttpError(HTTPStatus.CONFLICT, "Cluster already exists")
     if not request.names["cluster"].replace("-", "").replace("_", "").isalnum():
@@ -147,7 +151,7 @@ def create_cluster(request: Request) -> Raw:
 
 
 def update_cluster(request: Request) -> Raw:
-    """Change a cluster other than the dev broker's own."""
+    """Change a cluster that is not the dev broker's own."""
     get_cluster(request)
     _other(request)
     _CLUSTERS.put(request)
@@ -155,18 +159,18 @@ def update_cluster(request: Request) -> Raw:
 
 
 def delete_cluster(request: Request) -> None:
-    """Delete a cluster other than the dev broker's own."""
+    """Delete a cluster that is not the dev broker's own."""
     _other(request)
     _CLUSTERS.delete(request)
 
 
 def get_failure_domains(request: Request) -> Any:
-    """Return the failure domains of a cluster; empty for an unknown cluster."""
+    """Return the failure domains of a cluster. The result is empty for an unknown cluster."""
     return _DOMAINS.all(request)
 
 
 def set_failure_domain(request: Request) -> None:
-    """Store a failure domain; 409 if one of its brokers is in another domain."""
+    """Store a failure domain. 409 if another failure domain already contains one of its brokers."""
     _check_cluster(request)
     brokers = _brokers(request.object())
     for name, each in get_failure_domains(request).items():
@@ -192,7 +196,7 @@ def delete_failure_domain(request: Request) -> Raw:
 
 
 def get_namespace_isolation_policies(request: Request) -> Any:
-    """Return the isolation policies of a cluster; 404 if it has none."""
+    """Return the isolation policies of a cluster. 404 if the cluster has none."""
     get_cluster(request)
     found = _ISOLATION.all(request)
     if not found:
@@ -204,7 +208,7 @@ get_namespace_isolation_policy = _ISOLATION.get
 
 
 def set_namespace_isolation_policy(request: Request) -> None:
-    """Store an isolation policy; 400 if a required field is missing."""
+    """Store an isolation policy. 400 if the body lacks a required field."""
     _check_cluster(request)
     if not all(request.object().get(each) for each in ("namespaces", "primary", "auto_failover_policy")):
         raise HttpError(HTTPStatus.BAD_REQUEST, "Invalid format of input policy data")
@@ -215,7 +219,7 @@ delete_namespace_isolation_policy = _ISOLATION.delete
 
 
 def get_peer_cluster(request: Request) -> Any:
-    """Return the peers of a cluster."""
+    """Return the peer clusters of a cluster."""
     return get_cluster(request).get("peerClusterNames")
 
 
@@ -223,7 +227,7 @@ def get_peer_cluster(request: Request) -> Any:
 
 
 def get_bookies_rack_info(request: Request) -> Any:
-    """Return the racks of bookies by group."""
+    """Return the racks of all bookies, by group of bookies."""
     groups: dict[str, Any] = {}
     for name, info in _BOOKIES.all(request).items():
         groups.setdefault(info["group"], {})[name] = _without_group(info)
@@ -265,7 +269,7 @@ create_or_update_resource_group = _GROUPS.put
 
 
 def delete_resource_group(request: Request) -> None:
-    """Delete a resource group; 412 if a namespace uses it."""
+    """Delete a resource group. 412 if a namespace uses the group."""
     name = request.names["resourcegroup"]
     if any(each.get(RESOURCE_GROUP.field) == name for each in request.state.shared.policies.values()):
         raise HttpError(HTTPStatus.PRECONDITION_FAILED, "ResourceGroup is in use")
@@ -282,7 +286,7 @@ def set_namespace_resource_group(request: Request) -> None:
 
 
 _DEFAULT: Final = {"tenant": "", "namespace": "", "bundle": ""}
-"""The values of the path parameters under which the default quota is stored."""
+"""The path parameters of the default quota. They are empty, because its route has none."""
 
 
 def get_default_resource_quota(request: Request) -> Any:

@@ -1,4 +1,4 @@
-"""Requests for a subscription."""
+"""Requests for one subscription of a topic."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 
 def subscriptions(request: Request) -> Iterator[TopicSubscription]:
-    """Yield, for each partition, the subscription in the path; 404 if a partition does not have it."""
+    """Yield the subscription in the path, for each partition of the topic.
+
+    404 if a partition does not have the subscription.
+    """
     name = request.names["subscription"]
     for each in with_partitions(request):
         if name not in each.subscriptions:
@@ -36,7 +39,7 @@ def get_subscriptions(request: Request) -> Any:
 
 
 def create_subscription(request: Request) -> None:
-    """Create a subscription at a message id, by default at the end."""
+    """Create a subscription that starts at a message id. Without a message id, it starts at the end."""
     name, given = request.names["subscription"], request.json()
     if str(request.topic) not in request.state.partitioned:
         request.state.topic(str(request.topic))
@@ -54,7 +57,7 @@ def create_subscription(request: Request) -> None:
 
 
 def delete_subscription(request: Request) -> None:
-    """Delete a subscription; refused if it has consumers, unless forced."""
+    """Delete a subscription. Refused if the subscription has consumers, unless the query has `force`."""
     for each in list(subscriptions(request)):
         if each.consumers and not request.flag("force"):
             raise HttpError(HTTPStatus.PRECONDITION_FAILED, "Subscription has active connected consumers")
@@ -64,13 +67,13 @@ def delete_subscription(request: Request) -> None:
 
 
 def reset_cursor(request: Request) -> None:
-    """Seek a subscription to a time, milliseconds since the epoch."""
+    """Seek a subscription to a time in milliseconds since 1970."""
     for each in subscriptions(request):
         each.seek(each.content.log.first_published_at(number(request.names["timestamp"])))
 
 
 def reset_cursor_on_position(request: Request) -> None:
-    """Seek a subscription to a message id, which may be a message of a batch."""
+    """Seek a subscription to a message id. The id may refer to one message of a batch."""
     given = request.json()
     batch_index = _batch_index(given)
     for each in subscriptions(request):
@@ -89,7 +92,7 @@ def skip_all_messages(request: Request) -> None:
 
 
 def skip_messages(request: Request) -> None:
-    """Acknowledge the first unacknowledged entries, as many as the path names."""
+    """Acknowledge the first n unacknowledged entries. The path contains n."""
     for each in subscriptions(request):
         each.skip(number(request.names["numMessages"]))
 
@@ -97,8 +100,9 @@ def skip_messages(request: Request) -> None:
 def expire_topic_messages(request: Request) -> None:
     """Acknowledge the entries older than a number of seconds, or all entries up to a message id.
 
-    A message id after the last entry is refused. A message id before the first entry changes nothing. If the
-    request excludes the message id, the entry after it expires too, as in a Pulsar broker.
+    A message id after the last entry of the topic is refused. A message id before the first entry has no
+    effect. If the body sets `excluded`, the entry after the message id is acknowledged, too, as in a Pulsar
+    broker.
     """
     seconds, given = request.names.get("expireTimeInSeconds"), request.json()
     if seconds is not None:
@@ -115,12 +119,15 @@ def expire_topic_messages(request: Request) -> None:
 
 
 def get_replicated_subscription_status(request: Request) -> Any:
-    """Return whether a subscription is replicated, for each partition."""
+    """Return, for each partition, whether the subscription is replicated."""
     return {each.content.full_name: each.is_replicated for each in subscriptions(request)}
 
 
 def set_replicated_subscription_status(request: Request) -> None:
-    """Mark a subscription as replicated or not; the dev broker only reports it."""
+    """Mark a subscription as replicated or not replicated.
+
+    The mark has no effect except in the statistics.
+    """
     for each in subscriptions(request):
         each.is_replicated = bool(request.json())
 
@@ -151,7 +158,7 @@ def analyze_subscription_backlog(request: Request) -> Any:
 
 
 def get_backlog_size_by_message_id(request: Request) -> Any:
-    """Return the bytes of the entries from a message id to the end."""
+    """Return the total size in bytes of all entries from a message id to the end of the topic."""
     content = existing(request).content
     ledger_id, entry_id = _position(content, request.json() or "earliest")
     return sum(
@@ -163,13 +170,13 @@ def get_backlog_size_by_message_id(request: Request) -> Any:
 
 
 def get_subscription_properties(request: Request) -> Any:
-    """Return the properties of a subscription, which its first consumer or an operator has set."""
+    """Return the properties of a subscription. Its first consumer or an operator sets them."""
     found = list(subscriptions(request))
     return found[0].properties
 
 
 def update_subscription_properties(request: Request) -> None:
-    """Set the properties of a subscription."""
+    """Replace the properties of a subscription."""
     given = {str(name): str(value) for name, value in request.object().items()}
     for each in subscriptions(request):
         each.properties = dict(given)
@@ -177,18 +184,21 @@ def update_subscription_properties(request: Request) -> None:
 
 
 def expire_messages_for_all_subscriptions(request: Request) -> None:
-    """Acknowledge the entries older than a number of seconds, for every subscription."""
+    """Acknowledge all entries that are older than a number of seconds, for every subscription."""
     found = [each for topic in with_partitions(request) for each in topic.subscriptions.values()]
     _expire(found, number(request.names["expireTimeInSeconds"]))
 
 
 EXPIRY_BACKLOG: Final = 1_000
-"""A Pulsar broker refuses to expire a smaller backlog if consumers are connected and no entry is old
-enough."""
+"""The number of entries below which a Pulsar broker refuses to expire a backlog. The refusal also requires
+that consumers are connected and that no entry is old enough."""
 
 
 def _expire(subscriptions: list[TopicSubscription], seconds: int) -> None:
-    """Acknowledge old entries; 409 for a subscription with almost no backlog, as in a Pulsar broker."""
+    """Acknowledge all entries that are older than `seconds`.
+
+    409 for a subscription with almost no backlog (see `EXPIRY_BACKLOG`), as in a Pulsar broker.
+    """
     refused = []
     for each in subscriptions:
         backlog = each.cursor.backlog_entries
@@ -200,7 +210,10 @@ def _expire(subscriptions: list[TopicSubscription], seconds: int) -> None:
 
 
 def _last_to_expire(content: TopicContent, given: Any) -> Position | None:
-    """Return the last entry at or before a message id; 409 if the message id is after the last entry."""
+    """Return the last entry at or before a message id.
+
+    409 if the message id is after the topic's last entry.
+    """
     position, ledgers = Position(*_ids(given)), content.log.ledgers
     if isinstance(given, dict) and given.get("excluded"):
         index = _batch_index(given)
@@ -222,7 +235,7 @@ def _position(content: TopicContent, given: Any) -> tuple[int, int]:
 
 
 def _batch_index(given: Any) -> int:
-    """Return the batch index of a message id in JSON; -1 if it has none."""
+    """Return the batch index of a message id in JSON form. -1 if the id does not refer to one message."""
     found = given.get("batchIndex", -1) if isinstance(given, dict) else -1
     if not isinstance(found, int):
         raise HttpError(HTTPStatus.BAD_REQUEST, f"{given!r} is not a message id")
@@ -230,7 +243,7 @@ def _batch_index(given: Any) -> int:
 
 
 def _ids(given: Any) -> tuple[int, int]:
-    """Return the ledger id and the entry id of a message id in JSON; 400 if it is not a message id."""
+    """Return the ledger id and the entry id of a message id in JSON form. 400 if it is not a message id."""
     if given is None or given == "latest":
         return INT64_MAX, INT64_MAX
     if given == "earliest":

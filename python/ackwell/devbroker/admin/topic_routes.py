@@ -1,4 +1,4 @@
-"""Requests for a topic."""
+"""Requests for one topic or partitioned topic."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def existing(request: Request, name: TopicName | None = None) -> Topic:
-    """Return the topic `name`, by default the topic in the path; 404 if it does not exist."""
+    """Return the topic `name`; without a name, return the topic in the path. 404 if it does not exist."""
     name = name or request.topic
     topic = request.state.topics.get(str(name))
     if topic is None:
@@ -25,7 +25,7 @@ def existing(request: Request, name: TopicName | None = None) -> Topic:
 
 
 def with_partitions(request: Request) -> list[Topic]:
-    """Return the topic in the path, or all partitions of a partitioned topic."""
+    """Return the topic in the path as a list. For a partitioned topic, return all of its partitions."""
     name = request.topic
     partitions = request.state.partitioned.get(str(name))
     names = [name] if partitions is None else [name.of_partition(index) for index in range(partitions)]
@@ -33,7 +33,7 @@ def with_partitions(request: Request) -> list[Topic]:
 
 
 def get_list(request: Request) -> Any:
-    """List the topics of a namespace and domain, each partition separately."""
+    """List the topics of a namespace and domain. Each partition is listed as a separate topic."""
     domain = request.names["domain"]
     topics = request.state.topics_in(existing_namespace(request))
     return [str(name) for name in topics if name.domain == domain]
@@ -63,7 +63,7 @@ def _set_properties(request: Request, properties: Any) -> None:
 
 
 def delete_topic(request: Request) -> None:
-    """Delete a topic; refused if it is in use, unless forced."""
+    """Delete a topic. Refused if the topic is in use, unless the query has `force`."""
     name = request.topic
     if str(name) in request.state.partitioned:
         raise HttpError(
@@ -115,7 +115,7 @@ def _partitions(request: Request) -> int:
 
 
 def get_partitioned_metadata(request: Request) -> Any:
-    """Return the number of partitions of a topic."""
+    """Return the number of partitions of a topic. 0 if the topic has none."""
     name = request.topic
     create_ = request.flag("checkAllowAutoCreation")
     found = request.state.partitions_of(name, create=create_)
@@ -127,7 +127,7 @@ def get_partitioned_metadata(request: Request) -> Any:
 
 
 def delete_partitioned_topic(request: Request) -> None:
-    """Delete a partitioned topic with its partitions."""
+    """Delete a partitioned topic and all of its partitions."""
     if str(request.topic) in request.state.topics:
         raise HttpError(HTTPStatus.CONFLICT, f"{request.topic} is not a partitioned topic")
     for topic in _partitions_of(request):
@@ -136,7 +136,7 @@ def delete_partitioned_topic(request: Request) -> None:
 
 
 def create_missed_partitions(request: Request) -> None:
-    """Create the missing partitions of a partitioned topic."""
+    """Create those partitions of a partitioned topic that do not exist yet."""
     name = request.topic
     partitions = request.state.partitioned.get(str(name))
     if partitions:
@@ -158,7 +158,10 @@ def _without_excluded(request: Request, described: dict[str, Any]) -> dict[str, 
 
 
 def get_partitioned_stats(request: Request) -> Any:
-    """Return the merged statistics of all partitions. Unless `perPartition` is false, also list each one."""
+    """Return the statistics of a partitioned topic, added up over all partitions.
+
+    Unless the query parameter `perPartition` is false, also return the statistics of each partition.
+    """
     topics = _partitions_of(request)
     described = {str(topic.name): _without_excluded(request, stats(topic)) for topic in topics}
     return merged_stats(list(described.values())) | {
@@ -168,7 +171,7 @@ def get_partitioned_stats(request: Request) -> Any:
 
 
 def get_partitioned_stats_internal(request: Request) -> Any:
-    """Return the ledgers and cursors of each partition."""
+    """Return the ledgers and cursors of each partition of a partitioned topic."""
     described = {str(topic.name): internal_stats(topic) for topic in _partitions_of(request)}
     return {"metadata": {"partitions": len(described), "deleted": False}, "partitions": described}
 
@@ -185,20 +188,20 @@ def get_internal_stats(request: Request) -> Any:
 
 
 def unload_topic(request: Request) -> None:
-    """Close a topic and load it again, as a graceful restart does."""
+    """Close a topic and load it again. The effect is that of a graceful restart."""
     for topic in with_partitions(request):
         request.state.unload(topic)
 
 
 def terminate(request: Request) -> Any:
-    """Terminate a topic, so that it refuses new messages; return its last message."""
+    """Terminate a topic, and return its last message. A terminated topic refuses new messages."""
     if str(request.topic) in request.state.partitioned:
         raise HttpError(HTTPStatus.METHOD_NOT_ALLOWED, "Termination of a partitioned topic is not allowed")
     return _terminated(existing(request))
 
 
 def terminate_partitioned_topic(request: Request) -> Any:
-    """Terminate every partition; return the last message of each."""
+    """Terminate every partition of a topic, and return the last message of each partition."""
     return {str(topic.name.partition): _terminated(topic) for topic in _partitions_of(request)}
 
 
@@ -208,14 +211,14 @@ def _terminated(topic: Topic) -> dict[str, int]:
 
 
 def trim_topic(request: Request) -> Raw:
-    """Delete the consumed ledgers of a topic, except the ledgers that the retention policy keeps."""
+    """Delete the consumed ledgers of a topic. The ledgers that the retention policy keeps stay."""
     for topic in with_partitions(request):
         topic.trim()
     return OK
 
 
 def truncate_topic(request: Request) -> None:
-    """Acknowledge all entries of every subscription, and delete the ledgers."""
+    """Acknowledge all entries for every subscription of a topic, and delete the topic's ledgers."""
     for topic in with_partitions(request):
         for each in topic.subscriptions.values():
             each.clear_backlog()
@@ -224,7 +227,7 @@ def truncate_topic(request: Request) -> None:
 
 
 def get_managed_ledger_info(request: Request) -> Any:
-    """Return the ledgers and cursors of a topic, or of each partition, as the metadata store has them."""
+    """Return the ledgers and cursors that the metadata store has for a topic, or for each partition."""
     described = {str(topic.name): managed_ledger_info(topic) for topic in with_partitions(request)}
     if str(request.topic) in request.state.partitioned:
         return {"version": 0, "partitions": described}
@@ -232,13 +235,13 @@ def get_managed_ledger_info(request: Request) -> Any:
 
 
 def offload_status(request: Request) -> Any:
-    """Answer that no ledger was offloaded; the dev broker does not offload ledgers."""
+    """Return that no ledger was offloaded. The dev broker never offloads ledgers."""
     existing(request)
     return {"status": "NOT_RUN", "lastError": "", "firstUnoffloadedMessage": message_id(-1, -1, -1)}
 
 
 def compact(request: Request) -> None:
-    """Compact a topic, and answer after the end of the compaction."""
+    """Compact a topic. The answer is sent when the compaction is complete."""
     for topic in with_partitions(request):
         topic.content.compact()
 

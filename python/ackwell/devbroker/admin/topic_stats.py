@@ -1,6 +1,6 @@
-"""The answers of `stats`, `stats-internal` and `info-internal`.
+"""The answers to the requests `stats`, `stats-internal` and `info-internal` for a topic.
 
-They contain the fields of Pulsar 4.2 that the dev broker can compute.
+They contain those fields of Pulsar 4.2 that the dev broker can compute.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def internal_stats(topic: Topic) -> dict[str, Any]:
-    """Return the answer of `stats-internal`: the ledgers and cursors of a topic."""
+    """Return the answer to `stats-internal`: the ledgers and cursors of a topic as the broker has them."""
     log = topic.content.log
     open_id = log.end.ledger_id
     return {
@@ -38,7 +38,7 @@ def internal_stats(topic: Topic) -> dict[str, Any]:
         "ledgers": [
             {
                 "ledgerId": ledger_id,
-                # A Pulsar broker lists the open ledger without entries.
+                # A Pulsar broker reports 0 entries for the open ledger.
                 "entries": 0 if ledger_id == open_id else len(entries),
                 "size": 0 if ledger_id == open_id else log.sizes[ledger_id],
                 "offloaded": False,
@@ -83,7 +83,10 @@ def _cursor(subscription: TopicSubscription) -> dict[str, Any]:
 
 
 def managed_ledger_info(topic: Topic) -> dict[str, Any]:
-    """Return the answer of `info-internal`: the ledgers and cursors that Pulsar would store for a topic."""
+    """Return the answer to `info-internal`: the ledgers and cursors in Pulsar's metadata store.
+
+    The dev broker has no such store. It computes what Pulsar would store.
+    """
     dates = dict.fromkeys(("creationDate", "modificationDate"), timestamp(topic.content.clock.now_ms()))
     return {
         "version": 1,
@@ -101,10 +104,10 @@ def managed_ledger_info(topic: Topic) -> dict[str, Any]:
 
 
 def _stored(writes: CursorWrites) -> dict[str, Any]:
-    """Return the fields of a cursor in the metadata store.
+    """Return the fields of a cursor that Pulsar would keep in the metadata store.
 
-    They contain the persisted ranges only if these are not in a cursor ledger, and never contain ack sets.
-    A Pulsar broker omits an empty list of ranges.
+    The fields include the individually deleted ranges only if the cursor has no cursor ledger. They never
+    include ack sets. Without ranges, a Pulsar broker omits the list.
     """
     in_metadata_store = writes.ledger == "none"
     stored: dict[str, Any] = {
@@ -124,9 +127,10 @@ def _position(ledger_id: int, entry_id: int) -> dict[str, int]:
 
 
 def _read_position(subscription: TopicSubscription) -> Position:
-    """Return the read position; if its ledger is deleted, the start of the next ledger.
+    """Return the read position of a subscription, as a Pulsar broker reports it.
 
-    The read position skips entries that are already acknowledged, as in a Pulsar broker.
+    If the ledger of the read position is deleted, return the start of the next ledger. The read position is
+    after all entries that are already acknowledged.
     """
     position, log = subscription.subscription.read_position, subscription.content.log
     mark_delete = subscription.cursor.mark_delete_position
@@ -138,7 +142,7 @@ def _read_position(subscription: TopicSubscription) -> Position:
 
 
 def _since_first_hole(subscription: TopicSubscription) -> int:
-    """Count the entries from the mark-delete position to the read position, as a Pulsar broker does."""
+    """Return the number of entries from the mark-delete position to the read position, as in Pulsar."""
     ledger_id, entry_id = subscription.subscription.read_position
     cursor = subscription.cursor
     upper = (ledger_id, entry_id - 1)
@@ -148,7 +152,7 @@ def _since_first_hole(subscription: TopicSubscription) -> int:
 
 
 def stats(topic: Topic) -> dict[str, Any]:
-    """Return the answer of `stats`: a topic, its producers, its subscriptions and their consumers."""
+    """Return the answer to `stats`: the topic, its producers, its subscriptions, and their consumers."""
     return {
         "msgRateIn": 0.0,
         "msgThroughputIn": 0.0,
@@ -234,15 +238,18 @@ _RATES_OUT = {
 
 
 _NAMES = {"publishers": "producerName", "consumers": "consumerName"}
-"""Maps each list in the statistics to the field by which a merge identifies the elements."""
+"""Maps a list in the statistics to the field that identifies its elements when two lists are merged."""
 
 
 _NEWEST: Final = {"topicCreationTimeStamp": min, "lastPublishTimeStamp": max}
-"""Maps each time in the statistics to the function that merges two times: the first or the last one."""
+"""Maps a time in the statistics to the function that merges two such times. `min` keeps the earlier time."""
 
 
 def merged_stats(described: list[dict[str, Any]]) -> dict[str, Any]:
-    """Merge the statistics of several topics: add numbers, and merge publishers and consumers by name."""
+    """Merge the statistics of several topics.
+
+    Numbers are added. Publishers and consumers of the same name are merged.
+    """
     merged: dict[str, Any] = {}
     for each in described:
         for name, value in each.items():
@@ -271,7 +278,10 @@ def _merged_by_name(rows: list[dict[str, Any]], key: str) -> list[dict[str, Any]
 
 
 def _active(subscription: TopicSubscription) -> dict[str, str]:
-    """Return the field for the active consumer of Failover, or for the mode of Key_Shared."""
+    """Return the field that depends on the type of the subscription.
+
+    It is the active consumer for Failover and the mode for Key_Shared. Other types have no such field.
+    """
     if subscription.type is not SubscriptionType.FAILOVER:
         mode = {"sticky": "STICKY", "auto": "AUTO_SPLIT"}.get(subscription.key_shared_mode)
         return {"keySharedMode": mode} if mode else {}
@@ -300,7 +310,7 @@ def _consumer(consumer: ConnectedConsumer, summary: ConsumerSummary) -> dict[str
 
 
 def _draining(hashes: Collection[dict[int, int]]) -> dict[str, int]:
-    """Return the fields for the draining hashes of some consumers; a pending entry counts as one message."""
+    """Return the fields for draining hashes. A pending entry counts as one message."""
     return {
         "drainingHashesCount": sum(map(len, hashes)),
         "drainingHashesUnackedMessages": sum(sum(each.values()) for each in hashes),
@@ -308,5 +318,5 @@ def _draining(hashes: Collection[dict[int, int]]) -> dict[str, int]:
 
 
 def timestamp(ms: int) -> str:
-    """Return a time in the admin API's format; at most the end of the year 9999."""
+    """Return a time in the format of the admin API. Times after the year 9999 become the end of that year."""
     return date_of(ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")

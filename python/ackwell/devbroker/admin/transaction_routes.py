@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def list_coordinators(request: Request) -> Any:
-    """List the coordinators; there is one."""
+    """List the transaction coordinators. The dev broker has one."""
     return [{"id": 0, "brokerServiceUrl": request.service.url}]
 
 
 def get_coordinator_stats(request: Request) -> Any:
-    """Return the statistics of one coordinator, or of all coordinators by their ids."""
+    """Return the statistics of one coordinator. If the query names none, return those of all by id."""
     described = {
         "state": "Ready",
         "leastSigBits": request.state.shared.counters.get("transaction", -1) + 1,
@@ -36,7 +36,7 @@ def get_coordinator_stats(request: Request) -> Any:
 
 
 def _coordinator(request: Request) -> str | None:
-    """Return the coordinator id in the query; None if the query has none, 404 if it is unknown."""
+    """Return the coordinator id in the query. None if the query has no id; 404 if the id is unknown."""
     wanted = request.query.get("coordinatorId")
     if wanted not in (None, "0"):
         raise HttpError(HTTPStatus.NOT_FOUND, f"Transaction coordinator not found! coordinator id : {wanted}")
@@ -44,12 +44,12 @@ def _coordinator(request: Request) -> str | None:
 
 
 def _named(request: Request) -> TransactionId:
-    """Return the transaction id in the path; the transaction may not exist."""
+    """Return the transaction id in the path. The transaction does not have to exist."""
     return TransactionId(number(request.names["mostSigBits"]), number(request.names["leastSigBits"]))
 
 
 def _open(request: Request) -> TransactionId:
-    """Return the transaction id in the path; 404 if the transaction is not open."""
+    """Return the transaction id in the path. 404 if the transaction is not open."""
     found = _named(request)
     if not request.state.coordinator.is_open(found):
         raise HttpError(HTTPStatus.NOT_FOUND, f"Transaction {found} not found")
@@ -67,7 +67,7 @@ def get_transaction_metadata(request: Request) -> Any:
 
 
 def get_slow_transactions(request: Request) -> Any:
-    """Return the metadata of the transactions that have been open for at least the given milliseconds."""
+    """Return the metadata of all transactions that were opened at least a given number of ms ago."""
     _coordinator(request)
     begun_before = request.state.clock.now_ms() - number(request.names["timeout"])
     coordinator = request.state.coordinator
@@ -109,18 +109,18 @@ def _acked(topic: Topic | None, subscription: str, txn: TransactionId) -> dict[s
 
 
 def get_transaction_in_buffer_stats(request: Request) -> Any:
-    """Return the statistics of the entries that a transaction published to a topic."""
+    """Return the statistics of one transaction's entries in one topic."""
     return _published(existing(request), _named(request))
 
 
 def get_transaction_in_pending_ack_stats(request: Request) -> Any:
-    """Return the statistics of the acknowledgments of a transaction on a subscription."""
+    """Return the statistics of one transaction's acknowledgments on one subscription."""
     subscription = _subscription(request)
     return _acked(existing(request), subscription.name, _named(request))
 
 
 def get_position_stats_in_pending_ack(request: Request) -> Any:
-    """Return whether an open transaction acknowledged an entry."""
+    """Return whether a given entry is acknowledged in an open transaction."""
     found = _subscription(request)
     position = number(request.names["ledgerId"]), number(request.names["entryId"])
     if position <= found.cursor.mark_delete_position:
@@ -129,7 +129,7 @@ def get_position_stats_in_pending_ack(request: Request) -> Any:
 
 
 def get_transaction_buffer_stats(request: Request) -> Any:
-    """Return the statistics of a topic's transactions."""
+    """Return the statistics of all transactions that publish to a topic."""
     content = existing(request).content
     marks: dict[str, Any] = {"lowWaterMarks": {}} if request.flag("lowWaterMarks") else {}
     return marks | {
@@ -145,7 +145,7 @@ def get_transaction_buffer_stats(request: Request) -> Any:
 
 
 def get_pending_ack_stats(request: Request) -> Any:
-    """Return the statistics of a subscription's transactions."""
+    """Return the statistics of all transactions that acknowledge messages of a subscription."""
     found = _subscription(request)
     ongoing = len(list(found.subscription.transactions))
     return {

@@ -22,8 +22,8 @@ log = logging.getLogger("ackwell.devbroker")
 def acknowledge(connection: ClientConnection, command: Any, _: bytes) -> None:
     """Acknowledge messages, and answer if the client requested an answer.
 
-    `command` is a protobuf message or the encoded command. The native core decodes an encoded command in a
-    third of the time that protobuf needs.
+    `command` is a protobuf message, or the bytes of an encoded command. The native core decodes the bytes in
+    a third of the time that protobuf needs.
     """
     try:
         columns = AckColumns.decode(command if isinstance(command, bytes) else command.SerializeToString())
@@ -34,7 +34,7 @@ def acknowledge(connection: ClientConnection, command: Any, _: bytes) -> None:
     if consumer is None:
         return
     if faults.any:
-        # A client may group acknowledgments; each of them can be lost.
+        # A client may send several acknowledgments in one command. The fault loses each of them separately.
         kept = [each for each in columns.message_ids() if not faults.loses_ack(consumer)]
         if not kept:
             return
@@ -53,12 +53,12 @@ def acknowledge(connection: ClientConnection, command: Any, _: bytes) -> None:
 
 
 def _apply(consumer: ConnectedConsumer, columns: AckColumns) -> ProtocolError | None:
-    """Apply an acknowledgment; return the error for the answer.
+    """Apply an acknowledgment. Return the error to send to the client, or None.
 
-    Only acknowledgments in transactions result in an error.
+    Only an acknowledgment in a transaction can result in an error.
     """
     source = consumer.subscription
-    # The connection sends the answer, so the subscription needs no receipt.
+    # The connection sends the receipt to the client, so the subscription does not have to create one.
     columns = columns._replace(request_id=None)
     try:
         source.subscription.handle(consumer.key, columns)
@@ -88,7 +88,7 @@ def _answer(
 
 
 def redeliver(connection: ClientConnection, command: Any, _: bytes) -> None:
-    """Redeliver messages of a consumer."""
+    """Redeliver some or all unacknowledged messages of a consumer."""
     consumer = connection.consumers.get(command.consumer_id)
     if consumer is None:
         return

@@ -37,7 +37,7 @@ def subscribe(connection: ClientConnection, command: Any, _: bytes) -> None:
             "readCompacted only allowed on failover or exclusive subscriptions",
         )
     if command.HasField("schema"):
-        # Checked first, so that a refused consumer does not create a subscription.
+        # The schema is checked first, so that a refused consumer does not create a subscription.
         state.put_schema(topic.name, command.schema)
     subscription = topic.subscriptions.get(command.subscription) or _new_subscription(topic, command, type_)
     consumers = sum(len(each.consumers) for each in topic.subscriptions.values())
@@ -82,7 +82,8 @@ def _new_subscription(topic: Topic, command: Any, type_: SubscriptionType) -> To
         since_ms = topic.content.clock.now_ms() - 1_000 * command.start_message_rollback_duration_sec
         start: tuple[int, int] = topic.content.log.first_published_at(since_ms)
     elif command.HasField("start_message_id") and not command.durable:
-        # If the start message is excluded, the client skips it.
+        # The subscription starts at the start message even if it is excluded. The client then skips this
+        # message.
         start = topic.content.position_of(command.start_message_id)
     elif command.initialPosition == InitialPosition.EARLIEST and topic.name.persistent:
         start = topic.content.first_position
@@ -113,7 +114,7 @@ def flow(connection: ClientConnection, command: Any, _: bytes) -> None:
 
 
 def unsubscribe(connection: ClientConnection, command: Any, _: bytes) -> None:
-    """Delete a subscription; refused if other consumers use it."""
+    """Delete a subscription. Refused if other consumers use it."""
     consumer = _consumer(connection, command)
     subscription = consumer.subscription
     if len(subscription.consumers) > 1 and not command.force:
@@ -150,13 +151,14 @@ def seek(connection: ClientConnection, command: Any, _: bytes) -> None:
         raise CommandRefusedError(
             ErrorCode.METADATA_ERROR, "Message id and message publish time were not present"
         )
-    # The consumers are closed before the answer, so the client drops the messages that precede the answer.
+    # The consumers are closed before the answer is sent. The client drops the messages that arrive before the
+    # answer.
     subscription.seek(position, ack_set)
     connection.succeed(command.request_id)
 
 
 def last_message_id(connection: ClientConnection, command: Any, _: bytes) -> None:
-    """Answer with the last message's id and the mark-delete position of the consumer's subscription."""
+    """Answer with the id of the topic's last message, and the mark-delete position of the subscription."""
     consumer = _consumer(connection, command)
     content = consumer.subscription.content
     last = content.last_message(compacted=consumer.subscription.read_compacted)

@@ -1,4 +1,4 @@
-"""Conversion of the numbers in a command to members of their enumerations."""
+"""Conversion of the numbers in a command to members of enumerations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ E = TypeVar("E")
 
 
 def enum_of(kind: Callable[[int], E], value: int) -> E:
-    """Return the member with a number; `FrameError` if the enumeration has no such member."""
+    """Return the member of an enumeration with the number `value`. `FrameError` if there is none."""
     try:
         return kind(value)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Handlers of LOOKUP and PARTITIONED_METADATA: this broker serves every topic."""
+"""Handlers of LOOKUP and PARTITIONED_METADATA. Every lookup leads to this broker."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from ackwell.devbroker.client_connection import ClientConnection
 
 FAILED = 1
-"""`LookupType.Failed` in an answer to PARTITIONED_METADATA."""
+"""The value `LookupType.Failed` in an answer to PARTITIONED_METADATA."""
 
 
 def look_up(connection: ClientConnection, command: Any, _: bytes) -> None:
-    """Answer with this broker's address."""
+    """Answer a lookup with the address of this broker."""
     answer = messages.CommandLookupTopicResponse(request_id=command.request_id)
     try:
         name = parse_topic_name(command.topic)
@@ -39,7 +39,7 @@ def look_up(connection: ClientConnection, command: Any, _: bytes) -> None:
 
 
 def partitions(connection: ClientConnection, command: Any, _: bytes) -> None:
-    """Answer with a topic's number of partitions."""
+    """Answer with the number of partitions of a topic."""
     answer = messages.CommandPartitionedTopicMetadataResponse(request_id=command.request_id)
     state = connection.state
     try:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def open_producer(connection: ClientConnection, command: Any, _: bytes) -> None:
-    """Open a producer, or queue it until the topic admits it."""
+    """Open a producer. If the topic does not admit it yet, the producer waits."""
     state = connection.state
     topic = state.topic(command.topic)
     connection.service.authorize(connection.role, topic.name, "produce")
@@ -38,7 +38,7 @@ def open_producer(connection: ClientConnection, command: Any, _: bytes) -> None:
     backlog_quotas.check_producer(topic)
     known = connection.producers.get(command.producer_id)
     if known is not None:
-        # The client repeats its command because it did not receive the answer.
+        # The client sends the command again, because it did not receive the answer to the first one.
         if not known.ready:
             message = "Producer is already present on the connection"
             raise CommandRefusedError(ErrorCode.SERVICE_NOT_READY, message)
@@ -64,7 +64,8 @@ def open_producer(connection: ClientConnection, command: Any, _: bytes) -> None:
     connection.producers[producer.producer_id] = producer
     connection.closed_producers.discard(producer.producer_id)
     if command.initial_subscription_name and command.initial_subscription_name not in topic.subscriptions:
-        # For a dead letter topic, whose messages are kept until a consumer subscribes.
+        # Clients send this name for a dead letter topic. The subscription keeps the messages until a consumer
+        # subscribes.
         topic.subscribe(
             command.initial_subscription_name,
             SubscriptionType.EXCLUSIVE,
@@ -75,7 +76,7 @@ def open_producer(connection: ClientConnection, command: Any, _: bytes) -> None:
 
 
 def _answer(topic: Topic, producer: Producer) -> None:
-    """Answer the open of a producer: report whether the producer may send or has to wait."""
+    """Answer the PRODUCER command. The answer contains whether the producer may send or has to wait."""
     connection = producer.connection
     if producer.ready:
         connection.send_ready(producer, topic.producers.last_sequence_id(producer.name))
@@ -145,7 +146,10 @@ def _publish(state: BrokerState, producer: Producer, command: Any, data: bytes) 
 
 
 def _slow_down(connection: ClientConnection, throttle: Throttle, entry: LogEntry) -> None:
-    """Stop reading from a client that exceeds the publish rate, until the next message is permitted."""
+    """Count a message for the publish rate.
+
+    If the rate is exceeded, stop reading until it permits a message.
+    """
     throttle.permits()
     throttle.use(entry.batch_size, len(entry.data))
     if 0 in throttle.permits():
@@ -158,14 +162,14 @@ def _entry(command: Any, metadata: Any, data: bytes, clock: Clock) -> LogEntry:
         raise CommandRefusedError(
             ErrorCode.NOT_ALLOWED_ERROR, f"a batch of {size:,}; expected 1 to {BATCH_SIZE_MAX:,}"
         )
-    # The client's time does not follow the broker's clock.
+    # The client takes the publish time from the machine's time, so add the offset of the broker's clock.
     publish_ms, deliver_at_ms = min(metadata.publish_time + clock.moved_ms, TIME_MAX_MS), 0
     if metadata.deliver_at_time:
-        # The client determines the delay. It starts at the broker's clock, which may be ahead.
+        # The client determines only the delay. The delay starts at the time of the broker's clock.
         delay_ms = metadata.deliver_at_time - metadata.publish_time
         deliver_at_ms = min(clock.now_ms() + delay_ms, TIME_MAX_MS) if delay_ms > 0 else 0
     transaction = None
-    # Some clients do not repeat the transaction in the message's metadata.
+    # Some clients give the transaction only in the command, and not in the message's metadata.
     if command.HasField("txnid_most_bits") and command.HasField("txnid_least_bits"):
         transaction = TransactionId.of(command)
     return LogEntry(
@@ -178,7 +182,7 @@ def _entry(command: Any, metadata: Any, data: bytes, clock: Clock) -> LogEntry:
 
 
 _CHECKSUM_BYTES = 64
-"""The maximum bytes of an entry in addition to its metadata and payload."""
+"""The maximum size in bytes of those parts of an entry that are neither metadata nor payload."""
 
 
 def close_producer(connection: ClientConnection, command: Any, _: bytes) -> None:

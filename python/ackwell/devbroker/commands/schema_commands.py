@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def get(connection: ClientConnection, command: Any, _: bytes) -> None:
-    """Answer with a version of a topic's schema."""
+    """Answer with one version of a topic's schema."""
     answer = messages.CommandGetSchemaResponse(request_id=command.request_id)
     found = connection.state.schemas.get(
         str(parse_topic_name(command.topic).partitioned), command.schema_version or None
@@ -29,7 +29,7 @@ def get(connection: ClientConnection, command: Any, _: bytes) -> None:
 
 
 def get_or_create(connection: ClientConnection, command: Any, _: bytes) -> None:
-    """Add a schema; answer with its version."""
+    """Add a schema to a topic. Answer with the version of the schema."""
     answer = messages.CommandGetOrCreateSchemaResponse(request_id=command.request_id)
     try:
         version = connection.state.put_schema(parse_topic_name(command.topic), command.schema)

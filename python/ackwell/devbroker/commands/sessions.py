@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def connect(connection: ClientConnection, command: Any, _: bytes) -> None:
-    """Authenticate a client, and answer with the lower of both protocol versions."""
+    """Authenticate a client. Answer with the lower of the client's and the broker's protocol version."""
     try:
         connection.authenticate(command.auth_method_name, command.auth_data)
     except CommandRefusedError as refusal:
@@ -44,5 +44,5 @@ def ping(connection: ClientConnection, _command: Any, _: bytes) -> None:
 
 
 def pong(connection: ClientConnection, _command: Any, _: bytes) -> None:
-    """Count the answer to a ping of the broker."""
+    """Count the client's answer to a ping of the broker."""
     connection.pongs += 1

@@ -1,4 +1,4 @@
-"""Handlers that list and watch a namespace's topics, for regex subscriptions."""
+"""Handlers of the commands that list or watch the topics of a namespace, for regex subscriptions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def topics_of_namespace(connection: ClientConnection, command: Any, _: bytes) -> None:
-    """List the topics of a namespace; with a pattern, only the matching topics."""
+    """List the topics of a namespace. If the command has a pattern, list only the topics that match it."""
     names = [
         name
         for name in connection.state.topics_in(command.namespace)
@@ -38,7 +38,7 @@ def topics_of_namespace(connection: ClientConnection, command: Any, _: bytes) ->
 
 
 def watch(connection: ClientConnection, command: Any, _: bytes) -> None:
-    """List the topics that match a pattern, and report changes from now on."""
+    """List the topics that match a pattern. Report each later change of this list."""
     found = matching(
         [str(name) for name in connection.state.topics_in(command.namespace) if name.persistent],
         command.topics_pattern,
@@ -59,6 +59,6 @@ def watch(connection: ClientConnection, command: Any, _: bytes) -> None:
 
 
 def unwatch(connection: ClientConnection, command: Any, _: bytes) -> None:
-    """Stop a watcher of topics."""
+    """Stop watching a list of topics."""
     connection.state.watchers.pop((connection, command.watcher_id), None)
     connection.succeed(command.request_id)

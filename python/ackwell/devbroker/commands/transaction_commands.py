@@ -1,4 +1,4 @@
-"""Handlers of the transaction coordinator's commands."""
+"""Handlers of the commands for the transaction coordinator."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _answer(
 
 
 def connect(connection: ClientConnection, command: Any, _: bytes) -> None:
-    """Connect a client to the coordinator."""
+    """Connect a client to the transaction coordinator."""
     answer = messages.CommandTcClientConnectResponse(request_id=command.request_id)
     connection.send(CommandType.TC_CLIENT_CONNECT_RESPONSE, answer)
 
@@ -63,7 +63,7 @@ def begin(connection: ClientConnection, command: Any, _: bytes) -> None:
 
 
 def add_topics(connection: ClientConnection, command: Any, _: bytes) -> None:
-    """Add topics to a transaction, before the client publishes to them."""
+    """Add topics to a transaction. The client sends this command before it publishes to the topics."""
     txn = TransactionId.of(command)
     for name in command.partitions:
         parse_topic_name(name)
@@ -78,7 +78,7 @@ def add_topics(connection: ClientConnection, command: Any, _: bytes) -> None:
 
 
 def add_subscriptions(connection: ClientConnection, command: Any, _: bytes) -> None:
-    """Add subscriptions to a transaction, before the client acknowledges on them."""
+    """Add subscriptions to a transaction. The client sends this command before it acknowledges on them."""
     txn = TransactionId.of(command)
     for each in command.subscription:
         parse_topic_name(each.topic)
