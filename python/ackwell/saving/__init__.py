@@ -1,6 +1,6 @@
-"""The persistence of a cursor: writing states as entries of a store, and reading them.
+"""Saves the state of a cursor as entries of a store, and loads it.
 
-`delta` computes and applies the change between two states. `parts` writes a save as entries. `journal` saves
-successive states, and `recovery` finds the newest one. `chunks` reads and writes the entries of PIP-381, a
-broker's format; ackwell's stores use the format of `parts`.
+`delta` computes and applies the change between two states. `parts` encodes one save as entries. `journal`
+saves successive states, and `recovery` finds the newest state. `chunks` reads and writes the entries of
+PIP-381, which is a format of brokers. ackwell's stores do not use it; they use the format of `parts`.
 """

@@ -1,12 +1,13 @@
-"""PIP-381's entries: a state in chunks, one chunk in each entry, and a footer entry after them.
+"""The entries of PIP-381: a large state is cut into chunks, with one chunk in each entry.
 
-A state below a threshold takes one entry. A larger state is cut into chunks, followed by a footer, the JSON
-object `{"numParts":N,"length":L}`. A `PositionInfo` never begins with `{`, so the first byte of an entry
-shows whether it is a footer.
+A state below a threshold takes one entry. After the chunks of a larger state, a last entry follows, the
+*footer*. It is the JSON object `{"numParts":N,"length":L}` with the number of chunks and the size of the
+state in bytes. An encoded `PositionInfo` never begins with `{`, so the first byte of an entry shows whether
+the entry is a footer.
 
-The format has no checksum: the chunks of two saves cannot be distinguished, and the last chunk of an
-unfinished save can look like a state. ackwell's stores therefore use another format, see
-`ackwell.saving.parts`.
+The format has no checksum. A reader cannot distinguish the chunks of two saves, and the last chunk of an
+unfinished save can look like a complete state. ackwell's stores therefore use another format (see
+`ackwell.saving.parts`).
 """
 
 from __future__ import annotations
@@ -27,33 +28,35 @@ if TYPE_CHECKING:
 
     Read = Callable[[int], bytes]
 
-#: PIP-381's default for an entry: 1 MiB.
+#: PIP-381's default for the maximum size of an entry: 1 MiB.
 ENTRY_BYTES_MAX = 1 << 20
-#: The memory limit for joining and decompressing a state.
+#: The default memory limit for joining the chunks of a state, and for decompressing it.
 STATE_BYTES_MAX = 64 << 20
-#: The first byte of every footer; no other uncompressed entry begins with it.
+#: The first byte of every footer. No other uncompressed entry starts with it.
 FOOTER_MAGIC = b"{"
-#: A footer holds two small numbers, so a longer entry is not a footer. This also bounds nested JSON.
+#: The maximum size of a footer in bytes. It contains only two small numbers. The limit also bounds nested
+#: JSON.
 FOOTER_BYTES_MAX = 256
-#: The size before a compressed state, big-endian.
+#: The number of bytes of the size in front of a compressed state. It is the uncompressed size, big-endian.
 SIZE_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
 class EntrySettings:
-    """The settings of PIP-381, which divides a large state into several entries.
+    """The broker settings of PIP-381. They specify when a state is divided into several entries.
 
     >>> EntrySettings.from_properties({"cursorInfoCompressionType": "ZSTD"}).compression
     'ZSTD'
     """
 
-    #: `persistentUnackedRangesWithMultipleEntriesEnabled`: if false, a state of any size is stored in one
-    #: entry.
+    #: `persistentUnackedRangesWithMultipleEntriesEnabled`: whether a large state is divided into several
+    #: entries. If false, a state of any size takes one entry.
     multiple_entries: bool = False
-    #: `persistentUnackedRangesMaxEntrySize`: a state of at least this size is split into chunks of
-    #: this size.
+    #: `persistentUnackedRangesMaxEntrySize`: the size of a chunk in bytes. A state of at least this size is
+    #: divided into chunks.
     max_entry_bytes: int = ENTRY_BYTES_MAX
-    #: `cursorInfoCompressionType`: NONE, LZ4, ZLIB, ZSTD or SNAPPY. The ledger's metadata contains this name.
+    #: `cursorInfoCompressionType`: NONE, LZ4, ZLIB, ZSTD or SNAPPY. The ledger's metadata contains this name,
+    #: so that a reader can decompress the state.
     compression: str = "NONE"
 
     def __post_init__(self) -> None:
@@ -63,7 +66,7 @@ class EntrySettings:
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> EntrySettings:
-        """Return the settings from a broker's configuration, which uses the PIP's names."""
+        """Return the settings from the properties of a `broker.conf`, which have the names of PIP-381."""
         enabled = properties.get("persistentUnackedRangesWithMultipleEntriesEnabled", "false")
         size = properties.get("persistentUnackedRangesMaxEntrySize", str(ENTRY_BYTES_MAX))
         return cls(
@@ -74,18 +77,18 @@ class EntrySettings:
 
 
 class Footer(NamedTuple):
-    """The entry after the chunks of a state."""
+    """The footer: the entry after the chunks of a state."""
 
     parts: int
     length: int
 
     def encode(self) -> bytes:
-        """Return the JSON object without white space, like the example of the PIP."""
+        """Return the footer as JSON without white space, like the example in PIP-381."""
         return json.dumps({"numParts": self.parts, "length": self.length}, separators=(",", ":")).encode()
 
     @classmethod
     def decode(cls, data: bytes) -> Footer:
-        """Return the footer; `CorruptStateError` for any other entry. Unknown keys are ignored."""
+        """Decode a footer; `CorruptStateError` if the entry is not a footer. Unknown keys are ignored."""
         if len(data) > FOOTER_BYTES_MAX:
             raise CorruptStateError(f"{len(data)} bytes are too many for a footer", FOOTER_BYTES_MAX)
         try:
@@ -96,7 +99,8 @@ class Footer(NamedTuple):
             raise CorruptStateError("the footer is not a JSON object", 0)
         values: list[Any] = [keys.get(key) for key in ("numParts", "length")]
         for value in values:
-            # A boolean is an int in Python; NaN, Infinity and 1e9 are floats.
+            # In Python, a boolean is an `int`, and NaN, Infinity and 1e9 are floats. Accept only real
+            # integers.
             if type(value) is not int or not 0 <= value <= INT64_MAX:
                 raise CorruptStateError(f"footer {keys}: expected numbers of at least 0", 0)
         footer = cls(*values)
@@ -106,7 +110,7 @@ class Footer(NamedTuple):
 
 
 def check_compression(compression: str) -> None:
-    """Check that this is a compression type; `ValueError` otherwise."""
+    """Check that `compression` is the name of a compression type; `ValueError` otherwise."""
     if compression not in COMPRESSIONS:
         raise ValueError(f"compression {compression!r}: expected one of {', '.join(COMPRESSIONS)}")
 
@@ -114,14 +118,14 @@ def check_compression(compression: str) -> None:
 def is_footer(data: bytes) -> bool:
     """Return whether an entry is the footer of chunks.
 
-    A footer begins with `{"`. A compressed entry begins with its size as an int32. The bytes of `{"` would be
-    a size of 2 GB, so a compressed entry is never taken for a footer.
+    A footer starts with the bytes `{"`. A compressed state starts with its size as an int32. If these bytes
+    were a size, the state would have 2 GB. A compressed entry is therefore never mistaken for a footer.
     """
     return data[:1] == FOOTER_MAGIC
 
 
 def chunk_count(length: int, entry_bytes_max: int = ENTRY_BYTES_MAX) -> int:
-    """Return the number of chunks that `split` returns for a state of `length` bytes.
+    """Return the number of chunks into which `split` cuts a state of `length` bytes.
 
     >>> chunk_count(5, 2), chunk_count(0)
     (3, 1)
@@ -130,7 +134,7 @@ def chunk_count(length: int, entry_bytes_max: int = ENTRY_BYTES_MAX) -> int:
 
 
 def split(data: bytes, entry_bytes_max: int = ENTRY_BYTES_MAX) -> list[bytes]:
-    """Return the chunks of a state, and the footer after them.
+    """Cut a state into chunks. Return the chunks, and the footer as the last element.
 
     >>> split(b"abcde", 2)
     [b'ab', b'cd', b'e', b'{"numParts":3,"length":5}']
@@ -140,10 +144,13 @@ def split(data: bytes, entry_bytes_max: int = ENTRY_BYTES_MAX) -> list[bytes]:
 
 
 def join(read: Read, footer_id: int, max_bytes: int = STATE_BYTES_MAX) -> tuple[bytes, int]:
-    """Return the bytes of the state whose footer is entry `footer_id`, and the id of its first chunk.
+    """Join the chunks of the state whose footer is the entry `footer_id`.
 
-    `read` returns an entry, or raises `KeyError` or `CorruptStateError`. The length in the footer bounds the
-    number of chunks that are read, and `max_bytes` bounds the bytes (`LimitError`).
+    Return the bytes of the state, and the id of its first chunk.
+
+    `read` returns the entry with an id, or raises `KeyError` or `CorruptStateError`. The length in the footer
+    bounds the number of chunks that are read. Raises `LimitError` if the state has more than `max_bytes`
+    bytes.
     """
     footer = Footer.decode(read(footer_id))
     if footer.length > max_bytes:
@@ -151,8 +158,9 @@ def join(read: Read, footer_id: int, max_bytes: int = STATE_BYTES_MAX) -> tuple[
     first_id = footer_id - footer.parts
     if first_id < 0:
         raise CorruptStateError(f"{footer.parts} parts before entry {footer_id}", 0)
-    # PIP-381's first implementation writes 1 + length / chunk parts, so an exact multiple ends with an empty
-    # chunk. No other chunk is empty, so the number of bytes bounds the number of reads.
+    # PIP-381's first implementation writes 1 + length / chunk size chunks. If the length is a multiple of the
+    # chunk size, the last chunk is empty. No other chunk may be empty, so the number of reads is at most the
+    # number of bytes plus one.
     parts: list[bytes] = []
     left = footer.length
     for entry_id in range(first_id, footer_id):
@@ -170,7 +178,10 @@ def join(read: Read, footer_id: int, max_bytes: int = STATE_BYTES_MAX) -> tuple[
 
 
 def compress(data: bytes, compression: str, engine: Engine | None = None) -> bytes:
-    """Return the bytes to store: the size of `data`, then its compressed bytes. For NONE, return `data`."""
+    """Return the bytes to store: the size of `data` as an int32, then the compressed `data`.
+
+    For the compression NONE, return `data` unchanged.
+    """
     if compression == COMPRESSIONS[0]:
         return data
     engine = engine or native_engine()
@@ -184,7 +195,10 @@ def decompress(
     max_bytes: int = STATE_BYTES_MAX,
     engine: Engine | None = None,
 ) -> bytes:
-    """Return the bytes that `compress` stored; `LimitError` above `max_bytes`."""
+    """Return the data from which `compress` made `stored`.
+
+    Raises `LimitError` if the data has more than `max_bytes` bytes.
+    """
     if compression == COMPRESSIONS[0]:
         return stored
     if len(stored) < SIZE_BYTES:
@@ -197,9 +211,11 @@ def decompress(
 def encode_entries(
     data: bytes, settings: EntrySettings | None = None, *, engine: Engine | None = None
 ) -> list[bytes]:
-    """Return the entries of a state: its bytes are compressed, then split if they are too large.
+    """Return the entries for a state.
 
-    The threshold applies to the compressed bytes.
+    Its bytes are compressed, and then cut into chunks if they are too large.
+
+    The threshold for cutting is compared with the size of the compressed bytes.
 
     >>> from ackwell import PositionInfo
     >>> data = PositionInfo(3, 5, [(3, 6, 8)]).encode("pulsar-ranges")

@@ -1,11 +1,13 @@
-"""The change of a cursor's state between two saves, with a size proportional to the change.
+"""Computes the change of a cursor's state between two saves. A small change has a small size.
 
-A `Change` holds the new mark-delete position, the newly acknowledged positions, the changed ack sets and
-redelivery counts, and the properties, `idle_since` and unknown fields if they changed. Applying a change is a
-union. A change from state A to state B can therefore be applied to A, to B, and to every state between them.
-A change cannot revoke acknowledgments. Ack sets and counts leave the state only when the mark-delete position
-or an acknowledgment covers their entry. For other changes, such as a reset, `difference` returns None, and
-the caller saves the whole state.
+A `Change` contains the new mark-delete position, the newly acknowledged positions, and the changed ack sets
+and redelivery counts. If the properties, `idle_since` or unknown fields changed, it contains their new
+values. Applying a change adds its acknowledgments to those of the state. The change from state A to state B
+can therefore be applied to A, to B, and to every state between them. The result is always B.
+
+A change cannot revoke acknowledgments. It removes the ack set or the redelivery count of an entry only if the
+whole entry is acknowledged. For a change that does more, such as a reset of the cursor, `difference` returns
+None, and the caller saves the whole state.
 """
 
 from __future__ import annotations
@@ -18,27 +20,29 @@ if TYPE_CHECKING:
     from ackwell._native import AckSets, PositionInfo, PositionRangeSet
     from ackwell.position import Position
 
-# Replaced together, under one flag, because they are small and rarely change.
+# These fields share one flag and are always replaced together, because they are small and rarely change.
 OTHERS = ("idle_since", "unknown_fields")
-# Only states of brokers before 2.4 have this field, and a cursor resolves it when it loads such a state.
+# The field exists only in states of brokers before 2.4. A cursor resolves the field when it loads such a
+# state.
 NOT_IN_DELTAS = ("spanning_ranges",)
 
 
 class Change(NamedTuple):
-    """The fields of a state that differ from the saved state, with their new values."""
+    """The differences between an earlier state and a later state, with the values of the later state."""
 
     changes: PositionInfo
-    """The new mark-delete position, and the added or changed values of the other fields."""
+    """A state that contains the new mark-delete position, and only the added or changed values of the other
+    fields."""
     properties: bool = False
-    """Whether the properties replace the old ones."""
+    """Whether the change replaces the properties. If false, the earlier properties stay."""
     others: bool = False
-    """Whether `idle_since` and the unknown fields replace the old ones."""
+    """Whether the change replaces `idle_since` and the unknown fields. If false, the earlier values stay."""
     moves: bool = True
-    """Whether the mark-delete position moves."""
+    """Whether the mark-delete position of the later state differs from that of the earlier state."""
 
     @property
     def empty(self) -> bool:
-        """Whether the change has no effect."""
+        """Whether the two states are equal, so that the change has no effect."""
         changes = self.changes
         return not (
             self.moves
@@ -51,9 +55,11 @@ class Change(NamedTuple):
 
 
 def difference(before: PositionInfo, after: PositionInfo) -> Change | None:
-    """Return the change from `before` to `after`, or None if a `Change` cannot express it.
+    """Return the change from the state `before` to the state `after`.
 
-    O(ranges) at the speed of copying them, plus O(ack sets and redelivery counts).
+    Return None if a `Change` cannot express the difference.
+
+    O(ranges), about as fast as a copy of the ranges, plus O(ack sets and redelivery counts).
     """
     mark_delete = after.position
     acked, kept = after.individually_deleted, before.individually_deleted
@@ -93,8 +99,8 @@ def difference(before: PositionInfo, after: PositionInfo) -> Change | None:
 def merge(first: Change, second: Change) -> Change:
     """Return one change that has the effect of `first` followed by `second`.
 
-    The change can be applied to the state before `first` or to the state between both. The result is the
-    state after `second`.
+    The result can be applied to the state before `first`, or to the state between `first` and `second`. Both
+    give the state after `second`.
     """
     acked = first.changes.individually_deleted | second.changes.individually_deleted
     newest_properties = second if second.properties else first
@@ -115,9 +121,10 @@ def merge(first: Change, second: Change) -> Change:
 
 
 def replay(before: PositionInfo, changes: Iterable[Change]) -> PositionInfo:
-    """Apply the changes in order to `before`, and return the last state.
+    """Apply changes to the state `before`, in order, and return the resulting state.
 
-    Acknowledged entries stay acknowledged, so their ack sets and counts are removed once, at the end.
+    No change revokes an acknowledgment. The ack sets and redelivery counts of acknowledged entries are
+    therefore removed only once, after the last change.
     """
     position, acked, properties = before.position, before.individually_deleted, before.properties
     sets, counts = before.batch_deleted, before.redelivery_counts
@@ -143,7 +150,7 @@ def replay(before: PositionInfo, changes: Iterable[Change]) -> PositionInfo:
 
 
 def _open_sets(sets: AckSets, mark_delete: Position, acked: PositionRangeSet) -> AckSets:
-    """Remove the ack sets of wholly acknowledged entries from `sets`, and return `sets`."""
+    """Remove the ack sets of entries that are acknowledged as a whole from `sets`. Return `sets`."""
     sets.remove_up_to(*mark_delete)
     sets.remove_ranges(acked)
     return sets
@@ -152,7 +159,7 @@ def _open_sets(sets: AckSets, mark_delete: Position, acked: PositionRangeSet) ->
 def _uncovered(
     counts: Mapping[Position, int], mark_delete: Position, acked: PositionRangeSet
 ) -> dict[Position, int]:
-    """Return the redelivery counts of the entries that are not wholly acknowledged."""
+    """Return the redelivery counts without those of entries that are acknowledged as a whole."""
     return {
         position: value
         for position, value in counts.items()

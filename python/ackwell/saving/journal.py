@@ -1,13 +1,17 @@
-"""The saves of a cursor in a store: full saves of the whole state, and deltas between them.
+"""Saves the successive states of a cursor in a store, as full saves and deltas.
 
-A *delta* can be applied to either of the two saves before it, and these two saves depend on different
-entries. So if a single entry is damaged later, every confirmed save except the newest one can still be read
-without a loss. The following save then protects the newest one in the same way. A save is *full* in three
-cases: there are fewer than two earlier saves; a change cannot express the save (see `ackwell.saving.delta`);
-or the deltas since the last full save are too many or too large. After a full save, the entries before the
-previous full save are deleted. Only the form `compact` has deltas.
+A *full* save contains the whole state. A *delta* contains a change, and can be applied to either of the two
+saves before it. These two saves depend on different entries. If a single entry is damaged later, every save
+except the newest one can therefore still be read without a loss. The next save then protects the newest one
+in the same way.
 
-A save takes effect with its last entry. After a crash the store holds either the previous save or this one.
+A save is full in three cases: there are fewer than two earlier saves; a `Change` cannot express the
+difference to them (see `ackwell.saving.delta`); or the deltas since the last full save are too many or too
+large. After a full save, the entries before the previous full save are deleted. Deltas exist only in the form
+`compact`.
+
+A save takes effect when its last entry is written. After a crash during a save, the newest save in the store
+is either the previous one or this one.
 """
 
 from __future__ import annotations
@@ -35,17 +39,18 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Loading reads a full save and its deltas. Up to this size, reading deltas costs less than writing the state
-# again. Above it, the deltas may take as many bytes as the full save.
+# A load reads a full save and the deltas after it. Up to this total size of the deltas, reading them costs
+# less than writing the state again. If the full save is larger than this size, the deltas may take as many
+# bytes as the full save.
 DELTA_BYTES_MIN = 1 << 16
-# Each entry has a fixed cost, so the number of deltas has a limit, too.
+# The maximum number of deltas after a full save. Each entry has a fixed cost, in addition to its bytes.
 DELTAS_MAX = 1000
-# An upper bound of the memory of an ack set, a count, a property or a ledger; see `_certainly_fits`.
+# An upper bound of the memory in bytes of one ack set, count, property or ledger (see `_certainly_fits`).
 ITEM_BYTES_MAX = 400
 
 
 class Saved(NamedTuple):
-    """The result of a save: its kind (`full`, `delta` or `unchanged`) and size."""
+    """The result of a save: its kind (`full`, `delta` or `unchanged`), its entries and its bytes."""
 
     kind: str
     entries: int
@@ -53,19 +58,22 @@ class Saved(NamedTuple):
 
 
 class Journal:
-    """The saves of one cursor in `store`. The store must have no other entries. For one thread at a time.
+    """Saves and loads the state of one cursor in `store`. The store must have no other entries.
+
+    Only one thread may use a journal at a time.
 
     Parameters
     ----------
     store : Store
         The store of the entries.
     form : str
-        The form of full saves: `compact`, or one of Pulsar's. With one of Pulsar's forms, no save is a delta.
+        The form of full saves: `compact`, or a form of Pulsar. With a form of Pulsar, every save is full.
     entry_bytes_max : int, optional
-        The maximum size of the part of a state in one entry, in bytes. Larger states are written in several
-        entries. Each entry also has a header of at most 50 bytes. The default is that of the store.
+        The maximum size in bytes of the part of a save that one entry contains. A larger save is written in
+        several entries. Each entry also has a header of at most 50 bytes. The default is
+        `store.entry_bytes_max`.
     compression : str
-        NONE, LZ4, ZLIB, ZSTD or SNAPPY, for Pulsar's forms; `compact` compresses itself.
+        NONE, LZ4, ZLIB, ZSTD or SNAPPY, for the forms of Pulsar. The form `compact` is already compressed.
     max_bytes : int
         The memory limit for decoding one save, 1 GiB by default. `load` and `save` raise `LimitError` for a
         larger state, so `save` never writes a state that `load` cannot read.
@@ -104,17 +112,19 @@ class Journal:
         self._entry_bytes_max = entry_bytes_max
         self._max_bytes = max_bytes
         self._engine = engine or native_engine()
-        #: Whether the saves in the store were loaded or replaced.
+        #: Whether this journal loaded the saves in the store, or replaced them.
         self._known = False
-        #: The newest save; None if it is unknown, for example after an error.
+        #: The newest save without its state; None if it is unknown, for example after an error.
         self._newest: Recovery | None = None
-        #: The baseline of the newest state, for the next comparison.
+        #: The newest saved state, or what its source returned as `baseline`. The next save is compared with
+        #: it.
         self._baseline: Any = None
         self._link: Link | None = None
         self._deltas = 0
         self._delta_bytes = 0
         self._turn = [None]
-        """A lock: a save or load takes the only element, and a second thread finds the list empty."""
+        """A lock. A save or a load takes the only element. If a second thread finds the list empty, it raises
+        an error."""
 
     @property
     def store(self) -> Store:
@@ -122,7 +132,7 @@ class Journal:
         return self._store
 
     def use(self, form: str, compression: str = COMPRESSIONS[0]) -> None:
-        """Set the form and compression of later saves."""
+        """Set the form and the compression of all later saves."""
         check_compression(compression)
         if form == "compact" and compression != COMPRESSIONS[0]:
             raise ValueError(f"compression {compression}: the form compact compresses itself")
@@ -131,16 +141,17 @@ class Journal:
     def load(self, *, take_older: bool = False) -> Recovery:
         """Load the newest state, and become the owner of the store.
 
-        Later saves build on this state. Errors are those of `recover`.
+        Later saves build on this state. Raises the errors of `recover`.
         """
         return self.load_as(lambda found: found, take_older=take_older)
 
     def load_as(self, build: Callable[[Recovery], T], *, take_older: bool = False) -> T:
-        """Load the newest state, and return the result of `build` for it.
+        """Load the newest state, call `build` with it, and return the result of `build`.
 
-        `build` may raise to refuse the state. It is called again if an owner saves at the same time. The
-        store changes its owner only after `build` returns, so a refusal does not fence the owner. A read-only
-        store keeps its owner.
+        `build` may raise an error to refuse the state. If the present owner of the store saves at the same
+        time, `build` is called again with the newer state. This journal becomes the owner only after `build`
+        returns, so a refusal does not fence the present owner. A load from a read-only store never changes
+        the owner.
         """
         self._begin()
         try:
@@ -154,14 +165,14 @@ class Journal:
             try:
                 found = recover(self._store, self._engine, self._max_bytes, take_older=take_older)
             except CorruptStateError:
-                # The owner may have saved and deleted entries during this read.
+                # During this read, the owner may have saved a state and deleted entries. Then read again.
                 if ids != (self._store.first_id, self._store.last_id):
                     continue
                 raise
             built = build(found)
             if not self._store.read_only:
                 self._store.own()
-            # The previous owner may have saved until this process took the store.
+            # The previous owner may have saved a state before this process became the owner. Then read again.
             if self._store.last_id == found.last_id:
                 break
         self._known = True
@@ -169,17 +180,17 @@ class Journal:
         self._baseline = found.position_info
         self._link = None
         self._deltas = found.entry_id - found.full_last_id
-        # Every second delta was read.
+        # The load reads only every second delta, so their size is doubled.
         self._delta_bytes = 2 * found.delta_bytes
         return built
 
     def save(self, state: PositionInfo, *, replace: bool = False) -> Saved:
-        """Save `state`; it is durable when this returns.
+        """Save `state`. The state is durable when this method returns.
 
         Raises `NotLoadedError` if the store has entries that this journal neither loaded nor wrote, unless
-        `replace` is true; `LimitError` if loading the state would take more than `max_bytes`. A save that
-        raises one of these two errors writes nothing and fences no owner. After any other error the store
-        contains this save or the previous one, and the next save is a full one.
+        `replace` is true. Raises `LimitError` if loading the state would take more than `max_bytes`. A save
+        that raises one of these two errors writes nothing and fences no owner. After any other error, the
+        newest save in the store is this one or the previous one, and the next save is full.
         """
         if self._newest is not None and not self._newest.damaged and state == self._baseline:
             self._known_newest(replace)
@@ -187,7 +198,7 @@ class Journal:
         return self.save_source(Given(state), replace=replace)
 
     def save_source(self, source: Source, *, replace: bool = False) -> Saved:
-        """Save the state of a source. The source computes its change since the last save."""
+        """Save the state of a source. The source computes the change of its state since its last save."""
         self._begin()
         try:
             return self._save(source, replace=replace)
@@ -195,7 +206,7 @@ class Journal:
             self._turn.append(None)
 
     def _begin(self) -> None:
-        """Begin a save or a load; `ProtocolError` if another thread saves or loads at the same time."""
+        """Take the lock for a save or a load; `ProtocolError` if another thread has the lock."""
         try:
             self._turn.pop()
         except IndexError:
@@ -207,7 +218,7 @@ class Journal:
         newest = self._known_newest(replace)
         known = newest is not None and self._baseline is not None
         change = source.change_since(self._baseline) if known else None
-        # If an entry is damaged or an older state was loaded, the state is written again.
+        # If an entry is damaged or an older state was loaded, write the state again even if it is unchanged.
         if newest is not None and not newest.damaged and change is not None and change.empty:
             return Saved("unchanged", 0, 0)
         save = self._delta(newest, change)
@@ -226,7 +237,7 @@ class Journal:
             raise self._not_loaded("was written to by another owner during this save")
         first_id = before_id + 1
         entries = cut(save, first_id, self._entry_bytes_max)
-        # Until the last entry is written, the newest save is unknown.
+        # The newest save is unknown until the last entry is written.
         self._known, self._newest, self._link = True, None, None
         for entry in entries:
             self._store.append(entry)
@@ -234,13 +245,13 @@ class Journal:
         return self._record_save(newest, change, save, first_id, entries)
 
     def _known_newest(self, replace: bool) -> Recovery | None:
-        """Return the newest save, or None.
+        """Return the newest save; None if the next save has to be full.
 
         Raises `NotLoadedError` if the store has saves that this journal did not load.
         """
         if self._newest is not None and self._store.last_id != self._newest.last_id:
             if self._store.generation:
-                # Raises `FencedError` if a newer owner took the store.
+                # This raises `FencedError` if a newer owner took the store.
                 self._store.own()
             if not replace:
                 raise self._not_loaded("was written to since the last save or load")
@@ -256,7 +267,10 @@ class Journal:
         )
 
     def _delta(self, newest: Recovery | None, change: Change | None) -> Save | None:
-        """Return a save that is a delta on the two newest saves, or None if a full save is required."""
+        """Return a delta that can be applied to each of the two newest saves.
+
+        Return None if a full save is required.
+        """
         if newest is None or change is None or newest.damaged or self._deltas >= DELTAS_MAX:
             return None
         if self._form != "compact" or newest.form != "compact":
@@ -266,7 +280,8 @@ class Journal:
         if self._link is None:
             return None
         both = delta.merge(self._link.change, change)
-        # With the older base, a load reads only every second delta. A full save is the better base.
+        # The first base is preferred. With the older save as first base, a load reads only every second
+        # delta. If the newest save is full, it is the better first base.
         bases = (self._link.entry_id, newest.entry_id)
         bases = bases[::-1] if newest.entry_id == newest.full_last_id else bases
         save = Save(both.changes.encode("compact"), bases, both.properties, both.others)
@@ -282,7 +297,7 @@ class Journal:
         first_id: int,
         entries: list[bytes],
     ) -> Saved:
-        """Record a durable save, delete the entries that are no longer needed, and return the result."""
+        """Record a durable save. Delete the entries that are no longer needed. Return the result."""
         size = sum(map(len, entries))
         last_id = first_id + len(entries) - 1
         link_now = Link(newest.entry_id, change) if newest is not None and change is not None else None
@@ -298,12 +313,12 @@ class Journal:
         self._link = link_now
         self._deltas = self._delta_bytes = 0
         if newest is not None and newest.full_first_id >= 0:
-            # Keep the previous full save and the deltas on it.
+            # Delete everything before the previous full save. This save and the deltas after it stay.
             self._store.delete_up_to(newest.full_first_id - 1)
         return Saved("full", len(entries), size)
 
     def _fits(self, state: PositionInfo, save: Save) -> bool:
-        """Return whether `load` with the same `max_bytes` reads this save."""
+        """Return whether `load` can read this save with the same `max_bytes`."""
         if len(save.body) <= self._max_bytes and self._certainly_fits(state, save):
             return True
         try:
@@ -314,7 +329,7 @@ class Journal:
         return len(save.body) <= self._max_bytes
 
     def _certainly_fits(self, state: PositionInfo, save: Save) -> bool:
-        """Return whether the state is far below the limit, so that a test decode is unnecessary."""
+        """Return whether the state is so small that `_fits` does not have to decode the save."""
         acked = state.individually_deleted
         batches = state.batch_deleted
         items = len(batches) + len(state.redelivery_counts) + len(state.properties) + len(acked.ledger_ids())

@@ -1,10 +1,10 @@
-"""A save as entries of a store: its bytes in parts, one part in each entry.
+"""Encodes a save as entries of a store. Each entry contains one part of the save.
 
-A save is a state, or a delta on earlier saves. Every part contains the id of its entry, its number among the
-parts of its save, and the ids of the saves that a delta builds on. A CRC-32 covers the part. An entry that
-was changed, moved, or overwritten by another entry is therefore always detected. If the last part of a save
-is missing, the undamaged parts before it are recognized as an unfinished save. `docs/formats.md` documents
-the bytes.
+A save is a state, or a delta that builds on earlier saves. Every part contains the id of its entry and its
+number among the parts of its save. A part of a delta also contains the ids of the saves on which the delta
+builds. A CRC-32 covers the part. It is therefore always detected if an entry was changed, moved, or
+overwritten by another entry. If the last part of a save is missing, a reader recognizes the other parts as an
+unfinished save. `docs/formats.md` documents the bytes.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from ackwell.errors import CorruptStateError, NewerVersionError
 from ackwell.protocol.constants import COMPRESSIONS
 from ackwell.wire import Reader, varint
 
-# The wire type of this byte would be 7, so no Protocol Buffers message begins with it.
+# The first byte of an entry. As the tag of a field in Protocol Buffers, it would have the wire type 7, which
+# does not exist. No message of Protocol Buffers therefore starts with this byte.
 MAGIC: Final = b"\xd7"
 VERSION: Final = 1
 CHECKSUM: Final = struct.Struct(">I")
 
-# Flags of a save. The three bits of the compression type are 2 to 4.
+# Bits of the flags of a save. Bits 2 to 4 contain the compression type.
 PROPERTIES: Final = 1
 OTHERS: Final = 2
 COMPRESSION_SHIFT: Final = 2
@@ -30,31 +31,32 @@ FLAGS_END: Final = 1 << 5
 
 
 class Save(NamedTuple):
-    """The content of a save: its bytes, and the saves on which it builds."""
+    """The content of a save: its bytes, and the earlier saves on which it builds."""
 
     body: bytes
-    """A state in one of the forms, or the changes of a delta, as stored (possibly compressed)."""
+    """The encoded state of a full save, or the encoded change of a delta. The bytes may be compressed."""
     bases: tuple[int, ...] = ()
-    """The ids of the last entries of the saves on which a delta can build, the preferred save first."""
+    """The saves to which a delta can be applied, by the id of their last entry. The preferred save is the
+    first one. Empty for a full save."""
     properties: bool = False
-    """Whether the properties of a delta replace those of its base."""
+    """Whether the delta replaces the properties of the earlier state."""
     others: bool = False
-    """Whether `idle_since` and the unknown fields of a delta replace those of its base."""
+    """Whether the delta replaces `idle_since` and the unknown fields of the earlier state."""
     compression: str = COMPRESSIONS[0]
 
 
 class Part(NamedTuple):
-    """One entry: a part of a save."""
+    """One entry of a store, which contains one part of a save."""
 
     entry_id: int
     number: int
-    """The number of the part in its save, from 0."""
+    """The number of this part in its save. The first part has the number 0."""
     parts: int
-    """The number of parts of the save."""
+    """The number of parts that the save has."""
     checksum: int
-    """The CRC-32 of the whole body; it distinguishes the parts of two saves."""
+    """The CRC-32 of the whole body of the save. Parts of two different saves have different values."""
     save: Save
-    """The save with this part's piece of the body."""
+    """The save that this part belongs to. Its body is only the piece in this part."""
 
     def encode(self) -> bytes:
         """Return the bytes of the entry."""
@@ -69,10 +71,10 @@ class Part(NamedTuple):
 
     @classmethod
     def decode(cls, data: bytes, entry_id: int | None = None) -> Part:
-        """Decode an entry, and check that its id is `entry_id`; without an argument, accept any id.
+        """Decode an entry. Check that the entry contains the id `entry_id`; for None, accept any id.
 
-        Raises `CorruptStateError` for a damaged or different entry, and `NewerVersionError` for an undamaged
-        part of a newer version.
+        Raises `CorruptStateError` if the entry is damaged, is not a part of a save, or has another id. Raises
+        `NewerVersionError` if a newer version of the format wrote the entry.
         """
         end = len(data) - CHECKSUM.size
         if data[:1] != MAGIC or end < 3:
@@ -90,7 +92,7 @@ class Part(NamedTuple):
         own_id, number, parts, bases = (reader.varint() for _ in range(4))
         if entry_id is not None and own_id != entry_id:
             raise CorruptStateError(f"these are the bytes of entry {own_id}", 3)
-        # Each base takes at least one byte, so the number of reads is at most the number of bytes.
+        # Each base takes at least one byte. This bounds the number of reads, even if `bases` is wrong.
         distances = [reader.varint() for _ in range(min(bases, end))]
         if number >= parts or not all(0 < distance <= own_id for distance in distances):
             raise CorruptStateError("a part number outside its save, or a delta on a later save", 3)
@@ -112,7 +114,7 @@ class Part(NamedTuple):
 
 
 def whole_save(data: bytes) -> tuple[bytes, str]:
-    """Decode a save that has only one entry; return the bytes of its state and their compression."""
+    """Decode a save that consists of one entry. Return its bytes and their compression."""
     part = Part.decode(data)
     if part.parts > 1 or part.save.bases:
         what = "a delta" if part.save.bases else f"part {part.number + 1} of {part.parts}"
@@ -121,7 +123,7 @@ def whole_save(data: bytes) -> tuple[bytes, str]:
 
 
 def cut(save: Save, first_id: int, part_bytes_max: int) -> list[bytes]:
-    """Split a save into entries, each with at most `part_bytes_max` bytes of its body.
+    """Split a save into entries. Each entry contains at most `part_bytes_max` bytes of the save's body.
 
     The entries have consecutive ids; the first one is `first_id`.
 

@@ -1,13 +1,13 @@
-"""The search for the newest state in a store.
+"""Finds the newest state in a store.
 
-The last entry usually completes the newest save. Undamaged parts of an unfinished save may follow; they are
-skipped. A delta is read together with one of the two saves on which it can build. If that save is a delta,
-too, the search continues until it reaches a full save. If an entry on this path is damaged, the other save is
-tried. It gives exactly the same state.
+Usually, the last entry of the store completes the newest save. If it belongs to an unfinished save, the
+entries of that save are skipped. If the newest save is a delta, one of the two saves on which it builds is
+read, too. If that save is also a delta, the search continues until it reaches a full save. If an entry on
+this path is damaged, the other save is tried. Both paths give exactly the same state.
 
-If the newest save cannot be read, recovery raises `CorruptStateError`; it uses an older state only on
-request. Only a store with torn appends (`Store.atomic_appends` is false) can lose its last entry in a crash.
-In such a store a damaged last entry is skipped too, and `Recovery.skipped` contains it.
+If the newest save cannot be read, recovery raises `CorruptStateError`. It uses an older state only if the
+caller requests this. In a store whose appends are not atomic (`Store.atomic_appends` is false), a crash can
+damage the last entry. Recovery skips such an entry and adds it to `Recovery.skipped`.
 """
 
 from __future__ import annotations
@@ -28,17 +28,19 @@ if TYPE_CHECKING:
     from ackwell.engine import Engine
     from ackwell.store import Store
 
-#: The unknown field of a state that contains the type of the subscription that saved it.
+#: The number of an unknown field of a state. The field contains the type of the subscription that saved the
+#: state.
 SAVED_AS_FIELD: Final = 20_602
 CURSOR: Final = "cursor"
-#: The maximum number of missing entries before recovery gives up.
+#: The maximum number of missing entries. If more entries are missing, recovery gives up.
 MISSING_MAX: Final = 100_000
-#: The default memory limit for loading a state: enough for eleven million partly acknowledged entries.
+#: The default memory limit for loading a state, in bytes. It suffices for eleven million partly acknowledged
+#: entries.
 LOADED_BYTES_MAX = 1 << 30
 
 
 class Skipped(NamedTuple):
-    """An entry that was not used, and the reason."""
+    """An entry that recovery did not use, and the reason."""
 
     entry_id: int
     reason: str
@@ -46,38 +48,39 @@ class Skipped(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """The result of a recovery: the state, and the entries that were read, skipped or damaged."""
+    """The result of a recovery: the state, and which entries were read, skipped or damaged."""
 
     #: The newest state; None if the store has no save.
     position_info: PositionInfo | None = None
-    #: The form of the full save that the state was read from.
+    #: The form of the full save from which the state was read.
     form: str | None = None
-    #: The first and the last entry of the full save, and the bytes of its entries.
+    #: The ids of the first and the last entry of this full save, and the total size of its entries in bytes.
     full_first_id: int = -1
     full_last_id: int = -1
     full_bytes: int = 0
-    #: The deltas that were applied to it, and the bytes of their entries.
+    #: The number of deltas that were applied to this full save, and the total size of their entries in bytes.
     deltas: int = 0
     delta_bytes: int = 0
-    #: The entry that completes the newest save.
+    #: The id of the last entry of the newest save.
     entry_id: int = -1
-    #: The last entry of the store.
+    #: The id of the last entry of the store. It may belong to an unfinished save.
     last_id: int = -1
-    #: All entries that were read, and their bytes.
+    #: The number of entries that were read, and their total size in bytes.
     entries_read: int = 0
     bytes_read: int = 0
-    #: Entries after the newest save, newest first: parts of an unfinished save, and a torn last entry.
+    #: The entries after the newest save, the newest one first. They are parts of an unfinished save, or a
+    #: torn last entry.
     skipped: tuple[Skipped, ...] = ()
-    #: Damaged entries. The state is still exact, or it is an older one that `take_older` requested.
+    #: The damaged entries. If `older` is false, the state is the newest one in spite of the damage.
     damaged: tuple[Skipped, ...] = ()
-    #: Whether the state is older than the newest save, which only `take_older` allows.
+    #: Whether the state is older than the newest save. This is possible only with `take_older`.
     older: bool = False
-    #: The kind of object that loaded the state: the type of a subscription, or `cursor`.
+    #: The type of the subscription that loaded the state, or `cursor` if a cursor loaded it.
     loaded_as: str = CURSOR
 
     @property
     def saved_as(self) -> str | None:
-        """The object that saved the state: a subscription's type or `cursor`; None if there is no state."""
+        """The type of the subscription that saved the state, or `cursor`. None if the store has no save."""
         if self.position_info is None:
             return None
         for field in Reader(self.position_info.unknown_fields).fields():
@@ -104,37 +107,37 @@ class Recovery:
 
 
 class Link(NamedTuple):
-    """The save before the newest one. It is the second base for the next delta."""
+    """The save before the newest one, which is the second base of the next delta."""
 
     entry_id: int
     change: Change
-    """The change from its state to the newest one."""
+    """The change from the state of this save to the newest state."""
 
 
 def recover(
     store: Store, engine: Engine, max_bytes: int = LOADED_BYTES_MAX, *, take_older: bool = False
 ) -> Recovery:
-    """Return the newest state of a store.
+    """Find the newest state of a store, and return it with details of the search.
 
-    Reads the newest save and the saves that it builds on, each once: O(entries since the last full save).
+    Reads the newest save, and each save on which it builds, once. O(entries since the last full save).
 
     Parameters
     ----------
     max_bytes
         The memory limit for decoding one save.
     take_older
-        Use the newest undamaged state if the newest save is damaged.
+        If the newest save is damaged, return the newest undamaged state instead of an error.
 
     Raises
     ------
     CorruptStateError
-        If the newest save is damaged. The message names the newest undamaged state.
+        If the newest save is damaged and `take_older` is false. The message names the newest undamaged state.
     NewerVersionError
-        If a newer release wrote the newest save or one that it builds on.
+        If a newer release wrote the newest save or a save on which it builds.
     StoreError
-        If the store cannot be read, or lacks more than 100,000 entries.
+        If the store cannot be read, or if more than 100,000 entries are missing.
     LimitError
-        If a save takes more than `max_bytes`.
+        If decoding a save takes more than `max_bytes`.
     """
     reading = _Reading(store, engine, max_bytes)
     skipped: list[Skipped] = []
@@ -156,11 +159,12 @@ def recover(
     if damaged and not (take_older and found):
         _refuse(damaged, found)
     if found is None and first_id > 0:
-        # Entries are deleted only after a newer state was saved completely.
+        # There must have been a complete save: entries are deleted only after a newer state was saved
+        # completely.
         raise CorruptStateError(
             f"no complete save in entries {first_id} to {last_id}, and earlier entries were deleted", 0
         )
-    # A torn last entry does not contribute to the state.
+    # A torn last entry is not damage, because it does not contribute to the state.
     on_the_way = tuple(each for each in reading.damaged if each not in skipped)
     return replace(
         found or Recovery(),
@@ -174,12 +178,12 @@ def recover(
 
 
 def link(store: Store, engine: Engine, newest: Recovery, max_bytes: int = LOADED_BYTES_MAX) -> Link | None:
-    """Return the save before the newest one; None if it cannot be the base of a delta."""
+    """Return the save before the newest one; None if it cannot be the base of the next delta."""
     if newest.entry_id < 0 or newest.damaged:
         return None
     if 0 < newest.full_first_id <= store.first_id:
-        # The earlier saves are deleted, so all deltas depend on one full save. A disk that loses a full save
-        # and keeps the deletion after it causes this.
+        # The earlier saves are deleted, so all deltas depend on the same full save. This happens if a disk
+        # loses a full save, but keeps the deletion that followed it.
         return None
     reading = _Reading(store, engine, max_bytes)
     try:
@@ -200,7 +204,7 @@ def link(store: Store, engine: Engine, newest: Recovery, max_bytes: int = LOADED
 
 
 def _refuse(damaged: list[Skipped], found: Recovery | None) -> None:
-    """Raise a `CorruptStateError` that names the damage and the newest undamaged state."""
+    """Raise a `CorruptStateError`. Its message names the damaged entry and the newest undamaged state."""
     newest = damaged[0]
     if found is None or found.position_info is None:
         undamaged = "no save is undamaged; restore the store from a copy, or save with replace=True"
@@ -213,20 +217,20 @@ def _refuse(damaged: list[Skipped], found: Recovery | None) -> None:
 
 
 class _UnfinishedError(Exception):
-    """An undamaged entry that does not complete a save; the message is the reason."""
+    """The error for an undamaged entry that does not complete a save. The message is the reason."""
 
 
 class _Step(NamedTuple):
-    """A delta on the path to a full save."""
+    """A delta on the path from the newest save to a full save."""
 
     entry_id: int
     change: Change
     bases: list[int]
-    """The bases that are not tried yet."""
+    """The saves to which this delta can be applied and that are not tried yet."""
 
 
 class _Reading:
-    """One search in a store. It counts the entries that it reads, and reads each damaged save once."""
+    """One search in a store. It counts the entries that it reads, and reads a damaged save only once."""
 
     def __init__(self, store: Store, engine: Engine, max_bytes: int) -> None:
         self._store = store
@@ -239,7 +243,10 @@ class _Reading:
         self._missing = 0
 
     def state_at(self, entry_id: int) -> Recovery:
-        """Return the state of the save that ends at an entry; `CorruptStateError` if it is damaged."""
+        """Return the state of the save whose last entry is `entry_id`.
+
+        Raises `CorruptStateError` if the state cannot be read because of damage.
+        """
         steps: list[_Step] = []
         delta_bytes = 0
         next_id = entry_id
@@ -283,7 +290,7 @@ class _Reading:
         )
 
     def save_at(self, entry_id: int) -> tuple[Save, int]:
-        """Return the save that ends at an entry, and the id of its first entry."""
+        """Return the save whose last entry is `entry_id`, and the id of its first entry."""
         last = self._part(entry_id)
         if last.number + 1 < last.parts:
             raise _UnfinishedError(f"part {last.number + 1} of {last.parts} of an unfinished save")
@@ -304,7 +311,7 @@ class _Reading:
         return last.save._replace(body=body), first_id
 
     def change(self, save: Save) -> Change:
-        """Return the change of a delta."""
+        """Decode the change that a delta contains."""
         return Change(self._decode(save), save.properties, save.others)
 
     def _decode(self, save: Save) -> PositionInfo:

@@ -1,7 +1,8 @@
-"""States that a journal can save.
+"""Sources of states that a journal can save.
 
-A `Source` computes the change of its state since the last save. `Given` is a source that holds a value and
-compares it in O(ranges + ack sets + counts). The source of a cursor is `ackwell.cursor.tracked`.
+A `Source` has a state, and computes the change of this state since the last save. `Given` is a source for a
+fixed state. It compares two states in O(ranges + ack sets + counts). `ackwell.cursor.tracked` has the source
+for a cursor, whose state changes.
 """
 
 from __future__ import annotations
@@ -15,23 +16,26 @@ if TYPE_CHECKING:
 
 
 class Source(Protocol):
-    """A state that a journal can save."""
+    """The source of a state that a journal can save."""
 
     def whole(self) -> PositionInfo:
         """Return the whole state."""
 
     def baseline(self) -> object:
-        """Return the value that `change_since` needs at the next save.
+        """Return a value that represents the present state. The next save passes it to `change_since`.
 
-        It is called when this state is saved.
+        The journal calls this method when the present state is saved.
         """
 
     def change_since(self, baseline: Any) -> Change | None:
-        """Return the change since the save of a baseline; None if a `Change` cannot express it."""
+        """Return the change since the save at which `baseline` was returned.
+
+        Return None if a `Change` cannot express it.
+        """
 
 
 class Given(NamedTuple):
-    """A source that holds a state. Its baseline is the state itself."""
+    """A source for a fixed state. Its baseline is the state itself."""
 
     state: PositionInfo
 
@@ -44,6 +48,6 @@ class Given(NamedTuple):
         return self.state
 
     def change_since(self, baseline: object) -> Change | None:
-        """Return the change from the state `baseline` to this state."""
-        # A source of another kind may have left a baseline that is not a state.
+        """Return the change from the earlier state `baseline` to this state."""
+        # If another kind of source made the last save, its baseline may not be a state.
         return difference(baseline, self.state) if isinstance(baseline, type(self.state)) else None

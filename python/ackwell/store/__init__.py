@@ -1,7 +1,7 @@
 """Stores for the entries of saved states.
 
-`Store` is the protocol. `MemoryStore` implements it in memory, `SqliteStore` in a file, and
-`ackwell.store.pulsar` in a topic of a Pulsar cluster (extra `[pulsar]`).
+`Store` is the interface of all stores. `MemoryStore` keeps the entries in memory, `SqliteStore` keeps them in
+a file, and `ackwell.store.pulsar` keeps them in a topic of a Pulsar cluster (extra `[pulsar]`).
 """
 
 from ackwell.store.base import Store

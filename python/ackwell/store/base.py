@@ -1,9 +1,9 @@
-"""The protocol of a store: a ledger of entries with one owner at a time.
+"""The interface of a store: a ledger of entries with one owner at a time.
 
-A *ledger* corresponds to a BookKeeper ledger: entries with consecutive ids, and a small map of metadata.
-Opening a ledger only reads it. The owner is the last process that called `own`; each owner has a greater
-*generation* than all earlier owners. Earlier owners are fenced: their writes fail. If two processes use the
-same cursor, their states therefore cannot mix.
+A *ledger* corresponds to a BookKeeper ledger: it has entries with consecutive ids, and a small map of
+metadata. The *owner* of a ledger is the last process that called `own`. The *generation* of an owner is
+greater than that of all earlier owners. Earlier owners are *fenced*: their writes fail. If two processes use
+the same cursor, their states therefore cannot mix. Opening a ledger does not change its owner.
 """
 
 from __future__ import annotations
@@ -20,45 +20,51 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class Store(Protocol):
-    """A ledger that was opened.
+    """An open ledger.
 
-    Opening and reading change nothing and fence no owner. `own` makes this store the owner; the first write
-    calls it. A read-only store shows the ledger at the time of opening; `own` and writes raise `StoreError`.
+    Opening and reading change nothing and fence no owner. `own` makes this store the owner of the ledger. The
+    first write calls `own`. A read-only store returns the content that the ledger had when it was opened;
+    `own` and writes raise `StoreError`.
 
-    The writes are `set_metadata`, `append` and `delete_up_to`. A write is atomic and is durable when it
-    returns. It raises `FencedError` and changes nothing if there is a newer owner. `StoreError` means that
-    the storage failed or that the store is closed. A failed write may or may not be in the ledger; open the
-    ledger again to find out. Arguments of a wrong type raise `TypeError` before anything changes. Only one
-    thread may use a store at a time.
+    The writes are `set_metadata`, `append` and `delete_up_to`. A write is atomic, and it is durable when the
+    method returns. If there is a newer owner, a write raises `FencedError` and changes nothing. `StoreError`
+    means that the storage failed or that the store is closed. After a `StoreError`, the ledger may or may not
+    contain the write; open the ledger again to find out. Arguments of a wrong type raise `TypeError` before
+    anything changes. Only one thread may use a store at a time.
 
     Test your own store with `ackwell.testing.stores.StoreConformance`.
     """
 
     atomic_appends: bool = True
-    """Whether appends are atomic in a crash. If false, the last entry may be torn."""
+    """Whether appends are atomic in a crash. If false, a crash may leave a torn last entry, which is only
+    partly written."""
     entry_bytes_max: int = 1 << 20
-    """The maximum size of the part of a state in one entry, in bytes: 1 MiB by default, as in PIP-381.
+    """The maximum size in bytes of the part of a save that one entry contains. It is 1 MiB by default, as in
+    PIP-381.
 
-    Each entry also has a header of at most 50 bytes. A larger state is written in several entries.
+    Each entry also has a header of at most 50 bytes. A larger save is written in several entries.
     """
     read_only: bool = False
     """Whether the store was opened read-only."""
 
     @property
     def generation(self) -> int:
-        """The generation of this owner: 1 for the first owner, 0 before `own`."""
+        """The generation of this store as an owner. The first owner has 1.
+
+        The generation is 0 if this store has not called `own`.
+        """
         ...
 
     def own(self) -> None:
-        """Become the owner and fence every earlier owner. Does nothing for the current owner.
+        """Become the owner, and fence every earlier owner. Do nothing if this store is already the owner.
 
-        Raises `FencedError` for a fenced owner; it must open the ledger again.
+        Raises `FencedError` if this store is fenced. It must open the ledger again to become the owner.
         """
         ...
 
     @property
     def metadata(self) -> Mapping[str, bytes]:
-        """The metadata that the last `set_metadata` wrote; empty in a new ledger."""
+        """The metadata of the ledger, which the last `set_metadata` wrote. Empty in a new ledger."""
         ...
 
     def set_metadata(self, metadata: Mapping[str, bytes]) -> None:
@@ -67,37 +73,38 @@ class Store(Protocol):
 
     @property
     def first_id(self) -> int:
-        """The id of the oldest entry that was not deleted; `last_id + 1` if there is none."""
+        """The id of the first entry that is not deleted. If there is none, `last_id + 1`."""
         ...
 
     @property
     def last_id(self) -> int:
-        """The id of the last appended entry, even if it was deleted; -1 in a new ledger."""
+        """The id of the last entry that was appended, even if it was deleted. -1 in a new ledger."""
         ...
 
     def append(self, data: bytes) -> int:
-        """Append an entry and return its id, `last_id + 1`. An entry may be empty."""
+        """Append an entry, and return its id, which is `last_id + 1`. An entry may be empty."""
         ...
 
     def read(self, entry_id: int) -> bytes:
-        """Return an entry; `KeyError` if it was deleted or never appended.
+        """Return the bytes of an entry; `KeyError` if the entry was deleted or never appended.
 
         Raises `CorruptStateError` if a checksum shows that the bytes differ from the appended ones.
         """
         ...
 
     def delete_up_to(self, entry_id: int) -> None:
-        """Delete all entries up to and including `entry_id`. Their ids are never reused.
+        """Delete all entries up to and including `entry_id`. The ids of deleted entries are never reused.
 
-        Deleting entries again changes nothing. An id greater than `last_id` raises `ValueError`.
+        Deleting the same entries again changes nothing. Raises `ValueError` if `entry_id` is greater than
+        `last_id`.
         """
         ...
 
     def close(self) -> None:
-        """Release the file or connection of the store.
+        """Close the store, and release its file or connection.
 
-        No later owner gets the same generation. Closing again changes nothing; all other calls raise
-        `StoreError`.
+        No later owner gets the generation of this store. On a closed store, `close` does nothing, and all
+        other calls raise `StoreError`.
         """
         ...
 
@@ -114,7 +121,7 @@ class Store(Protocol):
 
 
 def checked_entry(data: bytes) -> bytes:
-    """Return the data of an entry as `bytes`; `TypeError` if it is not bytes-like."""
+    """Return an entry as `bytes`; `TypeError` if the argument is not bytes-like."""
     if isinstance(data, bytes):
         return data
     if not isinstance(data, (bytearray, memoryview)):
@@ -123,12 +130,12 @@ def checked_entry(data: bytes) -> bytes:
 
 
 def checked_metadata(metadata: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Return a copy of the metadata; `TypeError` or `ValueError` for invalid names and values."""
+    """Return a copy of the metadata; `TypeError` or `ValueError` if a name or a value is invalid."""
     return {checked_name(name): checked_entry(value) for name, value in metadata.items()}
 
 
 def checked_name(name: str) -> str:
-    """Return `name` unchanged; `ValueError` if UTF-8 cannot encode it."""
+    """Return `name` unchanged; `ValueError` if the name cannot be encoded as UTF-8."""
     if not isinstance(name, str):
         raise TypeError(f"a name is a string, not {type(name).__name__}")
     try:
@@ -139,11 +146,11 @@ def checked_name(name: str) -> str:
 
 
 def checked_id(entry_id: SupportsIndex) -> int:
-    """Return an entry id as an `int`; `TypeError` if it is not an integer."""
+    """Return an entry id as an `int`; `TypeError` if the argument is not an integer."""
     return operator.index(entry_id)
 
 
 def require_writable(store: Store) -> None:
-    """Check that a store was not opened read-only; `StoreError` otherwise."""
+    """Raise `StoreError` if a store was opened read-only."""
     if store.read_only:
         raise StoreError("the store was opened read-only; open it without read_only to write")

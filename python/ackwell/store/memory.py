@@ -1,4 +1,4 @@
-"""A ledger in memory: for tests, for replays, and as the simplest implementation of the protocol."""
+"""A store in memory, for tests and replays. It is also the simplest implementation of `Store`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class MemoryLedger:
-    """The entries and metadata of a ledger in memory. They remain after a `MemoryStore` on them is closed."""
+    """The entries and metadata of a ledger in memory. It still has them after its `MemoryStore` is closed."""
 
     generation: int = 0
     metadata: dict[str, bytes] = field(default_factory=dict)
@@ -26,10 +26,10 @@ class MemoryLedger:
 
 
 class MemoryStore(Store):
-    """A store in a `MemoryLedger`; without an argument, in a new one.
+    """A store whose ledger is a `MemoryLedger`. Without an argument, the ledger is new.
 
-    The entries exist as long as the ledger object. Deletion is O(deleted entries), every other operation
-    O(1). For one thread at a time.
+    The entries exist as long as the ledger object exists. A deletion is O(deleted entries). Every other
+    operation is O(1). Only one thread may use a store at a time.
 
     >>> ledger = MemoryLedger()
     >>> old = MemoryStore(ledger)
@@ -83,7 +83,8 @@ class MemoryStore(Store):
     @property
     def last_id(self) -> int:
         ledger = self._reading()
-        # Simulated disks can lose entries and keep their deletion. Ids below the first one are never reused.
+        # A simulated disk can lose entries, but keep a deletion that followed them. Ids of deleted entries
+        # are never reused, so continue after them.
         return max(ledger.last_id, ledger.first_id - 1)
 
     def append(self, data: bytes) -> int:

@@ -1,19 +1,24 @@
-"""A ledger in a topic of the user's Pulsar cluster (extra `[pulsar]`); any machine can become its owner.
+"""A store whose ledger is a topic of a Pulsar cluster (extra `[pulsar]`).
 
-The topic is a log of *records*, one message each, without batching. An `ENTRY` holds an entry and its id. A
-`STATE` holds the other values of the ledger, which apply from this record on: the id of the first entry that
-is not deleted, and the metadata. Both contain the generation of the owner that wrote them. An `OPEN` marks
-the end of the records that a new owner must read; it is written after all earlier owners are fenced. Reading
-the topic from its start gives the ledger, and every reader sees the same order.
+A process on any machine can own the ledger.
 
-Owners are fenced twice. The producer has exclusive access *with fencing*: the broker disconnects the earlier
-owner and rejects its later messages. In addition, a reader ignores a record if it has already read one of a
-newer generation, so a late write of an earlier owner has no effect. A record that a client sent twice,
-because the first answer was lost, has the same id and counts once.
+The topic is a log of *records*. Each record is one message, without batching. An `ENTRY` record contains an
+entry and its id. A `STATE` record contains the metadata of the ledger, and the id of the first entry that is
+not deleted. These values apply from this record on. Both kinds of record contain the generation of the owner
+that wrote them. A new owner writes an `OPEN` record after all earlier owners are fenced, and then reads the
+topic up to this record. Reading the topic from its start gives the content of the ledger. Every reader sees
+the records in the same order.
 
-The ledger has its own subscription, because the broker would otherwise delete messages without a consumer.
-`delete_up_to` acknowledges them. Configure no message TTL, no backlog quota that evicts messages
-(`consumer_backlog_eviction`), and use no other producers on the topic.
+Owners are fenced twice. First, the producer of an owner has exclusive access *with fencing*: the broker
+disconnects the producer of the earlier owner and rejects its later messages. Second, a reader ignores a
+record if it has already read a record with a newer generation. A late write of an earlier owner therefore has
+no effect. If the answer to a message is lost, a client sends the same record again. Both copies have the same
+id, so readers use only the first one.
+
+The topic has a subscription for the ledger. Without a subscription, the broker would delete the messages.
+`delete_up_to` acknowledges the messages of deleted entries on this subscription. Do not configure a message
+TTL or a backlog quota that evicts messages (`consumer_backlog_eviction`) for the topic. Do not publish to it
+with other producers.
 """
 
 from __future__ import annotations
@@ -39,19 +44,21 @@ if TYPE_CHECKING:
 
     import pulsar
 
-# Magic, version and kind of the record, generation, and the entry's id (in a STATE, the first id).
+# The magic, the version and the kind of a record, then its generation, then an entry id. For an ENTRY, it is
+# the id of the entry. For a STATE, it is the id of the first entry that is not deleted.
 HEADER = struct.Struct(">3sBBQQ")
 MAGIC = b"ALR"
 VERSION = 1
 ENTRY, STATE, OPEN = range(3)
 
 SUBSCRIPTION = "ackwell"
-# A broker answers in milliseconds; 30 seconds cover the transfer of a topic to another broker.
+# The maximum time for an answer. A broker usually answers in milliseconds. 30 seconds suffice to move a topic
+# to another broker.
 TIMEOUT_S = 30
 
 
 class Record(NamedTuple):
-    """One message of the topic."""
+    """One record, which is one message of the topic."""
 
     kind: int
     generation: int
@@ -59,13 +66,13 @@ class Record(NamedTuple):
     body: bytes
 
     def encode(self) -> bytes:
-        """Return the message's payload."""
+        """Return the payload of the record's message."""
         header = HEADER.pack(MAGIC, VERSION, self.kind, self.generation, self.entry_id)
         return header + self.body
 
     @classmethod
     def decode(cls, data: bytes) -> Record:
-        """Decode a payload; `StoreError` for a message that is not a record."""
+        """Decode the payload of a message; `StoreError` if the message is not a record."""
         if len(data) < HEADER.size or data[: len(MAGIC)] != MAGIC:
             raise StoreError("the topic holds a message that is not a record of ackwell's ledgers")
         _, version, kind, generation, entry_id = HEADER.unpack_from(data)
@@ -75,21 +82,24 @@ class Record(NamedTuple):
 
 
 class PulsarStore(Store):
-    """The ledger in `topic`, a non-partitioned persistent topic that is used for nothing else.
+    """A store whose ledger is the topic `topic`.
 
-    Opening reads the whole topic and keeps the entries that are not deleted in memory, so `read` needs no
-    I/O. `own` reads the later records. An entry must fit into one message (5 MB by the broker's default). For
-    one thread at a time.
+    The topic must be persistent, must not be partitioned, and must have no other use.
+
+    Opening a store reads the whole topic. The entries that are not deleted stay in memory, so `read` needs no
+    I/O. `own` reads the topic again, up to its end. An entry must fit into one message (5 MB by default).
+    Only one thread may use a store at a time.
 
     Parameters
     ----------
     client
-        A `pulsar.Client`, which the caller closes; or a service URL such as `"pulsar://127.0.0.1:6650"`, for
-        which the store creates and closes a client.
+        A `pulsar.Client`, or a service URL such as `"pulsar://127.0.0.1:6650"`. The caller closes a client
+        that it passes. For a URL, the store creates a client and closes it.
     topic
-        The topic of the ledger; the broker creates it if topic creation is allowed.
+        The topic of the ledger. If it is missing, the broker creates it, if its settings allow this.
     read_only
-        Open the ledger only for reading: it shows the present entries, even while another process owns it.
+        Open the ledger only for reading. The store returns the entries that the ledger has at this time.
+        Another process may own the ledger.
     """
 
     def __init__(self, client: pulsar.Client | str, topic: str, *, read_only: bool = False) -> None:
@@ -125,15 +135,16 @@ class PulsarStore(Store):
         import pulsar
 
         with self._errors():
-            # From here on no older owner can write.
+            # After the producer is created, no earlier owner can write.
             self._producer = self._client.create_producer(
                 self._topic,
                 access_mode=pulsar.ProducerAccessMode.ExclusiveWithFencing,
                 batching_enabled=False,
                 send_timeout_millis=TIMEOUT_S * 1000,
             )
-            # The subscription only retains and deletes messages, so its receiver queue is 0. It is a Failover
-            # subscription, because the consumer of a hanging owner may still be connected.
+            # The subscription only keeps the messages until they are deleted. No messages are received, so
+            # the receiver queue is 0. The type is Failover, because the consumer of an earlier owner that
+            # hangs may still be connected.
             self._consumer = self._client.subscribe(
                 self._topic,
                 SUBSCRIPTION,
@@ -141,7 +152,7 @@ class PulsarStore(Store):
                 initial_position=pulsar.InitialPosition.Earliest,
                 receiver_queue_size=0,
             )
-            # A late message of an older owner is before this record in the topic.
+            # Every message of an earlier owner is before this record in the topic.
             self._read_up_to(self._send(Record(OPEN, 0, 0, b"")))
             self._send(self._state(generation=self._newest_generation + 1))
         self._generation = self._newest_generation = self._newest_generation + 1
@@ -188,7 +199,8 @@ class PulsarStore(Store):
         if entry_id > self._last_id:
             raise ValueError(f"entry {entry_id} is beyond the last, {self._last_id}")
         first_id = max(self._first_id, entry_id + 1)
-        # The record deletes the entries for every later reader; the acknowledgment only frees the space.
+        # For every later reader, this record deletes the entries. The acknowledgment below only frees the
+        # disk space.
         self._send(self._state(first_id=first_id))
         freed = self._message_ids.get(entry_id)
         self._delete_before(first_id)
@@ -206,7 +218,10 @@ class PulsarStore(Store):
                 _close(resource)
 
     def _read_up_to(self, end: pulsar.MessageId | None) -> None:
-        """Apply the records from the start of the topic up to `end`; None means up to the newest record."""
+        """Apply the records from the start of the topic up to the message `end`.
+
+        None means all records that the topic has now.
+        """
         import pulsar
 
         reader = self._client.create_reader(self._topic, pulsar.MessageId.earliest)
@@ -221,7 +236,7 @@ class PulsarStore(Store):
             _close(reader)
 
     def _keep(self, record: Record, message_id: pulsar.MessageId) -> None:
-        """Apply a record to the ledger in memory. Applying the same record twice changes nothing."""
+        """Apply a record to the ledger in memory. If the record was already applied, nothing changes."""
         if record.kind == OPEN or record.generation < self._newest_generation:
             return
         self._newest_generation = record.generation
@@ -254,10 +269,11 @@ class PulsarStore(Store):
         )
 
     def _send(self, record: Record) -> pulsar.MessageId:
-        """Write a record to the topic; it is durable when this returns."""
+        """Write a record to the topic. The record is durable when this method returns."""
         self._require_usable()
-        # A failed write may still arrive, and a second record with the same id would then be ignored.
-        # Therefore this store refuses further writes; opening it again reads the topic.
+        # A message whose write failed may still arrive later. A second record with the same entry id would
+        # then be ignored. The store therefore refuses further writes after a failed write. Opening the ledger
+        # again reads the topic.
         self._failed = True
         try:
             with self._errors():
@@ -302,7 +318,7 @@ def _decode_metadata(data: bytes) -> dict[str, bytes]:
 
 
 def _close(resource: pulsar.Client | pulsar.Consumer | pulsar.Producer | pulsar.Reader) -> None:
-    """Close a resource of the client; ignore the error if the broker already closed it."""
+    """Close an object of the client library. Ignore the error if the broker already closed the object."""
     import pulsar
 
     with suppress(pulsar.PulsarException):
@@ -310,7 +326,7 @@ def _close(resource: pulsar.Client | pulsar.Consumer | pulsar.Producer | pulsar.
 
 
 def _client(service_url: str) -> pulsar.Client:
-    """Create a client that logs only errors."""
+    """Create a client that writes only errors to its log."""
     import pulsar
 
     return pulsar.Client(service_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))

@@ -1,17 +1,19 @@
-"""Ledgers in an SQLite file: the default store, which needs only the standard library.
+"""A store whose ledger is in an SQLite file. It is the default store, and needs only the standard library.
 
-A file holds any number of named ledgers. The journal is a write-ahead log and `synchronous` is FULL, so a
-commit is on the disk when it returns, and a crash leaves the last commit. Each write checks the generation
-inside its own transaction. SQLite admits one writer at a time, so an older owner in any process cannot write
-between check and write.
+A file contains any number of named ledgers. SQLite uses a write-ahead log, and `synchronous` is FULL. A
+commit is therefore on the disk when it returns, and survives a crash. Each write checks the generation of the
+owner in the same transaction. SQLite permits only one write transaction at a time, so no other process can
+write between the check and the write.
 
-Damage in one place is always detected: the store never returns an older or an empty ledger instead. Each row
-has a checksum of its values, of the ledger's name and of the ledger's random identity. The store therefore
-rejects a changed row, a moved row and a row from another store. A ledger is recorded in three places: the
-table of the ledgers, the table of the entries, and the witness file (`ackwell.store.witness`), which also
-counts its writes. A ledger is new only if it is in none of them.
+Damage in one place is always detected. The store never returns an older or an empty ledger instead of the
+damaged one. Each row has a checksum of its values, the ledger's name and the ledger's random identity. The
+store therefore rejects a row that was changed, moved, or copied from another store. A ledger has data in
+three places: in the table of the ledgers, in the table of the entries, and in the witness file
+(`ackwell.store.witness`), which has the number of its last write. The store treats a ledger as new only if
+none of the three has data of it.
 
-The write-ahead log needs shared memory: keep the file on a local disk, not on a network file system.
+The write-ahead log requires shared memory, so keep the file on a local disk, and not on a network file
+system.
 """
 
 from __future__ import annotations
@@ -43,14 +45,15 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterator, Mapping
 
-#: The first bytes of a rollback journal. Bytes 16 to 20 hold the number of pages before the transaction.
+#: The first bytes of SQLite's rollback journal. The bytes 16 to 20 of the journal contain the number of pages
+#: that the file had before the transaction.
 JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
 PAGES_BEFORE = slice(16, 20)
-# "ackw": SQLite's `application_id` of ackwell's files.
+# SQLite's `application_id` of the files of this store: the letters "ackw".
 APPLICATION_ID = 0x61636B77
 VERSION = 3
 
-#: The exact statements of the tables: a file with other statements is damaged.
+#: The SQL statements that create the tables. A file whose tables have other statements is damaged.
 TABLES: Final = {
     "ledger": """CREATE TABLE ledger (
     key INTEGER PRIMARY KEY,
@@ -74,44 +77,45 @@ TABLES: Final = {
 
 
 class Row(NamedTuple):
-    """The row of a ledger in the table `ledger`."""
+    """The values of a ledger: one row of the table `ledger`."""
 
     key: int
     name: str
     identity: int = 0
-    """A random number from the first write, which the witness file has, too."""
+    """A random number that is chosen at the first write. The witness file also has it."""
     generation: int = 0
     first_id: int = 0
     last_id: int = -1
     writes: int = 0
-    """The number of writes; the witness file has the number of the last confirmed write."""
+    """The number of writes to the ledger. The witness file has the number of the last confirmed write."""
     metadata: str = "{}"
 
     def checksum(self) -> int:
-        """Return the CRC-32 of the values and their types."""
+        """Return the CRC-32 of the values of the row and of their types."""
         return zlib.crc32(ascii(tuple(self)).encode())
 
 
 class SqliteStore(Store):
-    """The ledger `name` in the file at `path`.
+    """A store whose ledger is `name` in the file `path`.
 
-    A missing file is created empty; the first `own` creates the tables and the ledger. Another program's
-    database and a damaged ledger raise `StoreError` and stay unchanged.
+    If the file is missing, an empty file is created. The first `own` creates the tables and the ledger.
+    Raises `StoreError` for a database of another program and for a damaged ledger. They stay unchanged.
 
-    For one thread at a time: a write during another write raises `StoreError`.
+    Only one thread may use a store at a time. A write during another write raises `StoreError`.
 
     Parameters
     ----------
     path
-        The file. SQLite keeps `-wal` and `-shm` files next to it while it is open. The file `-witness` is
-        permanent: it has the number of the last confirmed write of each ledger.
+        The file. While it is open, SQLite keeps two more files with the suffixes `-wal` and `-shm` next to
+        it. The witness file, with the suffix `-witness`, is permanent. It has the number of the last
+        confirmed write of each ledger.
     name
         The ledger in the file, for example `"topic/subscription"`.
     timeout_s
-        How long a call waits for another process that writes to the same file before it raises
-        `StoreError`.
+        The maximum time in seconds for which a call waits while another process writes to the file. After
+        this time, the call raises `StoreError`.
     read_only
-        Open an existing ledger only for reading, even while another process owns it.
+        Open the ledger only for reading. The ledger must exist. Another process may own it.
     """
 
     def __init__(
@@ -129,19 +133,22 @@ class SqliteStore(Store):
         self.read_only = read_only
         self._generation = 0
         self._ours = False
-        """Whether the file has the tables; the first `own` creates them."""
+        """Whether the file has the tables of this store. The first `own` creates them."""
         self._closed = False
         self._turn = [None]
-        """A lock: a write takes the only element, and a second thread finds the list empty."""
+        """A lock. A write takes the only element. If a second thread finds the list empty, it raises an
+        error."""
         self._found: tuple[tuple[object, ...] | None, Row | None] = None, None
-        """The last checked values of the row, and the row."""
+        """The values of the row that were checked last, and the `Row` for these values. If the row did not
+        change, it is not checked again."""
         self._witness = Witness(self._path, self._key)
         self._begin()
 
     def _begin(self) -> None:
         if not self.read_only and _has_log(self._path):
-            # The last writable connection empties the log when it closes, even a damaged log. A read-only
-            # connection keeps the log for a repair.
+            # When the last writable connection closes, SQLite empties the log, even a damaged one. A
+            # read-only connection leaves the log unchanged. Check the log with it first, so that a damaged
+            # log stays for a repair.
             self._open(read_only=True)
             self._connection.close()
         self._open(read_only=self.read_only)
@@ -150,13 +157,15 @@ class SqliteStore(Store):
         self._connection = _connect(self._path, self._timeout_s, read_only=read_only)
         try:
             with _errors(self._path):
-                # FULL syncs the log at each commit; on macOS only `fullfsync` reaches the disk.
+                # With FULL, SQLite syncs the log at each commit. On macOS, the data reaches the disk only
+                # with `fullfsync`.
                 self._connection.execute("PRAGMA synchronous = FULL")
                 self._connection.execute("PRAGMA fullfsync = ON")
                 self._connection.execute("PRAGMA cell_size_check = ON")
             confirmed = self._witness.confirmed()
             if read_only:
-                # One transaction until `close`, so that all reads show the same moment.
+                # The transaction stays open until `close`, so that all reads return the content of the same
+                # moment.
                 self._connection.execute("BEGIN")
             row = self._checked(confirmed)
             if self.read_only and row is None:
@@ -207,7 +216,7 @@ class SqliteStore(Store):
 
         def add(row: Row) -> Row:
             entry_id = row.last_id + 1
-            # Replaces at most a damaged entry with a wrong id.
+            # The statement can replace only a damaged entry whose id is wrong.
             self._connection.execute(
                 "INSERT OR REPLACE INTO entry VALUES (?, ?, ?, ?)",
                 [self._key, entry_id, entry, _checksum(row, entry_id, entry)],
@@ -230,7 +239,7 @@ class SqliteStore(Store):
                 raise CorruptStateError(f"{self._path}: entry {entry_id} is missing", 0)
             raise KeyError(entry_id)
         data, checksum = found
-        # The name and the identity of a ledger never change.
+        # The name and the identity of a ledger never change, so a row that was checked earlier suffices.
         row = self._found[1] or self._row()
         if row is None or not _is_whole(row, entry_id, data, checksum):
             raise CorruptStateError(f"{self._path}: the checksum of entry {entry_id} does not match", 0)
@@ -253,7 +262,10 @@ class SqliteStore(Store):
         self._witness.close()
 
     def _has_tables(self) -> bool:
-        """Return whether the file has the tables; `StoreError` for another program's database."""
+        """Return whether the file has the tables of this store.
+
+        Raises `StoreError` for a database of another program.
+        """
         if self._closed:
             raise StoreError("the store is closed")
         if not self._ours:
@@ -264,15 +276,15 @@ class SqliteStore(Store):
         return self._ours
 
     def _is_empty(self) -> bool:
-        """Return whether the file is new: without tables and without an application id."""
+        """Return whether the file is new, that is, has neither tables nor an application id."""
         marks = self._value("PRAGMA application_id"), self._value("SELECT count(*) FROM sqlite_schema")
         return marks == (0, 0)
 
     def _create_tables(self) -> None:
         """Create the tables in an empty file.
 
-        This is a separate transaction before the first write, so a crash during this write leaves a file with
-        tables.
+        The tables are created in a separate transaction before the first write. A crash during the first
+        write therefore leaves a file with tables.
         """
         self._current()
         with self._transaction():
@@ -281,7 +293,7 @@ class SqliteStore(Store):
         self._begin_log()
 
     def _add_tables(self) -> None:
-        """Create the tables in the open transaction if the file is empty."""
+        """In the open transaction, create the tables if the file is empty."""
         if self._is_empty():
             for statement in TABLES.values():
                 self._connection.execute(statement)
@@ -289,13 +301,13 @@ class SqliteStore(Store):
             self._connection.execute(f"PRAGMA user_version = {VERSION}")
 
     def _begin_log(self) -> None:
-        """Switch the journal mode of the file to a write-ahead log if it has another mode."""
+        """Switch the file to a write-ahead log if it has another journal mode."""
         with _errors(self._path):
             if self._value("PRAGMA journal_mode") != "wal":
                 self._connection.execute("PRAGMA journal_mode = WAL")
 
     def _row(self) -> Row | None:
-        """Return the row of the ledger; None if the file does not have the ledger."""
+        """Return the row of the ledger; None if the file has no row for the ledger."""
         if not self._has_tables():
             return None
         with _errors(self._path):
@@ -314,7 +326,7 @@ class SqliteStore(Store):
         return row
 
     def _current(self) -> Row:
-        """Return the row of the ledger; the initial row if the file does not have the ledger."""
+        """Return the row of the ledger; if the file has none, return the row of a new ledger."""
         row = self._row()
         if row is None and self._generation:
             raise self._damaged("its row is missing")
@@ -324,7 +336,7 @@ class SqliteStore(Store):
         return Row(self._key, self._name, secrets.randbits(63))
 
     def _checked(self, confirmed: Confirmed) -> Row | None:
-        """Return the row of the ledger; check it against the entries and the last confirmed write."""
+        """Return the row of the ledger. Check it against the entries and the last confirmed write."""
         row = self._row()
         last_id = -1 if row is None else row.last_id
         _require_confirmed(self._path, f"ledger {self._name!r}", row, confirmed)
@@ -334,7 +346,8 @@ class SqliteStore(Store):
                     "SELECT id, data, checksum FROM entry WHERE ledger = ? AND id > ? LIMIT 1",
                     [self._key, last_id],
                 ).fetchone()
-            # An entry with a wrong id is damaged itself; a read of its true id reports it.
+            # If the entry has a wrong checksum, its id may be wrong. Then the entry itself is damaged, and
+            # reading its true id raises the error.
             if beyond is not None and (row is None or _is_whole(row, *beyond)):
                 raise self._damaged(f"entry {beyond[0]} exists, but its last id is {last_id}")
         return row
@@ -349,25 +362,25 @@ class SqliteStore(Store):
             return self._connection.execute(statement).fetchone()[0]
 
     def _newest(self) -> Row:
-        """Return the row of the ledger; `FencedError` if its generation is not that of this owner."""
+        """Return the row of the ledger; `FencedError` if a newer owner has written the row."""
         row = self._current()
         if row.generation != self._generation:
             raise FencedError(f"generation {self._generation} was fenced by generation {row.generation}")
         return row
 
     def _write_as_owner(self, change: Callable[[Row], Row]) -> Row:
-        """Apply `change` to the row and write the result in one transaction.
+        """In one transaction, read the row of the ledger, apply `change` to it, and write the new row.
 
-        Returns the new row. Raises `FencedError` for a fenced owner.
+        Returns the new row. Raises `FencedError` if this store is fenced.
         """
         if not self._generation:
             self.own()
         return self._write(lambda: change(self._newest()))
 
     def _write(self, change: Callable[[], Row]) -> Row:
-        """Run `change` and write the row that it returns, in one transaction.
+        """In one transaction, call `change` and write the row that it returns.
 
-        Then confirm it in the witness file.
+        After the commit, record the write in the witness file.
         """
         with self._transaction() as connection:
             row = change()
@@ -380,12 +393,15 @@ class SqliteStore(Store):
         return row
 
     def _confirm(self, confirmed: Confirmed) -> None:
-        """Record the last durable write in the witness file."""
+        """Record in the witness file that a write is durable."""
         self._witness.confirm(confirmed)
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """Run an exclusive write transaction; roll it back if the `with` block raises."""
+        """Run the `with` block in an exclusive write transaction.
+
+        Roll it back if the block raises an error.
+        """
         try:
             self._turn.pop()
         except IndexError:
@@ -407,7 +423,7 @@ class SqliteStore(Store):
 
 
 class _Joined(SqliteStore):
-    """A store whose writes belong to the open transaction of another store of the same file."""
+    """A store that writes in the open transaction of another store of the same file."""
 
     def __init__(self, whole: SqliteStore, name: str) -> None:
         self._whole = whole
@@ -424,7 +440,7 @@ class _Joined(SqliteStore):
             yield self._connection
 
     def _begin_log(self) -> None:
-        """Do nothing, because SQLite changes the journal mode only outside a transaction."""
+        """Do nothing. SQLite can change the journal mode only outside a transaction."""
 
     def _confirm(self, confirmed: Confirmed) -> None:
         self._confirmed = confirmed
@@ -433,7 +449,7 @@ class _Joined(SqliteStore):
         self._closed = True
 
     def committed(self) -> None:
-        """Record the writes in the witness file, after the shared transaction was committed."""
+        """Record the last write in the witness file. Call it after the shared transaction was committed."""
         if self._confirmed.writes:
             self._witness.confirm(self._confirmed)
         self._witness.close()
@@ -441,9 +457,11 @@ class _Joined(SqliteStore):
 
 @contextmanager
 def one_transaction(path: str | os.PathLike[str]) -> Iterator[Callable[[str], Store]]:
-    """Yield a function that opens a ledger by name. All writes are committed together when the block ends.
+    """Write to several ledgers of a file in one transaction.
 
-    A missing file is created. Other owners of ledgers in the file cannot write until the block ends.
+    Yield a function that opens a ledger by its name. All writes are committed when the `with` block ends.
+
+    A missing file is created. Until the block ends, no other process can write to the file.
     """
     joined: list[_Joined] = []
 
@@ -461,9 +479,9 @@ def one_transaction(path: str | os.PathLike[str]) -> Iterator[Callable[[str], St
 
 
 def ledger_names(path: str | os.PathLike[str]) -> list[str]:
-    """Return the sorted names of the ledgers in a file. The file is not changed.
+    """Return the names of all ledgers in a file, sorted. The file stays unchanged.
 
-    Raises `StoreError` if a ledger is damaged or if entries of a missing ledger exist.
+    Raises `StoreError` if a ledger is damaged, or if an entry belongs to a ledger that is missing.
     """
     path = real_file(path)
     with _errors(path), closing(_connect(path, 5.0, read_only=True)) as connection:
@@ -488,7 +506,7 @@ def ledger_names(path: str | os.PathLike[str]) -> list[str]:
 
 
 def is_sqlite(path: str | os.PathLike[str]) -> bool:
-    """Return whether a path is an SQLite file."""
+    """Return whether the file at a path is an SQLite file."""
     path = real_file(path)
     try:
         require_regular(path)
@@ -499,30 +517,36 @@ def is_sqlite(path: str | os.PathLike[str]) -> bool:
 
 
 def real_file(path: str | os.PathLike[str]) -> Path:
-    """Return the target of a symbolic link, because SQLite keeps the log next to the target."""
+    """Return the target of a symbolic link.
+
+    SQLite keeps its log next to the target, and not next to the link.
+    """
     path = Path(path)
     return path.resolve() if path.is_symlink() else path
 
 
 def _key(name: str) -> int:
-    """Return the key of a ledger: a 64-bit hash of its name."""
+    """Return the key of a ledger in the tables: a 64-bit hash of its name."""
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "big", signed=True)
 
 
 def _checksum(row: Row, entry_id: int, data: bytes) -> int:
-    """Return the checksum of an entry. It covers the ledger's identity, so it differs in every store."""
+    """Return the checksum of an entry.
+
+    It also covers the ledger's name and random identity, so an entry from another store does not match.
+    """
     return zlib.crc32(data, zlib.crc32(ascii((row.name, row.identity, entry_id)).encode()))
 
 
 def _is_whole(row: Row, entry_id: object, data: object, checksum: object) -> bool:
-    """Return whether the values of an entry's row have the right types and checksum."""
+    """Return whether the values of an entry have the right types, and whether its checksum is correct."""
     return (
         isinstance(entry_id, int) and isinstance(data, bytes) and checksum == _checksum(row, entry_id, data)
     )
 
 
 def _whole_row(path: Path, values: tuple[object, ...]) -> Row:
-    """Build the row of a ledger from `values`; `StoreError` if its checksum is wrong."""
+    """Return the `Row` for the values of a row; `StoreError` if the checksum is wrong."""
     row = Row(*values[:-1])  # type: ignore[arg-type]
     if row.checksum() != values[-1]:
         raise StoreError(f"{path}: the row of ledger {row.name!r} is damaged; restore the file from a copy")
@@ -530,7 +554,10 @@ def _whole_row(path: Path, values: tuple[object, ...]) -> Row:
 
 
 def _require_confirmed(path: Path, ledger: str, row: Row | None, confirmed: Confirmed) -> None:
-    """Check that a ledger has the confirmed identity and all confirmed writes; `StoreError` otherwise."""
+    """Check that a ledger has the confirmed identity and at least the confirmed number of writes.
+
+    Raises `StoreError` otherwise.
+    """
     writes = 0 if row is None else row.writes
     if row is not None and confirmed.writes and row.identity != confirmed.identity:
         raise StoreError(
@@ -548,16 +575,19 @@ def _require_confirmed(path: Path, ledger: str, row: Row | None, confirmed: Conf
 
 @contextmanager
 def _errors(path: Path) -> Iterator[None]:
-    """Translate SQLite's errors to `StoreError`."""
+    """Translate the errors of SQLite in the `with` block to `StoreError`."""
     try:
         yield
-    # SQLite's message may quote damaged text that cannot be decoded.
+    # The message of an SQLite error may contain damaged text that cannot be decoded.
     except (sqlite3.Error, UnicodeDecodeError) as error:
         raise StoreError(f"{path}: {error}") from error
 
 
 def _connect(path: Path, timeout_s: float, *, read_only: bool) -> sqlite3.Connection:
-    """Check the header of the file, then open it. SQLite may change a file when it opens it."""
+    """Check the header of a file, then open the file.
+
+    The check comes first, because SQLite may change a file that it opens.
+    """
     try:
         require_regular(path)
         size = path.stat().st_size
@@ -576,7 +606,7 @@ def _connect(path: Path, timeout_s: float, *, read_only: bool) -> sqlite3.Connec
 
 
 def _opened(path: Path, mode: str, timeout_s: float = 5.0) -> sqlite3.Connection:
-    # Autocommit: this module begins and ends every transaction.
+    # SQLite does not begin transactions itself. This module begins and ends every transaction.
     return sqlite3.connect(
         f"{path.absolute().as_uri()}?mode={mode}",
         uri=True,
@@ -595,9 +625,9 @@ def _has_log(path: Path) -> bool:
 
 
 def _never_committed(path: Path) -> bool:
-    """Return whether the first transaction of a file was interrupted.
+    """Return whether the first transaction of a file was interrupted before its commit.
 
-    SQLite then rolls back to an empty file.
+    In this case, SQLite rolls the transaction back, and the file is then empty.
     """
     try:
         with path.with_name(f"{path.name}-journal").open("rb") as file:
@@ -608,13 +638,14 @@ def _never_committed(path: Path) -> bool:
 
 
 def _marks(path: Path) -> tuple[int, int]:
-    """Return the application id and the version in the header of a file. The file is not changed.
+    """Return the application id and the version in the header of a file. The file stays unchanged.
 
-    SQLite reads the header, not Python. If this process opened and closed the file itself, it would release
-    the locks that SQLite holds on the file, and another process could delete the log.
+    SQLite reads the header, and not this module. If this process opened and closed the file itself, the
+    operating system would release the locks that SQLite has on the file. Another process could then delete
+    the log.
 
-    If a kill or a full disk interrupted a checkpoint, the header counts pages that are not in the file yet.
-    Such a file can only be opened together with its log.
+    If a killed process or a full disk interrupted a checkpoint, the page count in the header includes pages
+    that are only in the log. Such a file can be opened only together with its log.
     """
     try:
         return _marks_of(path, "ro&immutable=1")
@@ -643,7 +674,7 @@ def _require_ours(path: Path) -> None:
 
 def _require_tables(path: Path, connection: sqlite3.Connection) -> None:
     """Check that a file has exactly the expected tables; `StoreError` otherwise."""
-    # The header may be older than the log.
+    # The header of the file may be older than the log, so read the version again through the connection.
     _require_version(path, connection.execute("PRAGMA user_version").fetchone()[0])
     found = dict(connection.execute("SELECT name, sql FROM sqlite_schema"))
     if found != TABLES:

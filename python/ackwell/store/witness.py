@@ -1,11 +1,16 @@
-"""The witness file: the identity and the number of the last confirmed write of each ledger of an SQLite file.
+"""The witness file of an SQLite file. It has the last confirmed write of each ledger in the SQLite file.
 
-SQLite reads a write-ahead log up to the first damaged frame, and treats a missing log as an empty one.
-Without a second file, a flipped bit in the log, or its deletion after a crash, would silently give an older
-ledger. The witness file is written after each commit and is not synced, because it must survive the process,
-not a power failure. It is written after the commit is on the disk, so it is never ahead of the ledger.
-Damaged slots are ignored. The identity of a ledger is a random number. It shows whether the file or its log
-was replaced by that of another store that has a ledger of the same name.
+SQLite reads a write-ahead log up to the first damaged frame, and treats a missing log as an empty one. If a
+bit of the log flips, or if the log is deleted after a crash, SQLite therefore silently returns an older
+ledger. The number of the last confirmed write in a second file reveals this.
+
+The witness file is written after each commit. It is not synced, because it has to survive the end of the
+process, but not a power failure. The commit is already on the disk, so the number in the witness file is
+never higher than that in the ledger. Each ledger has a *slot*, a record of fixed size. Damaged slots are
+ignored.
+
+The witness file also has the identity of each ledger, which is a random number. It reveals that the SQLite
+file or its log was replaced by a file of another store that has a ledger of the same name.
 """
 
 from __future__ import annotations
@@ -30,20 +35,20 @@ SLOT_BYTES: Final = KEY.size + CONFIRMED.size + CHECKSUM.size
 
 
 class Confirmed(NamedTuple):
-    """The last confirmed write of a ledger."""
+    """The last confirmed write of a ledger: the ledger's identity, and the number of the write."""
 
     identity: int = 0
     writes: int = 0
-    """The number of the write; 0 if none is confirmed."""
+    """The number of the write. 0 if no write is confirmed."""
 
 
 def witness_path(path: Path) -> Path:
-    """Return the path of the witness file of an SQLite file."""
+    """Return the path of the witness file that belongs to an SQLite file."""
     return path.with_name(f"{path.name}-witness")
 
 
 def confirmed_writes(path: Path) -> dict[int, Confirmed]:
-    """Return the last confirmed write of each ledger, by the ledger's key."""
+    """Return the last confirmed write of each ledger in an SQLite file, by the key of the ledger."""
     data = _read(witness_path(path))
     found: dict[int, Confirmed] = {}
     for at in range(0, len(data) - SLOT_BYTES + 1, SLOT_BYTES):
@@ -55,9 +60,10 @@ def confirmed_writes(path: Path) -> dict[int, Confirmed]:
 
 
 class Witness:
-    """The slot of one ledger in the witness file.
+    """Reads and writes the slot of one ledger in the witness file.
 
-    It has the key and the identity of the ledger, the number of the last confirmed write, and a CRC-32.
+    The slot contains the key and the identity of the ledger, the number of the last confirmed write, and a
+    CRC-32.
     """
 
     def __init__(self, path: Path, key: int) -> None:
@@ -67,12 +73,12 @@ class Witness:
         self._at = 0
 
     def confirmed(self) -> Confirmed:
-        """Return the last confirmed write of the ledger. O(ledgers of the file)."""
+        """Return the last confirmed write of the ledger. O(ledgers in the file)."""
         found = (confirmed for _, confirmed in self._slots())
         return max(found, key=lambda confirmed: confirmed.writes, default=_NOTHING)
 
     def confirm(self, confirmed: Confirmed) -> None:
-        """Record a durable write, unless the slot already has a later write of a newer owner."""
+        """Record that a write is durable. Do nothing if a newer owner has already recorded a later write."""
         data = _slot(self._key, confirmed)
         try:
             if self._file is None:
@@ -86,22 +92,23 @@ class Witness:
             raise StoreError(f"{self._path}: {error.strerror}") from error
 
     def close(self) -> None:
-        """Release the file; closing again changes nothing."""
+        """Close the file. On a closed file, this does nothing."""
         if self._file is not None:
             self._file.close()
             self._file = None
 
     def _open(self, data: bytes) -> None:
-        """Open the file and find the slot of the ledger; append a slot if there is none."""
+        """Open the file and find the slot of the ledger. If there is none, append the slot `data`."""
         if not self._slots():
             with self._path.open("ab", buffering=0) as file:
-                # A single append, because another process may append a slot at the same time.
+                # Write the slot with one append, because another process may append its slot at the same
+                # time.
                 _write_whole(file, bytes(-file.tell() % SLOT_BYTES) + data)
         self._at = self._slots()[0][0]
         self._file = self._path.open("r+b", buffering=0)
 
     def _slots(self) -> list[tuple[int, Confirmed]]:
-        """Return the offset in bytes and the content of each undamaged slot of the ledger."""
+        """Return all undamaged slots of the ledger, each as its offset in bytes and its confirmed write."""
         data = _read(self._path)
         slots = []
         key = KEY.pack(self._key)
@@ -123,7 +130,10 @@ def _slot(key: int, confirmed: Confirmed) -> bytes:
 
 
 def _confirmed(slot: bytes, key: int) -> Confirmed:
-    """Return the last confirmed write in a slot; number 0 if it is damaged or belongs to another ledger."""
+    """Return the confirmed write in a slot.
+
+    Its number is 0 if the slot is damaged or belongs to another ledger.
+    """
     if len(slot) < SLOT_BYTES:
         return _NOTHING
     confirmed = Confirmed(*CONFIRMED.unpack_from(slot, KEY.size))
@@ -131,7 +141,7 @@ def _confirmed(slot: bytes, key: int) -> Confirmed:
 
 
 def _write_whole(file: FileIO, data: bytes) -> None:
-    """Write all bytes; raise `OSError` if a full disk accepts only some of them."""
+    """Write all bytes. Raise `OSError` if a full disk accepts only some of the bytes."""
     if file.write(data) != len(data):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
